@@ -16,7 +16,7 @@ use std::fs;
 use crate::stage::{CONFIG, Stage, text};
 
 /// Every command that acts on a configuration.
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &["run", "hello"],
     &["chat"],
     &[
@@ -30,6 +30,7 @@ const COMMANDS: [&[&str]; 7] = [
     &["policy", "test"],
     &["policy", "explain"],
     &["memory", "list"],
+    &["app", "add", "other", "--yes", "--", "/bin/cat"],
 ];
 
 #[test]

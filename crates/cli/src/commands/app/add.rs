@@ -57,7 +57,7 @@ pub(super) struct How {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    place: Place,
+    pub(super) place: Place,
 }
 
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
@@ -70,14 +70,15 @@ pub(super) async fn add(args: Add) -> Result<Exit> {
             at + 1
         ));
     }
-    match one(&wish, &args.write, &args.how).await? {
+    let file = args.how.place.file()?;
+    match one(&wish, &args.write, &args.how, &file).await? {
         true => Ok(Exit::Done),
         false => Ok(Exit::Refused),
     }
 }
 
-/// Adds one app. Whether it is in the configuration now.
-pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How) -> Result<bool> {
+/// Adds one app to this configuration. Whether it is in there now.
+pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) -> Result<bool> {
     let store = installed::store()?;
     if store.get(&wish.name)?.is_some() {
         bail!(
@@ -85,14 +86,13 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How) -> Result<boo
             wish.name
         );
     }
-    let file = how.place.file()?;
-    let before = match fs::read_to_string(&file) {
+    let before = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).context(format!("{} cannot be read", file.display())),
     };
     // Before anything is fetched: a name that is taken, or a mistake.
-    with(&file, &before, &block::of(wish, &[], &[]))?;
+    with(file, &before, &block::of(wish, &[], &[]))?;
     let fetched = match launcher(&wish.command) {
         Some(package) => Some(install(&wish.name, package, how.scripts).await?),
         None => None,
@@ -100,7 +100,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How) -> Result<boo
     if let Some(record) = &fetched {
         store.put(record)?;
     }
-    let added = finish(wish, write, how, (&file, &before), fetched.as_ref()).await;
+    let added = finish(wish, write, how, (file, &before), fetched.as_ref()).await;
     if fetched.is_some() && !matches!(added, Ok(true)) {
         // What no configuration names is not left behind.
         store.remove(&wish.name)?;

@@ -29,6 +29,8 @@ pub(super) async fn import(args: Import) -> Result<Exit> {
     let is_toml = args.file.extension().is_some_and(|kind| kind == "toml");
     let servers = foreign::read(&text, is_toml)
         .with_context(|| format!("{} is no list of servers", args.file.display()))?;
+    // Once for all of them: with the first that is added it is another file than the one that was trusted.
+    let file = args.how.place.file()?;
     let mut left_out = Vec::new();
     for Foreign {
         name,
@@ -61,7 +63,7 @@ pub(super) async fn import(args: Import) -> Result<Exit> {
                  it by hand with --env-from NAME and without that word",
                 at + 1
             )),
-            (false, None) => add::one(&wish, &[], &args.how).await,
+            (false, None) => add::one(&wish, &[], &args.how, &file).await,
         };
         match added {
             Ok(true) => {}

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::Config;
 
+use crate::configuration::Examples;
 use crate::terminal::Terminal;
 use crate::{configuration, paths};
 
@@ -25,7 +26,8 @@ impl Place {
         configuration::open(self.config.as_deref(), Terminal::attended())
     }
 
-    /// The file into which an app is written.
+    /// The file into which an app is written. One of the working folder has to be trusted before: the app is started once
+    /// under what else it says.
     pub(super) fn file(&self) -> Result<PathBuf> {
         match configuration::find(self.config.as_deref())? {
             Some(found) if found.path().extension().is_some_and(|kind| kind == "json") => {
@@ -34,7 +36,10 @@ impl Place {
                     found.shown.display()
                 )
             }
-            Some(found) => Ok(found.path().to_owned()),
+            Some(found) => {
+                found.open(Examples::MayFail, Terminal::attended())?;
+                Ok(found.path().to_owned())
+            }
             None => paths::user_config().context("no home directory; name a file with --config"),
         }
     }
