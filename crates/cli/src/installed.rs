@@ -9,8 +9,8 @@ use hub::trace::escape;
 use provision::{Host, Installer, Package, Record, Registry, Store, launcher};
 use sha2::{Digest, Sha256};
 
-use crate::paths;
 use crate::terminal::say;
+use crate::{paths, shell};
 
 /// Some packages fetch more when they are first used. Where no registry is in reach that fails at once, instead of after
 /// minutes of retries in which nothing else is done.
@@ -77,7 +77,7 @@ fn remedy(app: &App) -> String {
     format!(
         "install it once with `sluice app add {} -- {}`",
         app.name,
-        app.command.join(" ")
+        shell::command(&app.command)
     )
 }
 

@@ -31,6 +31,7 @@ mod secrets;
 mod seen;
 mod selection;
 mod session;
+mod shell;
 mod sources;
 mod terminal;
 mod traces;

@@ -10,8 +10,8 @@ use ifc::Label;
 use policy::Place;
 use remote::{Settings, Transport, VARIABLE};
 
-use crate::paths;
 use crate::secrets::{Secrets, Value};
+use crate::{paths, shell};
 
 /// Where the program is seen in the sandbox.
 const PROGRAM: &str = "/sluice-remote";
@@ -101,7 +101,7 @@ fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
                     "the header {name} needs ${{{what}}}, which only another program knows; add it with \
                      `sluice app add {} --url {} --header '{name}: secret:NAME'`",
                     app.name,
-                    remote.url
+                    shell::word(remote.url.as_str())
                 ),
             }
         }

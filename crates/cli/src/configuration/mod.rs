@@ -19,8 +19,8 @@ use hub::trace::escape;
 
 use self::files::Files;
 use self::trust::{Standing, TrustStore};
-use crate::paths;
 use crate::terminal::{self, say};
+use crate::{paths, shell};
 
 /// The name under which a configuration is looked for.
 pub(crate) const NAME: &str = "sluice.toml";
@@ -255,8 +255,9 @@ impl Found {
 
     fn must_be_trusted(&self, standing: Standing) -> Result<(), Refusal> {
         let name = self.name();
+        let word = shell::word(&self.path.to_string_lossy());
         let remedy =
-            format!("look at it and run `sluice trust`, or name it yourself with --config {name}");
+            format!("look at it and run `sluice trust`, or name it yourself with --config {word}");
         Err(Refusal::Untrusted(match standing {
             Standing::Trusted => return Ok(()),
             Standing::Changed(which) => anyhow!(

@@ -20,6 +20,7 @@ use crate::login::{
     Asked, Back, Callback, Client, Errands, Login as Kept, Logins, address, elsewhere,
 };
 use crate::secrets::{Secrets, Value};
+use crate::shell;
 use crate::terminal::{Terminal, ask_word, print, say};
 
 /// Longest name of a client, and longest scope.
@@ -282,7 +283,10 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
         server.origin()
     ));
     if !Terminal::attended() {
-        bail!("nothing was asked there; say --issuer {only} where nobody can be asked");
+        bail!(
+            "nothing was asked there; say --issuer {} where nobody can be asked",
+            shell::word(only.as_str())
+        );
     }
     let word = ask_word(
         "Type login and Enter, if that is where you want to log in [no]: ",

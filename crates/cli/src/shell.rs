@@ -1,0 +1,50 @@
+//! Commands that a message tells the user to run.
+
+use hub::trace::escape;
+
+/// A word as it is typed to a shell. What strangers wrote (the name of a folder, an address in another program's file) is
+/// one word there, whatever it holds, also once it is copied from a terminal.
+pub(crate) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        // Between single quotes nothing has a meaning but another one.
+        false => format!("'{}'", escape(text).replace('\'', r"'\''")),
+    }
+}
+
+/// A command of these words.
+pub(crate) fn command(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|it| word(it)).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_word_is_one_word_to_a_shell() {
+        for text in [
+            "/home/me/papers",
+            "https://example.org/a?b=c&d=e",
+            "a b",
+            "",
+            "~",
+            "-x",
+            "$(echo x)",
+            "`echo x`",
+            "a;echo x|cat&",
+            "it's 'quoted'",
+            "!!",
+            "grüße",
+        ] {
+            let script = format!("printf %s {}", word(text));
+            let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), text);
+        }
+        assert_eq!(word("a\n\u{1b}b"), r"'a\n\u{1b}b'");
+    }
+}
