@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
+use super::secrets;
+use crate::shell;
+
 /// A server of another program's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Foreign {
@@ -22,18 +25,6 @@ pub(super) struct Foreign {
     pub(super) notes: Vec<String>,
 }
 
-/// Parts of names of variables that hold secrets.
-const SECRET: [&str; 9] = [
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASS",
-    "AUTH",
-    "CREDENTIAL",
-    "COOKIE",
-    "SESSION",
-    "DSN",
-];
 /// Where files keep their servers: Claude Desktop, Claude Code, Cursor, Gemini; VS Code; Codex.
 const PLACES: [&str; 3] = ["mcpServers", "servers", "mcp_servers"];
 
@@ -75,12 +66,8 @@ pub(super) fn read(text: &str, is_toml: bool) -> Result<Vec<Foreign>> {
 }
 
 fn server(name: &str, server: &Map<String, Value>) -> Foreign {
-    let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let mut foreign = Foreign {
-        name: name
-            .chars()
-            .map(|c| if keep(c) { c } else { '-' })
-            .collect(),
+        name: plain(name),
         command: Vec::new(),
         url: None,
         headers: BTreeMap::new(),
@@ -118,15 +105,16 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         .flatten()
     {
         let value = value.as_str().unwrap_or_default();
-        let refers = value.starts_with("${") || value.starts_with('$');
-        if refers || names_a_secret(variable) {
+        let refers = value.starts_with('$');
+        if refers || secrets::is_named(variable) || secrets::looks_like_one(value) {
             let why = if refers {
                 "names a value from elsewhere"
             } else {
                 "looks like a secret and stays where it is"
             };
             foreign.notes.push(format!(
-                "the variable {variable} {why}; export {variable} before you start Sluice"
+                "the variable {variable} {why}; export {} before you start Sluice",
+                shell::word(variable)
             ));
             foreign.env_from.push(variable.clone());
         } else {
@@ -142,7 +130,7 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
     let headers = server.get("headers").and_then(Value::as_object);
     for (name, value) in headers.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        if !value.contains("${") && !names_a_secret(name) {
+        if !value.contains("${") && !secrets::is_named(name) && !secrets::looks_like_one(value) {
             foreign.headers.insert(name.clone(), value.to_owned());
             continue;
         }
@@ -152,9 +140,10 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
             }
             _ => String::new(),
         };
-        let secret = format!("{}-{}", foreign.name, name.to_ascii_lowercase());
+        let secret = format!("{}-{}", foreign.name, plain(&name.to_ascii_lowercase()));
         foreign.notes.push(format!(
-            "the header {name} stays where it is; give it to this server with `sluice secret set {secret} --for {url}`"
+            "the header {name} stays where it is; give it to this server with `sluice secret set {secret} --for {}`",
+            shell::word(url)
         ));
         foreign
             .headers
@@ -162,10 +151,12 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
     }
 }
 
-/// Whether the name of a variable or an option is one of a secret.
-pub(super) fn names_a_secret(name: &str) -> bool {
-    let upper = name.to_ascii_uppercase();
-    SECRET.iter().any(|part| upper.contains(part))
+/// A name of letters, digits, '-' and '_' alone.
+fn plain(name: &str) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    name.chars()
+        .map(|c| if keep(c) { c } else { '-' })
+        .collect()
 }
 
 /// JSON as VS Code writes it, without comments and commas before a closing bracket.
@@ -271,13 +262,38 @@ mod tests {
 
     #[test]
     fn secrets_stay_where_they_are() {
-        let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "abc", "MODE": "fast", "HOME_URL": "${input:url}"}}}}"#;
+        let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "abc", "MODE": "fast", "HOME_URL": "${input:url}",
+            "DATABASE_URL": "postgresql://me:abc@host/db", "GITHUB_PAT": "ghp_abcdefghijklmnop1234"}}}}"#;
         let server = read(text, false).unwrap().remove(0);
         assert_eq!(
             server.env,
             BTreeMap::from([("MODE".to_owned(), "fast".to_owned())])
         );
-        assert_eq!(server.env_from, ["API_KEY", "HOME_URL"]);
-        assert!(server.notes.len() == 2 && server.notes.iter().all(|note| !note.contains("abc")));
+        let others = ["API_KEY", "HOME_URL", "DATABASE_URL", "GITHUB_PAT"];
+        assert_eq!(server.env_from, others);
+        assert!(server.notes.len() == 4 && server.notes.iter().all(|note| !note.contains("abc")));
+        let text = r#"{"servers": {"far": {"url": "https://host.test/mcp", "headers": {"X-Pat": "ghp_abcdefghijklmnop1234"}}}}"#;
+        let server = read(text, false).unwrap().remove(0);
+        assert_eq!(
+            server.headers.get("X-Pat").map(String::as_str),
+            Some("secret:far-x-pat")
+        );
+    }
+
+    /// The file may lie in a stranger's folder, and what a note tells the user to type is copied.
+    #[test]
+    fn a_command_that_a_note_tells_has_no_more_words_than_ours() {
+        let text = r#"{"servers": {"far": {"url": "https://host.test/a;x|y", "headers": {"Key;x": "a"}}, "a": {"command": "x", "env": {"KEY;x": "a"}}}}"#;
+        let notes: Vec<String> = read(text, false)
+            .unwrap()
+            .into_iter()
+            .flat_map(|it| it.notes)
+            .collect();
+        let told = |part: &str| notes.iter().any(|note| note.contains(part));
+        assert!(
+            told("`sluice secret set far-key-x --for 'https://host.test/a;x|y'`"),
+            "{notes:?}"
+        );
+        assert!(told("export 'KEY;x' before"), "{notes:?}");
     }
 }

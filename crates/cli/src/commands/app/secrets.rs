@@ -1,8 +1,18 @@
-//! Words of a command that look like secrets: a file of configuration is no place for them, and neither is a list of
-//! processes, where every program of the machine reads the arguments of all others.
+//! Words of a command and values that look like secrets: a file of configuration is no place for them, and neither is a list
+//! of processes, where every program of the machine reads the arguments of all others.
 
-use super::foreign::names_a_secret;
-
+/// Parts of names of what holds secrets.
+const NAMES: [&str; 9] = [
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASS",
+    "AUTH",
+    "CREDENTIAL",
+    "COOKIE",
+    "SESSION",
+    "DSN",
+];
 /// Beginnings of keys as services give them out.
 const BEGINNINGS: [&str; 14] = [
     "sk-",
@@ -42,13 +52,24 @@ fn is_secret(before: &str, word: &str) -> bool {
     };
     // `--token-file PATH` says where a secret is, and a reference to a variable that it is elsewhere.
     let elsewhere = value.starts_with('/') || value.starts_with('~') || value.starts_with('$');
-    let named = (name.starts_with('-') || word.contains('=')) && names_a_secret(name);
+    let named = (name.starts_with('-') || word.contains('=')) && is_named(name);
+    looks_like_one(value) || (named && !value.is_empty() && !elsewhere)
+}
+
+/// Whether the name of a variable, a header or an option is one of a secret.
+pub(super) fn is_named(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    NAMES.iter().any(|part| upper.contains(part))
+}
+
+/// Whether a value looks like a secret, whatever it is called.
+pub(super) fn looks_like_one(value: &str) -> bool {
     let given = BEGINNINGS.iter().any(|begin| {
         value
             .strip_prefix(begin)
             .is_some_and(|rest| rest.len() >= SHORTEST && rest.chars().any(|c| c.is_ascii_digit()))
     });
-    given || with_password(value) || (named && !value.is_empty() && !elsewhere)
+    given || with_password(value)
 }
 
 /// Whether it is an address with a password: `scheme://user:password@host`.
