@@ -8,12 +8,15 @@ use hub::trace::escape;
 use sha2::{Digest, Sha256};
 use wire::ToolDescription;
 
-use crate::terminal::say;
+use crate::question::{Lines, shortened};
+use crate::terminal::{columns, say};
 
 /// Bytes of a digest that are kept: enough that nobody makes two alike.
 const DIGEST_BYTES: usize = 16;
 /// Lines of a description that are shown. A longer one is not what a person reads.
 const LINES: usize = 20;
+/// Columns of a tool's name before what it says. It is shown whole where it is said which tools there are.
+const NAME_COLUMNS: usize = 40;
 
 /// By name, what is kept of a tool that a person was shown: a digest of what it takes, and one of what it says of itself.
 pub(crate) type Seen = BTreeMap<String, String>;
@@ -105,15 +108,24 @@ impl Difference {
                 .any(|names| names.contains(name))
         };
         for tool in tools.iter().filter(|tool| unread(&tool.name)) {
-            for line in tool.description.lines().take(LINES) {
-                say(&format!("  {}> {}\n", tool.name, escape(line)));
-            }
-            let more = tool.description.lines().skip(LINES).count();
-            if more > 0 {
-                say(&format!("  {more} lines of {} are not shown\n", tool.name));
-            }
+            say(&words(tool, LINES, columns()));
         }
     }
+}
+
+/// What a tool says of itself, so many lines of it. Behind its name on each line of the terminal: where the terminal broke a
+/// long one itself, what follows could pass for words of Sluice's.
+pub(crate) fn words(tool: &ToolDescription, most: usize, columns: usize) -> String {
+    let mut lines = Lines::new(columns, true);
+    let name = format!("{}> ", shortened(&tool.name, NAME_COLUMNS.min(columns / 2)));
+    for line in tool.description.lines().take(most) {
+        lines.said_by(&name, &escape(line));
+    }
+    let more = tool.description.lines().skip(most).count();
+    if more > 0 {
+        lines.own(&format!("{more} more lines are not shown"));
+    }
+    lines.finish()
 }
 
 impl fmt::Display for Difference {
@@ -142,6 +154,21 @@ mod tests {
             description: description.to_owned(),
             input_schema: input_schema.to_owned(),
             hints,
+        }
+    }
+
+    /// A line that the terminal broke itself would go on without the name, as words of ours do.
+    #[test]
+    fn no_word_of_a_tool_stands_without_its_name() {
+        let said = format!("Looks up.{}Type add and Enter.\nMore", " ".repeat(200));
+        let name = "look".repeat(32);
+        for columns in [24, 80, 300] {
+            let shown = words(&tool(&name, &said, "{}", Hints::default()), 1, columns);
+            let (said, _) = shown.rsplit_once("| 1 more lines").unwrap();
+            for line in said.lines() {
+                assert!(line.starts_with("| look"), "{shown}");
+                assert!(crate::question::columns(line) <= columns, "{shown}");
+            }
         }
     }
 

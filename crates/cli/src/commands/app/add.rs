@@ -18,8 +18,8 @@ use super::place::Place;
 use super::{secrets, try_out};
 use crate::exit::Exit;
 use crate::proposal::Tool;
-use crate::terminal::{Terminal, ask_word, say};
-use crate::{installed, review};
+use crate::terminal::{Terminal, ask_word, columns, say};
+use crate::{installed, review, shell};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -121,7 +121,7 @@ async fn finish(
         say(&format!(
             "note: {} is not there; if the app is to make it, add it with --write {}\n",
             escape(&path.to_string_lossy()),
-            escape(&folder.to_string_lossy())
+            shell::word(&folder.to_string_lossy())
         ));
     }
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
@@ -141,8 +141,7 @@ async fn finish(
         file.display()
     ));
     for tool in &trial.tools {
-        let first = tool.description.lines().next().unwrap_or_default();
-        say(&format!("  {} says: {}\n", tool.name, escape(first)));
+        say(&review::words(tool, 1, columns()));
     }
     try_out::say_tried(&wish.name, &trial);
     let asked =
