@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sandbox::{Access, Limits, Mount, Sandboxed, Spec};
+use sandbox::{Access, Limits, Mount, Quota, Sandboxed, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::find::{Found, Needs};
@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const WORDS: usize = 8 << 10;
 /// A package manager holds whole packages, and writes files of any size that a package has.
 const LIMITS: (u64, u64, u64) = (4 << 30, 1 << 30, 4096);
+/// Bytes that may lie in each folder that a step writes. The largest tree that is kept has half of it in its files, and its
+/// names and small files count for more than their bytes.
+const ROOM: u64 = 4 << 30;
 
 /// What is executed inside.
 #[derive(Debug, Serialize, Deserialize)]
@@ -112,12 +115,18 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
     };
     // By value: the end of the channel is the end of the order.
     hand_over(ours, &order)?;
+    let overrun = sandboxed.overrun();
     let done = wait(&mut sandboxed)?;
     // Ends whatever is left inside: from here on nothing writes into the tree, which is judged and hashed next.
     drop(sandboxed);
     if let Some(listener) = listener {
         // Everything that could write is gone; a thread that panicked has nothing more to tell.
         let _ = listener.join();
+    }
+    if let Some(reason) = overrun.reason() {
+        // What else it says is about mounts, which are none of the user's here.
+        let what = reason.split(';').next().unwrap_or_default();
+        return Err(format!("it was ended for what it wrote: {what}"));
     }
     let said = words.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Built {
@@ -146,6 +155,11 @@ fn spec(step: &Step<'_>) -> Spec {
         access: Access::ReadOnly,
         executable: false,
     };
+    let room = |folder: &Path| Quota {
+        folder: folder.to_owned(),
+        bytes: ROOM,
+    };
+    let quotas = vec![room(step.tree), room(step.scratch)];
     let writable = [writable(step.tree, TREE), writable(step.scratch, SCRATCH)];
     let mut mounts: Vec<Mount> = writable.into_iter().chain([settings]).collect();
     mounts.extend(step.needs.found.iter().map(shown));
@@ -163,6 +177,7 @@ fn spec(step: &Step<'_>) -> Spec {
             open_files,
             ..Limits::default()
         },
+        quotas,
         ..Spec::default()
     }
 }
@@ -200,5 +215,28 @@ fn listen(stderr: OwnedFd, words: &Mutex<Vec<u8>>) {
         words.extend_from_slice(portion.get(..count).unwrap_or_default());
         let surplus = words.len().saturating_sub(WORDS);
         words.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_folder_that_a_step_writes_has_a_size() {
+        let step = Step {
+            program: Path::new("/sluice-build"),
+            needs: Needs::default(),
+            env: Vec::new(),
+            tree: Path::new("/store/tree"),
+            scratch: Path::new("/store/scratch"),
+            settings: Path::new("/store/settings"),
+            hosts: Vec::new(),
+        };
+        let spec = spec(&step);
+        let writable = spec.mounts.iter();
+        let writable = writable.filter(|mount| mount.access == Access::ReadWrite);
+        let sized = spec.quotas.iter().map(|quota| &quota.folder);
+        assert!(writable.map(|mount| &mount.source).eq(sized));
     }
 }
