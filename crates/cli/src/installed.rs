@@ -152,7 +152,11 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         program: &program,
         scripts,
     };
-    let provision::Installed { record, unrun } = installer.install(app, wanted)?;
+    let provision::Installed {
+        record,
+        unrun,
+        unsupplied,
+    } = installer.install(app, wanted)?;
     say(&format!(
         "installed {} {}, sha256 {}\n",
         package(&record),
@@ -163,6 +167,13 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         say(&format!(
             "note: install scripts of {} were not run; if the app lacks something, add it with --scripts, which runs them without network\n",
             escape(&unrun.join(", "))
+        ));
+    }
+    for (folder, dependency) in &unsupplied {
+        say(&format!(
+            "note: the program of Node in {} has no modules, since its dependency '{}' is no package of a registry; what the app does by it fails\n",
+            escape(&folder.to_string_lossy()),
+            escape(dependency)
         ));
     }
     Ok(record)

@@ -21,6 +21,7 @@ pub use self::error::InstallError;
 pub use self::store::{Record, Store, StoreError};
 pub use self::tree::TreeError;
 
+use self::node::Programs;
 use self::requirement::{is_of_registry, npm_name, pip_name};
 use self::settings::Settings;
 use self::store::Staging;
@@ -53,6 +54,9 @@ pub struct Installed {
     pub record: Record,
     /// Packages whose install scripts were not run.
     pub unrun: Vec<String>,
+    /// Programs of Node in packages of Python that have no modules, each with a dependency that is no package of a
+    /// registry.
+    pub unsupplied: Vec<(PathBuf, String)>,
 }
 
 /// Installs packages.
@@ -75,6 +79,8 @@ struct Come {
     entry: PathBuf,
     /// Packages whose install scripts did not run.
     unrun: Vec<String>,
+    /// Programs of Node that have no modules, each with a dependency for which.
+    unsupplied: Vec<(PathBuf, String)>,
     /// What stands in the `#!` lines that were written.
     interpreter: Option<PathBuf>,
     /// What parts of it start by name.
@@ -100,6 +106,7 @@ impl Installer<'_> {
             version,
             entry,
             unrun,
+            unsupplied,
             interpreter,
             programs,
         } = match package.registry {
@@ -123,7 +130,11 @@ impl Installer<'_> {
             reviewed: false,
             tried: Vec::new(),
         };
-        Ok(Installed { record, unrun })
+        Ok(Installed {
+            record,
+            unrun,
+            unsupplied,
+        })
     }
 
     fn npm(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
@@ -160,6 +171,7 @@ impl Installer<'_> {
             version,
             entry,
             unrun,
+            unsupplied: Vec::new(),
             // Node's programs name `env`, and none is written here.
             interpreter: None,
             programs: Vec::new(),
@@ -204,7 +216,8 @@ impl Installer<'_> {
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
         let ran = self.step(staging, &staging.tree, &command, settings, Vec::new())?;
         // That one is found as the user means it, which need not be the one of the system.
-        let node = self.modules_for(staging)?.then(|| "node".to_owned());
+        let (supplied, unsupplied) = self.modules_for(staging)?;
+        let node = supplied.then(|| "node".to_owned());
         let name = pip_name(&package.requirement);
         let program = package.program.as_deref().unwrap_or(name);
         let entry = Path::new("site/bin").join(program);
@@ -219,19 +232,28 @@ impl Installer<'_> {
             version: pip_version(&staging.tree.join("site"), name),
             entry,
             unrun: Vec::new(),
+            unsupplied,
             interpreter: Some(ran),
             programs: Vec::from_iter(node),
         })
     }
 
     /// A few packages of Python run a program of Node, and have npm fetch its modules beside it when they are first used.
-    /// They find them there. Where there is no npm, they do not use it either. Whether there is such a package.
-    fn modules_for(&self, staging: &Staging) -> Result<bool, InstallError> {
-        let programs = node::unsupplied(&staging.tree.join("site"));
+    /// They find them there. Where there is no npm, they do not use it either. Whether there is such a package, and those
+    /// that cannot have their modules.
+    fn modules_for(
+        &self,
+        staging: &Staging,
+    ) -> Result<(bool, Vec<(PathBuf, String)>), InstallError> {
+        let site = staging.tree.join("site");
+        let Programs {
+            unsupplied,
+            mut refused,
+        } = node::programs(&site);
         let Ok(npm) = settings::program(self.host, "npm") else {
-            return Ok(false);
+            return Ok((false, Vec::new()));
         };
-        for program in &programs {
+        for program in &unsupplied {
             // npm reads settings of the folder that it installs into (`.npmrc`), which name programs that it starts. So it
             // does not see the package's folder, and works in one that has names and versions alone.
             let fresh = staging.fresh()?;
@@ -246,7 +268,10 @@ impl Installer<'_> {
             let modules = program.folder.join("node_modules");
             fs::rename(fresh.join("node_modules"), modules).map_err(failed)?;
         }
-        Ok(!programs.is_empty())
+        for (folder, _) in &mut refused {
+            *folder = folder.strip_prefix(&site).unwrap_or(folder).to_owned();
+        }
+        Ok((!unsupplied.is_empty(), refused))
     }
 
     /// Runs a step of the package manager, with the user's settings for its registries. The program that ran.

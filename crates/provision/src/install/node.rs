@@ -26,11 +26,20 @@ pub(super) struct Unsupplied {
     pub(super) dependencies: Map<String, Value>,
 }
 
+/// What was found in a tree.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Programs {
+    /// Those that can be supplied.
+    pub(super) unsupplied: Vec<Unsupplied>,
+    /// Folders of those that cannot, each with a dependency for which.
+    pub(super) refused: Vec<(PathBuf, String)>,
+}
+
 /// Folders with a program of Node and a description of what it needs, and without its modules.
-pub(super) fn unsupplied(site: &Path) -> Vec<Unsupplied> {
+pub(super) fn programs(site: &Path) -> Programs {
     let mut search = Search {
         left: MAX_LOOKED,
-        found: Vec::new(),
+        found: Programs::default(),
     };
     // A program that ran meanwhile may have put a link there.
     if site.symlink_metadata().is_ok_and(|site| site.is_dir()) {
@@ -43,7 +52,7 @@ struct Search {
     /// How many files and folders may still be looked at.
     left: usize,
     /// The first ones by name.
-    found: Vec<Unsupplied>,
+    found: Programs,
 }
 
 impl Search {
@@ -72,39 +81,55 @@ impl Search {
         if !program || supplied() {
             return;
         }
-        if let Some(dependencies) = needed(folder) {
-            let folder = folder.to_owned();
-            self.found.push(Unsupplied {
-                folder,
-                dependencies,
-            });
-            // At once, so that descriptions without end take no room.
-            self.found.sort_by(|a, b| a.folder.cmp(&b.folder));
-            self.found.truncate(MOST);
+        let (
+            folder,
+            Programs {
+                unsupplied,
+                refused,
+            },
+        ) = (folder.to_owned(), &mut self.found);
+        // Cut at once, so that descriptions without end take no room.
+        match needed(&folder) {
+            Some(Ok(dependencies)) => {
+                unsupplied.push(Unsupplied {
+                    folder,
+                    dependencies,
+                });
+                unsupplied.sort_by(|a, b| a.folder.cmp(&b.folder));
+                unsupplied.truncate(MOST);
+            }
+            Some(Err(name)) => {
+                refused.push((folder, name));
+                refused.sort();
+                refused.truncate(MOST);
+            }
+            None => {}
         }
     }
 }
 
 /// The dependencies in a stranger's description; one that cannot be read has none. A description with one that is no
-/// package of a registry is left alone, as where there is no npm: for such a one npm starts git, or reads a folder.
-fn needed(folder: &Path) -> Option<Map<String, Value>> {
+/// package of a registry is left alone, as where there is no npm: for such a one npm starts git, or reads a folder. Its
+/// name is the error.
+fn needed(folder: &Path) -> Option<Result<Map<String, Value>, String>> {
     let text = foreign::read(folder, Path::new("package.json"), MAX_DESCRIPTION).ok()?;
     let mut description: Value = serde_json::from_slice(&text).ok()?;
     let Value::Object(needed) = description.get_mut("dependencies")?.take() else {
         return None;
     };
-    let of_registry = |(name, version): (&String, &Value)| {
-        let version = version.as_str()?;
+    let of_registry = |name: &str, version: &str| {
         // `npm:NAME@VERSION` is a package under another name.
         let requirement = match version.strip_prefix("npm:") {
             Some(other) => other.to_owned(),
             None => format!("{name}@{version}"),
         };
-        let known = is_of_registry(name, Registry::Npm);
-        (known && is_of_registry(&requirement, Registry::Npm)).then_some(())
+        is_of_registry(name, Registry::Npm) && is_of_registry(&requirement, Registry::Npm)
     };
-    let all = needed.iter().all(|entry| of_registry(entry).is_some());
-    (all && !needed.is_empty()).then_some(needed)
+    let mut all = needed.iter();
+    let other =
+        all.find(|(name, version)| !version.as_str().is_some_and(|it| of_registry(name, it)));
+    let refused = other.map(|(name, _)| name.clone());
+    (!needed.is_empty()).then(|| refused.map_or(Ok(needed), Err))
 }
 
 #[cfg(test)]
@@ -147,9 +172,14 @@ mod tests {
         symlink("/dev/zero", folder.path().join("endless/js/package.json")).unwrap();
         let long = format!("{needs}{}", " ".repeat(MAX_DESCRIPTION as usize));
         make("long/js", &[("a.js", ""), ("package.json", &long)]);
-        let found = unsupplied(folder.path());
-        let folders: Vec<&Path> = found.iter().map(|it| it.folder.as_path()).collect();
+        let elsewhere = r#"{"dependencies": {"jsdom": "1", "tool": "git+https://host.test/x"}}"#;
+        make("odd/js", &[("a.js", ""), ("package.json", elsewhere)]);
+        let found = programs(folder.path());
+        let folders = found.unsupplied.iter().map(|it| it.folder.as_path());
+        let folders: Vec<&Path> = folders.collect();
         assert_eq!(folders, [folder.path().join("reader/javascript")]);
+        let refused = (folder.path().join("odd/js"), "tool".to_owned());
+        assert_eq!(found.refused, [refused]);
     }
 
     #[test]
@@ -162,7 +192,7 @@ mod tests {
         };
         for version in ["^1.2.3", ">=1 <2 || 3.x", "*", "latest", "npm:@a/b@^1"] {
             assert!(
-                needed(json!({ "@scope/x": version })).is_some(),
+                needed(json!({ "@scope/x": version })).unwrap().is_ok(),
                 "{version}"
             );
         }
@@ -176,10 +206,12 @@ mod tests {
             "npm:../x",
         ] {
             let all = json!({ "good": "1", "x": version });
-            assert_eq!(needed(all), None, "{version}");
+            assert_eq!(needed(all), Some(Err("x".to_owned())), "{version}");
         }
         for name in ["../x", "-x", ""] {
-            assert_eq!(needed(json!({ name: "1" })), None, "{name}");
+            let found = needed(json!({ name: "1" }));
+            assert_eq!(found, Some(Err(name.to_owned())), "{name}");
         }
+        assert_eq!(needed(json!({})), None);
     }
 }
