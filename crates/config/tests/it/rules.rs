@@ -669,6 +669,30 @@ cedar = 'forbid (principal, action, resource) when { context.label.contains(Tain
     assert_eq!(verdict("untrusted"), Verdict::Deny);
 }
 
+/// The parser calls itself for each of these, and a program that overflows its stack ends without a word. The configuration may
+/// be a stranger's.
+#[test]
+fn a_condition_that_would_overflow_the_stack_is_a_mistake() {
+    let allowed = "context.arguments.recipient == \"x\"";
+    for condition in [
+        format!("{}{allowed}{}", "(".repeat(1_000), ")".repeat(1_000)),
+        format!("{allowed}{}", " && true".repeat(10_000)),
+        format!("{}{}.contains(1)", "[".repeat(1_000), "]".repeat(1_000)),
+        format!("context{}", "[\"a\"]".repeat(10_000)),
+    ] {
+        let config = format!(
+            "[app.bank]\nclient = true\n[app.bank.tools.send]\neffect = \"write\"\nparameters = {{ recipient = \"string\" }}\n\
+             cedar = 'forbid (principal, action, resource) when {{ {condition} }};'\n"
+        );
+        let errors = load(&[("sluice.toml", &config)]).unwrap_err().to_string();
+        let is_placed = errors.contains("sluice.toml:6:");
+        assert!(
+            is_placed && errors.contains("says too much at once"),
+            "{errors}"
+        );
+    }
+}
+
 #[test]
 fn mistakes_in_conditions_stand_where_they_are() {
     insta::assert_snapshot!(errors(

@@ -13,6 +13,7 @@ use miette::Diagnostic;
 
 use super::arguments::Parameters;
 use super::conditions::{Conditions, Sets, Vocabulary, schema};
+use super::extent;
 
 /// Most conditions in one text: each is evaluated for every call.
 const MAX_CONDITIONS: usize = 64;
@@ -161,6 +162,12 @@ impl Compiler<'_> {
 
     /// The policies in the order of the text.
     fn parse(&self, text: &CedarText<'_>) -> Option<Vec<Policy>> {
+        if let Some(at) = extent::exceeded(text.text) {
+            let message = "a condition says too much at once";
+            let help = "write several conditions, and fewer brackets inside of each other";
+            self.error(text, Some(at..at + 1), message, help);
+            return None;
+        }
         let set: PolicySet = match text.text.parse() {
             Ok(set) => set,
             Err(errors) => {

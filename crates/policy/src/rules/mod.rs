@@ -8,6 +8,7 @@ mod claims;
 mod compile;
 mod conditions;
 mod destinations;
+mod extent;
 mod judge;
 mod looks_at;
 mod messages;
