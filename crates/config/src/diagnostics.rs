@@ -15,6 +15,10 @@ const MAX_PLACES: usize = 8;
 /// Longest piece of a source line that is shown.
 const MAX_EXCERPT_CHARS: usize = 160;
 
+/// Most errors, and most warnings, of one configuration. Each costs a look through its file, which a stranger may have
+/// filled with them, and nobody reads more.
+const MAX_OF_A_KIND: usize = 1000;
+
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -132,6 +136,10 @@ impl fmt::Display for Diagnostics {
         }
         match self.count() {
             1 => write!(f, "1 error in the configuration; nothing was started"),
+            MAX_OF_A_KIND => write!(
+                f,
+                "{MAX_OF_A_KIND} errors or more in the configuration; nothing was started"
+            ),
             count => write!(
                 f,
                 "{count} errors in the configuration; nothing was started"
@@ -235,6 +243,13 @@ impl Sink {
         message: String,
         help: String,
     ) {
+        // By kind: warnings must leave room for an error.
+        let list = self.list.borrow();
+        let same = list.iter().filter(|it| it.severity == severity);
+        if same.count() >= MAX_OF_A_KIND {
+            return;
+        }
+        drop(list);
         let text = &file.text;
         let start = floor_char(text, span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -254,7 +269,7 @@ impl Sink {
             column: column + 1,
             message: printable(&message),
             help: Some(printable(&help)).filter(|help| !help.is_empty()),
-            excerpt: printable(line).chars().take(MAX_EXCERPT_CHARS).collect(),
+            excerpt: line.chars().take(MAX_EXCERPT_CHARS).map(shown).collect(),
             width: width.clamp(1, length).min(MAX_EXCERPT_CHARS),
         });
     }
@@ -330,12 +345,15 @@ pub(crate) fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k s
 /// A manifest comes from elsewhere, and its text is shown on a terminal: no control characters, and
 /// each character stays one column.
 fn printable(text: &str) -> String {
-    let show = |c: char| match c {
+    text.chars().map(shown).collect()
+}
+
+fn shown(c: char) -> char {
+    match c {
         '\t' => ' ',
         c if c.is_control() || is_direction_mark(c) => '\u{fffd}',
         c => c,
-    };
-    text.chars().map(show).collect()
+    }
 }
 
 /// Characters that reorder what a terminal shows.

@@ -431,6 +431,29 @@ fn errors_of_an_mcp_servers_file_have_their_place() {
     );
 }
 
+/// A file that a stranger has filled with mistakes costs no more than one with as many as anybody reads.
+#[test]
+fn mistakes_without_end_are_not_all_kept() {
+    let config: String = (0..3_000).map(|at| format!("k{at} = 1\n")).collect();
+    let errors = load(&[("sluice.toml", &config)]).unwrap_err();
+    assert_eq!(errors.iter().len(), 1_000);
+    let shown = errors.to_string();
+    assert!(shown.ends_with("1000 errors or more in the configuration; nothing was started"));
+}
+
+/// Warnings take no error's place.
+#[test]
+fn an_error_behind_warnings_without_end_starts_nothing() {
+    let tool = |at: usize| format!("[app.a.tools.t{at}]\neffect = \"write\"\nlimit = \"any\"\n");
+    let tools: String = (0..1_100).map(tool).collect();
+    let app = "command = [\"a\"]\negress = [{ listen = 2525, to = \"a.example:25\" }]\n";
+    let config = format!("[app.a]\n{app}{tools}");
+    let loaded = load(&[("sluice.toml", &config)]).unwrap();
+    assert_eq!(loaded.warnings.len(), 1_000);
+    let wrong = format!("{config}[unknown]\n");
+    assert!(load(&[("sluice.toml", &wrong)]).is_err());
+}
+
 #[test]
 fn an_app_that_is_named_twice_is_refused() {
     let config = "[mcp_servers]\nfile = \"mcp.json\"\n[app.a]\ncommand = [\"b\"]\n";
