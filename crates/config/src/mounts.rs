@@ -14,6 +14,9 @@ use crate::config::Config;
 
 /// Most links on the way to a file; the kernel follows as many.
 const MAX_LINKS: usize = 40;
+/// Most mounts of a configuration, beside those that are found for programs. Each is compared with every other one, by what
+/// lies there.
+const MAX_MOUNTS: usize = 512;
 /// Sources that are the host itself, as processes, devices or settings of the kernel. The sandbox finds the same file
 /// systems under other names too.
 const OF_THE_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -47,6 +50,14 @@ impl Config {
     /// # Errors
     /// Every mount that gives too much.
     pub fn check_mounts(&self, kept: &[(&str, PathBuf)]) -> Result<(), Vec<MountError>> {
+        let mut own = self.apps.values().flat_map(|app| &app.mounts);
+        if let Some(mount) = own.nth(MAX_MOUNTS) {
+            return Err(vec![MountError {
+                place: mount.place.clone(),
+                message: format!("there are more than {MAX_MOUNTS} mounts"),
+                help: "mount a folder that holds several of them".to_owned(),
+            }]);
+        }
         let weights = self.screener.weights.iter();
         let own = self.files.iter().map(|file| ("the configuration", file));
         let own = own.chain(weights.map(|file| ("the screener's weights", file)));

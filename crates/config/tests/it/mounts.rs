@@ -48,6 +48,16 @@ impl Folder {
     }
 }
 
+/// Each is compared with all others, on the disk.
+#[test]
+fn there_are_so_many_mounts_and_no_more() {
+    let folder = Folder::new();
+    let data = folder.path("data");
+    let mounts = vec![("one", data.as_path(), false); 513];
+    folder.load(&mounts[..512]).unwrap();
+    folder.refused(&mounts, "there are more than 512 mounts");
+}
+
 #[test]
 fn the_host_itself_is_no_mount() {
     let folder = Folder::new();
