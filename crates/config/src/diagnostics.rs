@@ -54,7 +54,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What would be right.
     pub help: Option<String>,
-    /// The source line; empty if the file could not be read.
+    /// The source line; empty if the file could not be read, or may hold secrets.
     pub excerpt: String,
     /// How many characters from `column` on are meant; at least 1.
     pub width: usize,
@@ -214,6 +214,21 @@ impl Sink {
         self.at(Severity::Error, file, span, message.into(), help.into());
     }
 
+    /// As [`Sink::error`], in a file whose lines may hold secrets: they are not shown.
+    pub(crate) fn unquoted(
+        &self,
+        file: &File,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let found = self.diagnostic(Severity::Error, file, span, message.into(), help.into());
+        if let Some(found) = found {
+            let excerpt = String::new();
+            self.push(Diagnostic { excerpt, ..found });
+        }
+    }
+
     /// Notes that a label was named which the lattice lacks. What is judged by it is judged by another label than was meant.
     pub(crate) fn lacks_label(&self) {
         self.lacks_labels.set(true);
@@ -243,13 +258,26 @@ impl Sink {
         message: String,
         help: String,
     ) {
+        if let Some(found) = self.diagnostic(severity, file, span, message, help) {
+            self.push(found);
+        }
+    }
+
+    /// `None` where there are as many as are kept.
+    fn diagnostic(
+        &self,
+        severity: Severity,
+        file: &File,
+        span: &Range<usize>,
+        message: String,
+        help: String,
+    ) -> Option<Diagnostic> {
         // By kind: warnings must leave room for an error.
         let list = self.list.borrow();
         let same = list.iter().filter(|it| it.severity == severity);
         if same.count() >= MAX_OF_A_KIND {
-            return;
+            return None;
         }
-        drop(list);
         let text = &file.text;
         let start = floor_char(text, span.start);
         let before = text.get(..start).unwrap_or_default();
@@ -262,7 +290,7 @@ impl Sink {
         let length = line.chars().count().saturating_sub(column).max(1);
         let marked = text.get(start..floor_char(text, span.end).max(start));
         let width = marked.map_or(1, |marked| marked.chars().count());
-        self.push(Diagnostic {
+        Some(Diagnostic {
             severity,
             file: file.path.clone(),
             line: before.matches('\n').count() + 1,
@@ -271,7 +299,7 @@ impl Sink {
             help: Some(printable(&help)).filter(|help| !help.is_empty()),
             excerpt: line.chars().take(MAX_EXCERPT_CHARS).map(shown).collect(),
             width: width.clamp(1, length).min(MAX_EXCERPT_CHARS),
-        });
+        })
     }
 
     /// An error of a whole file, which may not even exist.

@@ -30,13 +30,14 @@ pub(crate) struct Servers {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a file. What has no meaning here is noted, not refused: the file belongs to other programs,
+/// Reads a file. Its lines are not shown: they hold the variables and headers of servers, and some programs write all on one
+/// line. What has no meaning here is noted, not refused: the file belongs to other programs,
 /// and nothing in it can make anything less restrictive.
 pub(crate) fn servers(file: &File, sink: &Sink) -> Servers {
     let mut servers = Servers::default();
     let refuse = |error: ParseError| {
         let help = "this must be {\"mcpServers\": {\"NAME\": {\"command\": \"…\", \"args\": []}}}";
-        sink.error(file, &(error.offset..error.offset + 1), error.message, help);
+        sink.unquoted(file, &(error.offset..error.offset + 1), error.message, help);
     };
     let Ok(document) = Document::parse(&file.text, Format::Json).map_err(refuse) else {
         return servers;
@@ -57,7 +58,7 @@ pub(crate) fn servers(file: &File, sink: &Sink) -> Servers {
     match found {
         Some(found) if reader.is_object(found.at) => reader.read(found.at, &mut servers),
         Some(found) => reader.wrong(&found, "an object of servers"),
-        None => sink.error(
+        None => sink.unquoted(
             file,
             &(0..1),
             "there is no 'mcpServers' here",
@@ -129,7 +130,7 @@ impl Reader<'_> {
             let Some(program) = field("command") else {
                 let message = format!("the server '{}' has no command and no url", server.name);
                 let help = "give it one, remove it, or set \"disabled\": true";
-                self.sink.error(self.file, &server.key, message, help);
+                self.sink.unquoted(self.file, &server.key, message, help);
                 continue;
             };
             let mut command: Vec<String> = self.string(program).into_iter().collect();
@@ -173,11 +174,11 @@ impl Reader<'_> {
         };
         if let Some(remedy) = app_name::remedy(&name) {
             let message = format!("'{name}' is no name for an app");
-            self.sink.error(self.file, &server.key, message, remedy);
+            self.sink.unquoted(self.file, &server.key, message, remedy);
         } else if servers.servers.insert(name.clone(), entry).is_some() {
             let message = format!("two servers are called '{name}' here");
             let help = "give each a name of letters, digits, '-' and '_'";
-            self.sink.error(self.file, &server.key, message, help);
+            self.sink.unquoted(self.file, &server.key, message, help);
         }
     }
 
@@ -190,7 +191,8 @@ impl Reader<'_> {
     ) -> Option<Remote> {
         let refuse = |member: &Member<'_>, message: String, help: &str| {
             let help = format!("{help}; or set \"disabled\": true");
-            self.sink.error(self.file, &member.node.span, message, help);
+            self.sink
+                .unquoted(self.file, &member.node.span, message, help);
         };
         let text = self.string(address)?;
         let url = WebUrl::new(&text).map_err(|error| {
@@ -284,6 +286,7 @@ impl Reader<'_> {
     fn wrong(&self, member: &Member<'_>, right: &str) {
         let message = format!("'{}' is not {right}", member.name);
         let help = format!("write {right}");
-        self.sink.error(self.file, &member.node.span, message, help);
+        self.sink
+            .unquoted(self.file, &member.node.span, message, help);
     }
 }

@@ -414,6 +414,15 @@ fn errors_of_an_mcp_servers_file_have_their_place() {
   "d": []
 }}"#;
     insta::assert_snapshot!(load(&[("mcp.json", servers)]).unwrap_err().to_string());
+    // Whatever is wrong, a line may hold the values of variables and headers.
+    let secret = r#"{"mcpServers":{"a":{"env":{"K":"hush-4711","N":4712}},"b":{"url":"http://b.example/","headers":{"K":"hush-4711"}}}}"#;
+    for text in [secret, &secret[1..]] {
+        let errors = load(&[("mcp.json", text)]).unwrap_err().to_string();
+        assert!(
+            errors.contains("mcp.json:1:") && !errors.contains("471"),
+            "{errors}"
+        );
+    }
     // What no app of a `sluice.toml` can be called.
     for name in ["ask__fare", &"x".repeat(65)] {
         let servers = format!(r#"{{"mcpServers":{{"{name}":{{"command":"a"}}}}}}"#);
