@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 
 use super::secrets;
@@ -34,7 +34,7 @@ const PLACES: [&str; 3] = ["mcpServers", "servers", "mcp_servers"];
 /// It is neither, or has no servers.
 pub(super) fn read(text: &str, is_toml: bool) -> Result<Vec<Foreign>> {
     let file: Value = match is_toml {
-        true => toml::from_str(text).context("it is no TOML")?,
+        true => toml::from_str(text).map_err(|error| no_toml(text, &error))?,
         false => serde_json::from_str(&without_comments(text)).context("it is no JSON")?,
     };
     let own = PLACES.iter().find_map(|place| file.get(place));
@@ -63,6 +63,13 @@ pub(super) fn read(text: &str, is_toml: bool) -> Result<Vec<Foreign>> {
         bail!("it lists no servers; looked for {}", PLACES.join(", "));
     }
     Ok(servers)
+}
+
+/// What is wrong, and where. The error itself would show the line, which may hold a secret.
+fn no_toml(text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.unwrap_or_default().matches('\n').count() + 1;
+    anyhow!("it is no TOML: line {line}: {}", error.message())
 }
 
 fn server(name: &str, server: &Map<String, Value>) -> Foreign {
@@ -272,6 +279,13 @@ mod tests {
         let others = ["API_KEY", "HOME_URL", "DATABASE_URL", "GITHUB_PAT"];
         assert_eq!(server.env_from, others);
         assert!(server.notes.len() == 4 && server.notes.iter().all(|note| !note.contains("abc")));
+        // Nor is a line quoted in which something is wrong.
+        let spoilt = "[mcp_servers.a]\nenv = { K = \"hush-4711\" x }\n";
+        let error = format!("{:#}", read(spoilt, true).unwrap_err());
+        assert!(
+            error.contains("line 2") && !error.contains("4711"),
+            "{error}"
+        );
         let text = r#"{"servers": {"far": {"url": "https://host.test/mcp", "headers": {"X-Pat": "ghp_abcdefghijklmnop1234"}}}}"#;
         let server = read(text, false).unwrap().remove(0);
         assert_eq!(
