@@ -1,5 +1,6 @@
 //! A chat completion request, as its clients write it.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use base64::Engine as _;
@@ -214,6 +215,12 @@ pub(crate) fn parse(body: &[u8]) -> Result<ChatBody, String> {
     }
     if body.tools().len() > MAX_TOOLS {
         return Err(format!("`tools` must have at most {MAX_TOOLS} items"));
+    }
+    // A call names its tool by this alone: of two, nobody could say which rule, description or schema was meant.
+    let mut names = HashSet::new();
+    let mut called = body.tools().iter().map(|tool| &tool.function.name);
+    if let Some(name) = called.find(|name| !names.insert(*name)) {
+        return Err(format!("`tools`: there are two called `{name}`"));
     }
     if body.logprobs == Some(true) {
         return Err("`logprobs` is not supported by this server; leave it out".to_owned());

@@ -1,7 +1,7 @@
 //! From the conversation that a client sends to the labelled history that it stands for.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -129,7 +129,6 @@ impl Reader<'_> {
     }
 
     fn tools(&self, tools: &[ToolEntry]) -> Result<Vec<Tool>, String> {
-        let mut names = HashSet::new();
         let tool = |entry: &ToolEntry| {
             let function = &entry.function;
             if !function.has_fit_name() {
@@ -137,10 +136,6 @@ impl Reader<'_> {
                     "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
                         .to_owned(),
                 );
-            }
-            // A call names its tool by this alone: of two, nobody could say which rule or description was meant.
-            if !names.insert(function.name.clone()) {
-                return Err(format!("`tools`: there are two called `{}`", function.name));
             }
             let labels = self.labels;
             let labelled = |text| Labeled::label_tcb(text, labels.descriptions.clone());

@@ -212,6 +212,13 @@ async fn bad_requests_are_refused_in_the_form_of_the_api() {
     )
     .await;
     check(json!({"model": "s"}), 400, "missing field `messages`").await;
+    let tool = json!({"type": "function", "function": {"name": "send"}});
+    check(
+        json!({"model": "s", "messages": [{"role": "user", "content": "x"}], "tools": [tool, tool]}),
+        400,
+        "there are two called `send`",
+    )
+    .await;
     check(
         json!({"model": "s", "messages": []}),
         400,
