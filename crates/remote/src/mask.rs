@@ -1,11 +1,16 @@
 //! What no server may send back to be read.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
 
 /// Shorter ones are words that may stand anywhere, as `Bearer`.
 const MIN_SECRET: usize = 8;
-/// So many are known at a time. Of tokens that are renewed again and again, the oldest are of no use to anybody.
+/// So many tokens are known at a time. Of those that are renewed again and again, the oldest are of no use to anybody.
 const MOST: usize = 64;
 /// What stands in the place of a secret that a server sends back.
 const MASK: &[u8] = b"[secret]";
@@ -15,45 +20,163 @@ const MASK: &[u8] = b"[secret]";
 /// Whatever of them comes back is masked: a server that quotes a token in an error would put it into the trace. One that
 /// means to tell it finds another way, to somebody who may see its results.
 #[derive(Clone, Default)]
-pub(crate) struct Mask(Arc<RwLock<VecDeque<Vec<u8>>>>);
+pub(crate) struct Mask(Arc<RwLock<Known>>);
 
-impl Mask {
-    /// Knows the secret in a header's value from now on: `Bearer TOKEN` is one by its second word.
-    pub(crate) fn add(&self, value: &str) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        for word in value.split(' ').filter(|word| word.len() >= MIN_SECRET) {
-            if known.len() >= MOST {
-                known.pop_front();
-            }
-            known.push_back(word.as_bytes().to_vec());
-        }
-    }
+#[derive(Default)]
+struct Known {
+    /// Of headers, which are sent as long as the program runs.
+    headers: Vec<Secret>,
+    /// Of a login, newest last.
+    tokens: VecDeque<Secret>,
+}
 
-    /// The text without secrets.
-    pub(crate) fn apply(&self, mut text: Vec<u8>) -> Vec<u8> {
-        for secret in &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            text = replaced(text, secret);
+/// A secret as it is sent, and what is left of that by [`unescaped`].
+struct Secret {
+    sent: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Secret {
+    fn new(text: &[u8]) -> Self {
+        Self {
+            sent: text.to_vec(),
+            plain: unescaped(text).0,
         }
-        text
     }
 }
 
-fn replaced(text: Vec<u8>, secret: &[u8]) -> Vec<u8> {
-    let mut rest = text.as_slice();
-    let mut masked = Vec::new();
-    while let Some(at) = rest
-        .windows(secret.len())
-        .position(|window| window == secret)
-    {
-        masked.extend_from_slice(rest.get(..at).unwrap_or_default());
-        masked.extend_from_slice(MASK);
-        rest = rest.get(at + secret.len()..).unwrap_or_default();
+impl Mask {
+    /// Knows the secret in a header's value from now on: `Bearer TOKEN` is one by its second word, `Basic CREDENTIALS` by
+    /// the password in it, too.
+    pub(crate) fn add(&self, value: &str) {
+        let mut words: Vec<Vec<u8>> = value
+            .split(' ')
+            .map(|word| word.as_bytes().into())
+            .collect();
+        if let Some((scheme, credentials)) = value.split_once(' ')
+            && scheme.eq_ignore_ascii_case("basic")
+            && let Ok(pair) = STANDARD.decode(credentials)
+            && let Some(colon) = pair.iter().position(|byte| *byte == b':')
+        {
+            words.extend(pair.get(colon + 1..).map(<[u8]>::to_vec));
+        }
+        words.retain(|word| word.len() >= MIN_SECRET);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let secrets = words.iter().map(|word| Secret::new(word));
+        known.headers.extend(secrets);
     }
-    if masked.is_empty() {
+
+    /// Knows this token from now on.
+    pub(crate) fn add_token(&self, token: &str) {
+        if token.len() < MIN_SECRET {
+            return;
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.tokens.len() >= MOST {
+            known.tokens.pop_front();
+        }
+        known.tokens.push_back(Secret::new(token.as_bytes()));
+    }
+
+    /// The text without secrets.
+    pub(crate) fn apply(&self, text: Vec<u8>) -> Vec<u8> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = || known.headers.iter().chain(&known.tokens);
+        let found = |text: &[u8], secret: &[u8]| -> Vec<usize> {
+            // As short as this it could be a word of the text.
+            match secret.len() < MIN_SECRET {
+                true => Vec::new(),
+                false => memmem::find_iter(text, secret).collect(),
+            }
+        };
+        let mut places: Vec<Range<usize>> = Vec::new();
+        for Secret { sent, .. } in secrets() {
+            let at = found(&text, sent).into_iter();
+            places.extend(at.map(|at| at..at + sent.len()));
+        }
+        if text.iter().any(|byte| is_escape(*byte)) {
+            let (plain, begins) = unescaped(&text);
+            for Secret { plain: secret, .. } in secrets() {
+                let at = found(&plain, secret).into_iter();
+                places.extend(at.filter_map(|at| {
+                    let begin = usize::try_from(*begins.get(at)?).ok()?;
+                    let end = usize::try_from(*begins.get(at + secret.len())?).ok()?;
+                    Some(begin..end)
+                }));
+            }
+        }
+        masked(text, places)
+    }
+}
+
+/// The text with these places masked, of which some may overlap.
+fn masked(text: Vec<u8>, mut places: Vec<Range<usize>>) -> Vec<u8> {
+    if places.is_empty() {
         return text;
     }
-    masked.extend_from_slice(rest);
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    let mut masked = Vec::with_capacity(text.len());
+    let mut done = 0;
+    for place in places {
+        if place.start >= done {
+            masked.extend_from_slice(text.get(done..place.start).unwrap_or_default());
+            masked.extend_from_slice(MASK);
+        }
+        done = done.max(place.end);
+    }
+    masked.extend_from_slice(text.get(done..).unwrap_or_default());
     masked
+}
+
+fn is_escape(byte: u8) -> bool {
+    matches!(byte, b'\\' | b'%')
+}
+
+/// The text with its escapes undone, those of JSON within any number of strings and those of addresses, and where each of its
+/// bytes begins in the text, with the end of the text at last. Many writers of JSON escape `/` or `+`, which tokens have.
+///
+/// It is more than what a reader undoes: a secret that is found in it by mistake is masked.
+fn unescaped(text: &[u8]) -> (Vec<u8>, Vec<u32>) {
+    let (mut plain, mut begins) = (Vec::new(), Vec::new());
+    let mut rest = text;
+    let at = |rest: &[u8]| u32::try_from(text.len() - rest.len()).unwrap_or(u32::MAX);
+    while !rest.is_empty() {
+        let (byte, length) = first(rest);
+        plain.push(byte);
+        begins.push(at(rest));
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    begins.push(at(rest));
+    (plain, begins)
+}
+
+/// What the first byte is meant to be, and how many bytes are written for it.
+fn first(text: &[u8]) -> (u8, usize) {
+    // One string within another doubles them.
+    let slashes = text.iter().take_while(|byte| **byte == b'\\').count();
+    let behind = text.get(slashes..).unwrap_or_default();
+    match (slashes, behind) {
+        (0, [b'%', high, low, ..]) => match hexadecimal(&[*high, *low]) {
+            Some(byte) => (byte, 3),
+            None => (b'%', 1),
+        },
+        (0, behind) => (behind.first().copied().unwrap_or_default(), 1),
+        (_, [b'u', b'0', b'0', high, low, ..]) => match hexadecimal(&[*high, *low]) {
+            Some(byte) => (byte, slashes + 5),
+            None => (b'u', slashes + 1),
+        },
+        (_, [byte, ..]) => (*byte, slashes + 1),
+        (_, []) => (b'\\', slashes),
+    }
+}
+
+fn hexadecimal(digits: &[u8; 2]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    // It would take a sign, too.
+    let is_hexadecimal = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u8::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| is_hexadecimal)
 }
 
 #[cfg(test)]
@@ -71,7 +194,70 @@ mod tests {
         check("the bearer of nothing", "the bearer of nothing");
         check("token-of-mine, token-of-mine!", "[secret], [secret]!");
         check("token-of", "token-of");
-        mask.clone().add("another-one");
+        mask.clone().add_token("another-one");
         check("token-of-mine another-one", "[secret] [secret]");
+    }
+
+    #[test]
+    fn a_secret_is_masked_however_it_is_written() {
+        let mask = Mask::default();
+        mask.add("Bearer ab/cd+ef==");
+        mask.add_token("token-of-mine");
+        let check = |text: &str, expected: &str| {
+            let masked = mask.apply(text.as_bytes().to_vec());
+            assert_eq!(String::from_utf8(masked).unwrap(), expected, "{text}");
+        };
+        for written in [
+            // By writers of JSON in PHP, .NET and Go.
+            r"ab\/cd+ef==",
+            r"ab/cd\u002Bef==",
+            r"ab\u002fcd\u002bef\u003d\u003d",
+            // JSON in a string of JSON.
+            r"ab\\\/cd+ef==",
+            r"ab/cd\\u002Bef==",
+            // In an address.
+            "ab%2Fcd%2bef%3D%3D",
+            r"\u0061b/cd+ef==",
+        ] {
+            check(
+                &format!(r#"{{"error":"no: \"{written}\""}}"#),
+                r#"{"error":"no: \"[secret]\""}"#,
+            );
+        }
+        check(
+            r"ab\u00e9cd \ud83d\ude00 100% \",
+            r"ab\u00e9cd \ud83d\ude00 100% \",
+        );
+        // What looks like the beginning of an escape hides nothing, and no half of an escape is left.
+        check("%ab/cd+ef==", "%[secret]");
+        check(r#""a\token-of-mine""#, r#""a[secret]""#);
+        check("token-of-minetoken-of-mine", "[secret][secret]");
+    }
+
+    #[test]
+    fn a_password_is_masked_too_if_the_server_is_sent_it_by_basic() {
+        let mask = Mask::default();
+        // `user:open sesame`
+        mask.add("Basic dXNlcjpvcGVuIHNlc2FtZQ==");
+        let masked = mask.apply(b"'open sesame' is wrong, dXNlcjpvcGVuIHNlc2FtZQ==".to_vec());
+        assert_eq!(
+            String::from_utf8(masked).unwrap(),
+            "'[secret]' is wrong, [secret]"
+        );
+    }
+
+    #[test]
+    fn tokens_come_and_go_and_a_header_stays() {
+        let mask = Mask::default();
+        mask.add("key-in-a-header");
+        for number in 0..=MOST {
+            mask.add_token(&format!("token-{number:02}-of-many"));
+        }
+        let newest = format!("key-in-a-header token-{MOST:02}-of-many token-00-of-many");
+        let masked = mask.apply(newest.into_bytes());
+        assert_eq!(
+            String::from_utf8(masked).unwrap(),
+            "[secret] [secret] token-00-of-many"
+        );
     }
 }

@@ -50,7 +50,7 @@ impl Tokens {
         match answer.split_at_checked(1) {
             // Known to the mask before it is used, so that no answer can quote it.
             Some(("+", token)) if token != refused => {
-                self.mask.add(token);
+                self.mask.add_token(token);
                 Ok(current.insert(token.to_owned()).clone())
             }
             Some(("-", why)) => Err(Trouble::NoToken(why.to_owned())),
