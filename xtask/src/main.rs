@@ -80,6 +80,15 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let mut phases = Phases::default();
     let result = match command {
+        _ if wants_help(command, rest) => {
+            eprint!("{HELP}");
+            Ok(())
+        }
+        // What takes an hour does not start on a word that it would not heed.
+        "ci" | "nightly" | "agentdojo" | "mutants" if !rest.is_empty() => Err(usage(format!(
+            "`cargo xtask {command}` takes no arguments, and got `{}`",
+            rest.join(" ")
+        ))),
         "demo" => demo(rest, &mut phases),
         "test" => test(rest, &mut phases),
         "servers" => servers(rest, &mut phases),
@@ -95,10 +104,6 @@ fn main() -> ExitCode {
             rest,
             &mut phases,
         ),
-        "help" | "--help" | "-h" => {
-            eprint!("{HELP}");
-            Ok(())
-        }
         unknown => Err(usage(format!("{HELP}\nthere is no command '{unknown}'\n"))),
     };
     if phases.any() {
@@ -113,6 +118,13 @@ fn main() -> ExitCode {
                 .map_or(ExitCode::FAILURE, Failed::exit_code)
         }
     }
+}
+
+/// Whether this program's own help is asked for. `demo`, `fresh` and `source-mutants` have one of their own.
+fn wants_help(command: &str, rest: &[String]) -> bool {
+    let asks = |word: &str| matches!(word, "--help" | "-h");
+    let own = matches!(command, "demo" | "fresh" | "source-mutants");
+    command == "help" || asks(command) || (!own && rest.iter().any(|word| asks(word)))
 }
 
 fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
@@ -482,7 +494,21 @@ fn shown(command: &Command) -> String {
 mod tests {
     use std::fs;
 
-    use super::{DEMO_BUILD, is_worked_in};
+    use super::{DEMO_BUILD, is_worked_in, wants_help};
+
+    #[test]
+    fn who_asks_for_help_starts_nothing() {
+        let help = ["--help".to_owned()];
+        for command in ["nightly", "ci", "test", "servers", "setup", "mutants"] {
+            assert!(wants_help(command, &help), "{command}");
+            assert!(!wants_help(command, &[]), "{command}");
+        }
+        assert!(wants_help("-h", &[]));
+        // These print their own.
+        for command in ["demo", "fresh", "source-mutants"] {
+            assert!(!wants_help(command, &help), "{command}");
+        }
+    }
 
     #[test]
     fn a_folder_with_nothing_but_this_program_is_not_worked_in() {
