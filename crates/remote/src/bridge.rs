@@ -80,11 +80,11 @@ async fn streamable(
             Ok(())
         }
         Message::Cancelled { id } => {
-            server.tell(line, None).await?;
             // Whoever has gone away does not listen any more; in 2026-07-28 that is how it is said.
             if let Some(task) = requests.remove(&id) {
                 task.abort();
             }
+            tell(server, line, tasks);
             Ok(())
         }
         Message::Notification { method } => {
@@ -99,8 +99,17 @@ async fn streamable(
             }
             Ok(())
         }
-        Message::Answer => server.tell(line, None).await,
+        Message::Answer => {
+            tell(server, line, tasks);
+            Ok(())
+        }
     }
+}
+
+/// Sends what no other message has to wait for: a server that does not take it holds up nothing else.
+fn tell(server: &Arc<Streamable>, line: Vec<u8>, tasks: &mut Tasks) {
+    let server = Arc::clone(server);
+    tasks.spawn(async move { server.tell(line, None).await });
 }
 
 /// Finds out how the server is spoken to, with the client's first message.

@@ -22,7 +22,9 @@ const MAX_SESSION: usize = 4 << 10;
 const RESUMPTIONS: usize = 5;
 /// How long to wait before, if the server does not say.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest wait that a server may ask for.
+/// The shortest wait that a server may ask for: each try is a connection, with a handshake here and one in the hub.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -179,7 +181,7 @@ impl Streamable {
             if tries > RESUMPTIONS {
                 return Err(Trouble::Broken("the answer did not come".to_owned()));
             }
-            sleep(pause.unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
+            sleep(wait(pause)).await;
             let response = self.http.listen(&self.resuming(&last)?).await?;
             if !response.status().is_success() || content(&response) != Content::Events {
                 return Err(Trouble::Broken(
@@ -239,7 +241,7 @@ impl Streamable {
             }
             let (id, pause) = events.resumption();
             last = id.or(last);
-            sleep(pause.unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
+            sleep(wait(pause)).await;
         }
     }
 
@@ -286,6 +288,11 @@ impl Streamable {
             None => Err(wrong),
         }
     }
+}
+
+/// How long to wait before a stream is taken up again, if the server says this.
+fn wait(said: Option<Duration>) -> Duration {
+    said.unwrap_or(PAUSE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
 /// The headers by which 2026-07-28 lets others route a request.
@@ -397,4 +404,21 @@ async fn discover(
     }
     let answer = json!({ "jsonrpc": "2.0", "id": own_id, "result": handshake });
     Ok(Some(answer.to_string().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_server_is_asked_again_and_again_without_a_pause() {
+        for (said, expected) in [
+            (None, PAUSE),
+            (Some(Duration::ZERO), SHORTEST_PAUSE),
+            (Some(Duration::from_secs(2)), Duration::from_secs(2)),
+            (Some(Duration::MAX), LONGEST_PAUSE),
+        ] {
+            assert_eq!(wait(said), expected);
+        }
+    }
 }

@@ -132,6 +132,25 @@ fn whoever_answers_slowly_holds_up_nobody_else() {
 }
 
 #[test]
+fn whoever_does_not_hear_that_a_call_is_given_up_holds_up_nobody_else() {
+    let server = Server::start(|request| match request.asks("notifications/cancelled") {
+        true => {
+            thread::sleep(Duration::from_secs(60));
+            status(202)
+        }
+        false => calls(request, || json(request.result("{}"))),
+    });
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    let of_call = r#""params":{"requestId":7}"#;
+    client.say(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{of_call}}}"#
+    ));
+    client.call(2);
+    assert!(client.hear().contains("\"id\":2,\"result\""));
+    assert!(client.leave().0);
+}
+
+#[test]
 fn a_refusal_is_an_answer_and_a_lost_server_is_none() {
     let (_server, mut client) = after_a_call(|_| status(403));
     let answer = client.hear();
