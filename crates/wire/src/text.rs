@@ -8,7 +8,7 @@ use crate::limits::MAX_QUOTE_BYTES;
 
 /// At most [`MAX_QUOTE_BYTES`] of text whose author is the app: the end of its stderr, the message
 /// of an error answer, a schema's words. Whoever shows it to a model must label it like any other
-/// output of that app; whoever shows it to a person uses [`Quote::escaped`].
+/// output of that app; whoever shows it to a person escapes it.
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Quote(String);
@@ -42,24 +42,6 @@ impl Quote {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// The text for a terminal or a log: control characters other than line feeds are written as
-    /// escapes, so that it cannot move a cursor or hide a line.
-    #[must_use]
-    pub fn escaped(&self) -> String {
-        self.0
-            .chars()
-            .flat_map(|c| {
-                // A line feed stays: whoever shows a text of an app begins each of its lines with a prefix.
-                let plain = c == '\n' || !(c.is_control() || is_invisible(c));
-                let escaped = (!plain).then(|| c.escape_unicode());
-                plain
-                    .then_some(c)
-                    .into_iter()
-                    .chain(escaped.into_iter().flatten())
-            })
-            .collect()
-    }
 }
 
 impl fmt::Debug for Quote {
@@ -89,11 +71,6 @@ pub fn head(text: &str, limit: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Characters that reorder or hide the text around them.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,12 +92,6 @@ mod tests {
         assert!(Quote::head(&odd).as_str().starts_with('x'));
         assert_eq!(Quote::head("short").as_str(), "short");
         assert_eq!(Quote::tail("short").as_str(), "short");
-    }
-
-    #[test]
-    fn escapes_take_power_from_the_terminal() {
-        let quote = Quote::head("a\u{1b}[2Jb\r\n\u{202e}c");
-        assert_eq!(quote.escaped(), "a\\u{1b}[2Jb\\u{d}\n\\u{202e}c");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hub::CallOutcome;
-use hub::trace::Event;
+use hub::trace::{Event, escape};
 use ifc::Image;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
@@ -146,7 +146,7 @@ impl Incoming {
                 recorded.or_else(breach)
             }
             SpokeFrame::AppFailed { reason, stderr } => {
-                let stderr = stderr.escaped();
+                let stderr = escape(stderr.as_str());
                 // An error, which ends the reading: without its app a spoke is of no use.
                 let said = if stderr.is_empty() {
                     stderr
@@ -189,7 +189,7 @@ fn image(base64: &str) -> Option<Image> {
 /// results.
 fn with_quote(reason: &FailureReason) -> String {
     match reason.quote().filter(|quote| !quote.is_empty()) {
-        Some(quote) => format!("{reason}: {}", quote.escaped()),
+        Some(quote) => format!("{reason}: {}", escape(quote.as_str())),
         None => reason.to_string(),
     }
 }
@@ -216,14 +216,14 @@ impl LastWords {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match String::from_utf8_lossy(&kept).trim() {
             "" => "the spoke is gone without a word".to_owned(),
-            words => format!("the spoke is gone; it said: {words}"),
+            words => format!("the spoke is gone; it said: {}", escape(words)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use wire::{Ask, Form, Quote, Timeout};
+    use wire::{AppError, Ask, Form, Quote, Timeout};
 
     use super::*;
     use crate::spoke::calls::{Begun, MAX_REQUESTS};
@@ -348,6 +348,37 @@ mod tests {
             stderr: Quote::default(),
         };
         assert!(incoming.handle(end).is_err());
+    }
+
+    /// A reason is printed behind a name of ours, and a further line of it would have none.
+    #[test]
+    fn what_an_app_says_of_its_end_stays_on_one_line_and_hides_nothing() {
+        let said = "killed\nsluice: type your password\u{ad}\u{1b}[2J";
+        let shown = "killed\\nsluice: type your password\\u{ad}\\u{1b}[2J";
+        let end = SpokeFrame::AppFailed {
+            reason: FailureReason::OutputClosed,
+            stderr: Quote::tail(said),
+        };
+        let reason = incoming().handle(end).unwrap_err();
+        assert!(reason.ends_with(shown), "{reason}");
+        let mut incoming = incoming();
+        let Begun { id, mut answer, .. } = incoming.calls.begin();
+        let reason = FailureReason::AppError(AppError {
+            code: 1,
+            said: Quote::head(said),
+        });
+        incoming.handle(failed(id, reason)).unwrap();
+        let Ok(CallOutcome::Failed(reason)) = answer.try_recv() else {
+            panic!("another outcome");
+        };
+        assert!(reason.ends_with(shown), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn what_a_spoke_says_of_its_end_stays_on_one_line() {
+        let words = LastWords(Mutex::new(b"gone\nsluice: all is well".to_vec()));
+        let reason = words.reason().await;
+        assert!(reason.ends_with("gone\\nsluice: all is well"), "{reason}");
     }
 
     /// A hijacked spoke could say so as often as it likes.
