@@ -60,6 +60,13 @@ pub enum Report {
     Refused(String),
 }
 
+/// Whether this is a code of an error, which can be shown as it is.
+#[must_use]
+pub fn is_code(text: &str) -> bool {
+    let of_code = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=64).contains(&text.len()) && text.bytes().all(of_code)
+}
+
 /// Who gives out tokens for a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -13,7 +13,7 @@ use hub::trace::escape;
 use ifc::{Arguments, Call, Decision, History, Label, Monitor};
 use names::{Place, WebUrl};
 use remote::Settings;
-use remote::errand::{Errand, Report, TOOL};
+use remote::errand::{Errand, Report, TOOL, is_code};
 use sandbox::Layer;
 use serde_json::{Value, json};
 use server::{Gate, Mediator, Spoke};
@@ -135,10 +135,36 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
             text,
             is_error: false,
             ..
-        } => serde_json::from_str(&text).map_err(|_| anyhow!("its answer cannot be used")),
+        } => read(&text),
         CallOutcome::Returned { text, .. } => bail!("{}", escape(&text)),
         CallOutcome::Failed(why) | CallOutcome::Lost(why) | CallOutcome::Unknown(why) => {
             bail!("{}", escape(&why))
+        }
+    }
+}
+
+/// What an errand came to. What a spoke has read is judged again, if it is to be shown as it is.
+fn read(text: &str) -> Result<Report> {
+    match serde_json::from_str(text) {
+        Ok(Report::Refused(code)) if !is_code(&code) => bail!("its answer cannot be used"),
+        read => read.map_err(|_| anyhow!("its answer cannot be used")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_code_and_no_sentence() {
+        assert!(read(r#"{"refused":"invalid_grant"}"#).is_ok());
+        for text in [
+            r#"{"refused":"no\nsluice: type your password"}"#,
+            r#"{"refused":"type your password"}"#,
+            r#"{"refused":""}"#,
+            "no",
+        ] {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 }

@@ -33,7 +33,7 @@ fn test(stage: &Stage) {
 fn nobody_is_asked_for_a_login_before_the_user_has_agreed_to_whom() {
     let stage = Stage::new();
     let servers = Servers::honest();
-    let named = format!("says that who uses it logs in at {}", servers.issuer());
+    let named = format!("|   {}", servers.issuer());
     for word in ["no", "", "yes"] {
         let (code, shown) = log_in(&stage, &servers, &[], &[word]);
         assert!(code != 0 && shown.contains(&named), "{code} {shown}");
@@ -53,7 +53,7 @@ fn another_host_that_gives_out_tokens_is_agreed_to_by_its_name() {
     let stage = Stage::new();
     let servers = Servers::apart(truth);
     let host = servers.tokens_at();
-    let asked = format!("has its tokens given out by another host, {host}");
+    let asked = format!("|   {host}");
     for word in ["no", "", "login"] {
         let (code, shown) = log_in(&stage, &servers, &[], &["login", word]);
         assert!(code != 0 && shown.contains(&asked), "{code} {shown}");

@@ -6,6 +6,7 @@ use reqwest::{Method, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::errand::is_code;
 use crate::http::{Http, JSON, Request, bounded};
 use crate::trouble::Trouble;
 
@@ -68,12 +69,6 @@ async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Trouble> {
     // The reason would quote the text.
     serde_json::from_slice(&text)
         .map_err(|_| Trouble::Form("its document is not what was asked for"))
-}
-
-/// Whether this is a code of an error, which can be shown as it is.
-fn is_code(text: &str) -> bool {
-    let of_code = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    (1..=64).contains(&text.len()) && text.bytes().all(of_code)
 }
 
 /// The address of a document about what is at `of`: its path stands behind that of the document (RFC 8414 §3.1).

@@ -19,10 +19,13 @@ use crate::json_lines::print_json;
 use crate::login::{
     Asked, Back, Callback, Client, Errands, Login as Kept, Logins, address, elsewhere,
 };
+use crate::question::{Lines, shortened};
 use crate::secrets::{Secrets, Value};
 use crate::shell;
-use crate::terminal::{Terminal, ask_word, print, say};
+use crate::terminal::{Terminal, ask_word, columns, print, say};
 
+/// Longest address of an authorization server. They have some dozens of letters.
+const MAX_ISSUER: usize = 256;
 /// Longest name of a client, and longest scope.
 const MAX_WORD: usize = 2048;
 
@@ -184,12 +187,26 @@ async fn find(errands: &Errands, server: &WebUrl) -> Result<Found> {
     let Report::Found(found) = errands.run(server, Errand::Find).await? else {
         bail!("{server} gives an answer to another question");
     };
+    Ok(Found {
+        resource: resource(server, &found.resource)?,
+        ..found
+    })
+}
+
+/// What a token for this server is for, if the server says this.
+fn resource(server: &WebUrl, said: &str) -> Result<String> {
     // What a spoke has read is judged again: a token for another server would be sent to this one.
-    let resource = WebUrl::new(&found.resource)?;
+    let resource = WebUrl::new(said)?;
     if !server.is_within(&resource) {
         bail!("{server} asks for a token for {resource}");
     }
-    Ok(found)
+    // As this reader has read it: by another one a host could end where an `@` stands. Servers compare it as text, so what
+    // differs by the last `/` alone stays as it is.
+    let read = resource.as_str();
+    Ok(match read.strip_suffix('/') == Some(said) {
+        true => said.to_owned(),
+        false => read.to_owned(),
+    })
 }
 
 /// Forgets the tokens of an app.
@@ -244,7 +261,9 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
     let named = found.issuers.iter().map(|issuer| {
         let issuer = WebUrl::new(issuer).ok().filter(|issuer| {
             // What is on this machine is nobody else's to name.
-            issuer.place() != Where::ThisMachine || server.place() == Where::ThisMachine
+            let is_near = issuer.place() == Where::ThisMachine;
+            let may_be_asked = !is_near || server.place() == Where::ThisMachine;
+            may_be_asked && issuer.as_str().len() <= MAX_ISSUER
         });
         issuer.ok_or_else(|| {
             anyhow::anyhow!(
@@ -278,10 +297,7 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
             list()
         );
     };
-    say(&format!(
-        "{} says that who uses it logs in at {only}\n",
-        server.origin()
-    ));
+    say(&said_to_be(server.origin().as_str(), only, columns()));
     if !Terminal::attended() {
         bail!(
             "nothing was asked there; say --issuer {} where nobody can be asked",
@@ -295,6 +311,14 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
     Ok(word.and_then(|_| named.first().cloned()))
 }
 
+/// Which authorization server this server names. An address is a stranger's text, too, and may be longer than a line.
+fn said_to_be(server: &str, issuer: &WebUrl, columns: usize) -> String {
+    let mut lines = Lines::new(columns, true);
+    lines.own(&format!("{server} says that who uses it logs in at:"));
+    lines.quoted(issuer.as_str(), usize::MAX);
+    lines.finish()
+}
+
 /// Whether this other host may give out the tokens of an authorization server. The user names it or agrees to it, before it
 /// is told anything.
 fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
@@ -305,9 +329,12 @@ fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
             false => bail!("{issuer} has its tokens given out by {host}, and not by {named}"),
         };
     }
-    say(&format!(
-        "{issuer} has its tokens given out by another host, {host}, which could use what you log in for\n"
+    let mut lines = Lines::new(columns(), true);
+    lines.own(&format!(
+        "{issuer} has its tokens given out by another host, which could use what you log in for:"
     ));
+    lines.quoted(host.as_str(), usize::MAX);
+    say(&lines.finish());
     if !Terminal::attended() {
         bail!("nothing was sent there; say --tokens-at {host} where nobody can be asked");
     }
@@ -324,10 +351,22 @@ fn show(args: &Login, page: &WebUrl, scopes: &[String]) -> std::io::Result<()> {
         return print_json(&json!({ "open": page.as_str(), "scopes": scopes }));
     }
     if !scopes.is_empty() {
-        say(&format!("It is asked for: {}\n", escape(&scopes.join(" "))));
+        say(&asked_for(page.host(), scopes, columns()));
     }
     say("Open this address in a browser on this machine, and log in there. Ctrl-C gives up.\n");
     print(&escape(page.as_str()))
+}
+
+/// What the login is for, in the words of strangers: each behind the host that the user is sent to, on each line of the
+/// terminal, so that none can pass for words of Sluice's.
+fn asked_for(host: &str, scopes: &[String], columns: usize) -> String {
+    let mut lines = Lines::new(columns, true);
+    lines.own("It is asked for:");
+    let name = format!("{}> ", shortened(host, columns / 2));
+    for scope in scopes {
+        lines.said_by(&name, &escape(scope));
+    }
+    lines.finish()
 }
 
 fn keep(
@@ -375,6 +414,63 @@ mod tests {
             scopes: Vec::new(),
         };
         issuer(&login, &WebUrl::new(server).unwrap(), &found)
+    }
+
+    /// By another reader a user could end before `@`, and so name another server.
+    #[test]
+    fn what_a_token_is_for_is_written_as_it_was_read() {
+        let server = WebUrl::new("https://api.example.org/mcp").unwrap();
+        for (said, expected) in [
+            ("https://api.example.org/mcp", "https://api.example.org/mcp"),
+            ("https://api.example.org", "https://api.example.org"),
+            ("https://api.example.org/", "https://api.example.org/"),
+            (
+                "HTTPS://API.example.org:443/mcp",
+                "https://api.example.org/mcp",
+            ),
+            (
+                r"https://api.example.org\@other.example/..",
+                "https://api.example.org/",
+            ),
+            ("https:api.example.org", "https://api.example.org/"),
+        ] {
+            assert_eq!(resource(&server, said).unwrap(), expected);
+        }
+        assert!(resource(&server, "https://other.example/mcp").is_err());
+    }
+
+    /// A line that the terminal broke itself would go on without the name, as words of ours do.
+    #[test]
+    fn what_a_server_asks_for_stands_behind_its_name_on_each_line() {
+        let scopes = [
+            ".".repeat(100),
+            "sluice:".into(),
+            "Type".into(),
+            "your\nword".into(),
+        ];
+        for columns in [24, 80] {
+            let shown = asked_for("login.example.org", &scopes, columns);
+            for line in shown.lines().skip(1) {
+                assert!(
+                    line.starts_with("| login") && line.chars().count() <= columns,
+                    "{shown}"
+                );
+            }
+            assert_eq!(shown.lines().next(), Some("| It is asked for:"));
+        }
+    }
+
+    #[test]
+    fn no_authorization_server_fills_the_terminal() {
+        let server = "https://api.example.org/mcp";
+        let long = format!("https://login.example.org/{}", "x".repeat(MAX_ISSUER));
+        assert!(issuer_of(server, &[&long], &long).is_err());
+        let named = said_to_be("https://api.example.org", &WebUrl::new(&long).unwrap(), 60);
+        assert!(
+            named
+                .lines()
+                .all(|line| line.starts_with("| ") && line.len() <= 60)
+        );
     }
 
     #[test]
