@@ -153,8 +153,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         REDACT,
         "redactor shows call numbers of the history",
-        r#"return format!("call_{}", self.calls.len() + 1);"#,
-        r#"return format!("{:?}", call.id);"#,
+        "let name = self.name(wire_id);",
+        r#"let name = format!("{:?}", call.id);"#,
         "numbers would tell how many calls were made above",
         Tests::Worlds,
     ),
