@@ -3,6 +3,7 @@
 //! Every program of the machine can ask there, and so can every page that the user has open. So an answer counts by its
 //! state alone, which nobody but the authorization server was told; nothing of a request is shown or sent back.
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use names::WebUrl;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
@@ -23,7 +24,8 @@ const DIGEST_BYTES: usize = 16;
 const MAX_REQUEST: usize = 32 << 10;
 /// How long one request may take. It is sent at once.
 const REQUEST: Duration = Duration::from_secs(5);
-/// Requests at a time; further ones wait.
+/// Requests at a time. For a further one the oldest makes way: it is sent at once, or by somebody who only wants to be in the
+/// way.
 const REQUESTS: usize = 16;
 /// How long nobody is let in after that has failed, as when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -101,25 +103,31 @@ impl Callback {
 
     async fn answer(&self, state: &str) -> Query {
         let mut requests: JoinSet<Option<Query>> = JoinSet::new();
+        // Oldest first.
+        let mut open: VecDeque<AbortHandle> = VecDeque::new();
         // How long a comparison takes says nothing about digests.
         let state = Sha256::digest(state);
         let host = format!("127.0.0.1:{}", self.port);
         loop {
             tokio::select! {
                 Some(done) = requests.join_next() => {
+                    open.retain(|request| !request.is_finished());
                     // Any other request ends nothing: everybody on this machine can send one.
                     if let Ok(Some(query)) = done {
                         return query;
                     }
                 }
-                accepted = self.listener.accept(), if requests.len() < REQUESTS => {
+                accepted = self.listener.accept() => {
                     let (host, path) = (host.clone(), self.path.clone());
                     let is_right = move |own: &str| Sha256::digest(own) == state;
                     match accepted {
                         Ok((stream, _)) => {
-                            requests.spawn(async move {
+                            if open.len() >= REQUESTS && let Some(oldest) = open.pop_front() {
+                                oldest.abort();
+                            }
+                            open.push_back(requests.spawn(async move {
                                 timeout(REQUEST, one(stream, &host, &path, is_right)).await.ok().flatten()
-                            });
+                            }));
                         }
                         // Without a descriptor the connection stays where it is, and the next try finds it at once.
                         Err(_) => sleep(PAUSE).await,
@@ -286,6 +294,34 @@ mod tests {
                 .await
                 .is_err()
         );
+    }
+
+    /// Every user of the machine can connect, and say nothing.
+    #[tokio::test]
+    async fn who_says_nothing_makes_way_for_who_comes_later() {
+        let callback = Callback::open(0, Back::Common).await.unwrap();
+        let port = callback.port;
+        let waiting = tokio::spawn(callback.wait("right"));
+        let connect = async || {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+                .await
+                .unwrap()
+        };
+        let mut oldest = connect().await;
+        let mut second = connect().await;
+        let mut later = Vec::new();
+        for _ in 2..=REQUESTS {
+            later.push(connect().await);
+        }
+        assert_eq!(oldest.read(&mut [0]).await.unwrap_or_default(), 0);
+        // Nobody else has had to go for the one that came.
+        let request =
+            format!("GET /callback?state=wrong HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+        let _ = second.write_all(request.as_bytes()).await;
+        let mut heard = String::new();
+        let _ = second.read_to_string(&mut heard).await;
+        assert!(heard.starts_with("HTTP/1.1 400"), "{heard}");
+        waiting.abort();
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use sandbox::Layer;
 use serde_json::{Value, json};
 use server::{Gate, Mediator, Spoke};
 use tokio::sync::mpsc;
-use wire::{Ask, Refusal, Reply};
+use wire::{Ask, Refusal, Reply, head};
 
 use crate::{app_setup, remote_app, tried};
 
@@ -26,6 +26,9 @@ use crate::{app_setup, remote_app, tried};
 const FILE: &str = "/login.toml";
 /// Events of an errand that are kept. It makes one connection.
 const EVENTS: usize = 16;
+
+/// Bytes of an error that are shown. It has a line of ours, and an address.
+const MAX_ERROR: usize = 1 << 10;
 
 /// What is asked for one app.
 pub(crate) struct Errands {
@@ -127,20 +130,22 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let Decision::Allow(permit) = decided else {
         bail!("it may not be asked");
     };
-    match spoke
-        .execute(permit, &mut Nobody, std::future::pending())
-        .await
-    {
+    let nobody_gives_up = std::future::pending();
+    report(spoke.execute(permit, &mut Nobody, nobody_gives_up).await)
+}
+
+/// What came of the call. An error may quote what a server's certificate says of it, page after page.
+fn report(outcome: CallOutcome) -> Result<Report> {
+    let why = match outcome {
         CallOutcome::Returned {
             text,
             is_error: false,
             ..
-        } => read(&text),
-        CallOutcome::Returned { text, .. } => bail!("{}", escape(&text)),
-        CallOutcome::Failed(why) | CallOutcome::Lost(why) | CallOutcome::Unknown(why) => {
-            bail!("{}", escape(&why))
-        }
-    }
+        } => return read(&text),
+        CallOutcome::Returned { text, .. } => text,
+        CallOutcome::Failed(why) | CallOutcome::Lost(why) | CallOutcome::Unknown(why) => why,
+    };
+    bail!("{}", escape(head(&why, MAX_ERROR)))
 }
 
 /// What an errand came to. What a spoke has read is judged again, if it is to be shown as it is.
@@ -154,6 +159,20 @@ fn read(text: &str) -> Result<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_does_not_fill_the_terminal() {
+        let error = |text: String| CallOutcome::Returned {
+            text,
+            is_error: true,
+            claims: Vec::new(),
+            images: Vec::new(),
+        };
+        let whole = report(error("no connection: ü".to_owned())).err().unwrap();
+        assert_eq!(whole.to_string(), "no connection: ü");
+        let long = report(error("ü".repeat(MAX_ERROR))).err().unwrap();
+        assert!(long.to_string().len() <= MAX_ERROR);
+    }
 
     #[test]
     fn a_refusal_is_a_code_and_no_sentence() {
