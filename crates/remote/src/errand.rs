@@ -95,6 +95,8 @@ pub enum AuthMethod {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Met {
+    /// Its name, as it writes it itself: so it says who it is when the user comes back (RFC 9207).
+    pub issuer: String,
     /// Where the user says yes.
     pub authorization: String,
     /// Where tokens are.

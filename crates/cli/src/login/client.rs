@@ -89,6 +89,7 @@ mod tests {
 
     fn asked(method: AuthMethod, own: Option<&str>, users: Option<&str>) -> Result<Errand> {
         let met = Met {
+            issuer: "https://login.example.org".to_owned(),
             authorization: "https://login.example.org/a".to_owned(),
             tokens: "https://login.example.org/t".to_owned(),
             client: "cli ent".to_owned(),

@@ -76,6 +76,7 @@ pub(super) async fn meet(
         }
     };
     Ok(Report::Met(Met {
+        issuer: metadata.issuer,
         authorization: authorization.to_string(),
         tokens: metadata.token_endpoint,
         client: client.name,
