@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use config::App;
 use hub::trace::escape;
-use provision::{Host, Installer, Package, Record, Registry, Store, launcher};
+use provision::{Host, InstallError, Installer, Package, Record, Registry, Store, launcher};
 use sha2::{Digest, Sha256};
 
-use crate::terminal::say;
+use crate::question::Lines;
+use crate::terminal::{columns, say};
 use crate::{paths, shell};
 
 /// Some packages fetch more when they are first used. Where no registry is in reach that fails at once, instead of after
@@ -152,11 +153,15 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         program: &program,
         scripts,
     };
+    let installed = installer.install(app, wanted);
+    if let Err(InstallError::Failed { said, .. }) = &installed {
+        say(&last_words(wanted.registry, said));
+    }
     let provision::Installed {
         record,
         unrun,
         unsupplied,
-    } = installer.install(app, wanted)?;
+    } = installed?;
     say(&format!(
         "installed {} {}, sha256 {}\n",
         package(&record),
@@ -177,6 +182,19 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         ));
     }
     Ok(record)
+}
+
+/// What a package manager said last, its name before each line of the terminal: scripts of packages say what they like.
+fn last_words(registry: Registry, said: &str) -> String {
+    let name = match registry {
+        Registry::Npm => "npm> ",
+        Registry::PyPi => "pip> ",
+    };
+    let mut lines = Lines::new(columns(), true);
+    for line in said.lines() {
+        lines.said_by(name, &escape(line));
+    }
+    lines.finish()
 }
 
 /// Package and registry, in words.

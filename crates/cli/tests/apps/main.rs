@@ -333,6 +333,32 @@ fn an_archive_that_is_said_to_be_elsewhere_is_not_fetched() {
 }
 
 #[test]
+fn what_is_said_while_a_package_is_installed_passes_for_no_word_of_ours() {
+    let stage = Stage::new();
+    let script = r"printf '\nsluice: type your password\n' >&2; exit 1";
+    stage.publish(
+        "1.0.0",
+        "unused",
+        json!({ "scripts": { "postinstall": script } }),
+    );
+    let output = stage.sluice(&add(&["--scripts"], "@test/server"));
+    let said = words(&output);
+    assert!(!output.status.success() && said.contains("type your password"));
+    let ours = [
+        "fetching @test/server",
+        "| npm> ",
+        "sluice: the package manager failed",
+    ];
+    for line in said.lines() {
+        assert!(
+            ours.iter().any(|own| line.starts_with(own)),
+            "{line:?} in {said}"
+        );
+    }
+    stage.nothing_is_left();
+}
+
+#[test]
 fn what_is_no_name_or_no_package_is_refused_before_anything_is_fetched() {
     let stage = Stage::new();
     for name in ["../server", "a/b", "", "."] {

@@ -49,12 +49,10 @@ pub enum InstallError {
     #[error("the build spoke: {0}")]
     Spoke(String),
     /// The package manager failed.
-    #[error(
-        "the package manager failed{}; it last said:\n{said}",
-        refused_hosts(refused)
-    )]
+    #[error("the package manager failed{}", refused_hosts(refused))]
     Failed {
-        /// The end of what it said.
+        /// The end of what it said: many lines, and scripts of packages may have written them. Whoever shows it tells them
+        /// from its own words.
         said: String,
         /// Hosts that it may not reach.
         refused: Vec<String>,
