@@ -670,7 +670,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         MONITOR,
         "a policy that fails allows",
         "Err(error) => return Decision::Deny(Denial::Policy(error.0)),",
-        "Err(_) => return Decision::Allow(permit(flow, Basis::UserOnce)),",
+        "Err(error) => return self.state().allow(flow, &Rule::asking(error.0, crate::Effect::Read, Label::bottom()), Basis::UserOnce),",
         "an error denies",
         Tests::Worlds,
     ),
