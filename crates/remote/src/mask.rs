@@ -96,13 +96,18 @@ impl Mask {
         }
         if text.iter().any(|byte| is_escape(*byte)) {
             let (plain, begins) = unescaped(&text);
+            // Half of an escape would be none: a reader of JSON could read nothing of such a text.
+            for place in &mut places {
+                let inside = begins.partition_point(|begin| *begin <= place.start);
+                let behind = begins.partition_point(|begin| *begin < place.end);
+                let at = |index: usize| begins.get(index).copied().unwrap_or(text.len());
+                *place = at(inside.saturating_sub(1))..at(behind);
+            }
             for Secret { plain: secret, .. } in secrets() {
                 let at = found(&plain, secret).into_iter();
-                places.extend(at.filter_map(|at| {
-                    let begin = usize::try_from(*begins.get(at)?).ok()?;
-                    let end = usize::try_from(*begins.get(at + secret.len())?).ok()?;
-                    Some(begin..end)
-                }));
+                places.extend(
+                    at.filter_map(|at| Some(*begins.get(at)?..*begins.get(at + secret.len())?)),
+                );
             }
         }
         masked(text, places)
@@ -136,10 +141,10 @@ fn is_escape(byte: u8) -> bool {
 /// bytes begins in the text, with the end of the text at last. Many writers of JSON escape `/` or `+`, which tokens have.
 ///
 /// It is more than what a reader undoes: a secret that is found in it by mistake is masked.
-fn unescaped(text: &[u8]) -> (Vec<u8>, Vec<u32>) {
+fn unescaped(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
     let (mut plain, mut begins) = (Vec::new(), Vec::new());
     let mut rest = text;
-    let at = |rest: &[u8]| u32::try_from(text.len() - rest.len()).unwrap_or(u32::MAX);
+    let at = |rest: &[u8]| text.len() - rest.len();
     while !rest.is_empty() {
         let (byte, length) = first(rest);
         plain.push(byte);
@@ -161,9 +166,13 @@ fn first(text: &[u8]) -> (u8, usize) {
             None => (b'%', 1),
         },
         (0, behind) => (behind.first().copied().unwrap_or_default(), 1),
-        (_, [b'u', b'0', b'0', high, low, ..]) => match hexadecimal(&[*high, *low]) {
-            Some(byte) => (byte, slashes + 5),
-            None => (b'u', slashes + 1),
+        (_, [b'u', rest @ ..]) => match rest.first_chunk() {
+            Some([b'0', b'0', high, low]) if let Some(byte) = hexadecimal(&[*high, *low]) => {
+                (byte, slashes + 5)
+            }
+            // A letter that no secret has.
+            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => (b'\0', slashes + 5),
+            _ => (b'u', slashes + 1),
         },
         (_, [byte, ..]) => (*byte, slashes + 1),
         (_, []) => (b'\\', slashes),
@@ -229,9 +238,11 @@ mod tests {
             r"ab\u00e9cd \ud83d\ude00 100% \",
         );
         // What looks like the beginning of an escape hides nothing, and no half of an escape is left.
-        check("%ab/cd+ef==", "%[secret]");
+        check("%ab/cd+ef==", "[secret]");
         check(r#""a\token-of-mine""#, r#""a[secret]""#);
         check("token-of-minetoken-of-mine", "[secret][secret]");
+        mask.add_token("e9token-of-mine");
+        check(r#""\u00e9token-of-mine""#, r#""[secret]""#);
     }
 
     #[test]
