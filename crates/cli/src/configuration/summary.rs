@@ -170,6 +170,12 @@ fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
         let file = file.display();
         lines.add("believe", &format!("the certificates in {file} for {name}"));
     }
+    // Whoever has logged in there, or does so later, is asked nothing more.
+    if !remote.headers.contains_key("authorization") {
+        let origin = remote.url.origin();
+        let login = format!("{name} your login at {origin}, if you have one");
+        lines.add("give", &login);
+    }
     for (header, value) in &remote.headers {
         for piece in value.pieces() {
             let what = match piece {

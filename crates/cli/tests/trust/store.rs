@@ -87,6 +87,7 @@ ca_file = "ca.pem"
         "act       as strangers wish, without asking you, unless a secret is in it: notes.wish (write)",
         "far: the server at https://far.example.org/mcp, also where that is 192.168.1.1",
         "ca.pem for far",
+        "give      far your login at https://far.example.org, if you have one",
         "by its own labels and limits which results are believed",
     ] {
         assert!(shown.contains(part), "{part} is missing in {shown}");
