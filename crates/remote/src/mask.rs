@@ -1,5 +1,6 @@
 //! What no server may send back to be read.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,6 +13,10 @@ use memchr::memmem;
 const MIN_SECRET: usize = 8;
 /// So many tokens are known at a time. Of those that are renewed again and again, the oldest are of no use to anybody.
 const MOST: usize = 64;
+/// JSON in strings of JSON that is looked into, and once more in theirs.
+const DEPTH: usize = 3;
+/// Stands for letters that no secret has.
+const OTHER: u8 = 0;
 /// What stands in the place of a secret that a server sends back.
 const MASK: &[u8] = b"[secret]";
 
@@ -30,17 +35,17 @@ struct Known {
     tokens: VecDeque<Secret>,
 }
 
-/// A secret as it is sent, and what is left of that by [`unescaped`].
+/// A secret as it is sent, and without the escapes of addresses.
 struct Secret {
     sent: Vec<u8>,
-    plain: Vec<u8>,
+    in_address: Vec<u8>,
 }
 
 impl Secret {
     fn new(text: &[u8]) -> Self {
         Self {
             sent: text.to_vec(),
-            plain: unescaped(text).0,
+            in_address: undone(text, of_address).0,
         }
     }
 }
@@ -82,43 +87,65 @@ impl Mask {
     pub(crate) fn apply(&self, text: Vec<u8>) -> Vec<u8> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let secrets = || known.headers.iter().chain(&known.tokens);
-        let found = |text: &[u8], secret: &[u8]| -> Vec<usize> {
-            // As short as this it could be a word of the text.
-            match secret.len() < MIN_SECRET {
-                true => Vec::new(),
-                false => memmem::find_iter(text, secret).collect(),
-            }
-        };
         let mut places: Vec<Range<usize>> = Vec::new();
-        for Secret { sent, .. } in secrets() {
-            let at = found(&text, sent).into_iter();
-            places.extend(at.map(|at| at..at + sent.len()));
+        // What is left of the text, where each byte of that begins in it, and the same after the first round.
+        let mut level = Cow::from(&text);
+        let mut begins: Option<Vec<usize>> = None;
+        let mut units: Option<Vec<usize>> = None;
+        for _ in 0..=DEPTH {
+            let of_text = |place: Range<usize>| match &begins {
+                None => Some(place),
+                Some(begins) => Some(*begins.get(place.start)?..*begins.get(place.end)?),
+            };
+            for Secret { sent, .. } in secrets() {
+                places.extend(found(&level, sent).filter_map(of_text));
+            }
+            if level.contains(&b'%') {
+                let (plain, of_level) = undone(&level, of_address);
+                for Secret { in_address, .. } in secrets() {
+                    let found = found(&plain, in_address);
+                    let found = found.filter_map(|place| {
+                        of_text(*of_level.get(place.start)?..*of_level.get(place.end)?)
+                    });
+                    places.extend(found);
+                }
+            }
+            if !level.contains(&b'\\') {
+                break;
+            }
+            let (plain, of_level) = undone(&level, of_json);
+            let at = |index: &usize| match &begins {
+                None => *index,
+                Some(begins) => begins.get(*index).copied().unwrap_or(text.len()),
+            };
+            let composed: Vec<usize> = of_level.iter().map(at).collect();
+            units.get_or_insert_with(|| composed.clone());
+            begins = Some(composed);
+            level = Cow::from(plain);
         }
-        if text.iter().any(|byte| is_escape(*byte)) {
-            let (plain, begins) = unescaped(&text);
+        if let Some(units) = units {
             // Half of an escape would be none: a reader of JSON could read nothing of such a text.
             for place in &mut places {
-                let inside = begins.partition_point(|begin| *begin <= place.start);
-                let behind = begins.partition_point(|begin| *begin < place.end);
-                let at = |index: usize| begins.get(index).copied().unwrap_or(text.len());
+                let inside = units.partition_point(|begin| *begin <= place.start);
+                let behind = units.partition_point(|begin| *begin < place.end);
+                let at = |index: usize| units.get(index).copied().unwrap_or(text.len());
                 *place = at(inside.saturating_sub(1))..at(behind);
             }
-            for Secret { plain: secret, .. } in secrets() {
-                let at = found(&plain, secret).into_iter();
-                places.extend(
-                    at.filter_map(|at| Some(*begins.get(at)?..*begins.get(at + secret.len())?)),
-                );
-            }
         }
-        masked(text, places)
+        masked(&text, places)
     }
 }
 
+/// Where a secret stands in a text.
+fn found(text: &[u8], secret: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let length = secret.len();
+    // What is left of it without escapes may be as short as a word.
+    let long = (length >= MIN_SECRET).then(|| memmem::find_iter(text, secret).collect::<Vec<_>>());
+    long.into_iter().flatten().map(move |at| at..at + length)
+}
+
 /// The text with these places masked, of which some may overlap.
-fn masked(text: Vec<u8>, mut places: Vec<Range<usize>>) -> Vec<u8> {
-    if places.is_empty() {
-        return text;
-    }
+fn masked(text: &[u8], mut places: Vec<Range<usize>>) -> Vec<u8> {
     places.sort_unstable_by_key(|place| (place.start, place.end));
     let mut masked = Vec::with_capacity(text.len());
     let mut done = 0;
@@ -133,49 +160,50 @@ fn masked(text: Vec<u8>, mut places: Vec<Range<usize>>) -> Vec<u8> {
     masked
 }
 
-fn is_escape(byte: u8) -> bool {
-    matches!(byte, b'\\' | b'%')
-}
-
-/// The text with its escapes undone, those of JSON within any number of strings and those of addresses, and where each of its
-/// bytes begins in the text, with the end of the text at last. Many writers of JSON escape `/` or `+`, which tokens have.
-///
-/// It is more than what a reader undoes: a secret that is found in it by mistake is masked.
-fn unescaped(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+/// The text with escapes undone, and where each of its bytes begins in the text, with the end of the text at last.
+fn undone(text: &[u8], first: fn(&[u8]) -> (u8, usize)) -> (Vec<u8>, Vec<usize>) {
     let (mut plain, mut begins) = (Vec::new(), Vec::new());
     let mut rest = text;
-    let at = |rest: &[u8]| text.len() - rest.len();
     while !rest.is_empty() {
         let (byte, length) = first(rest);
         plain.push(byte);
-        begins.push(at(rest));
+        begins.push(text.len() - rest.len());
         rest = rest.get(length..).unwrap_or_default();
     }
-    begins.push(at(rest));
+    begins.push(text.len());
     (plain, begins)
 }
 
-/// What the first byte is meant to be, and how many bytes are written for it.
-fn first(text: &[u8]) -> (u8, usize) {
-    // One string within another doubles them.
-    let slashes = text.iter().take_while(|byte| **byte == b'\\').count();
-    let behind = text.get(slashes..).unwrap_or_default();
-    match (slashes, behind) {
-        (0, [b'%', high, low, ..]) => match hexadecimal(&[*high, *low]) {
+/// What the first byte of JSON is meant to be, and how many bytes are written for it. Many writers escape `/` or `+`, which
+/// tokens have.
+fn of_json(text: &[u8]) -> (u8, usize) {
+    match text {
+        [b'\\', b'u', b'0', b'0', high, low, ..]
+            if let Some(byte) = hexadecimal(&[*high, *low]) =>
+        {
+            (byte, 6)
+        }
+        // Letters that no secret has.
+        [b'\\', b'u', digits @ ..]
+            if let Some(digits) = digits.first_chunk::<4>()
+                && digits.iter().all(u8::is_ascii_hexdigit) =>
+        {
+            (OTHER, 6)
+        }
+        [b'\\', b'b' | b'f' | b'n' | b'r' | b't', ..] => (OTHER, 2),
+        [b'\\', byte, ..] => (*byte, 2),
+        text => (text.first().copied().unwrap_or_default(), 1),
+    }
+}
+
+/// The same of an address, which tokens stand in where they are quoted by their request.
+fn of_address(text: &[u8]) -> (u8, usize) {
+    match text {
+        [b'%', high, low, ..] => match hexadecimal(&[*high, *low]) {
             Some(byte) => (byte, 3),
             None => (b'%', 1),
         },
-        (0, behind) => (behind.first().copied().unwrap_or_default(), 1),
-        (_, [b'u', rest @ ..]) => match rest.first_chunk() {
-            Some([b'0', b'0', high, low]) if let Some(byte) = hexadecimal(&[*high, *low]) => {
-                (byte, slashes + 5)
-            }
-            // A letter that no secret has.
-            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => (b'\0', slashes + 5),
-            _ => (b'u', slashes + 1),
-        },
-        (_, [byte, ..]) => (*byte, slashes + 1),
-        (_, []) => (b'\\', slashes),
+        text => (text.first().copied().unwrap_or_default(), 1),
     }
 }
 
@@ -238,11 +266,14 @@ mod tests {
             r"ab\u00e9cd \ud83d\ude00 100% \",
         );
         // What looks like the beginning of an escape hides nothing, and no half of an escape is left.
-        check("%ab/cd+ef==", "[secret]");
+        check("%ab/cd+ef==", "%[secret]");
         check(r#""a\token-of-mine""#, r#""a[secret]""#);
         check("token-of-minetoken-of-mine", "[secret][secret]");
         mask.add_token("e9token-of-mine");
         check(r#""\u00e9token-of-mine""#, r#""[secret]""#);
+        // One kind of escape is none of the other kind.
+        mask.add_token("token%aa-of-mine");
+        check(r#""token%\u0061a-of-mine""#, r#""[secret]""#);
     }
 
     #[test]
