@@ -297,7 +297,7 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
             list()
         );
     };
-    say(&said_to_be(server.origin().as_str(), only, columns()));
+    say(&said_to_be(server, only, columns()));
     if !Terminal::attended() {
         bail!(
             "nothing was asked there; say --issuer {} where nobody can be asked",
@@ -312,10 +312,17 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
 }
 
 /// Which authorization server this server names. An address is a stranger's text, too, and may be longer than a line.
-fn said_to_be(server: &str, issuer: &WebUrl, columns: usize) -> String {
+fn said_to_be(server: &WebUrl, issuer: &WebUrl, columns: usize) -> String {
+    let origin = server.origin();
     let mut lines = Lines::new(columns, true);
-    lines.own(&format!("{server} says that who uses it logs in at:"));
+    lines.own(&format!("{origin} says that who uses it logs in at:"));
     lines.quoted(issuer.as_str(), usize::MAX);
+    // What a token is for is asked for with it (RFC 8707), and many servers give out one that is good for everything.
+    if !issuer.is_same_site(server) {
+        lines.own(&format!(
+            "! That is another site. A token from there is sent to {origin}, which can do with it whatever you allow there."
+        ));
+    }
     lines.finish()
 }
 
@@ -465,12 +472,27 @@ mod tests {
         let server = "https://api.example.org/mcp";
         let long = format!("https://login.example.org/{}", "x".repeat(MAX_ISSUER));
         assert!(issuer_of(server, &[&long], &long).is_err());
-        let named = said_to_be("https://api.example.org", &WebUrl::new(&long).unwrap(), 60);
+        let server = WebUrl::new(server).unwrap();
+        let named = said_to_be(&server, &WebUrl::new(&long).unwrap(), 60);
         assert!(
             named
                 .lines()
                 .all(|line| line.starts_with("| ") && line.len() <= 60)
         );
+    }
+
+    /// An authorization server that takes no notice of what a token is for gives out one that is good everywhere.
+    #[test]
+    fn who_agrees_to_another_site_is_told_who_gets_the_token() {
+        let server = WebUrl::new("https://api.example.org/mcp").unwrap();
+        let told = |issuer: &str| {
+            let shown = said_to_be(&server, &WebUrl::new(issuer).unwrap(), 60);
+            shown
+                .replace("\n| ", "")
+                .contains("is sent to https://api.example.org,")
+        };
+        assert!(!told("https://login.example.org/"));
+        assert!(told("https://login.example.com/"));
     }
 
     #[test]
