@@ -142,7 +142,7 @@ impl Http {
             }
             StatusCode::FORBIDDEN => match Challenge::of(response.headers()) {
                 Some(challenge) if challenge.is_about_scope() => {
-                    Err(Trouble::Scope(challenge.scopes.join(" ")))
+                    Err(Trouble::Scope(challenge.scopes))
                 }
                 _ => Ok(response),
             },

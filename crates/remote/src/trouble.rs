@@ -7,6 +7,9 @@ use reqwest::StatusCode;
 
 use crate::challenge::Challenge;
 
+/// Scopes that are shown. A call takes one or two.
+const MOST_SCOPES: usize = 8;
+
 /// Why there is no answer. The text is for the user, and quotes nothing of the server's but addresses.
 #[derive(Debug)]
 pub(crate) enum Trouble {
@@ -19,7 +22,7 @@ pub(crate) enum Trouble {
     /// The hub has no token for it.
     NoToken(String),
     /// The token that it was sent is not for this; the scopes that it names.
-    Scope(String),
+    Scope(Vec<String>),
     /// The server answers from elsewhere.
     Redirect(String),
     /// The server refuses.
@@ -41,7 +44,8 @@ impl fmt::Display for Trouble {
             Self::NoToken(why) => write!(f, "there is no token for it: {why}"),
             Self::Scope(scopes) => write!(
                 f,
-                "the login is not for this (HTTP 403); it would have to be for: {scopes}"
+                "the login is not for this (HTTP 403); it would have to be for: {}",
+                quoted(scopes)
             ),
             Self::Redirect(to) => write!(
                 f,
@@ -55,8 +59,37 @@ impl fmt::Display for Trouble {
     }
 }
 
+/// Scopes, each in quotes, which none has in it: with blanks alone between them they could be a sentence.
+fn quoted(scopes: &[String]) -> String {
+    let shown = scopes.iter().take(MOST_SCOPES);
+    let shown: Vec<String> = shown.map(|scope| format!("\"{scope}\"")).collect();
+    let more = match scopes.len().saturating_sub(MOST_SCOPES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
+}
+
 impl From<BadUrl> for Trouble {
     fn from(error: BadUrl) -> Self {
         Self::Settings(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They have no quotes in them, and no blanks.
+    #[test]
+    fn scopes_make_no_sentence_of_ours() {
+        let scopes = |text: &str| Trouble::Scope(text.split(' ').map(str::to_owned).collect());
+        let text = scopes("files; run `evil`").to_string();
+        assert!(
+            text.ends_with(r#"for: "files;", "run", "`evil`""#),
+            "{text}"
+        );
+        let many = scopes("scope ".repeat(MOST_SCOPES + 2).trim_end()).to_string();
+        assert!(many.ends_with(r#""scope" and 2 more"#), "{many}");
     }
 }

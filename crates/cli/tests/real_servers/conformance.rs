@@ -323,8 +323,17 @@ struct Client {
 /// What a login would have to be for, as Sluice says it.
 fn scopes(shown: &str) -> Option<Vec<String>> {
     let (_, after) = shown.split_once("it would have to be for: ")?;
-    let words = after.split([';', '\r', '\n', '"']).next()?;
-    Some(words.split_whitespace().map(str::to_owned).collect())
+    // Each stands in quotes, which are escaped where the model quotes all of it.
+    let words = after.split(['\r', '\n']).next()?.replace('\\', "");
+    let mut parts = words.split('"').skip(1);
+    let mut scopes = Vec::new();
+    while let Some(scope) = parts.next() {
+        scopes.push(scope.to_owned());
+        if parts.next() != Some(", ") {
+            break;
+        }
+    }
+    (!scopes.is_empty()).then_some(scopes)
 }
 
 /// What the suite has checked. It makes folders by the parts of a scenario's name.

@@ -270,7 +270,7 @@ fn a_call_that_the_login_is_not_for_is_refused_and_says_so() {
     let run = ["run", "--app", "far", "--config", &config, "Look it up"];
     let said = stage.done(&run);
     assert!(
-        said.contains("it would have to be for: write everything"),
+        said.contains(r#"it would have to be for: \"write\", \"everything\""#),
         "{said}"
     );
     assert_eq!(servers.asked_for_tokens(), 1);
