@@ -251,6 +251,7 @@ fn beside(record: &Record) -> Option<String> {
                 "(without {apps}, which did not start; see `sluice trace show`)\n"
             ))
         }
+        (_, Event::Uncleared { above, .. }) => Some(format!("({})\n", uncleared(above))),
         (None, Event::Gathered { missing, .. }) if !missing.is_empty() => {
             let missing = escape(&missing.join(", "));
             Some(format!(
@@ -259,6 +260,17 @@ fn beside(record: &Record) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What is masked since no provider is cleared for it.
+pub(crate) fn uncleared(above: &[String]) -> String {
+    let what = match above {
+        [any] if any == "any" => "something that was read".to_owned(),
+        above => format!("what is {}", escape(&above.join(", "))),
+    };
+    format!(
+        "the model is not shown {what}: no provider is cleared for it; see clearance in `sluice.toml`"
+    )
 }
 
 /// Reads one line that is typed after the prompt was shown. `None` at the end of input.
@@ -423,3 +435,22 @@ impl fmt::Display for ReaderGone {
 }
 
 impl std::error::Error for ReaderGone {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_provider_may_see_is_named_by_its_taints() {
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            uncleared(&names)
+        };
+        assert_eq!(
+            of(&["secret:mail", "secret:card"]),
+            "the model is not shown what is secret:mail, secret:card: no provider is cleared for it; see clearance \
+             in `sluice.toml`"
+        );
+        assert!(of(&["any"]).starts_with("the model is not shown something that was read: "));
+    }
+}

@@ -649,11 +649,24 @@ fn a_configured_upstream_has_its_providers_clearance_by_name_and_by_address() {
         let result = json!({"role": "tool", "tool_call_id": id, "content": "go on"});
         // Nothing is known of what `read` returns, so it may be secret, and a provider without a
         // clearance of its own gets no secret.
-        let (status, error) = guard.chat(&url, &[user("read"), first.clone(), result]);
-        assert_ne!(status, 200, "{error}");
-        assert_eq!(upstream.requests.lock().unwrap().len(), 1);
+        let mut messages = vec![user("read"), first.clone(), result];
+        for said in ["thanks", "bye"] {
+            let (status, answer) = guard.chat(&url, &messages);
+            assert_eq!(status, 200, "{answer}");
+            messages.push(answer["choices"][0]["message"].clone());
+            messages.push(user(said));
+        }
+        let requests = json!(*upstream.requests.lock().unwrap());
+        assert_eq!(requests.as_array().unwrap().len(), 3);
+        let sent = requests.to_string();
+        assert!(
+            !sent.contains("go on") && sent.contains("[redacted]"),
+            "{sent}"
+        );
         guard.interrupt();
-        guard.end();
+        let (_, err) = guard.end();
+        let told = "note: the model is not shown what is secret: no provider is cleared for it";
+        assert_eq!(err.matches(told).count(), 1, "{err}");
     }
 }
 

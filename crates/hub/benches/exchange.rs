@@ -80,6 +80,7 @@ fn conversation() -> Agent {
         lattice,
         monitor: Monitor::new(),
         settings: Settings::default(),
+        clearances: Arc::default(),
     };
     let mut agent = hub::conversation(setup, Vec::new());
     for _ in 0..MESSAGES / 2 {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ifc::{Lattice, Monitor, Policy};
+use ifc::{Label, Lattice, Monitor, Policy};
 
 use crate::Apps;
 use crate::isc::Asks;
@@ -23,6 +23,9 @@ pub struct Setup {
     pub monitor: Monitor,
     /// How turns run.
     pub settings: Settings,
+    /// What the providers that may take the conversation's steps are cleared for, in the order in which they are asked.
+    /// Each step keeps to one of them, and what is above it is masked. Where none stands here, nothing is.
+    pub clearances: Arc<[Label]>,
 }
 
 impl fmt::Debug for Setup {
@@ -32,6 +35,7 @@ impl fmt::Debug for Setup {
             .field("asks", &self.asks)
             .field("monitor", &self.monitor)
             .field("settings", &self.settings)
+            .field("clearances", &self.clearances)
             .finish_non_exhaustive()
     }
 }

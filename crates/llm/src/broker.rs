@@ -1,6 +1,6 @@
 //! The LLM broker: the one place from which a prompt can reach a provider.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, slice, sync::Arc};
 
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{
@@ -156,6 +156,14 @@ impl Broker {
             .iter()
             .find(|(other, _)| *other == purpose)
             .map_or(&self.default_route, |(_, route)| route)
+    }
+
+    /// What the providers are cleared for that may take steps, in the order in which they are asked: the provider of a
+    /// conversation's own model, or those of the route. A provider that there is not is cleared for nothing.
+    pub fn clearances(&self, own: Option<&String>) -> Arc<[Label]> {
+        let route = own.map_or_else(|| self.route(Purpose::Step), slice::from_ref);
+        let clearances = route.iter().map(|name| self.clearances.0.get(name));
+        clearances.flatten().cloned().collect()
     }
 
     /// Answers a request by the purpose's route. Dropping the future cancels.

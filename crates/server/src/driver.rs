@@ -249,7 +249,8 @@ impl<'a, F: Front> Driver<'a, F> {
         };
         // For the record alone: who asks is whose conversation it is, and nothing that a request says.
         let name = format!("{} for {}", serving.app(), serving.requested().from);
-        let mut agent = serving.begin(host.asks, host.tools);
+        let clearances = self.driven.parts.broker.clearances(host.model.as_ref());
+        let mut agent = serving.begin(host.asks, host.tools, clearances);
         let within = self.driven.parts.serving_timeout;
         let ended = Driver {
             driven: Driven {

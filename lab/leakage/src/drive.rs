@@ -89,6 +89,7 @@ impl Parts<'_> {
                 arguments: self.defence.filling(),
                 ..Settings::default()
             },
+            clearances: self.broker.clearances(None),
         };
         let mut run = Run {
             parts: self,

@@ -203,6 +203,16 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         scores: Vec<Score>,
     },
+    /// Some of what was read is above the clearance of every provider that may take the conversation's steps, and is
+    /// masked for them. Each taint is said once in a conversation.
+    Uncleared {
+        /// The step within the turn.
+        step: usize,
+        /// What is above, or `any`, which is everything that the providers are not cleared for by name.
+        above: Names,
+        /// The label of what is left.
+        label: Names,
+    },
     /// A language model was consulted for something other than the next step.
     Consulted {
         /// `judge`, `plan`, `summary`, `facts` or `sampling`.

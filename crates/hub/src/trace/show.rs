@@ -49,6 +49,7 @@ fn describe(event: &Event) -> String {
         | Event::MemoryFailed { .. } => memory::line(event),
         Event::Screened { .. }
         | Event::Consulted { .. }
+        | Event::Uncleared { .. }
         | Event::Redacted { .. }
         | Event::Completed { .. }
         | Event::NamedInFull { .. }

@@ -23,6 +23,10 @@ pub struct Agent {
     pub(super) policy: Arc<dyn Policy>,
     pub(super) lattice: Arc<Lattice>,
     pub(super) settings: Settings,
+    /// What the providers are cleared for that may take its steps.
+    pub(super) clearances: Arc<[Label]>,
+    /// The taints of what was read that the user knows to be above them.
+    pub(super) uncleared: Label,
     pub(super) history: History,
     pub(super) monitor: Monitor,
     pub(super) state: State,

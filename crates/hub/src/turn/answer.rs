@@ -172,7 +172,7 @@ impl Agent {
             Err(_) => {
                 self.turn.refused += 1;
                 // All that an answer may show unasked: a second question about the same would follow from more.
-                let label = self.history.label_below(&limit);
+                let label = self.shown_below(&limit);
                 self.state = State::AskCompletion(Phase::Fallback, label);
             }
         }

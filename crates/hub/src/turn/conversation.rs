@@ -120,6 +120,7 @@ impl Agent {
             lattice,
             monitor,
             settings,
+            clearances,
         } = setup;
         let history = match &apps {
             Apps::One(app) => history.of_app(app.as_str()),
@@ -133,6 +134,8 @@ impl Agent {
             policy,
             lattice,
             settings,
+            clearances,
+            uncleared: Label::bottom(),
             history,
             monitor,
             state: State::Idle(None),

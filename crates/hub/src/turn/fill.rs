@@ -95,11 +95,6 @@ impl Agent {
         })
     }
 
-    /// The label of a prompt that shows all that flows to `limit`.
-    fn shown_below(&self, limit: &Label) -> Label {
-        self.above_request(self.history.label_below(limit))
-    }
-
     /// Labels between `floor` and `from`: first these, then `from` without a taint of it.
     fn lower(&self, from: &Label, floor: &Label, first: Vec<Label>) -> Vec<Label> {
         let taints: Vec<Label> = (self.lattice.taints())

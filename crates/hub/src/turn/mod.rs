@@ -4,10 +4,10 @@
 //! that. So this file is a turn from its first step to its answer; what each state leads to stands in the files
 //! around it:
 //!
-//! - A step (lines 4 to 6 and 14 to 18): [`step`] makes its prompt and takes its completion. Where it would be asked
-//!   about, [`refine`] takes an earlier read again, [`check`] tries it without what stands in its way, and [`fill`]
-//!   makes it in parts, by requests for a [`value`] and a [`hint`] at where it comes from. [`summary`] shortens a
-//!   conversation that is too long for a prompt, by its [`transcript`].
+//! - A step (lines 4 to 6 and 14 to 18): [`step`] makes its prompt and takes its completion; what no provider may see
+//!   is masked ([`clear`]). Where it would be asked about, [`refine`] takes an earlier read again, [`check`] tries it
+//!   without what stands in its way, and [`fill`] makes it in parts, by requests for a [`value`] and a [`hint`] at where
+//!   it comes from. [`summary`] shortens a conversation that is too long for a prompt, by its [`transcript`].
 //! - Its calls (lines 7 to 13): [`read`] makes of a proposed call what the monitor decides on, [`calls`] asks for that
 //!   decision and takes results, which are [`bounded`]; [`trust`] goes on after the user has vouched for a text,
 //!   [`refused`] after a no, [`asked`] decides on what an app asks the user while a call runs.
@@ -28,6 +28,7 @@ mod asked;
 mod bounded;
 mod calls;
 mod check;
+mod clear;
 mod conversation;
 mod deliver;
 mod end;

@@ -56,17 +56,18 @@ impl Agent {
     /// The label that a step is drafted under: of everything that is not withheld, unless it lacked something there.
     pub(super) fn coarse(&self) -> Label {
         if self.turn.is_whole {
-            return self.everything();
+            return self.shown_at_most();
         }
         let withheld = self.turn.withheld.iter();
         let withheld = withheld.fold(Label::bottom(), |all, one| all.join(&one.taints));
         if withheld.is_bottom() {
-            return self.everything();
+            return self.shown_at_most();
         }
         let names = self.history.tools().iter().map(|tool| &tool.label);
         let shown = names.chain(self.history.regions().map(|region| region.label));
         // What the user has vouched for is shown.
         let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom());
+        let shown = shown.filter(|own| own.flows_to(&self.turn.clearance));
         self.above_request(shown.collect())
     }
 
@@ -94,7 +95,7 @@ impl Agent {
         // Without a call it would be the answer, about something that it was not shown.
         let lacks = step.calls.is_empty() || step.calls.iter().any(is_open);
         if lacks || self.makes_again(&step) || self.repeats(&step, &label) {
-            let whole = self.everything();
+            let whole = self.shown_at_most();
             self.state = State::AskWhole(Without { step, label, whole });
             return;
         }

@@ -19,13 +19,16 @@ use crate::{AnswerShape, Apps, Execution, Misuse, Requested, Serving, Settings, 
 impl Serving {
     /// The conversation, with the request in it and its turn begun: drive it until the turn is over, and
     /// bring it back with [`Agent::handle_served`].
-    pub fn begin(self, asks: Asks, tools: AppTools) -> Agent {
+    ///
+    /// `clearances` are those of the providers that may take its steps, as in a [`Setup`].
+    pub fn begin(self, asks: Asks, tools: AppTools, clearances: Arc<[Label]>) -> Agent {
         let Self {
             mut setup,
             service,
             request,
         } = self;
         setup.asks = asks;
+        setup.clearances = clearances;
         let functionality = Arc::clone(&service.parties.functionality);
         let mut agent = serving(setup, tools, &functionality);
         agent.events.push(Event::Serving {
@@ -90,6 +93,8 @@ impl Agent {
                 // memory of what the user refused.
                 monitor: self.monitor.clone(),
                 settings,
+                // Those of its own model, which is known when it begins.
+                clearances: Arc::default(),
             },
             service: Service {
                 waiting: waiting.chain([parties.from.clone()]).collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Arguments, CallId, Label, Labeled, Prompt, RegionId, Relevance, Sink, redact};
+use ifc::{Arguments, CallId, Label, Labeled, Prompt, RegionId, Relevance, Sink};
 
 use super::agent::Agent;
 use super::state::{Calls, Offered, Phase, Sketch, State, StepCall, same_calls};
@@ -30,6 +30,7 @@ impl Agent {
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
+        self.choose_clearance();
         let coarse = self.coarse();
         self.state = match self.settings.screening {
             // As in the paper: first the label, then the step.
@@ -43,7 +44,7 @@ impl Agent {
                 State::AskCompletion(phase, coarse)
             }
             // A no in this turn withholds what the refused call depended on.
-            _ if coarse != self.everything() => State::AskCompletion(Phase::Without, coarse),
+            _ if coarse != self.shown_at_most() => State::AskCompletion(Phase::Without, coarse),
             // From everything, which is always safe. Whether its label stands in the way of anything is known by what
             // comes out.
             _ if self.is_lazy() && !coarse.is_bottom() => {
@@ -115,7 +116,7 @@ impl Agent {
         };
         // A screener chooses regions and no label. Whatever it leaves out is masked, so a wrong choice costs context or
         // a question.
-        let label = self.above_request(self.history.label_of(&relevance));
+        let label = self.shown_of(&relevance);
         // An app decides how many regions there are.
         let (relevant, more_relevant) = match &relevance {
             Relevance::Everything => (None, 0),
@@ -153,7 +154,7 @@ impl Agent {
         if self.is_lazy() && !self.violates(&draft, &coarse) {
             return self.take(draft, coarse);
         }
-        let label = self.above_request(self.history.label_of(&self.turn.relevance));
+        let label = self.shown_of(&self.turn.relevance);
         // A screener reads what is withheld, too.
         let label = label.meet(&coarse);
         // The user would be asked about it even so; the draft stands, unless it can do without what
@@ -162,8 +163,8 @@ impl Agent {
         if self.is_lazy() && self.violates(&draft, &label) {
             return self.held(draft);
         }
-        // Nothing would be masked: the draft was made from this very prompt.
-        if redact(&self.history, &label).masked() == 0 {
+        // Nothing more would be masked: the draft was made from this very prompt.
+        if self.history.label_below(&coarse).flows_to(&label) {
             return self.take(draft, label);
         }
         self.events.push(Event::DraftDropped {

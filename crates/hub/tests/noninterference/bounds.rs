@@ -19,6 +19,7 @@ impl Player<'_> {
     /// The bounds on a prompt: no word above its label, and its label is recorded.
     pub(crate) fn prompt(&mut self, request: &CompletionRequest, said: &str) {
         let (label, shown) = self.bound(request, said);
+        self.check_clearance(&label);
         let masked = Masked(request.prompt.masked());
         let step = self.last_mut();
         step.fallback |= matches!(step.acts.last(), Some(Act::Asked(Subject::Answer(_), ..)));
@@ -41,6 +42,21 @@ impl Player<'_> {
             step.chosen = Some(label.clone());
         }
         step.acts.push(Act::Prompt(label, shown, masked));
+    }
+
+    /// The bound on a prompt by the clearances: it keeps to one, unless what the turn is about keeps to none.
+    fn check_clearance(&mut self, label: &Label) {
+        let (world, side) = (self.world, self.side);
+        let Some(said) = world.turns.get(self.run.turns.len() - 1) else {
+            return;
+        };
+        let words = world.system.on(side).label().join(&said.on(side).label());
+        let is_cleared = |own: &Label| world.clearances.iter().any(|it| flows(own, it));
+        // What another app asks for is above the words of that conversation.
+        let is_bound = !self.vanilla && self.nested.is_empty() && !world.clearances.is_empty();
+        if is_bound && is_cleared(&words) && !is_cleared(label) {
+            self.offence(format!("no provider is cleared for a prompt at {label:?}"));
+        }
     }
 
     /// Checks a prompt: its label, and what it shows.

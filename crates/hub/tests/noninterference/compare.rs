@@ -241,6 +241,8 @@ fn compare_turn(
     compared: &mut Compared,
 ) -> Result<Option<Parting>, String> {
     let limit = &world.limit;
+    // Of what is above L but not above a clearance, there is some in one run only, so that it has a step above L.
+    let is_cut = world.clearances.iter().any(|own| world.above(own));
     let mut refused_apart = false;
     for at in 0..a.steps.len().max(b.steps.len()) {
         let (one, other) = match (a.steps.get(at), b.steps.get(at)) {
@@ -271,7 +273,13 @@ fn compare_turn(
             false => Parting::Choice,
         };
         // Lazily the draft says what its step may see when it is taken again.
-        if is_lazy(world.screening) && is_seen(limit, one) && one.chosen != other.chosen {
+        let is_free = is_lazy(world.screening) || is_cut;
+        if is_free && is_seen(limit, one) && one.chosen != other.chosen {
+            return Ok(Some(choice));
+        }
+        // The draft is at L in one run only.
+        let is_at = |step: &Step| step.drafted.as_ref().is_some_and(|own| flows(own, limit));
+        if is_cut && is_at(one) != is_at(other) {
             return Ok(Some(choice));
         }
         // Above L a prompt is too long in one run only, and its summary fails.
@@ -286,7 +294,7 @@ fn compare_turn(
             (one, other) if one == other => {}
             // Without tools there is something to screen only where the label of everything exceeds the
             // answer's limit, which it may do in one run only.
-            _ if is_lazy(world.screening) || world.tools.is_empty() => {
+            _ if is_free || world.tools.is_empty() => {
                 return Ok(Some(choice));
             }
             _ => return Err(format!("step {}: taken above L in one run only", at + 1)),

@@ -6,7 +6,8 @@ use hub::trace::{Event, Flow, MessageKind, Names};
 use hub::{Agent, ProposedCall};
 use ifc::{History, Label, Lattice, Message, Order};
 
-use crate::labels::{parts, taints, union};
+use crate::cleared::cleared;
+use crate::labels::{flows, parts, taints, union};
 use crate::player::Player;
 use crate::record::{Act, Refined, Step};
 use crate::world;
@@ -165,9 +166,15 @@ impl Player<'_> {
             }
         }
         self.shown.relearn(&mut self.words, self.world, history);
-        // The draft was made from everything, whose label this is now.
+        // The draft was made from everything that the provider is cleared for, whose label this is now.
         let control = self.nested.last().map(|nested| nested.control.clone());
-        let coarse = history.label().join(&control.unwrap_or(Label::bottom()));
+        let control = control.unwrap_or(Label::bottom());
+        let drafted = self.last().and_then(|step| step.drafted.clone());
+        let coarse = match self.world.clearances.as_slice() {
+            [own] if drafted.is_some_and(|label| flows(&label, own)) => cleared(history, own),
+            _ => history.label(),
+        };
+        let coarse = coarse.join(&control);
         self.words.learn(&self.draft.clone(), &taints(&coarse));
         self.last_mut().drafted = Some(coarse);
     }

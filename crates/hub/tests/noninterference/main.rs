@@ -19,6 +19,7 @@ mod asks;
 mod bare;
 mod bounds;
 mod chooser;
+mod cleared;
 mod compare;
 mod data;
 mod events;

@@ -115,6 +115,10 @@ pub(crate) fn play_with(
             .with_permissions(player.cabinet.clone())
             .with_trust(&approved::lattice(world.integrity)),
         settings,
+        clearances: match vanilla {
+            true => Arc::default(),
+            false => world.clearances.as_slice().into(),
+        },
     };
     let mut shelf = player.shelf();
     let mut thread = Thread::default();
@@ -359,7 +363,7 @@ impl Player<'_> {
             descriptions: said.next().map_or(Label::top(), |it| it.taint.clone()),
         };
         let asks = Asks::of(&app, world.services.iter().map(Service::functionality));
-        let mut agent = serving.begin(asks, tools);
+        let mut agent = serving.begin(asks, tools, self.world.clearances.as_slice().into());
         self.nested.push(Nested {
             app,
             control,

@@ -66,6 +66,7 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         bare: false,
         // The secret is not among them.
         integrity: 1,
+        clearances: Vec::new(),
     }
 }
 

@@ -220,6 +220,8 @@ pub(crate) struct World {
     pub(crate) address_limit: Option<Label>,
     /// The taints below this number are about integrity, and the others about confidentiality.
     pub(crate) integrity: usize,
+    /// What the providers are cleared for that take the steps; without one, nothing is masked for them.
+    pub(crate) clearances: Vec<Label>,
 }
 
 impl World {
@@ -319,6 +321,7 @@ impl World {
             bare: false,
             address_limit: None,
             integrity: TAINTS,
+            clearances: Vec::new(),
         };
         world.kept = Kept::some(&world, &labels);
         world.label_by_arguments(&labels);

@@ -12,6 +12,7 @@ mod asked;
 mod causes;
 mod checked;
 mod claims;
+mod cleared;
 mod data;
 mod drafted;
 mod effects;
@@ -175,6 +176,7 @@ fn setup(policy: Arc<dyn Policy>, settings: Settings) -> Setup {
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
         settings,
+        clearances: Arc::default(),
     }
 }
 
@@ -397,6 +399,9 @@ impl World {
                 Event::DraftDropped { .. } => "draft dropped".to_owned(),
                 Event::Checked { label, taken, .. } => {
                     format!("check {} taken {taken}", show(&label))
+                }
+                Event::Uncleared { above, label, .. } => {
+                    format!("uncleared {} kept to {}", show(&above), show(&label))
                 }
                 Event::Withheld { label, taken, .. } => {
                     format!("without {} taken {taken}", show(&label))

@@ -54,6 +54,7 @@ fn asking_as(id: u128) -> (Agent, Serving) {
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
         settings: Settings::default(),
+        clearances: Arc::default(),
     };
     let mut agent = hub::conversation(setup, Vec::new());
     agent.user(Labeled::trusted_tcb("How much?")).unwrap();
@@ -87,7 +88,7 @@ fn begin(serving: Serving) -> Agent {
         tools: Vec::new(),
         descriptions: untrusted(),
     };
-    serving.begin(Asks::default(), tools)
+    serving.begin(Asks::default(), tools, Arc::default())
 }
 
 fn says(agent: &mut Agent, text: &str) {

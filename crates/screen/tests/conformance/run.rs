@@ -154,6 +154,7 @@ pub(crate) fn run_under(
         lattice: Arc::new(Lattice::four_point()),
         monitor: Monitor::new(),
         settings,
+        clearances: Arc::default(),
     };
     let mut agent = Agent::new(setup, Labeled::trusted_tcb("Be helpful."), tools.collect());
     let screener = defence.screener();

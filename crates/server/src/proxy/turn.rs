@@ -116,6 +116,7 @@ impl<'a> Turn<'a> {
             lattice: parts.lattice.clone(),
             monitor,
             settings: parts.settings,
+            clearances: parts.broker.clearances(None),
         };
         let mut agent = Agent::resume(setup, history);
         agent.recall_refinements(refinements);

@@ -313,7 +313,7 @@ impl Session {
             return Err(SessionError::Names(one.to_owned(), other.to_owned()));
         }
         self.bury(user).await?;
-        self.model(apps)?;
+        let model = self.model(apps)?;
         // The clash of names and of models came first: an app that cannot be used is not started.
         let failed = self.start_spokes(&apps.with_tools(), user).await?;
         let apps = &self.without(apps, failed, user)?;
@@ -334,6 +334,7 @@ impl Session {
                 execution: Execution::Here,
                 ..self.setup.parts.settings
             },
+            clearances: self.setup.parts.broker.clearances(model.as_ref()),
         };
         let agent = conversation(setup, tools);
         self.conversations.insert(apps.clone(), agent);

@@ -8,6 +8,7 @@
 
 mod api;
 mod approvals;
+mod cleared;
 mod drafts;
 mod flows;
 mod images;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use hub::Stop;
 use hub::trace::Event;
 use ifc::Label;
-use llm::{Broker, Scripted, call_answer, text_answer};
+use llm::{Broker, OpenAi, OpenAiConfig, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Quota};
 
-use crate::stage::{Stage, TURN_TIMEOUT, descendants, echo_once, runs};
+use crate::stage::{Stage, TURN_TIMEOUT, descendants, runs};
 
 /// The design's bound: a death is reported within a second.
 const SECOND: Duration = Duration::from_secs(1);
@@ -213,11 +213,13 @@ async fn an_app_hears_that_nobody_waits_for_a_call_any_more() {
 
 #[tokio::test]
 async fn a_model_that_fails_ends_the_turn_with_its_reason() {
-    // The broker refuses what the only provider is not cleared for: here, the app's result.
-    let model = Scripted::new("scripted", echo_once);
-    let mut stage = Stage::with_clearance("ok", model, Label::bottom());
+    let mut config = OpenAiConfig::new("away", "http://127.0.0.1:1/v1", "m");
+    config.retry.attempts = 0;
+    let away = Arc::new(OpenAi::new(config).unwrap());
+    let broker = Broker::new(away, Label::top());
+    let mut stage = Stage::start("ok", broker, |_| {});
     let said = stage.said().await;
-    assert!(said.contains("clearance"), "{said}");
+    assert!(said.starts_with("stopped: provider `away`"), "{said}");
 }
 
 #[tokio::test]

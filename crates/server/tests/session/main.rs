@@ -12,6 +12,7 @@
 
 mod asking;
 mod asks;
+mod cleared;
 mod collaborating;
 mod connecting;
 mod deaths;

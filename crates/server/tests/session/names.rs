@@ -83,8 +83,7 @@ async fn a_secret_name_does_not_reach_a_provider_that_is_not_cleared_for_it() {
     for clearance in [Label::bottom(), untrusted] {
         for masks in [true, false] {
             let offered = offered(secret.clone(), clearance.clone(), masks).await;
-            // Nothing is sent where nothing is masked.
-            assert_eq!(offered.len(), usize::from(masks));
+            assert_eq!(offered.len(), 1);
             let said = offered.concat().join(" ");
             for word in SAID {
                 assert!(!said.contains(word), "{word}: {said}");

@@ -172,12 +172,7 @@ impl Stage {
     }
 
     pub(crate) fn with_model(mode: &str, model: Scripted) -> Self {
-        Self::with_clearance(mode, model, Label::top())
-    }
-
-    /// The model's provider is cleared for text up to `clearance`.
-    pub(crate) fn with_clearance(mode: &str, model: Scripted, clearance: Label) -> Self {
-        Self::start(mode, Broker::new(Arc::new(model), clearance), |_| {})
+        Self::start(mode, Broker::new(Arc::new(model), Label::top()), |_| {})
     }
 
     /// The app's tools must pass this check.

@@ -130,6 +130,7 @@ pub(crate) fn drive(
         lattice: Arc::clone(&suite.lattice),
         monitor: Monitor::new(),
         settings,
+        clearances: Arc::default(),
     };
     let mut agent = Agent::new(setup, system, suite.tools.clone());
     agent.user(Labeled::trusted_tcb(script.user.clone()))?;

@@ -1,6 +1,6 @@
 //! What happened in all conversations, counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use server::proxy::Observer;
 
 use super::fit::Fit;
 use crate::json_lines::print_json;
-use crate::terminal::say;
+use crate::terminal::{say, uncleared};
 
 /// Counts decisions, and prints events for programs.
 pub(super) struct Tally {
@@ -27,6 +27,8 @@ struct Counts {
     refused: usize,
     /// Questions by tool and rule.
     asked: BTreeMap<(String, String), usize>,
+    /// What the upstream was not shown, which is one of few sets of names.
+    uncleared: BTreeSet<Vec<String>>,
 }
 
 impl Tally {
@@ -108,6 +110,10 @@ impl Observer for Tally {
             }
             Event::Answered { allowed: false, .. } => counts.refused += 1,
             Event::Answer { .. } => counts.answers += 1,
+            // Said once: each request has the whole conversation.
+            Event::Uncleared { above, .. } if counts.uncleared.insert(above.clone()) => {
+                say(&format!("note: {}\n", uncleared(above)));
+            }
             _ => {}
         }
     }

@@ -15,6 +15,7 @@ pub(super) fn line(event: &Event) -> String {
             format!("{purpose:<10} {provider}: {}", cost(usage))
         }
         Event::Screened { step, .. }
+        | Event::Uncleared { step, .. }
         | Event::Redacted { step, .. }
         | Event::Completed { step, .. }
         | Event::NamedInFull { step, .. }
@@ -52,6 +53,10 @@ fn said(event: &Event) -> String {
             let (screener, before, after) = (safe(screener), set(before), set(after));
             let failure = failure.unwrap_or_default();
             format!("{screener} finds {chosen} relevant: {before} -> {after}{failure}")
+        }
+        Event::Uncleared { above, label, .. } => {
+            let (above, label) = (set(above), set(label));
+            format!("no provider is cleared for {above}; taken at {label}, with the rest masked")
         }
         Event::Redacted {
             label,

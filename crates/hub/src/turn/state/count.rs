@@ -11,6 +11,9 @@ pub(crate) struct TurnCount {
     pub(crate) step: usize,
     /// Why the completion ended that the newest step is.
     pub(crate) stop: StopReason,
+    /// What the prompts of the step keep to, so that a provider is cleared for them; ⊤ where one may see everything.
+    /// It stays what it is until the step is over: another choice could leave out what the draft was made from.
+    pub(crate) clearance: Label,
     /// What the step's screening left in; everything without one. Questions are worded by it.
     pub(crate) relevance: Relevance,
     pub(crate) refused: usize,
@@ -43,6 +46,7 @@ impl Default for TurnCount {
         Self {
             step: 0,
             stop: StopReason::End,
+            clearance: Label::top(),
             relevance: Relevance::Everything,
             refused: 0,
             unknown: 0,

@@ -65,6 +65,7 @@ const PARTS: &str = "hub/src/turn/state/parts.rs";
 const COMPLETION: &str = "hub/src/completion.rs";
 const STEP: &str = "hub/src/turn/step.rs";
 const CALLS: &str = "hub/src/turn/calls.rs";
+const CLEAR: &str = "hub/src/turn/clear.rs";
 const CHECK: &str = "hub/src/turn/check.rs";
 const FILL: &str = "hub/src/turn/fill.rs";
 const VALUE: &str = "hub/src/turn/value.rs";
@@ -901,7 +902,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         STEP,
         "a draft stands for any prompt",
-        "if redact(&self.history, &label).masked() == 0 {",
+        "if self.history.label_below(&coarse).flows_to(&label) {",
         "if true {",
         "a draft was made from everything",
         Tests::Worlds,
@@ -973,9 +974,49 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         ANSWER,
         "another answer may read everything",
-        "self.history.label_below(&limit)",
-        "self.history.label()",
+        "let label = self.shown_below(&limit);",
+        "let label = self.history.label();",
         "the other answer is made from what may be shown",
+        Tests::Turn,
+    ),
+    mutant(
+        CLEAR,
+        "no draft keeps to a clearance",
+        "false => self.shown_below(&self.turn.clearance),",
+        "false => everything,",
+        "what no provider is cleared for is masked",
+        Tests::Worlds,
+    ),
+    mutant(
+        CLEAR,
+        "no screened step keeps to a clearance",
+        "labels.filter(|own| own.flows_to(&self.turn.clearance));",
+        "labels.filter(|_| true);",
+        "what no provider is cleared for is masked, relevant or not",
+        Tests::Worlds,
+    ),
+    mutant(
+        CLEAR,
+        "what is masked leaves a part of its label",
+        "self.above_request(shown.collect())",
+        "{ drop(shown); self.shown_below(&label) }",
+        "which labels a screener has found above a label is not seen at it",
+        Tests::Turn,
+    ),
+    mutant(
+        CLEAR,
+        "no part of a step keeps to a clearance",
+        "let limit = limit.meet(&self.turn.clearance);",
+        "let limit = limit.clone();",
+        "what no provider is cleared for is masked in every prompt of a step",
+        Tests::Turn,
+    ),
+    mutant(
+        CLEAR,
+        "the user's words may be masked",
+        ".filter(|own| words.flows_to(own))",
+        "",
+        "without all of what the user has said, a model would answer something else",
         Tests::Turn,
     ),
     mutant(
