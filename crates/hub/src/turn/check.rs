@@ -4,7 +4,7 @@
 //! A screener that errs would have the user asked about flows that are none. The agent's own model
 //! knows better: whatever it also does without a text does not depend on that text.
 
-use ifc::{Label, Labeled, Message, PastCall, Prompt, Sink};
+use ifc::{Label, Message, PastCall, Prompt, Sink};
 
 use super::agent::Agent;
 use super::state::{
@@ -147,8 +147,7 @@ impl Agent {
         if taken {
             self.take(completion, label);
         } else if control {
-            self.turn.stop = completion.stop;
-            let text = Labeled::label_tcb(completion.text, label.clone());
+            let text = self.said(completion.text, completion.stop, &label);
             let calls = filled_calls(&completion.calls, &draft.calls, &kept);
             self.make(text, calls, &label);
         } else {

@@ -308,8 +308,7 @@ impl Agent {
                 None => return self.stands(filled.draft),
             }
         }
-        self.turn.stop = filled.step.stop;
-        let text = Labeled::label_tcb(filled.step.text, filled.label.clone());
+        let text = self.said(filled.step.text, filled.step.stop, &filled.label);
         self.make(text, calls, &filled.label);
     }
 }

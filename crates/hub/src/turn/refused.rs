@@ -18,7 +18,7 @@
 //!
 //! Only where screening is lazy. Eagerly each step has the label that its screener chose, whatever was refused.
 
-use ifc::{Call, CallId, Label, Labeled, Question, REDACTED, Sink};
+use ifc::{Call, CallId, Label, Question, REDACTED, Sink};
 
 use super::agent::Agent;
 use super::state::{
@@ -119,8 +119,7 @@ impl Agent {
         // from there.
         if let Some(kept) = self.filled(&step, &label, &completion, &whole) {
             self.trace_without(&label, true);
-            self.turn.stop = step.stop;
-            let text = Labeled::label_tcb(step.text, label.clone());
+            let text = self.said(step.text, step.stop, &label);
             let calls = filled_calls(&step.calls, &completion.calls, &kept);
             return self.make(text, calls, &label);
         }

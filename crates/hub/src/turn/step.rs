@@ -324,6 +324,17 @@ impl Agent {
         let Completion {
             text, calls, stop, ..
         } = completion;
+        let text = self.said(text, stop, label);
+        if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback | Phase::Form) {
+            return self.answered(phase, text, label);
+        }
+        let calls = calls.into_iter().map(StepCall::from);
+        self.make(text, calls.collect(), label);
+    }
+
+    /// The words of the completion that the step is, made from the prompt at `label`, which say how it ended where it
+    /// is not whole.
+    pub(super) fn said(&mut self, text: String, stop: StopReason, label: &Label) -> Labeled {
         self.turn.stop = stop;
         let text = match stop {
             StopReason::End => text,
@@ -335,12 +346,7 @@ impl Agent {
             StopReason::Filter => text + " [cut off: the provider's content filter]",
             StopReason::Other => text + " [cut off: by the provider]",
         };
-        let text = Labeled::label_tcb(text, label.clone());
-        if calls.is_empty() || matches!(phase, Phase::Words | Phase::Fallback | Phase::Form) {
-            return self.answered(phase, text, label);
-        }
-        let calls = calls.into_iter().map(StepCall::from);
-        self.make(text, calls.collect(), label);
+        Labeled::label_tcb(text, label.clone())
     }
 
     /// Appends what the model said to the prompt at `label`. The history restricts it, for as long as

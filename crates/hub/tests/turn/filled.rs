@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{World, call, results, say, setup, world};
 
 /// A world in which each argument is filled by itself.
-fn eager(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+pub(super) fn eager(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
     let settings = Settings {
         screening: Screening::CHECKED,
         arguments: Filling::Eager,

@@ -13,6 +13,7 @@ mod causes;
 mod checked;
 mod claims;
 mod cleared;
+mod cut;
 mod data;
 mod drafted;
 mod effects;
@@ -40,7 +41,7 @@ use hub::isc::Asks;
 use hub::trace::{Event, Flow, Names};
 use hub::{
     Agent, AnswerShape, Apps, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome,
-    ProposedCall, Screened, Screening, Settings, Setup, Stop,
+    ProposedCall, Screened, Screening, Settings, Setup, Stop, StopReason,
 };
 use ifc::{
     Address, Answer, ArgumentPath, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled,
@@ -352,6 +353,9 @@ impl World {
                 for (tool, rest) in answer {
                     match tool {
                         "say" => completion.text = rest,
+                        "cut" => {
+                            (completion.text, completion.stop) = (rest, StopReason::Length);
+                        }
                         tool => completion.calls.push(ProposedCall {
                             tool: tool.to_owned(),
                             arguments: rest,
