@@ -175,13 +175,22 @@ impl Scene {
         parts: &[(&'static str, Part)],
         change: impl FnOnce(&mut server::SessionSetup),
     ) -> Self {
+        Self::cleared(parts, Label::top(), change)
+    }
+
+    /// The same, where the provider `metro's` has this clearance.
+    fn cleared(
+        parts: &[(&'static str, Part)],
+        clearance: Label,
+        change: impl FnOnce(&mut server::SessionSetup),
+    ) -> Self {
         let shown = Shown::default();
         let mut all = vec![("", Part::asking("ask__fare"))];
         all.extend(parts.iter().cloned());
         let general = Arc::new(plays("general", all.clone(), &shown));
         let own = Arc::new(plays("metro's", all, &shown));
         let broker = Broker::new(general, Label::top());
-        let broker = broker.with_provider(own, Label::top()).unwrap();
+        let broker = broker.with_provider(own, clearance).unwrap();
         let stage = Stage::start("ok", broker, |setup| {
             setup.parts.policy = Arc::new(Open { asks: false });
             let apps = ["rider", "metro", "atlas"];
@@ -312,6 +321,31 @@ async fn an_answer_is_brought_into_its_form_or_dropped() {
     assert_eq!(outcome.dropped, 1);
     let last = scene.messages().pop();
     assert_eq!(last, Some(("fare".to_owned(), MessageKind::Dropped)));
+}
+
+/// A conversation that serves keeps to what its own model may see, whatever the one that asks is cleared for.
+#[tokio::test]
+async fn a_conversation_that_serves_keeps_to_the_clearance_of_its_own_model() {
+    let part = Part {
+        call: Some(("echo", r#"{"text":"secret zones"}"#)),
+        ..Part::saying(r#"{"fare": 4.5}"#)
+    };
+    for (clearance, masked) in [(label("untrusted"), true), (Label::top(), false)] {
+        let parts = [("fare", part.clone())];
+        let mut scene = Scene::cleared(&parts, clearance, |setup| {
+            setup.apps[1].provider = Some("metro's".to_owned());
+            setup.apps[1].descriptions = Label::bottom();
+        });
+        assert_eq!(scene.said().await, r#"{"fare":4.5}"#);
+        let serves = scene.shown_to("fare");
+        assert_eq!(serves[1].contains("[redacted]"), masked, "{}", serves[1]);
+        let told = scene.records().into_iter().filter_map(|record| {
+            let is_told = matches!(record.event, Event::Uncleared { .. });
+            is_told.then_some(record.conversation)
+        });
+        let expected = masked.then(|| Some("metro for rider".to_owned()));
+        assert_eq!(told.collect::<Vec<_>>(), Vec::from_iter(expected));
+    }
 }
 
 /// A response has the label of the prompt that it was made from, numbers too; free text that of its sender
