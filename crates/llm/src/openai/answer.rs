@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::ToolNames;
+use super::sse::{SseError, SseParser};
 use crate::provider::{DeltaSink, ErrorNames};
 
 /// Calls in one answer. The API's own bound on parallel calls is lower.
@@ -19,6 +20,8 @@ const MAX_ID: usize = 4096;
 pub(super) enum Refused {
     /// Breaks the protocol.
     Malformed(String),
+    /// An event of its stream is longer than the limit.
+    EventTooLarge,
     /// The server reports an error in the middle of its answer.
     Reported(ApiError),
 }
@@ -135,8 +138,31 @@ impl Assembly {
         }
     }
 
+    /// Takes the next bytes of a stream. What follows `[DONE]` is passed over, whether it is an event, an error or no
+    /// event at all: a later piece is not read, so the rest of this one must not count either.
+    pub(super) fn stream(
+        &mut self,
+        bytes: &[u8],
+        parser: &mut SseParser,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), Refused> {
+        let pushed = parser.push(bytes);
+        while !self.finished
+            && let Some(event) = parser.next_event()
+        {
+            self.event(&event, sink)?;
+        }
+        match pushed {
+            // The error is behind the events that were ready.
+            Err(_) if self.finished => Ok(()),
+            Ok(()) => Ok(()),
+            Err(SseError::TooLarge) => Err(Refused::EventTooLarge),
+            Err(error @ SseError::NotUtf8) => Err(Refused::Malformed(error.to_string())),
+        }
+    }
+
     /// Takes one event of a stream.
-    pub(super) fn event(&mut self, data: &str, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+    fn event(&mut self, data: &str, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
         if data.trim() == "[DONE]" {
             self.finished = true;
             return Ok(());

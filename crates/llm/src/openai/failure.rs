@@ -69,6 +69,9 @@ impl OpenAiConfig {
     pub(super) fn refused(&self, refused: Refused, key: Option<&ApiKey>) -> Failure {
         Failure::last(match refused {
             Refused::Malformed(reason) => self.malformed(&reason, key),
+            Refused::EventTooLarge => {
+                return self.too_large("an event of the answer", self.limits.event);
+            }
             Refused::Reported(error) => self.reported(200, &error, key),
         })
     }

@@ -29,7 +29,7 @@ use self::{
     body::ToolNames,
     failure::{Failure, describe, read_body},
     form::{Unknown, Wanted},
-    sse::{SseError, SseParser},
+    sse::SseParser,
 };
 use crate::{
     ApiKey, Cleared, RequestOptions,
@@ -240,22 +240,14 @@ impl OpenAi {
                 }
             };
             // All bytes count, comments and empty events too: they keep a connection alive, and say nothing.
-            received = received.saturating_add(chunk.len());
-            if received > limits.response {
+            let room = limits.response - received;
+            let within = chunk.get(..room).unwrap_or(&chunk);
+            received += within.len();
+            assembly
+                .stream(within, &mut parser, sink)
+                .map_err(|refused| self.config.refused(refused, sending.key))?;
+            if within.len() < chunk.len() && !assembly.is_finished() {
                 return Err(self.config.too_large("the answer", limits.response));
-            }
-            parser.push(&chunk).map_err(|error| match error {
-                SseError::TooLarge => self
-                    .config
-                    .too_large("an event of the answer", limits.event),
-                SseError::NotUtf8 => {
-                    Failure::last(self.config.malformed(&error.to_string(), sending.key))
-                }
-            })?;
-            while let Some(event) = parser.next_event() {
-                assembly
-                    .event(&event, sink)
-                    .map_err(|refused| self.config.refused(refused, sending.key))?;
             }
         }
         let retry = !assembly.has_begun();

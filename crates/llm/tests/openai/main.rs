@@ -118,6 +118,56 @@ async fn a_stream_is_put_together_whatever_way_it_is_cut() {
     }
 }
 
+/// Where the network cuts a stream is nobody's choice, so what follows its end counts nowhere: in the piece that ends it
+/// no more than in one that nobody reads.
+#[tokio::test]
+async fn what_follows_the_end_of_a_stream_counts_nowhere() {
+    let small = |url: &str| {
+        let mut config = config(url);
+        config.limits.event = 1000;
+        config.limits.response = 2000;
+        config
+    };
+    let text = text_stream();
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 90}});
+    let call = json!({"tool_calls": [{"function": {"name": "other", "arguments": "{}"}}]});
+    for tail in [
+        chunk(json!({"content": " and more"}), Some("length")).into_bytes(),
+        chunk(call, Some("tool_calls")).into_bytes(),
+        format!("data: {usage}\n\n").into_bytes(),
+        b"data: {\"error\": {\"message\": \"too late\"}}\n\n".to_vec(),
+        b"data: {not json\n\n".to_vec(),
+        b"data: \xff\n\n".to_vec(),
+        // An event above its limit, and events that are above the limit of an answer together.
+        [b'x'; 1500].to_vec(),
+        b": alive\n\n".repeat(300),
+    ] {
+        let bytes = [text.as_bytes(), &tail].concat();
+        let Reply::Bytes(whole, _) = Reply::bytes(&bytes) else {
+            panic!("a stream is bytes");
+        };
+        let end = whole.len() - tail.len();
+        for size in [usize::MAX, end, 1] {
+            let name = format!("{:?} in pieces of {size}", String::from_utf8_lossy(&tail));
+            let reply = Reply::Bytes(whole.clone(), size);
+            let (server, answer, streamed) = ask(small, vec![reply]).await;
+            let answer = answer.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(
+                (answer.text.as_str(), streamed.as_str()),
+                ("Héllo", "Héllo"),
+                "{name}"
+            );
+            assert_eq!(
+                (answer.stop, answer.calls.len()),
+                (StopReason::End, 0),
+                "{name}"
+            );
+            assert_eq!(answer.usage.prompt_tokens, 9, "{name}");
+            assert_eq!(server.count(), 1, "{name}");
+        }
+    }
+}
+
 /// The usage comes last, when the text has been shown.
 #[tokio::test]
 async fn usage_that_is_no_count_does_not_take_an_answer_back() {
