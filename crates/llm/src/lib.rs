@@ -23,7 +23,7 @@ pub use cleared::Cleared;
 pub use key::ApiKey;
 pub use openai::{
     BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere, Limits,
-    OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
+    OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
 };
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, ErrorNames, NoDeltas, Provider, ProviderError, one_line};

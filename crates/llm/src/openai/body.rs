@@ -10,12 +10,19 @@ use ifc::{Image, Prompt, PromptMessage};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::config::{OpenAiConfig, TokenLimitField};
+use super::config::OpenAiConfig;
 use super::form::{ANSWER_TOOL, ANSWER_TOOL_WORDS, Form, ResponseFormat, Wanted};
 use crate::{RequestOptions, TokenLimit, ToolChoice};
 
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
+
+/// The member that holds the request's own limit on generated tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LimitMember {
+    MaxTokens,
+    MaxCompletionTokens,
+}
 
 /// Writes the body, or says what in the request cannot be sent. A request for JSON comes with the way in which it is
 /// asked for.
@@ -25,6 +32,7 @@ pub(super) fn body(
     request: &CompletionRequest,
     options: &RequestOptions,
     wanted: Option<&Wanted<'_>>,
+    limit_member: LimitMember,
 ) -> Result<Vec<u8>, String> {
     let by_call = wanted.filter(|wanted| wanted.form == Form::Call);
     let tools = match by_call {
@@ -34,15 +42,12 @@ pub(super) fn body(
     if request.shape == AnswerShape::Calls && tools.is_empty() {
         return Err("a tool call is asked for, but the prompt lists no tools".to_owned());
     }
-    let (max_tokens, max_completion_tokens) = match (options.token_limit, config.token_limit_field)
-    {
+    let (max_tokens, max_completion_tokens) = match (options.token_limit, limit_member) {
         (TokenLimit::Server, _) => (None, None),
         (TokenLimit::MaxTokens(limit), _) => (Some(limit), None),
         (TokenLimit::MaxCompletionTokens(limit), _) => (None, Some(limit)),
-        (TokenLimit::Request, TokenLimitField::MaxTokens) => (Some(request.max_tokens), None),
-        (TokenLimit::Request, TokenLimitField::MaxCompletionTokens) => {
-            (None, Some(request.max_tokens))
-        }
+        (TokenLimit::Request, LimitMember::MaxTokens) => (Some(request.max_tokens), None),
+        (TokenLimit::Request, LimitMember::MaxCompletionTokens) => (None, Some(request.max_tokens)),
     };
     let stream = options.stream.unwrap_or(config.stream);
     // The prompt leaves out tools whose names are above its label: a wish must not name one.

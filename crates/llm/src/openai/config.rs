@@ -20,8 +20,6 @@ pub struct OpenAiConfig {
     pub model: String,
     /// Sampling temperature; the server's own default when absent.
     pub temperature: Option<f32>,
-    /// How the token limit is called on this server.
-    pub token_limit_field: TokenLimitField,
     /// Whether answers are streamed. Only a server that cannot stream needs `false`.
     pub stream: bool,
     /// Whether the model takes images. One that does not is told what they are.
@@ -48,7 +46,6 @@ impl OpenAiConfig {
             api_key: None,
             model: model.to_owned(),
             temperature: None,
-            token_limit_field: TokenLimitField::default(),
             stream: true,
             images: false,
             pass_through: false,
@@ -64,16 +61,6 @@ impl OpenAiConfig {
         let own = options.model.as_deref().filter(|_| self.pass_through);
         own.unwrap_or(&self.model)
     }
-}
-
-/// How a server calls the limit on generated tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TokenLimitField {
-    /// `max_tokens`, which every compatible server knows.
-    #[default]
-    MaxTokens,
-    /// `max_completion_tokens`, which the newer models of the original demand.
-    MaxCompletionTokens,
 }
 
 /// Time limits of a call.

@@ -4,9 +4,6 @@
 //! asked for the call of a tool that has the schema, and those that know no such calls in words. Whoever asks reads
 //! the answer by the schema, in whichever way it was asked for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use ifc::Label;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,10 +18,6 @@ pub(super) const ANSWER_TOOL_WORDS: &str =
 const WORDS: &str = "Answer with one JSON value alone, with no words and no code fence around it. It must be valid \
 by this JSON Schema:\n";
 
-/// Models of which is remembered what they know, for each label of prompts. A proxy's clients name the models, and
-/// there are more of them than anybody uses with one server.
-const MAX_MODELS: usize = 16;
-
 /// A way to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -38,7 +31,7 @@ pub(super) enum Form {
 
 impl Form {
     /// The strictest first.
-    const ALL: [Self; 3] = [Self::Format, Self::Call, Self::Words];
+    pub(super) const ALL: [Self; 3] = [Self::Format, Self::Call, Self::Words];
 }
 
 /// JSON that is asked for in one way.
@@ -101,95 +94,5 @@ fn is_closed(schema: &Value) -> bool {
         Some("array") => schema.get("items").is_some_and(is_closed),
         Some(_) => true,
         None => schema.get("enum").is_some(),
-    }
-}
-
-/// The ways that the models of a server have been found not to know.
-///
-/// What an answer shows of them has the label of its prompt: a mail can ask a model to answer in prose. So it counts
-/// where that label flows to the prompt's, and no prompt below it is sent in another way because of it.
-#[derive(Debug, Default)]
-pub(super) struct Unknown(Mutex<Vec<Found>>);
-
-/// A way that a model was found not to know.
-#[derive(Debug, PartialEq)]
-struct Found {
-    label: Label,
-    model: String,
-    form: Form,
-}
-
-impl Unknown {
-    /// The ways that are left for a prompt with this label. The last one always is.
-    pub(super) fn left(&self, label: &Label, model: &str) -> Vec<Form> {
-        let found = self.lock();
-        let is_unknown = |form: Form| {
-            let mut found = found.iter();
-            found.any(|it| it.form == form && it.model == model && it.label.flows_to(label))
-        };
-        let left = Form::ALL.into_iter();
-        left.filter(|form| *form == Form::Words || !is_unknown(*form))
-            .collect()
-    }
-
-    /// Remembers that a model does not know a way, as an answer to a prompt with this label has shown.
-    pub(super) fn remember(&self, label: &Label, model: &str, form: Form) {
-        let mut found = self.lock();
-        let new = Found {
-            label: label.clone(),
-            model: model.to_owned(),
-            form,
-        };
-        // Counted by label: that there was no room tells nothing of other labels.
-        let same = found.iter().filter(|it| it.label == *label).count();
-        if same < MAX_MODELS * Form::ALL.len() && !found.contains(&new) {
-            found.push(new);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Found>> {
-        // Nothing that holds it can stop half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ifc::Lattice;
-
-    use super::*;
-
-    /// What a prompt that a stranger's words are in has shown changes nothing for one that has none.
-    #[test]
-    fn what_a_prompt_has_shown_counts_for_none_below_it() {
-        let lattice = Lattice::four_point();
-        let [mail, secret] = ["untrusted", "secret"].map(|name| lattice.label(name).unwrap());
-        let (bottom, both) = (Label::bottom(), mail.join(&secret));
-        let unknown = Unknown::default();
-        unknown.remember(&mail, "m", Form::Format);
-        assert_eq!(unknown.left(&bottom, "m"), Form::ALL);
-        assert_eq!(unknown.left(&secret, "m"), Form::ALL);
-        assert_eq!(unknown.left(&mail, "other"), Form::ALL);
-        for label in [&mail, &both] {
-            assert_eq!(unknown.left(label, "m"), [Form::Call, Form::Words]);
-        }
-        unknown.remember(&bottom, "m", Form::Call);
-        assert_eq!(unknown.left(&secret, "m"), [Form::Format, Form::Words]);
-        assert_eq!(unknown.left(&both, "m"), [Form::Words]);
-        unknown.remember(&bottom, "m", Form::Words);
-        assert_eq!(unknown.left(&both, "m"), [Form::Words]);
-    }
-
-    /// A client that names a new model with each request fills no memory, and only that of its label.
-    #[test]
-    fn what_is_remembered_is_bounded_for_each_label() {
-        let (bottom, top) = (Label::bottom(), Label::top());
-        let unknown = Unknown::default();
-        for n in 0..10_000 {
-            unknown.remember(&top, &format!("m{n}"), Form::Format);
-        }
-        assert!(unknown.lock().len() <= 100);
-        unknown.remember(&bottom, "m", Form::Format);
-        assert_eq!(unknown.left(&bottom, "m"), [Form::Call, Form::Words]);
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::OpenAi;
 use super::answer::Answered;
 use super::form::{ANSWER_TOOL, Form, Wanted};
+use super::unknown::Feature;
 use crate::{Cleared, DeltaSink, NoDeltas, ProviderError};
 
 /// What an answer shows of the way in which it was asked for.
@@ -97,7 +98,7 @@ impl OpenAi {
         };
         // After the answer: what stands in it is what shows that a way is not known, so it counts at its label.
         for form in passed_over {
-            self.unknown.remember(label, model, form);
+            self.unknown.remember(label, model, Feature::Json(form));
         }
         if !completion.text.is_empty() {
             sink.text(&completion.text);

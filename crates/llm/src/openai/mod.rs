@@ -9,6 +9,7 @@ mod form;
 mod json;
 mod retry;
 mod sse;
+mod unknown;
 
 use std::time::Instant;
 
@@ -21,18 +22,19 @@ use reqwest::{
 };
 
 pub use self::config::{
-    DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts, TokenLimitField,
+    DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
 };
 pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
 use self::{
     answer::{Answered, Assembly},
-    body::ToolNames,
+    body::{LimitMember, ToolNames},
     failure::{Failure, describe, read_body},
-    form::{Unknown, Wanted},
+    form::Wanted,
     sse::SseParser,
+    unknown::{Feature, Unknown},
 };
 use crate::{
-    ApiKey, Cleared, RequestOptions,
+    ApiKey, Cleared, RequestOptions, TokenLimit,
     provider::{DeltaSink, Provider, ProviderError},
 };
 
@@ -137,16 +139,55 @@ impl OpenAi {
         }
     }
 
-    /// One answer; a request for JSON comes with the way in which it is asked for.
+    /// One answer; a request for JSON comes with the way in which it is asked for. The request's limit on tokens has
+    /// the name that its model takes; a wish of the caller's is sent as it is.
     async fn answer(
         &self,
         call: &Cleared<'_>,
         wanted: Option<&Wanted<'_>>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answered, ProviderError> {
+        let (label, options) = (call.request().prompt.label(), call.options());
+        let model = self.config.model_for(options);
+        if options.token_limit == TokenLimit::Request
+            && !self.unknown.knows(label, model, Feature::MaxTokens)
+        {
+            let member = LimitMember::MaxCompletionTokens;
+            return self.answer_within(member, call, wanted, sink).await;
+        }
+        let answered = (self.answer_within(LimitMember::MaxTokens, call, wanted, sink)).await;
+        let refusal = match answered {
+            Err(error)
+                if options.token_limit == TokenLimit::Request && names_other_member(&error) =>
+            {
+                error
+            }
+            answered => return answered,
+        };
+        // With a status of refusal, so nothing has gone to the sink.
+        let member = LimitMember::MaxCompletionTokens;
+        match self.answer_within(member, call, wanted, sink).await {
+            Ok(answered) => {
+                self.unknown.remember(label, model, Feature::MaxTokens);
+                Ok(answered)
+            }
+            // The limit itself is refused, whatever it is called.
+            Err(again) if names_other_member(&again) => Err(refusal),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One answer, with the request's limit on tokens in this member.
+    async fn answer_within(
+        &self,
+        member: LimitMember,
+        call: &Cleared<'_>,
+        wanted: Option<&Wanted<'_>>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<Answered, ProviderError> {
         let (request, options) = (call.request(), call.options());
         let names = ToolNames::new(&request.prompt);
-        let body = body::body(&self.config, &names, request, options, wanted);
+        let body = body::body(&self.config, &names, request, options, wanted, member);
         let body = body.map_err(|reason| self.config.unsendable(reason))?;
         let limit = self.config.limits.request;
         if body.len() > limit {
@@ -316,6 +357,16 @@ impl Provider for OpenAi {
                 })
             })
     }
+}
+
+/// Whether a refusal says that the limit on tokens has the newer name. Its words are all that servers have in common:
+/// the code of the error differs.
+fn names_other_member(error: &ProviderError) -> bool {
+    matches!(
+        error,
+        ProviderError::Status { code: 400 | 422, message, .. }
+            if message.contains("max_completion_tokens")
+    )
 }
 
 fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError> {

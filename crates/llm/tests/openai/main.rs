@@ -7,6 +7,7 @@
 )]
 
 mod json;
+mod limits;
 mod misbehaving;
 
 use std::{sync::Arc, time::Duration};

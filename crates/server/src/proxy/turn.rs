@@ -9,7 +9,7 @@ use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Agent, Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
 use ifc::{Answer, CallId, History, Labeled};
-use llm::{ProviderError, RequestOptions, TokenLimit};
+use llm::{ProviderError, RequestOptions};
 
 use super::{
     memory::{Taken, UpstreamIds},
@@ -324,8 +324,6 @@ impl Front for Turn<'_> {
             model: self.options.model.clone(),
             bearer: self.options.bearer.clone(),
             stream: Some(false),
-            // Which name a limit has differs between models; the server's own will do.
-            token_limit: TokenLimit::Server,
             ..RequestOptions::default()
         }
     }

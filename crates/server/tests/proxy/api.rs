@@ -660,10 +660,12 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
     assert_eq!(asked["model"], "small");
 }
 
-/// Models differ in the name that they have for a limit on tokens, and refuse the other one.
+/// Models differ in the name that they have for a limit on tokens. A judge that is refused finds everything relevant.
 #[tokio::test]
-async fn the_judge_is_asked_without_a_limit_on_tokens_and_its_failure_is_in_the_trace() {
+async fn the_judge_is_asked_with_the_limit_that_its_model_takes_and_its_failure_is_in_the_trace() {
     let is_judged = |body: &Value| body.to_string().contains("REGION_1");
+    let refusal = json!({"error": {"type": "invalid_request_error", "code": "unsupported_parameter",
+        "message": "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}});
     for (said, expected) in [
         (r#"{"relevant":[1]}"#, None),
         (
@@ -675,7 +677,9 @@ async fn the_judge_is_asked_without_a_limit_on_tokens_and_its_failure_is_in_the_
             Some("the judge's answer is not of its form"),
         ),
     ] {
+        let refusal = refusal.clone();
         let upstream = Upstream::start(move |body| match newest(body) {
+            _ if body.get("max_tokens").is_some() => Reply::Fails(400, refusal.to_string()),
             "go" => calls(&[("inbox", "{}")]),
             _ if is_judged(body) => says(said),
             _ => calls(&[("send", "{}")]),
@@ -693,11 +697,19 @@ async fn the_judge_is_asked_without_a_limit_on_tokens_and_its_failure_is_in_the_
             .await;
         let requests = upstream.requests();
         let judged: Vec<_> = requests.iter().filter(|body| is_judged(body)).collect();
-        assert!(!judged.is_empty());
-        for body in judged {
-            assert!(body.get("max_tokens").is_none(), "{body}");
-            assert!(body.get("max_completion_tokens").is_none(), "{body}");
-        }
+        let limits: Vec<_> = judged
+            .iter()
+            .map(|body| {
+                (
+                    body["max_tokens"].as_u64(),
+                    body["max_completion_tokens"].as_u64(),
+                )
+            })
+            .collect();
+        let (first, later) = limits.split_first().unwrap();
+        assert_eq!(*first, (Some(1024), None));
+        assert!(!later.is_empty());
+        assert!(later.iter().all(|it| *it == (None, Some(1024))));
         let events = watcher.0.lock().unwrap();
         let failures = events.iter().filter_map(|(_, event)| match event {
             Event::Screened {
