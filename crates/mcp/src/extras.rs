@@ -1,21 +1,19 @@
 //! Resources and prompts of an app, as tools of it: what is called, decided on and labelled like any other.
 
 use rmcp::model::{
-    GetPromptRequestParams, PaginatedRequestParams, PromptMessage, ReadResourceRequestParams, Role,
-    ServerCapabilities, Tool,
+    GetPromptRequestParams, PromptMessage, ReadResourceRequestParams, Role, ServerCapabilities,
+    Tool,
 };
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};
 use wire::{AppError, Breach, FailureReason, Limit, Offer, Quote};
 
 use crate::guard::breach;
+use crate::pages;
 use crate::render::{Rendered, render_contents, render_messages};
 
-/// Most entries of a list. A longer one is refused, not cut: nobody would know what is missing.
+/// Most entries of a list.
 const MAX_ENTRIES: usize = 10_000;
-
-/// Most pages of a list, so that empty pages without end are an end too.
-const MAX_PAGES: usize = 64;
 
 /// What such a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,10 +129,10 @@ impl Extra {
 
     /// All pages, as JSON that label rules can read.
     async fn list(self, peer: &Peer<RoleClient>) -> Result<Rendered, FailureReason> {
-        let mut entries: Vec<Value> = Vec::new();
-        let mut cursor = None;
-        for _ in 0..MAX_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let too_long = FailureReason::ResultTooLong(Limit {
+            limit: MAX_ENTRIES as u64,
+        });
+        let listed = pages::all(MAX_ENTRIES, too_long, Breach::CallAnswer, |params| async {
             let (page, next) = match self {
                 Self::ListPrompts => {
                     let page = peer.list_prompts(Some(params)).await.map_err(failure)?;
@@ -145,24 +143,17 @@ impl Extra {
                     (serde_json::to_value(page.resources), page.next_cursor)
                 }
             };
-            let Ok(Value::Array(page)) = page else {
-                return Err(breach(Breach::CallAnswer));
-            };
-            entries.extend(page);
-            if entries.len() > MAX_ENTRIES {
-                let limit = MAX_ENTRIES as u64;
-                return Err(FailureReason::ResultTooLong(Limit { limit }));
+            match page {
+                Ok(Value::Array(page)) => Ok((page, next)),
+                _ => Err(breach(Breach::CallAnswer)),
             }
-            cursor = next;
-            if cursor.is_none() {
-                let kind = match self {
-                    Self::ListPrompts => "prompts",
-                    _ => "resources",
-                };
-                return Ok(Rendered::text(json!({ kind: entries }).to_string()));
-            }
-        }
-        Err(breach(Breach::CallAnswer))
+        });
+        let entries = listed.await?;
+        let kind = match self {
+            Self::ListPrompts => "prompts",
+            _ => "resources",
+        };
+        Ok(Rendered::text(json!({ kind: entries }).to_string()))
     }
 }
 

@@ -16,6 +16,7 @@ mod extras;
 mod form;
 mod guard;
 mod mediator;
+mod pages;
 mod process;
 mod render;
 mod sampling;

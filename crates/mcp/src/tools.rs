@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jsonschema::Validator;
-use rmcp::model::{PaginatedRequestParams, Tool, ToolAnnotations};
+use rmcp::model::{Tool, ToolAnnotations};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
@@ -14,11 +14,7 @@ use wire::{
 };
 
 use crate::extras::Extra;
-use crate::guard::breach;
-use crate::schema;
-
-/// Most pages of a list, so that empty pages without end are an end too.
-const MAX_PAGES: usize = 64;
+use crate::{pages, schema};
 
 /// The tools of an app: as described to the hub, and with what checks their arguments.
 #[derive(Debug, Default)]
@@ -57,22 +53,16 @@ pub(crate) async fn list(peer: &Peer<RoleClient>, offer: &Offer) -> Result<Toolb
     if has.tools.is_none() {
         return accepted(tools, extras).await;
     }
-    let mut cursor = None;
-    for _ in 0..MAX_PAGES {
-        let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+    let too_many = FailureReason::TooManyTools(Limit {
+        limit: MAX_TOOLS as u64,
+    });
+    let most = MAX_TOOLS.saturating_sub(tools.len());
+    let listed = pages::all(most, too_many, Breach::ListTools, |params| async {
         let page = peer.list_tools(Some(params)).await.map_err(list_failure)?;
-        tools.extend(page.tools);
-        if tools.len() > MAX_TOOLS {
-            return Err(FailureReason::TooManyTools(Limit {
-                limit: MAX_TOOLS as u64,
-            }));
-        }
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return accepted(tools, extras).await;
-        }
-    }
-    Err(breach(Breach::ListTools))
+        Ok((page.tools, page.next_cursor))
+    });
+    tools.extend(listed.await?);
+    accepted(tools, extras).await
 }
 
 /// Compiling a schema can take long, and the supervisor must go on meanwhile.
