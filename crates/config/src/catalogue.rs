@@ -70,10 +70,7 @@ impl Catalogue {
     /// Every mistake in it.
     pub fn parse(path: &Path, text: &str) -> Result<Self, Diagnostics> {
         let sink = Sink::default();
-        let file = File {
-            path: path.to_owned(),
-            text: text.into(),
-        };
+        let file = File::new(path.to_owned(), text);
         let context = Context {
             file: &file,
             sink: &sink,

@@ -169,16 +169,32 @@ impl std::error::Error for Diagnostics {}
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     pub(crate) text: Arc<str>,
+    /// Where its lines end. Each rule asks for its line, and a file has room for tens of thousands of them.
+    line_ends: Arc<[usize]>,
 }
 
 impl File {
+    pub(crate) fn new(path: PathBuf, text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        let line_ends = text.match_indices('\n').map(|(at, _)| at).collect();
+        Self {
+            path,
+            text,
+            line_ends,
+        }
+    }
+
     /// The line of an offset.
     pub(crate) fn place(&self, offset: usize) -> Place {
-        let before = self.text.get(..floor_char(&self.text, offset));
         Place {
             file: self.path.clone(),
-            line: before.unwrap_or_default().matches('\n').count() + 1,
+            line: self.line(offset),
         }
+    }
+
+    /// The number of the line in which a byte stands, from 1; a line's end belongs to it.
+    fn line(&self, offset: usize) -> usize {
+        self.line_ends.partition_point(|end| *end < offset) + 1
     }
 
     /// The folder that its relative paths start from.
@@ -293,7 +309,7 @@ impl Sink {
         Some(Diagnostic {
             severity,
             file: file.path.clone(),
-            line: before.matches('\n').count() + 1,
+            line: file.line(start),
             column: column + 1,
             message: printable(&message),
             help: Some(printable(&help)).filter(|help| !help.is_empty()),
@@ -395,4 +411,24 @@ fn floor_char(text: &str, at: usize) -> usize {
         at -= 1;
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_line_is_the_number_of_line_ends_before_it(text in "[ab\u{e9}\r\n]{0,20}") {
+            let file = File::new(PathBuf::new(), text.as_str());
+            // Also behind the end, where an error about what is missing stands.
+            for offset in 0..text.len() + 2 {
+                let before = text.bytes().take(offset);
+                let expected = before.filter(|byte| *byte == b'\n').count() + 1;
+                prop_assert_eq!(file.place(offset).line, expected);
+            }
+        }
+    }
 }

@@ -146,11 +146,7 @@ impl Loader<'_> {
                     .unreadable(path, format!("cannot be read: {error}"), help);
             })
             .ok()?;
-        let path = path.to_owned();
-        let file = File {
-            path,
-            text: text.into(),
-        };
+        let file = File::new(path.to_owned(), text);
         if file
             .path
             .extension()

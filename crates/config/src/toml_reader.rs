@@ -432,13 +432,7 @@ pub(crate) fn named_file<'a>(table: &Table<'a>, key: &'static str) -> Option<(At
     let at = table.string(key)?;
     let path = table.context.file.folder().join(at.value);
     match (table.context.read)(&path) {
-        Ok(text) => Some((
-            at,
-            File {
-                path,
-                text: text.into(),
-            },
-        )),
+        Ok(text) => Some((at, File::new(path, text))),
         Err(error) => {
             let message = format!("'{}' cannot be read: {error}", at.value);
             let folder = table.context.file.folder();
