@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::results::ResultLabels;
 use super::rule::LabelRule;
 use super::when::Met;
-use crate::formats::{Document, Format, Kind, Node};
+use crate::formats::{Document, Format, Key, Kind, Node};
 
 /// Places that are listed. The rules have to be changed for the first of them already.
 const MOST: usize = 50;
@@ -76,8 +76,8 @@ impl ResultLabels {
             })
             .collect();
         let mut found = Vec::new();
-        // The containers around the node: their ends, paths, children so far, and whether a rule covers them.
-        let mut open: Vec<Around> = Vec::new();
+        // The containers around the node, the outermost first.
+        let mut open: Vec<Around<'_>> = Vec::new();
         for (at, (node, value)) in document.nodes().iter().zip(values).enumerate() {
             if found.len() == MOST {
                 break;
@@ -85,7 +85,10 @@ impl ResultLabels {
             while open.last().is_some_and(|around| around.end <= at) {
                 open.pop();
             }
-            let (path, covered) = place(document, node, open.last_mut());
+            let (step, covered) = match open.last_mut() {
+                Some(around) => (around.step_to(node), around.covered),
+                None => (Step::Root, false),
+            };
             let address = std::ptr::from_ref(*value).addr();
             let selecting = self.rules().iter().zip(&selected).zip(&met);
             let selecting = selecting.filter(|((_, selected), _)| selected.contains(&address));
@@ -96,10 +99,9 @@ impl ResultLabels {
                 .collect();
             let of_rule = !rules.is_empty();
             let mut list = |offset: usize, reason: Option<String>| {
-                let path = path.clone();
                 found.extend(reason.map(|reason| Unnamed {
                     offset,
-                    path,
+                    path: path(document, &open, step),
                     reason,
                 }));
             };
@@ -122,7 +124,7 @@ impl ResultLabels {
             if !is_leaf {
                 open.push(Around {
                     end: node.end,
-                    path,
+                    step,
                     children: 0,
                     covered: covered || of_rule,
                 });
@@ -181,29 +183,82 @@ fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'
 }
 
 /// A container around a value.
-struct Around {
+struct Around<'d> {
+    /// The first node behind it.
     end: usize,
-    path: String,
+    step: Step<'d>,
+    /// Children so far.
     children: usize,
+    /// Whether a rule covers it.
     covered: bool,
 }
 
-/// The path of a value, and whether a rule covers a container around it.
-fn place(document: &Document<'_>, node: &Node, around: Option<&mut Around>) -> (String, bool) {
-    let Some(around) = around else {
-        return ("$".to_owned(), false);
-    };
-    let step = match &node.key {
-        Some(key) => {
-            let name = document.name(key);
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            match !name.is_empty() && name.chars().all(plain) {
-                true => format!(".{name}"),
-                false => format!("[{}]", Value::from(name)),
+impl<'d> Around<'d> {
+    /// The step to the next child.
+    fn step_to(&mut self, child: &'d Node) -> Step<'d> {
+        let index = self.children;
+        self.children += 1;
+        child.key.as_ref().map_or(Step::Index(index), Step::Key)
+    }
+}
+
+/// The last step of a path.
+#[derive(Clone, Copy)]
+enum Step<'d> {
+    Root,
+    Key(&'d Key),
+    Index(usize),
+}
+
+/// A path in words. Written for places that are listed alone: each value below a key of a megabyte has it in its path.
+fn path(document: &Document<'_>, around: &[Around<'_>], step: Step<'_>) -> String {
+    let steps = around.iter().map(|around| around.step).chain([step]);
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Root => path.push('$'),
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
+            Step::Key(key) => {
+                let name = document.name(key);
+                let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                match !name.is_empty() && name.chars().all(plain) {
+                    true => path.push_str(&format!(".{name}")),
+                    false => path.push_str(&format!("[{}]", Value::from(name))),
+                }
             }
         }
-        None => format!("[{}]", around.children),
-    };
-    around.children += 1;
-    (format!("{}{step}", around.path), around.covered)
+    }
+    #[cfg(test)]
+    tests::WRITTEN.with(|written| written.set(written.get() + path.len()));
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ifc::Label;
+
+    use super::*;
+    use crate::LabelPath;
+
+    thread_local! {
+        /// Bytes of paths that were written.
+        pub(super) static WRITTEN: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_path_is_written_for_a_place_that_is_listed_alone() {
+        let rule = |path: &str| LabelRule::new(LabelPath::parse(path).unwrap(), Label::bottom());
+        let labels = ResultLabels::new(vec![rule("$.*[0]"), rule("$.known")], None, None);
+        let (key, values) = ("k".repeat(10_000), vec!["1"; 1_000].join(","));
+        let text = format!("{{\"known\":1,\"{key}\":[[{values}],{{\"b c\":2}}]}}");
+        let found = labels.unnamed(&Arguments::none(), &text);
+        let paths: Vec<&str> = found.iter().map(|it| it.path.as_str()).collect();
+        let (outer, inner) = (format!("$.{key}"), format!("$.{key}[1][\"b c\"]"));
+        // The key, and then a key with its value.
+        assert_eq!(paths, [&outer, &inner, &inner]);
+        let written = WRITTEN.with(Cell::get);
+        assert_eq!(written, paths.iter().map(|path| path.len()).sum::<usize>());
+    }
 }
