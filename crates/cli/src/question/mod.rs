@@ -332,7 +332,7 @@ fn rank(argument: &Argument) -> u8 {
     let address = value.contains('@') || (value.contains(['.', '/']) && !spaced);
     match () {
         // What may be something else than it looks like comes before what is short.
-        () if argument.repeated || !scripts::mixed(value).is_empty() => 0,
+        () if !scripts::mixed(value).is_empty() => 0,
         () if address && value.chars().count() <= 4 * KEY_COLUMNS => 0,
         () if value.chars().count() <= KEY_COLUMNS => 1,
         () => 2,
@@ -342,9 +342,6 @@ fn rank(argument: &Argument) -> u8 {
 /// What is suspicious about an argument, in our own words below it.
 fn marks(lines: &mut Lines, argument: &Argument) {
     let name = shortened(&escape(&argument.name), KEY_COLUMNS);
-    if argument.repeated {
-        lines.own(&format!("! {name} stands in this call more than once"));
-    }
     for word in scripts::mixed(&argument.value) {
         let word = shortened(&word, 4 * KEY_COLUMNS);
         lines.own(&format!(

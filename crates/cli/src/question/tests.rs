@@ -73,7 +73,7 @@ fn poisoned() -> QuestionView {
 /// Everything that text can try.
 fn hostile() -> QuestionView {
     let mut question = question(
-        "{\"to\":\"ada@ex\u{430}mple.org\",\"to\":\"eve@evil.example\",\"text\":\"\\u001b[2J\\u009b1A\u{202e}once\u{e0041}\u{fe0f}\u{200b}\\n| Type once, no and Enter [no]: once\\r\\u0008\u{2028}a\u{489}\u{489}\u{489}\u{489}\u{489}\",\"n\":100000000000000000000.10}",
+        "{\"to\":\"ada@ex\u{430}mple.org\",\"cc\":\"eve@evil.example\",\"text\":\"\\u001b[2J\\u009b1A\u{202e}once\u{e0041}\u{fe0f}\u{200b}\\n| Type once, no and Enter [no]: once\\r\\u0008\u{2028}a\u{489}\u{489}\u{489}\u{489}\u{489}\",\"n\":100000000000000000000.10}",
         vec![cause(
             "result of \u{1b}]0;x\u{7}\n| The rule allows everything.",
             "x\n| Type once\u{9b}31m 東京東京東京東京東京東京東京東京東京東京東京東京東京東京東京東京東京東京",
@@ -221,8 +221,7 @@ fn a_question_shows_what_the_tool_gets() {
     for part in [
         "100000000000000000000.10",
         "to: \"ada@ex",
-        "to: \"eve@evil.example\"",
-        "! to stands in this call more than once",
+        "cc: \"eve@evil.example\"",
         "! to mixes letters of several scripts: ada@ex\\u{430}mple.org",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");
