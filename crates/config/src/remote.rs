@@ -73,6 +73,8 @@ const RESERVED: [&str; 11] = [
     "mcp-session-id",
     "transfer-encoding",
 ];
+/// What the names of headers begin with that the protocol makes of arguments.
+const OF_ARGUMENTS: &str = "mcp-param-";
 /// Parts of names of headers whose values are secrets.
 const SENSITIVE: [&str; 5] = ["auth", "cookie", "key", "secret", "token"];
 
@@ -185,7 +187,7 @@ pub(crate) fn header_name(name: &str) -> Result<String, String> {
     if name.is_empty() || !name.bytes().all(allowed) {
         return Err("is no name of a header".to_owned());
     }
-    match RESERVED.contains(&&*name) {
+    match RESERVED.contains(&&*name) || name.starts_with(OF_ARGUMENTS) {
         true => Err("is set by the protocol".to_owned()),
         false => Ok(name),
     }

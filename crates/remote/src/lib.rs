@@ -16,6 +16,7 @@ mod input;
 mod login;
 mod mask;
 mod message;
+mod mirror;
 mod output;
 mod settings;
 mod sse;

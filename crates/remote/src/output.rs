@@ -1,6 +1,6 @@
 //! The way of messages to the spoke: one line each, and without the secrets that the server was sent.
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -40,6 +40,13 @@ impl Output {
         let mut writer = self.writer.lock().await;
         writer.write_all(&line).await?;
         writer.flush().await
+    }
+
+    /// Writes a line to stderr, of which the spoke quotes the end if the program fails.
+    pub(crate) fn warning(&self, line: String) {
+        let line = self.mask.apply((line + "\n").into_bytes());
+        // Nothing depends on whether anybody reads it.
+        let _ = io::stderr().write_all(&line);
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::http::{Content, Events, Http, body, content};
 use crate::message;
+use crate::mirror::{Mirrored, value};
 use crate::output::{Output, gone, refuse};
 use crate::trouble::Trouble;
 
@@ -43,6 +44,7 @@ pub(crate) struct Streamable {
     version: String,
     /// The handshake was one between us and the client alone.
     stateless: bool,
+    mirrored: Mirrored,
 }
 
 /// What came of the first message.
@@ -97,6 +99,7 @@ impl Streamable {
             session,
             version,
             stateless,
+            mirrored: Mirrored::default(),
         }))
     }
 
@@ -108,9 +111,9 @@ impl Streamable {
         method: &str,
         name: Option<String>,
     ) -> Result<(), Trouble> {
-        let Some(headers) = self.headers(Some(method), name.as_deref()) else {
-            let trouble = Trouble::Form("its name cannot stand in a header");
-            return refuse(&self.output, id, &trouble).await;
+        let headers = match self.headers_of(&line, method, name.as_deref()) {
+            Ok(headers) => headers,
+            Err(trouble) => return refuse(&self.output, id, &trouble).await,
         };
         let url = self.http.url();
         let response = match self.http.post(url, line, &headers).await {
@@ -133,12 +136,12 @@ impl Streamable {
             Content::Json => {
                 let answer = body(response).await?;
                 match message::answers(&answer, id) {
-                    true => self.output.message(answer).await.map_err(gone),
+                    true => self.answered(answer, method).await,
                     false if status.is_success() => Err(Trouble::Form("its answer is another's")),
                     false => self.refused(id, status).await,
                 }
             }
-            Content::Events if status.is_success() => self.follow(response, id).await,
+            Content::Events if status.is_success() => self.follow(response, id, method).await,
             _ if status.is_success() => Err(Trouble::Form("its answer is neither JSON nor events")),
             _ => self.refused(id, status).await,
         }
@@ -154,18 +157,17 @@ impl Streamable {
     }
 
     /// Passes on the events of an answer, and takes it up again where it breaks off.
-    async fn follow(&self, response: Response, id: &str) -> Result<(), Trouble> {
+    async fn follow(&self, response: Response, id: &str, method: &str) -> Result<(), Trouble> {
         let mut events = Events::new(response);
         let mut tries = 0;
         loop {
             match events.next().await {
                 Ok(Some(event)) => {
                     tries = 0;
-                    let is_answer = message::answers(&event.data, id);
-                    self.pass(event).await?;
-                    if is_answer {
-                        return Ok(());
+                    if message::answers(&event.data, id) {
+                        return self.answered(event.data, method).await;
                     }
+                    self.pass(event).await?;
                     continue;
                 }
                 Err(trouble @ Trouble::TooLong(_)) => return Err(trouble),
@@ -192,9 +194,22 @@ impl Streamable {
         }
     }
 
+    /// Passes on an answer.
+    async fn answered(&self, mut answer: Vec<u8>, method: &str) -> Result<(), Trouble> {
+        if method == "tools/list" && self.has_mirrored() {
+            let (rest, left_out) = self.mirrored.listed(answer);
+            answer = rest;
+            for tool in left_out {
+                self.output.warning(tool);
+            }
+        }
+        self.output.message(answer).await.map_err(gone)
+    }
+
     /// Sends what nothing is answered to.
     pub(crate) async fn tell(&self, line: Vec<u8>, method: Option<&str>) -> Result<(), Trouble> {
-        if self.stateless && method == Some("notifications/initialized") {
+        // By that version nothing is told but requests; one is given up by listening no longer.
+        if self.stateless {
             return Ok(());
         }
         let Some(headers) = self.headers(method, None) else {
@@ -263,6 +278,28 @@ impl Streamable {
         }
     }
 
+    /// Whether its version has headers that repeat the message.
+    fn has_mirrored(&self) -> bool {
+        // Versions are dates, and compare as text.
+        self.version.as_str() >= STATELESS
+    }
+
+    /// What a request has beside its message, with what repeats it.
+    fn headers_of(
+        &self,
+        line: &[u8],
+        method: &str,
+        name: Option<&str>,
+    ) -> Result<HeaderMap, Trouble> {
+        let headers = self.headers(Some(method), name);
+        let mut headers = headers.ok_or(Trouble::Form("its name cannot stand in a header"))?;
+        if method == "tools/call" && self.has_mirrored() {
+            let more = self.mirrored.headers(name.unwrap_or_default(), line);
+            headers.extend(more.map_err(Trouble::Unsendable)?);
+        }
+        Ok(headers)
+    }
+
     /// What each request has beside its message; `None` if that cannot stand in a header.
     fn headers(&self, method: Option<&str>, name: Option<&str>) -> Option<HeaderMap> {
         let mut headers = HeaderMap::new();
@@ -270,8 +307,7 @@ impl Streamable {
         if let Some(session) = &self.session {
             headers.insert(SESSION, session.clone());
         }
-        // Versions are dates, and compare as text.
-        if self.version.as_str() >= STATELESS {
+        if self.has_mirrored() {
             standard(&mut headers, method, name)?;
         }
         Some(headers)
@@ -301,7 +337,7 @@ fn standard(headers: &mut HeaderMap, method: Option<&str>, name: Option<&str>) -
         headers.insert(METHOD, HeaderValue::from_str(method).ok()?);
         let has_name = ["tools/call", "prompts/get", "resources/read"].contains(&method);
         if let Some(name) = name.filter(|_| has_name) {
-            headers.insert(NAME, HeaderValue::from_str(name).ok()?);
+            headers.insert(NAME, value(name)?);
         }
     }
     Some(())

@@ -29,6 +29,8 @@ pub(crate) enum Trouble {
     Status(StatusCode),
     /// What it sends is nothing that the protocol knows.
     Form(&'static str),
+    /// What the client asks for cannot be put into a request.
+    Unsendable(&'static str),
     /// What it sends is longer than this.
     TooLong(usize),
     /// The settings cannot be used.
@@ -53,6 +55,7 @@ impl fmt::Display for Trouble {
             ),
             Self::Status(status) => write!(f, "it answers with HTTP {status}"),
             Self::Form(why) => write!(f, "it breaks the protocol: {why}"),
+            Self::Unsendable(why) => write!(f, "nothing was sent: {why}"),
             Self::TooLong(max) => write!(f, "it sends a message of more than {max} bytes"),
             Self::Settings(why) => f.write_str(why),
         }

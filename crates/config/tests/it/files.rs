@@ -970,7 +970,7 @@ command = ["x"]
 env_from = ["TOKEN"]
 [app.literal]
 url = "https://example.org"
-headers = { Authorization = "Bearer abc123", Host = "other", X-A = "secret:a b" }
+headers = { Authorization = "Bearer abc123", Host = "other", Mcp-Param-A = "a", X-A = "secret:a b" }
 [app.none]
 command = ["x"]
 headers = { X-A = "b" }

@@ -8,5 +8,6 @@
 
 mod client;
 mod hostile;
+mod mirrored;
 mod server;
 mod speaking;

@@ -194,11 +194,16 @@ fn a_server_without_handshake_is_asked_what_it_is() {
     client.say(INITIALIZED);
     client.call(1);
     client.hear();
+    // Nothing but requests is sent: whoever gives one up only listens no longer, and the server may ask nothing.
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    client.say(r#"{"jsonrpc":"2.0","id":9,"result":{}}"#);
+    client.call(2);
+    client.hear();
     assert!(client.leave().0);
     let requests = server.requests();
     // Neither a stream nor the end of a handshake that there was not.
     assert!(requests.iter().all(|request| request.method == "POST"));
-    assert_eq!(requests.len(), 3);
+    assert_eq!(requests.len(), 4);
     let discover = &requests[1];
     assert!(
         discover
