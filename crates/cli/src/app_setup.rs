@@ -183,10 +183,11 @@ pub(crate) fn mounts(config: &Config) -> Result<()> {
     })
 }
 
-/// The mounts that were found for the program alone.
+/// The mounts that were found for the program alone. In the spoke of a server elsewhere there are no others: our own
+/// program and the certificates that it reads are no places for that server to work in.
 fn of_program(app: &App) -> BTreeSet<PathBuf> {
     let found = app.found.iter().flat_map(|start| &start.mounts);
-    let program = found.filter(|mount| mount.execute);
+    let program = found.filter(|mount| mount.execute || app.remote.is_some());
     program.map(|mount| mount.target.clone()).collect()
 }
 

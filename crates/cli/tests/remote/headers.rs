@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::server::{Reply, Request, Server, json, status};
+use crate::server::{Reply, Request, Server, events, json, status};
 use crate::stage::{SECRET, Stage, mcp, model};
 
 /// An MCP server with one tool, for whoever has the secret.
@@ -193,4 +193,49 @@ fn a_turn_calls_a_server_elsewhere_and_its_secret_is_in_no_file() {
         assert!(!text.contains(SECRET));
     }
     assert_eq!(traces, 1);
+}
+
+/// What lies in its spoke is our own: the program, and certificates that the configuration names.
+#[test]
+fn a_server_elsewhere_is_told_of_no_place_of_this_machine() {
+    let stage = Stage::new();
+    let (told, roots) = std::sync::mpsc::channel::<String>();
+    let roots = std::sync::Arc::new(std::sync::Mutex::new(roots));
+    let (server, certificate) = Server::start_tls(&["localhost"], move |request| match () {
+        () if request.asks("tools/call") => {
+            let (answer, roots) = (
+                request.result(r#"{"content":[{"type":"text","text":"found"}]}"#),
+                std::sync::Arc::clone(&roots),
+            );
+            events(move |to| {
+                write!(
+                    to,
+                    "data: {{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"roots/list\"}}\n\n"
+                )?;
+                to.flush()?;
+                let heard = roots.lock().unwrap().recv().unwrap();
+                let answer = answer.replace("found", &heard);
+                write!(to, "data: {answer}\n\n")
+            })
+        }
+        () if request.body.contains("\"id\":9,") => {
+            let answer: serde_json::Value = serde_json::from_str(&request.body).unwrap();
+            let roots = answer["result"]["roots"].as_array().unwrap();
+            let _ = told.send(format!("{} roots", roots.len()));
+            status(202)
+        }
+        () => mcp(request),
+    });
+    let upstream = Server::start(model);
+    stage.write("ca.pem", &certificate);
+    let text = format!(
+        "[[provider]]\nname = \"m\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\nclearance = \"any\"\n\n\
+         [app.far]\nurl = \"https://localhost:{}/mcp\"\nca_file = \"ca.pem\"\n\
+         [app.far.tools.look_up]\neffect = \"read\"\nlimit = \"any\"\n",
+        upstream.url("/v1"),
+        server.port
+    );
+    let config = stage.write("sluice.toml", &text);
+    let said = stage.done(&["run", "--app", "far", "--config", &config, "Look it up"]);
+    assert!(said.contains("0 roots"), "{said}");
 }
