@@ -7,7 +7,6 @@
 )]
 
 #[path = "../../../remote/tests/bridge/server.rs"]
-#[expect(dead_code, reason = "other tests use more of it")]
 mod server;
 
 #[path = "../common/home.rs"]
