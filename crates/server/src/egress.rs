@@ -20,19 +20,20 @@ use std::io;
 use std::net::{IpAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hub::trace::Event;
 use ifc::{Connection, Decision, History, Label, Permit};
 use names::Pattern;
 use sandbox::NameSockets;
-use tokio::io::copy_bidirectional_with_sizes;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use self::accept::accept;
-use self::carry::PIECE;
+use self::carry::Carry;
+use self::count::{Count, End};
 pub use self::door::AskedConnection;
 use self::door::Door;
 pub use self::gate::{Gate, Resolve, SystemResolver};
@@ -75,8 +76,9 @@ impl Default for Domains {
 
 /// Connections of one spoke at a time; a mail app needs one.
 const CONNECTIONS: usize = 16;
-/// How long one connection may live. A spoke ends with its session; this bounds a forgotten one.
-const CONNECTION_LIFETIME: Duration = Duration::from_secs(600);
+/// How long a connection may be silent, which bounds a forgotten one: as long as a call may take by any configuration,
+/// since a server may say nothing until it answers. A stream of events lasts as long as its session.
+const SILENCE: Duration = Duration::from_secs(3600);
 
 /// Relays every listener until the returned set is dropped. Outcomes go to `events`.
 pub(crate) fn relay(
@@ -221,20 +223,41 @@ impl Relay {
     }
 
     /// Joins the spoke's end with a fresh connection; says what became of it.
-    async fn join(&self, mut inside: TcpStream, permit: Permit<Connection>) -> String {
+    async fn join(&self, inside: TcpStream, permit: Permit<Connection>) -> String {
         let Connection { host, port, .. } = permit.spend();
         let addresses = &self.egress.addresses;
-        let mut outside = match self.gate.connect(&host, port, addresses).await {
+        let outside = match self.gate.connect(&host, port, addresses).await {
             Ok(outside) => outside,
             Err(refusal) => return refusal,
         };
         // Small pieces are not held back: there are two connections in a row.
         let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
-        let relayed = copy_bidirectional_with_sizes(&mut inside, &mut outside, PIECE, PIECE);
-        match tokio::time::timeout(CONNECTION_LIFETIME, relayed).await {
-            Err(_) => format!("cut off after {} s", CONNECTION_LIFETIME.as_secs()),
-            Ok(Err(error)) => format!("broken: {error}"),
-            Ok(Ok((sent, received))) => format!("{sent} bytes sent, {received} received"),
+        // It leads to one place that the user has named, so it is counted and not bounded.
+        let count = Count::new(u64::MAX, SILENCE);
+        let no_pipes = Semaphore::const_new(0);
+        let carry = |from, to, bytes| Carry {
+            from,
+            to,
+            bytes,
+            count: &count,
+            lease: None,
+            pipes: &no_pipes,
+        };
+        let up = carry(&inside, &outside, &count.sent);
+        let down = carry(&outside, &inside, &count.received);
+        let end = tokio::select! {
+            biased;
+            done = async { tokio::try_join!(up.all(), down.all()) } => Some(done),
+            () = count.idle() => None,
+        };
+        let sent = count.sent.load(Ordering::Relaxed);
+        let received = count.received.load(Ordering::Relaxed);
+        let bytes = format!("{sent} bytes sent, {received} received");
+        match end {
+            Some(Ok(_)) => bytes,
+            Some(Err(End::Broken(error))) => format!("broken: {error}; {bytes}"),
+            Some(Err(_)) => format!("cut off; {bytes}"),
+            None => format!("cut off after {} s of silence; {bytes}", SILENCE.as_secs()),
         }
     }
 

@@ -5,12 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
-
-/// Bytes of one connection, both ways together: a large download, and not a disk.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
-/// How long a connection may be silent. Servers close idle connections after one to five minutes.
-const IDLE: Duration = Duration::from_secs(300);
+use tokio::time::{Instant, sleep};
 
 /// Why a connection ended before its ends wanted it to.
 pub(super) enum End {
@@ -31,12 +26,16 @@ pub(super) struct Count {
     pub(super) sent: AtomicU64,
     pub(super) received: AtomicU64,
     last: Mutex<Instant>,
+    most: u64,
+    silence: Duration,
 }
 
 impl Count {
-    /// Nothing yet.
-    pub(super) fn new() -> Self {
+    /// Nothing yet, of so many bytes at most, both ways together, and with silence for so long at most.
+    pub(super) fn new(most: u64, silence: Duration) -> Self {
         Self {
+            most,
+            silence,
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             last: Mutex::new(Instant::now()),
@@ -52,7 +51,7 @@ impl Count {
         to.fetch_add(bytes as u64, Ordering::Relaxed);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let all = self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed);
-        if all > MOST_BYTES {
+        if all > self.most {
             return Err(End::TooMuch);
         }
         Ok(())
@@ -60,13 +59,36 @@ impl Count {
 
     /// Resolves when nothing has gone through for too long.
     pub(super) async fn idle(&self) {
-        loop {
-            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            if last.elapsed() >= IDLE {
-                return;
-            }
-            // Something may go through meanwhile, so the time is looked at again afterwards.
-            sleep_until(last + IDLE).await;
+        // Something may go through meanwhile, so the time is looked at again afterwards.
+        while let Some(left) = self.patience(Instant::now()) {
+            sleep(left).await;
         }
+    }
+
+    /// How much longer it may be silent; `None` if it was for too long.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = self.silence.checked_sub(now.duration_since(last))?;
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_ends_by_its_silence_and_not_by_its_age() {
+        let silence = Duration::from_secs(60);
+        let count = Count::new(10, silence);
+        let begun = Instant::now();
+        assert!(count.patience(begun).is_some());
+        assert_eq!(count.patience(begun + silence), None);
+        // What goes through in the last moment gives it all of its time again.
+        *count.last.lock().unwrap() = begun + silence;
+        assert_eq!(count.patience(begun + silence), Some(silence));
+        assert_eq!(count.patience(begun + 2 * silence), None);
+        assert!(count.add(&count.sent, 10).is_ok());
+        assert!(matches!(count.add(&count.received, 1), Err(End::TooMuch)));
     }
 }

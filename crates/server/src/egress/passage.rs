@@ -10,9 +10,13 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::carry::{Carry, PIECE};
-use super::count::{Count, End, MOST_BYTES};
+use super::count::{Count, End};
 use super::reach::Lease;
 
+/// Bytes of one connection, both ways together: a large download, and not a disk.
+const MOST_BYTES: u64 = 1 << 30;
+/// How long a connection may be silent. Servers close idle connections after one to five minutes.
+const IDLE: Duration = Duration::from_secs(300);
 /// How long one connection may live.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
@@ -31,7 +35,7 @@ pub(super) struct Passage<'a> {
 impl Passage<'_> {
     /// Passes everything on until both ends have closed, or a limit is reached; what became of it.
     pub(super) async fn run(self, inside: &TcpStream, outside: &TcpStream) -> String {
-        let count = Count::new();
+        let count = Count::new(MOST_BYTES, IDLE);
         let lease = self.lease;
         let down = Carry {
             from: outside,
