@@ -1,7 +1,7 @@
 //! Streamable HTTP (MCP 2025-03-26 to 2026-07-28): a request is a POST, its answer is the body or a stream of events.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use names::WebUrl;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -246,14 +246,15 @@ impl Streamable {
                 break;
             }
             let mut events = Events::new(response);
-            tries += 1;
+            let opened = Instant::now();
+            let mut spoke = false;
             while let Ok(Some(event)) = events.next().await {
-                // It has something to say, and is worth coming back to.
-                tries = 0;
+                spoke = true;
                 if self.pass(event).await.is_err() {
                     return;
                 }
             }
+            tries = tries_after(tries, spoke, opened.elapsed());
             let (id, pause) = events.resumption();
             last = id.or(last);
             sleep(wait(pause)).await;
@@ -323,6 +324,15 @@ impl Streamable {
             }
             None => Err(wrong),
         }
+    }
+}
+
+/// How often a stream was opened in vain, with one that has ended. One that spoke, or was open for a while, is worth
+/// coming back to: whatever lies between closes silent connections after some minutes.
+fn tries_after(tries: usize, spoke: bool, open: Duration) -> usize {
+    match spoke || open >= LONGEST_PAUSE {
+        true => 0,
+        false => tries + 1,
     }
 }
 
@@ -445,6 +455,24 @@ async fn discover(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server asks its client by this stream too, for as long as the session lasts.
+    #[test]
+    fn a_silent_stream_that_was_open_for_a_while_is_opened_again() {
+        let minutes = Duration::from_secs(300);
+        let mut tries = RESUMPTIONS - 1;
+        for _ in 0..100 {
+            tries = tries_after(tries, false, minutes);
+            assert!(tries < RESUMPTIONS);
+        }
+        let mut opened = 0;
+        while tries < RESUMPTIONS {
+            tries = tries_after(tries, false, Duration::from_secs(1));
+            opened += 1;
+        }
+        assert_eq!(opened, RESUMPTIONS);
+        assert_eq!(tries_after(4, true, Duration::ZERO), 0);
+    }
 
     #[test]
     fn no_server_is_asked_again_and_again_without_a_pause() {
