@@ -3,27 +3,4 @@
 
 #![no_main]
 
-use ifc::{Arguments, Label};
-use libfuzzer_sys::fuzz_target;
-use serde_json::Value;
-
-fuzz_target!(|text: &str| {
-    let label = Label::top();
-    let Ok(arguments) = Arguments::parse(text, &label) else { return };
-    assert!(text.len() <= Arguments::MAX_BYTES);
-    assert!(arguments.is_empty() || arguments.label() == label);
-
-    let canonical = arguments.to_json();
-    let again = Arguments::parse(&canonical, &label).expect("the canonical text is read");
-    assert!(again.same(&arguments));
-    assert_eq!(again.to_json(), canonical);
-
-    // serde_json refuses numbers beyond a double, which are tokens to us.
-    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
-    let (before, after) = (value(text), value(&canonical));
-    assert_eq!(before, after);
-    if let Some(Value::Object(members)) = after {
-        let names = arguments.iter().map(|(name, _)| name);
-        assert!(names.eq(members.keys().map(String::as_str)));
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("arguments", bytes));

@@ -3,28 +3,4 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use names::DomainName;
-use names::first_bytes::{MOST, Verdict, look};
-
-fuzz_target!(|input: (u8, &[u8])| {
-    let (port, bytes) = input;
-    let port = match port % 3 {
-        0 => 443,
-        1 => 80,
-        _ => 8443,
-    };
-    let name = DomainName::new("a.org").expect("it is one");
-    let bytes = bytes.get(..MOST).unwrap_or(bytes);
-    let verdict = look(&name, port, bytes);
-    if bytes.len() == MOST {
-        assert_ne!(verdict, Verdict::More);
-    }
-    let before = bytes
-        .get(..bytes.len().saturating_sub(1))
-        .unwrap_or_default();
-    match look(&name, port, before) {
-        Verdict::More => {}
-        earlier => assert_eq!(earlier, verdict),
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("names_first_bytes", bytes));

@@ -4,40 +4,4 @@
 
 #![no_main]
 
-use std::sync::LazyLock;
-
-use ifc::{Label, Lattice};
-use libfuzzer_sys::fuzz_target;
-use policy::{Form, LabelPath, LabelRule, ResultLabels};
-
-static LATTICE: LazyLock<Lattice> = LazyLock::new(Lattice::four_point);
-
-fuzz_target!(|input: &str| {
-    let (path, text) = input.split_once('\n').unwrap_or(("$..a", input));
-    let everything = LATTICE.labels(["untrusted", "secret"]).expect("the lattice has these names");
-    let untrusted = rule("$.a", "untrusted", None).expect("a path");
-    let id = rule("$..id", "trusted", Form::named("hex")).expect("a path");
-    let base = vec![untrusted, id];
-    let labels = |rules| ResultLabels::new(rules, Some(everything.clone()), Some(Label::bottom()));
-
-    let before = labels(base.clone()).label(text.to_owned());
-    assert_eq!(before.reveal_tcb(), text);
-    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-        let regions: Vec<_> = before.regions().collect();
-        assert_eq!(regions, [(0..text.len(), &everything)]);
-    }
-
-    let Some(further) = rule(path, "secret", None) else { return };
-    let labels = labels([base, vec![further]].concat());
-    let after = labels.label(text.to_owned());
-    assert_eq!(after.reveal_tcb(), text);
-    for (span, label) in after.regions() {
-        assert!(label.flows_to(labels.worst()));
-        assert!(text.get(span).is_some());
-    }
-});
-
-fn rule(path: &str, label: &str, form: Option<Form>) -> Option<LabelRule> {
-    let label = LATTICE.label(label).expect("the lattice has this name");
-    Some(LabelRule { form, ..LabelRule::new(LabelPath::parse(path).ok()?, label) })
-}
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("policy_label", bytes));

@@ -2,21 +2,4 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use policy::Pattern;
-
-/// Longest identifier, as the crate documents it.
-const MAX_LENGTH: usize = 64;
-
-fuzz_target!(|input: &str| {
-    let (written, text) = input.split_once('\n').unwrap_or((input, "INV-1234"));
-    match written.parse::<Pattern>() {
-        Ok(pattern) => {
-            let matches = pattern.matches(text);
-            assert!(!matches || text.len() <= MAX_LENGTH);
-            assert!(!matches || !text.contains(char::is_whitespace));
-            assert_eq!(pattern.as_str(), written);
-        }
-        Err(error) => assert!(error.offset <= written.len() && !error.message.is_empty()),
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("policy_pattern", bytes));

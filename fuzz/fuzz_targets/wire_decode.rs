@@ -3,26 +3,4 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use wire::{Decoder, Frame, HubFrame, SpokeFrame, encode};
-
-fuzz_target!(|bytes: &[u8]| {
-    let Some((portion, stream)) = bytes.split_first() else { return };
-    let portion = usize::from(*portion).max(1);
-    decode::<SpokeFrame>(stream, portion);
-    decode::<HubFrame>(stream, portion);
-});
-
-fn decode<F: Frame + PartialEq + std::fmt::Debug>(stream: &[u8], portion: usize) {
-    let mut decoder = Decoder::<F>::new();
-    for mut input in stream.chunks(portion) {
-        while let Ok(Some(frame)) = decoder.decode(&mut input) {
-            frame.check().expect("a decoded frame holds to its limits");
-            let bytes = encode(&frame).expect("a decoded frame can be sent");
-            let again = Decoder::<F>::new().decode(&mut bytes.as_slice());
-            assert_eq!(again, Ok(Some(frame)));
-        }
-        assert!(decoder.allocated() <= stream.len().saturating_mul(2));
-    }
-    let _ = decoder.finish();
-}
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("wire_decode", bytes));

@@ -18,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use phases::Phases;
@@ -27,8 +28,8 @@ cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo
 cargo xtask test [ARGS]   set up, then run every test, several programs at a time (or what `cargo test ARGS` runs)
 cargo xtask servers       real MCP servers from their registries, each added by its page's command, and MCP's conformance suite
 cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
-cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, every
-                          mutant, `fresh`
+cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
+                          inputs of each fuzz target, every mutant, `fresh`
 cargo xtask fresh [ARGS]  demo, test and servers on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
 cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
@@ -263,6 +264,7 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
         run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
     })?;
+    let fuzzed = phases.time("200,000 inputs of each fuzz target", fuzz);
     // A failure of one does not hide those of the others.
     let named = phases.time("named mutants", mutants::named);
     let source = phases.time("source mutants", || mutants::source(&[]));
@@ -271,7 +273,17 @@ fn nightly(phases: &mut Phases) -> Result<()> {
     } else {
         eprintln!("xtask: `cargo xtask fresh` is left out: it needs root");
     }
-    named.and(source)
+    fuzzed.and(named).and(source)
+}
+
+/// Every fuzz target, with other inputs each day, unless the seed is given.
+fn fuzz() -> Result<()> {
+    const SEED: &str = "SLUICE_FUZZ_SEED";
+    let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400;
+    let seed = env::var(SEED).unwrap_or_else(|_| day.to_string());
+    eprintln!("xtask: {SEED}={seed}");
+    let mut targets = cargo(["test", "--workspace", "--test", "foreign_bytes"]);
+    run(targets.envs([(SEED, &*seed), ("SLUICE_FUZZ_INPUTS", "200000")]))
 }
 
 /// Every figure of AgentDojo in the README. Rows that are there already are not made again.

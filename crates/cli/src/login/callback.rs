@@ -65,7 +65,7 @@ pub(crate) struct Callback {
 }
 
 /// The query of a request.
-type Query = Vec<(String, String)>;
+pub(super) type Query = Vec<(String, String)>;
 
 impl Callback {
     /// Listens at this port, 0 is any that is free, for the answer of an authorization server.
@@ -183,7 +183,7 @@ async fn one(
 }
 
 /// The query of a request for the one address that there is; `None` for any other.
-fn query(head: &[u8], host: &str, path: &str) -> Option<Query> {
+pub(super) fn query(head: &[u8], host: &str, path: &str) -> Option<Query> {
     let head = std::str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");
     let target = lines

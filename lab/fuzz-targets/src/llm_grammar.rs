@@ -1,0 +1,35 @@
+//! A schema, as the grammar of the embedded model. It is bounded, and each rule is defined once.
+
+#[path = "../../../crates/llm/src/embedded/json.rs"]
+mod json;
+#[path = "../../../crates/llm/src/embedded/schema.rs"]
+mod schema;
+
+/// What a grammar may have beyond its own limit: the rules of one schema that was begun before it.
+const MAX_BYTES: usize = 2 << 20;
+
+/// The target.
+pub(crate) fn llm_grammar(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    let Some(json) = json::Json::parse(text) else {
+        return;
+    };
+    for spacing in [json::Spacing::Tight, json::Spacing::Wide] {
+        let again = json::Json::parse(&json.to_text(spacing)).expect("what is written is read");
+        assert_eq!(again.to_text(spacing), json.to_text(spacing));
+    }
+    let mut rules = schema::Rules::default();
+    let value = rules.schema(&json);
+    let object = rules.object_schema(&json);
+    rules.define("root", &format!("{value} | {object}"));
+    let grammar = rules.finish();
+    assert!(grammar.len() <= MAX_BYTES);
+    let mut defined = std::collections::HashSet::new();
+    for line in grammar.lines() {
+        let (name, _) = line.split_once(" ::= ").expect("each line is a rule");
+        assert!(defined.insert(name), "{name} is defined twice");
+    }
+    assert!(defined.contains(value.as_str()) && defined.contains(object.as_str()));
+}
