@@ -6,7 +6,7 @@
     reason = "tests fail by panicking"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -1005,4 +1005,43 @@ fn a_server_elsewhere_in_a_file_of_another_program() {
     let plain = r#"{"mcpServers": {"a": {"url": "http://a.example/mcp"}}}"#;
     let error = load(&[("mcp.json", plain)]).unwrap_err().to_string();
     assert!(error.contains("write https://"), "{error}");
+}
+
+/// What an app's memories are bound to.
+#[test]
+fn where_an_app_comes_from_is_what_it_is_started_by() {
+    let app = |keys: &str| ok(&format!("[app.a]\n{keys}\n")).apps["a"].clone();
+    let here = "command = [\"python3\", \"/app/server.py\"]\nmount = [{ source = \"/srv/a\", target = \"/app\" }]";
+    let own = app(here);
+    // What it may do, and how it is described, can change without another app in its place.
+    for same in [
+        "env_from = [\"HOME\"]",
+        "other_domains = \"ask\"",
+        "egress = [{ listen = 2525, to = \"mail.example:25\" }]",
+        "description = \"another\"",
+        "fresh = true",
+    ] {
+        let changed = app(&format!("{here}\n{same}"));
+        assert_eq!(changed.origin(), own.origin(), "{same}");
+    }
+    let others = [
+        "command = [\"python3\", \"/app/server.py\"]",
+        "command = [\"python3\", \"/app/server.py\"]\nmount = [{ source = \"/srv/b\", target = \"/app\" }]",
+        "command = [\"python3\", \"/app/server.py\"]\nenv = { PYTHONPATH = \"/app\" }",
+        "command = [\"python3 /app/server.py\"]",
+        "command = [\"npx\", \"notes\"]",
+        "command = [\"npx\", \"notes-\"]",
+        "url = \"https://a.example/mcp\"",
+        "url = \"https://b.example/mcp\"",
+    ];
+    let mut origins: BTreeSet<[u8; 32]> = others.iter().map(|keys| app(keys).origin()).collect();
+    origins.insert(own.origin());
+    assert_eq!(origins.len(), others.len() + 1);
+    // A key for the same server is renewed.
+    let key = |key: &str| {
+        app(&format!(
+            "url = \"https://a.example/mcp\"\nheaders = {{ Authorization = \"Bearer secret:{key}\" }}"
+        ))
+    };
+    assert_eq!(key("one").origin(), key("two").origin());
 }
