@@ -11,6 +11,7 @@ use remote::Settings;
 use sandbox::defaults::RESOLVER_PORT;
 use sandbox::{Access, Layer};
 use server::{AppSetup, Domains, Egress, SamplingBudget, SpokeSetup, TokenPort, ToolCheck};
+use store::Identity;
 
 use crate::{paths, remote_app, review, secrets};
 
@@ -86,6 +87,7 @@ pub(crate) fn of(
         fresh: app.fresh,
         check,
         spoke,
+        origin: Identity::from_digest(app.origin()),
         provider: app.provider.clone(),
         description: Labeled::trusted_tcb(description),
         described_by_user: app.described_by_user,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use config::Config;
 use policy::Front;
 use sha2::{Digest, Sha256};
-use store::{Limits, Memory, MemoryError, SqliteMemory, Time};
+use store::{Apps, Identity, Limits, Memory, MemoryError, Name, Namespace, SqliteMemory, Time};
 
 use crate::paths;
 use crate::terminal::say;
@@ -72,6 +72,40 @@ pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
     Ok(memory)
 }
 
+/// Where each app of the configuration comes from.
+///
+/// # Errors
+/// An app has a name that cannot be written.
+pub(crate) fn apps(config: &Config) -> Result<Apps> {
+    let apps = config.apps.values().map(|app| {
+        let origin = Identity::from_digest(app.origin());
+        Ok((Name::new(app.name.as_str())?, origin))
+    });
+    apps.collect()
+}
+
+/// A namespace as the user names it: `hub`, or its apps, `calendar+mail`. One that comes from elsewhere than the app of that
+/// name now has the beginning of its origin behind it (`mail~1f0c9e52a7b3`), and
+/// one of an origin that nobody noted `~unknown`.
+pub(crate) fn named(namespace: &Namespace, now: &Apps) -> String {
+    let named = |(name, own): (&Name, &Identity)| match now.get(name) == Some(own) {
+        true => name.to_string(),
+        false => {
+            let own: String = own.to_string().chars().take(ORIGIN).collect();
+            format!("{name}~{own}")
+        }
+    };
+    match namespace {
+        Namespace::Hub => namespace.to_string(),
+        Namespace::Apps(apps) => apps.iter().map(named).collect::<Vec<_>>().join("+"),
+        Namespace::Names(names) => format!("{names}~unknown"),
+    }
+}
+
+/// Digits of an origin in a name: nobody finds a command for another app that begins alike by trying, and where somebody
+/// does, the name is refused as that of several.
+const ORIGIN: usize = 12;
+
 /// What is said where the text of forgotten memories is still on the disk.
 pub(crate) fn not_erased(error: &MemoryError) -> String {
     format!("their text is still on the disk: {error}\n")
@@ -82,7 +116,7 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 
 #[cfg(feature = "redis")]
 fn redis(address: &str, config: &Config, limits: Limits) -> Result<Arc<dyn Memory>> {
-    let space = store::Name::new(name(config))?;
+    let space = Name::new(name(config))?;
     let memory = store::RedisMemory::open(address, &space, config.lattice.clone(), limits);
     Ok(Arc::new(memory.context("the memory cannot be opened")?))
 }

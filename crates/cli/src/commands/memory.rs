@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
 use serde_json::{Value, json};
-use store::{Content, Entry, EntryId, Family, Namespace, Page, Query, Speaker};
+use store::{Apps, Content, Entry, EntryId, Family, Namespace, Page, Query, Speaker};
 
 use crate::exit::Exit;
-use crate::memory::{not_erased, open};
+use crate::memory::{apps, named, not_erased, open};
 use crate::terminal::{Terminal, ask_word, print, say};
 use crate::{configuration, json_lines};
 
@@ -75,6 +75,7 @@ pub(crate) fn memory(args: &Memory) -> Result<Exit> {
     let config = configuration::open(args.config.as_deref(), attended)?;
     let kept = Kept {
         memory: open(&config)?,
+        apps: apps(&config)?,
         lattice: config.lattice,
         json: args.json,
     };
@@ -96,6 +97,8 @@ pub(crate) fn memory(args: &Memory) -> Result<Exit> {
 /// The memory as the user sees it: at ⊤.
 struct Kept {
     memory: std::sync::Arc<dyn store::Memory>,
+    /// The apps of the configuration, and where they come from.
+    apps: Apps,
     lattice: Lattice,
     json: bool,
 }
@@ -214,17 +217,20 @@ impl Kept {
         Ok(())
     }
 
+    fn shown(&self, namespace: &Namespace) -> String {
+        named(namespace, &self.apps)
+    }
+
     /// The namespaces that the user means; all of them without a name.
     fn namespaces(&self, name: Option<&str>) -> Result<Vec<Namespace>> {
         let all = self.memory.namespaces()?;
         let Some(name) = name else { return Ok(all) };
-        let means = |namespace: &Namespace| match namespace {
-            Namespace::Hub => name == "hub",
-            Namespace::App(app) => app.as_str() == name || namespace.key() == name,
-        };
+        let name = name.strip_prefix(APPS).unwrap_or(name);
+        // Names alone mean every app that ever had them.
+        let means = |own: &Namespace| own.to_string() == name || self.shown(own) == name;
         let meant: Vec<Namespace> = all.iter().filter(|own| means(own)).cloned().collect();
         if meant.is_empty() && !all.is_empty() {
-            let known: Vec<String> = all.iter().map(|own| escape(&shown(own))).collect();
+            let known: Vec<String> = all.iter().map(|own| escape(&self.shown(own))).collect();
             let known = known.join(", ");
             bail!(
                 "there is no memory of '{}'; there are {known}",
@@ -272,7 +278,7 @@ impl Kept {
         format!(
             "{id}  {}  {}, {by}  {}  {}",
             time(entry),
-            escape(&shown(&entry.namespace)),
+            escape(&self.shown(&entry.namespace)),
             self.label(entry),
             escape(&beginning)
         )
@@ -302,7 +308,7 @@ impl Kept {
             "{}\ntime       {}\nof         {}, {by}\nlabel      {}{unknown}\nsession    {}\nmade from  {}\nled to     {}\n\n{}",
             entry.id,
             time(entry),
-            escape(&shown(&entry.namespace)),
+            escape(&self.shown(&entry.namespace)),
             self.label(entry),
             escape(&entry.origin),
             ids(&entry.sources),
@@ -325,7 +331,10 @@ impl Kept {
         json!({
             "id": entry.id.to_string(),
             "at_ms": entry.time.millis(),
-            "namespace": entry.namespace.key(),
+            "namespace": match entry.namespace {
+                Namespace::Hub => self.shown(&entry.namespace),
+                _ => format!("{APPS}{}", self.shown(&entry.namespace)),
+            },
             "by": by,
             "text": text,
             "label": self.lattice.describe(&entry.label),
@@ -340,6 +349,9 @@ fn unknown(id: &str) -> anyhow::Error {
     let id = escape(id);
     anyhow!("there is no memory {id}; `sluice memory list` shows them")
 }
+
+/// Before the names of apps for programs, so that no app is the hub.
+const APPS: &str = "app:";
 
 /// Digits of an id in a list: few enough to type, enough to tell a few thousand apart.
 const SHORT: usize = 12;
@@ -360,14 +372,6 @@ fn said(content: &Content) -> (&'static str, String) {
             attribute,
             value,
         } => ("fact", format!("{entity}, {attribute}: {value}")),
-    }
-}
-
-/// A namespace as the user names it.
-fn shown(namespace: &Namespace) -> String {
-    match namespace {
-        Namespace::Hub => "hub".to_owned(),
-        Namespace::App(name) => name.to_string(),
     }
 }
 

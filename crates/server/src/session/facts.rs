@@ -11,7 +11,7 @@ use store::{Content, Draft, EntryId};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::memory::{entry_id, namespace, reason};
+use super::memory::{entry_id, reason};
 use super::{Session, SessionError};
 use crate::user::User;
 
@@ -139,7 +139,7 @@ impl Session {
         if drafts.is_empty() {
             return Ok(());
         }
-        let own = namespace(&apps.names());
+        let own = self.namespace(apps);
         let (told, found_at) = (self.threads.of(apps), found_at.clone());
         let append = move || {
             let sources = told.now().sources_of(&found_at, of_user);

@@ -4,7 +4,6 @@
 //! and the clock. A store that fails is never a reason to end a turn: nothing is recalled, or the user
 //! is told that the turn may not be remembered.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -35,9 +34,9 @@ impl Session {
             return Ok(());
         };
         let told = self.threads.of(apps);
-        let (names, words, now) = (apps.names(), query.clone(), told.clone());
+        let (own, words, now) = (self.namespace(apps), query.clone(), told.clone());
         let search = move || {
-            let archive = Readable::new(memory, &names)?;
+            let archive = Readable::new(memory, &own?)?;
             let thread = now.now().clone();
             thread.recall(&archive, &words)
         };
@@ -115,7 +114,7 @@ impl Session {
         for event in agent.take_events() {
             self.record(event, user)?;
         }
-        let own = namespace(&apps.names());
+        let own = self.namespace(apps);
         let told = self.threads.of(apps);
         let append = move || {
             let own = own?;
@@ -147,6 +146,22 @@ impl Session {
     pub(super) fn long_term(&self) -> Option<Arc<dyn store::Memory>> {
         let memory = self.setup.memory.as_ref();
         memory.filter(|_| !self.setup.private).map(Arc::clone)
+    }
+
+    /// Where a conversation keeps its memories: in the namespace of its apps together, or in the hub's.
+    pub(super) fn namespace(&self, apps: &Apps) -> Result<Namespace, String> {
+        let names = apps.names();
+        if names.is_empty() {
+            return Ok(Namespace::Hub);
+        }
+        let own = names.into_iter().map(|name| {
+            let mut apps = self.setup.apps.iter();
+            let app = apps.find(|app| app.spoke.app == name);
+            let app = app.ok_or_else(|| format!("there is no app {name}"))?;
+            let name = store::Name::new(name).map_err(|error| error.to_string())?;
+            Ok((name, app.origin))
+        });
+        own.collect::<Result<_, String>>().map(Namespace::Apps)
     }
 
     pub(super) fn made_room(
@@ -230,31 +245,17 @@ fn store_one(
     Ok(gone)
 }
 
-/// Between the names of the apps of a joint conversation. No name of a configuration has it.
-const AND: char = '+';
-
-/// Where a conversation keeps its memories: its app's, that of all its apps together, or the hub's.
-pub(super) fn namespace(apps: &BTreeSet<String>) -> Result<Namespace, String> {
-    if apps.is_empty() {
-        return Ok(Namespace::Hub);
-    }
-    if let Some(app) = apps.iter().find(|app| app.contains(AND)) {
-        return Err(format!(
-            "an app that remembers has no '{AND}' in its name: {app}"
-        ));
-    }
-    let names: Vec<&str> = apps.iter().map(String::as_str).collect();
-    let name = store::Name::new(names.join(&AND.to_string())).map_err(|error| error.to_string())?;
-    Ok(Namespace::App(name))
-}
-
-/// Whether a conversation of these apps may read a namespace: everything in it is of these apps. A
-/// conversation without an app is the hub's own, and has nobody to tell it to but the user.
-fn may_read(apps: &BTreeSet<String>, namespace: &Namespace) -> bool {
-    match namespace {
-        Namespace::Hub => apps.is_empty(),
-        Namespace::App(name) => {
-            apps.is_empty() || name.as_str().split(AND).all(|app| apps.contains(app))
+/// Whether a conversation that keeps its memories in `own` may read a namespace: everything in it is of its
+/// apps. A conversation without an app is the hub's own, and has nobody to tell it to but the user.
+fn may_read(own: &Namespace, namespace: &Namespace) -> bool {
+    match (own, namespace) {
+        (Namespace::Hub, _) => true,
+        (Namespace::Apps(own), Namespace::Apps(apps)) => apps
+            .iter()
+            .all(|(name, origin)| own.get(name) == Some(origin)),
+        // Of names alone nobody knows whose they were.
+        (Namespace::Apps(_), Namespace::Hub | Namespace::Names(_)) | (Namespace::Names(_), _) => {
+            false
         }
     }
 }
@@ -267,9 +268,9 @@ struct Readable {
 }
 
 impl Readable {
-    fn new(memory: Arc<dyn store::Memory>, apps: &BTreeSet<String>) -> Result<Self, String> {
+    fn new(memory: Arc<dyn store::Memory>, own: &Namespace) -> Result<Self, String> {
         let all = memory.namespaces().map_err(|error| error.to_string())?;
-        let readable = all.into_iter().filter(|own| may_read(apps, own));
+        let readable = all.into_iter().filter(|each| may_read(own, each));
         Ok(Self {
             namespaces: readable.collect(),
             memory,
@@ -294,9 +295,9 @@ impl Readable {
             Ok(time) => time.to_zoned(self.zone.clone()).date().to_string(),
             Err(_) => "some day".to_owned(),
         };
-        let with = match &entry.namespace {
-            Namespace::Hub => String::new(),
-            Namespace::App(name) => format!(", with {}", name.as_str().replace(AND, " and ")),
+        let with = match entry.namespace.names().as_slice() {
+            [] => String::new(),
+            names => format!(", with {}", names.join(" and ")),
         };
         Memory {
             id: MemoryId(*entry.id.as_bytes()),

@@ -73,6 +73,8 @@ pub struct Missing {
 pub struct AppSetup {
     /// How its spoke is run.
     pub spoke: SpokeSetup,
+    /// Where it comes from. What was said with an app of the same name from elsewhere, it is not told.
+    pub origin: store::Identity,
     /// The provider of its conversations, if it has a model of its own.
     pub provider: Option<String>,
     /// What it does, for the planner.

@@ -10,7 +10,7 @@ use ifc::{
     Rule, Sink,
 };
 use llm::{Scripted, call_answer, text_answer};
-use store::{Entry, Limits, Memory, Namespace, Page, SqliteMemory};
+use store::{Entry, EntryId, Identity, Limits, Memory, Namespace, Page, SqliteMemory};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -233,6 +233,77 @@ async fn an_app_is_told_what_its_own_conversations_said_and_the_hub_everything()
     assert_eq!(archive.entries().len(), 6);
 }
 
+/// The attack: the user removes an app, and adds another one later whose author chose the name of the old one.
+#[tokio::test]
+async fn an_app_that_takes_the_name_of_another_is_told_nothing_of_it() {
+    let archive = Archive::new();
+    let with = |origin: u8, model: fn(&CompletionRequest) -> Completion, limit: Option<Label>| {
+        let policy = MailIsUntrusted { memory: limit };
+        let apps = [("mail", "ok"), ("web", "ok")];
+        Stage::with_apps_and(&apps, policy, Scripted::new("scripted", model), |setup| {
+            setup.memory = Some(archive.memory());
+            let mut apps = setup.apps.iter_mut();
+            let mail = apps.find(|app| app.spoke.app == "mail").unwrap();
+            mail.origin = Identity::from_digest([origin; 32]);
+        })
+    };
+    let writer = |origin| with(origin, |_| text_answer("noted"), Some(Label::top()));
+    // Without a rule for memory nothing is added.
+    let reader = |origin| with(origin, shows, None);
+    let mut before = writer(1);
+    said(&mut before, &["mail"], "delivery alpha").await;
+    said(&mut before, &["mail", "web"], "delivery beta").await;
+    // As an earlier program kept it, which noted names alone.
+    for (number, name) in [(1, "mail"), (2, "mail+web")] {
+        let draft = store::Draft {
+            id: EntryId::from_bytes([number; 16]),
+            content: store::Content::Summary {
+                text: "delivery gamma".to_owned(),
+            },
+            label: Label::bottom(),
+            sources: Vec::new(),
+            origin: "earlier".to_owned(),
+            time: std::time::SystemTime::now().into(),
+        };
+        let names = Namespace::Names(store::Name::new(name).unwrap());
+        archive.memory.append(&names, &[draft]).unwrap();
+    }
+    for apps in [&["mail"][..], &["mail", "web"]] {
+        let mut other = reader(2);
+        let shown = said(&mut other, apps, "the delivery?").await;
+        assert_eq!(shown, "the delivery?", "{apps:?}");
+        assert!(recalled(&other).is_empty(), "{apps:?}");
+    }
+    // Nor is the old one told what is said with the new one.
+    said(&mut writer(2), &["mail"], "delivery delta").await;
+    let shown = said(&mut reader(1), &["mail", "web"], "the delivery?").await;
+    assert!(shown.contains("alpha") && shown.contains("beta"), "{shown}");
+    assert!(
+        !shown.contains("gamma") && !shown.contains("delta"),
+        "{shown}"
+    );
+    // The user may say that it is the same app.
+    let (old, new) = (apps_of(&[("mail", 1)]), apps_of(&[("mail", 2)]));
+    archive.memory.hand_over(&old, &new).unwrap();
+    let shown = said(&mut reader(2), &["mail", "web"], "the delivery?").await;
+    assert!(
+        shown.contains("alpha") && shown.contains("delta"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("beta") && !shown.contains("gamma"),
+        "{shown}"
+    );
+}
+
+fn apps_of(apps: &[(&str, u8)]) -> Namespace {
+    let each = apps.iter().map(|(name, origin)| {
+        let name = store::Name::new(*name).unwrap();
+        (name, Identity::from_digest([*origin; 32]))
+    });
+    Namespace::Apps(each.collect())
+}
+
 #[tokio::test]
 async fn a_conversation_is_not_told_what_it_says_itself() {
     let archive = Archive::new();
@@ -382,6 +453,10 @@ impl Memory for Broken {
         broken()
     }
 
+    fn hand_over(&self, _: &Namespace, _: &Namespace) -> Result<usize, store::MemoryError> {
+        broken()
+    }
+
     fn erase(&self) -> Result<(), store::MemoryError> {
         broken()
     }
@@ -517,6 +592,10 @@ impl Memory for Hindered {
 
     fn expire(&self, before: store::Time) -> Result<store::Expired, store::MemoryError> {
         self.inner.expire(before)
+    }
+
+    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, store::MemoryError> {
+        self.inner.hand_over(from, to)
     }
 
     fn erase(&self) -> Result<(), store::MemoryError> {

@@ -342,6 +342,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
     };
     AppSetup {
         spoke,
+        origin: store::Identity::from_digest([1; 32]),
         provider: None,
         description: Labeled::trusted_tcb("a test"),
         described_by_user: false,

@@ -5,26 +5,56 @@ use std::fmt;
 use ifc::Label;
 
 use super::MemoryError;
-use crate::{BadName, EntryId, Name, Time};
+use crate::{Apps, BadName, EntryId, Identity, Name, Time};
 
-/// Whose memory it is (SecGPT §4.1.3, §4.2.4). The hub's own, or that of an app's spoke.
+/// Whose memory it is (SecGPT §4.1.3, §4.2.4). The hub's own, or that of apps' spokes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// The hub's.
     Hub,
-    /// An app's, by its name in the configuration.
-    App(Name),
+    /// That of conversations with these apps together, at least one. An app that takes the name of
+    /// another has another identity, and so another namespace.
+    Apps(Apps),
+    /// That of conversations of which an earlier program noted only the names of the apps, joined by
+    /// `+`. Which apps they were is not known.
+    Names(Name),
 }
 
-/// What the name of an app's namespace begins with, so that no app is the hub.
-const APP: &str = "app:";
+/// The hub's namespace.
+const HUB: &str = "hub";
+
+/// What the keys of apps' namespaces begin with, so that no app is the hub.
+const APPS: &str = "apps:";
+
+/// The same in earlier programs, which wrote names without identities.
+const NAMES: &str = "app:";
+
+/// Between the names of several apps.
+const AND: &str = "+";
+
+/// Between apps in a key. No name has control characters.
+const LINE: char = '\n';
 
 impl Namespace {
-    /// As it is stored and shown: `hub`, or `app:NAME`.
-    pub fn key(&self) -> String {
+    /// The names of its apps; none for the hub's.
+    pub fn names(&self) -> Vec<&str> {
         match self {
-            Self::Hub => "hub".to_owned(),
-            Self::App(name) => format!("{APP}{name}"),
+            Self::Hub => Vec::new(),
+            Self::Apps(apps) => apps.keys().map(Name::as_str).collect(),
+            Self::Names(names) => names.as_str().split(AND).collect(),
+        }
+    }
+
+    /// As it is stored.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Hub => HUB.to_owned(),
+            Self::Apps(apps) => {
+                let apps = apps.iter().map(|(name, own)| format!("{own} {name}"));
+                let apps: Vec<String> = apps.collect();
+                format!("{APPS}{}", apps.join(&LINE.to_string()))
+            }
+            Self::Names(names) => format!("{NAMES}{names}"),
         }
     }
 
@@ -32,11 +62,31 @@ impl Namespace {
     ///
     /// # Errors
     /// There is none.
-    pub fn from_key(key: &str) -> Result<Self, BadName> {
-        match key.strip_prefix(APP) {
-            Some(name) => Name::new(name).map(Self::App),
-            None if key == "hub" => Ok(Self::Hub),
+    pub(crate) fn from_key(key: &str) -> Result<Self, BadName> {
+        if let Some(apps) = key.strip_prefix(APPS) {
+            let apps = apps.split(LINE).map(|app| {
+                let (identity, name) = app.split_once(' ').ok_or(BadName)?;
+                let identity = Identity::from_hex(identity).ok_or(BadName)?;
+                Ok((Name::new(name)?, identity))
+            });
+            let apps = Self::Apps(apps.collect::<Result<_, _>>()?);
+            // Written in another way it would be a second name for the same.
+            return (apps.key() == key).then_some(apps).ok_or(BadName);
+        }
+        match key.strip_prefix(NAMES) {
+            Some(names) => Name::new(names).map(Self::Names),
+            None if key == HUB => Ok(Self::Hub),
             None => Err(BadName),
+        }
+    }
+}
+
+/// The names that the user knows: `hub`, or `calendar+mail`.
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hub => f.write_str(HUB),
+            apps => f.write_str(&apps.names().join(AND)),
         }
     }
 }

@@ -113,6 +113,15 @@ pub trait Memory: Send + Sync {
     /// The back end fails; nothing is forgotten then.
     fn expire(&self, before: Time) -> Result<Expired, MemoryError>;
 
+    /// Hands every entry of a namespace over to another one, all of them or none, whether they can be
+    /// read or not: the user says that its apps may be told. Entries keep their ids, labels, sources and
+    /// order. Returns how many there were. Where they are more than there is room for, the next
+    /// [`Memory::append`] makes it.
+    ///
+    /// # Errors
+    /// The back end fails; nothing is handed over then.
+    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError>;
+
     /// Tries again to remove from the disk what was forgotten ([`Forgotten::erased`]).
     ///
     /// # Errors

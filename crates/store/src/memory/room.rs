@@ -52,7 +52,7 @@ impl Limits {
             bytes: self.bytes,
         };
         if !added.fits(most) {
-            let namespace = namespace.key();
+            let namespace = namespace.to_string();
             let limit = format!("{} entries, {} bytes", most.entries, most.bytes);
             return Err(MemoryError::Full { namespace, limit });
         }

@@ -434,6 +434,25 @@ impl Memory for SqliteMemory {
         Ok(Expired { count, erased })
     }
 
+    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError> {
+        self.database.write(|connection| {
+            let (from, to) = (from.key(), to.key());
+            let both = params![from, to];
+            connection.execute("INSERT OR IGNORE INTO namespace (name) VALUES (?2)", both)?;
+            let count = connection.execute(
+                "UPDATE memory SET namespace = (SELECT id FROM namespace WHERE name = ?2)
+                 WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)",
+                both,
+            )?;
+            // Indexes of both are made anew: what comes in is older than what one has, and what goes is in the other.
+            connection.execute(
+                "UPDATE namespace SET forgotten = forgotten + 1 WHERE name IN (?1, ?2)",
+                both,
+            )?;
+            Ok(count)
+        })
+    }
+
     fn erase(&self) -> Result<(), MemoryError> {
         Ok(self.database.erase()?)
     }

@@ -7,8 +7,8 @@ use ifc::{Direction, Effect};
 
 use crate::Name;
 
-/// Who an app is beyond its name: the SHA-256 of its manifest, or of the command of its server. An
-/// app that changes has another identity, and needs the user's word again.
+/// Who an app is beyond its name: a SHA-256 of what the caller counts as the app. For a permission that is
+/// everything that it was when the user agreed; for a memory it is where the app comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity([u8; 32]);
 
@@ -16,6 +16,17 @@ impl Identity {
     /// The identity with this digest.
     pub const fn from_digest(digest: [u8; 32]) -> Self {
         Self(digest)
+    }
+
+    /// The identity that is displayed so.
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
+        let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let mut digest = [0; 32];
+        for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = digits(pair)?;
+        }
+        // `from_str_radix` takes signs and capitals, and the text may have another length.
+        Some(Self(digest)).filter(|own| own.to_string() == text)
     }
 
     /// The digest.

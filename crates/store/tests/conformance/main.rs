@@ -11,13 +11,16 @@ mod backs;
 mod entries;
 mod forgetting;
 mod limits;
+mod namespaces;
 mod redis_only;
 mod searching;
 mod sharing;
 mod worlds;
 
 use ifc::{Label, Lattice, Order};
-use store::{Content, Draft, EntryId, Limits, Memory, Name, Namespace, Query, Speaker, Time};
+use store::{
+    Content, Draft, EntryId, Identity, Limits, Memory, Name, Namespace, Query, Speaker, Time,
+};
 
 /// Runs each test against each back end.
 macro_rules! conformance {
@@ -69,6 +72,13 @@ conformance! {
         nothing_is_forgotten_for_what_is_refused
         making_room_follows_each_entry_once
         a_batch_and_sources_have_a_number;
+    namespaces:
+        an_app_of_the_same_name_has_another_memory
+        many_apps_with_long_names_have_a_memory
+        what_is_handed_over_is_told_to_the_other_alone
+        to_hand_over_nothing_changes_nothing
+        what_was_handed_over_makes_room_too
+        nothing_is_lost_while_it_is_handed_over;
     searching:
         the_rarer_word_counts_more
         of_equal_entries_the_newer_comes_first
@@ -101,7 +111,15 @@ pub(crate) fn label(names: &[&str]) -> Label {
 }
 
 pub(crate) fn app(name: &str) -> Namespace {
-    Namespace::App(Name::new(name).unwrap())
+    apps(&[(name, 1)])
+}
+
+/// That of these apps, each with an identity.
+pub(crate) fn apps(all: &[(&str, u8)]) -> Namespace {
+    let identity = |own| Identity::from_digest([own; 32]);
+    let each = all.iter();
+    let each = each.map(|(name, own)| (Name::new(*name).unwrap(), identity(*own)));
+    Namespace::Apps(each.collect())
 }
 
 /// The entry that a number stands for in a test.

@@ -4,12 +4,12 @@ use ifc::Label;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use store::{
-    Content, Draft, Entry, Found, Limits, Memory, MemoryError, Name, Namespace, Page, Query,
-    Speaker, Time,
+    Content, Draft, Entry, Found, Limits, Memory, MemoryError, Namespace, Page, Query, Speaker,
+    Time,
 };
 
 use crate::backs::Back;
-use crate::{id, label, lattice};
+use crate::{app, id, label, lattice};
 
 /// Each case writes dozens of entries to two memories.
 const CASES: u32 = 24;
@@ -167,7 +167,7 @@ fn check(back: &impl Back, limits: Limits, above: [Above; 2]) {
         let at = taints(at);
         let views = above.map(|above| {
             case.set(case.get() + 1);
-            let namespace = Namespace::App(Name::new(format!("world-{}", case.get())).unwrap());
+            let namespace = app(&format!("world-{}", case.get()));
             let base = case.get() * 1000;
             live(&*memory, &namespace, base, &steps, &at, above);
             let seen = view(&*memory, &namespace, &at);

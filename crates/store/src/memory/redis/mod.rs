@@ -399,6 +399,62 @@ impl RedisMemory {
         Ok(done.map(|()| self.read(gone)))
     }
 
+    /// None if one of the namespaces has changed meanwhile.
+    fn try_hand_over(
+        &self,
+        connection: &mut Connection,
+        from: &Namespace,
+        to: &Namespace,
+    ) -> Result<Option<usize>, Failed> {
+        // Whoever adds or forgets in one of them changes its state.
+        watch(connection, [self.keys.state(from), self.keys.state(to)])?;
+        let order = self.keys.order(from);
+        let all: Vec<String> = cmd("ZRANGE").arg(&order).arg(0).arg(-1).query(connection)?;
+        let all = ids(all);
+        if all.is_empty() || from == to {
+            cmd("UNWATCH").exec(connection)?;
+            return Ok(Some(all.len()));
+        }
+        let mut written = pipe();
+        written.atomic();
+        for id in &all {
+            written.cmd("HSET").arg(self.keys.entry(*id));
+            written.arg("namespace").arg(to.key());
+        }
+        let mut lists = vec![(order, self.keys.order(to))];
+        let labels: Vec<(String, i64)> = cmd("HGETALL")
+            .arg(self.keys.bytes(from))
+            .query(connection)?;
+        for (label, bytes) in labels {
+            let there = self.keys.bytes(to);
+            written.cmd("HINCRBY").arg(there).arg(&label).arg(bytes);
+            let [from, to] = [from, to].map(|namespace| self.keys.labelled(namespace, &label));
+            lists.push((from, to));
+        }
+        for (from, to) in lists {
+            // Sequence numbers are those of the whole space: all entries stay in their order.
+            let union = written.cmd("ZUNIONSTORE").arg(&to).arg(2);
+            union.arg(&to).arg(&from).arg("AGGREGATE").arg("MAX");
+            written.cmd("DEL").arg(from);
+        }
+        written.cmd("DEL").arg(self.keys.bytes(from));
+        written
+            .cmd("SADD")
+            .arg(self.keys.namespaces())
+            .arg(to.key());
+        let mut last = 0;
+        for namespace in [from, to] {
+            last = last.max(state(connection, &self.keys, namespace)?.last);
+            // Indexes of both are made anew: what comes in is older than what one has, and what goes is in the other.
+            let state = self.keys.state(namespace);
+            written.cmd("HINCRBY").arg(state).arg("forgotten").arg(1);
+        }
+        let there = self.keys.state(to);
+        written.cmd("HSET").arg(there).arg("last").arg(last);
+        let done = done(connection, &written)?;
+        Ok(done.map(|()| all.len()))
+    }
+
     /// What can be read of entries, oldest first.
     fn read(&self, entries: BTreeMap<EntryId, Raw>) -> Family {
         let mut entries: Vec<Raw> = entries.into_values().collect();
@@ -421,7 +477,7 @@ impl Memory for RedisMemory {
         if drafts.is_empty() {
             return Ok(0);
         }
-        let gone = self.again(&namespace.key(), |connection| {
+        let gone = self.again(&namespace.to_string(), |connection| {
             self.try_append(connection, namespace, drafts)
         })?;
         // They are forgotten by now, whatever becomes of the server's file.
@@ -435,7 +491,7 @@ impl Memory for RedisMemory {
         page: &Page,
         at: &Label,
     ) -> Result<Vec<Entry>, MemoryError> {
-        self.again(&namespace.key(), |connection| {
+        self.again(&namespace.to_string(), |connection| {
             self.try_list(connection, namespace, page, at)
         })
     }
@@ -455,13 +511,13 @@ impl Memory for RedisMemory {
         at: &Label,
         most: usize,
     ) -> Result<Vec<Found>, MemoryError> {
-        self.again(&namespace.key(), |connection| {
+        self.again(&namespace.to_string(), |connection| {
             self.found(connection, namespace, query, at, most)
         })
     }
 
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
-        self.again(&namespace.key(), |connection| {
+        self.again(&namespace.to_string(), |connection| {
             self.found_labels(connection, namespace)
         })
     }
@@ -501,6 +557,12 @@ impl Memory for RedisMemory {
         let count = self.again("all", |connection| self.try_expire(connection, before))?;
         let erased = self.forgot(count);
         Ok(Expired { count, erased })
+    }
+
+    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError> {
+        self.again(&from.to_string(), |connection| {
+            self.try_hand_over(connection, from, to)
+        })
     }
 
     fn erase(&self) -> Result<(), MemoryError> {
