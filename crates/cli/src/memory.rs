@@ -30,6 +30,9 @@ pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory
                     "note: this conversation is remembered (`sluice memory list`); --private leaves nothing behind, and [memory] enabled = false turns it off\n",
                 );
             }
+            if let Err(error) = say_of_others(memory.as_ref(), config) {
+                say(&format!("note: the memory cannot be read: {error:#}\n"));
+            }
             Some(memory)
         }
         Err(error) => {
@@ -70,6 +73,36 @@ pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
         }
     }
     Ok(memory)
+}
+
+/// Tells the user which memories the apps of the configuration are not told, because apps from elsewhere had their names.
+///
+/// # Errors
+/// The memory cannot be read.
+fn say_of_others(memory: &dyn Memory, config: &Config) -> Result<()> {
+    let now = apps(config)?;
+    for namespace in memory.namespaces()? {
+        let why = match &namespace {
+            Namespace::Hub => continue,
+            Namespace::Apps(apps) if apps.iter().all(|(name, own)| now.get(name) == Some(own)) => {
+                continue;
+            }
+            Namespace::Apps(_) => "its command, address or folders were others",
+            Namespace::Names(_) => "an earlier version of Sluice did not note whose it is",
+        };
+        // Nobody could be told what was said with an app that is gone. Besides, the names below are those of a
+        // configuration then, which a shell takes as they are.
+        let is_app = |name: &str| now.keys().any(|own| own.as_str() == name);
+        let names = namespace.names();
+        if !names.into_iter().all(is_app) || memory.ids(&namespace)?.is_empty() {
+            continue;
+        }
+        let (whose, to_whom) = (named(&namespace, &now), &namespace);
+        say(&format!(
+            "note: {to_whom} is not told what is remembered of {whose}: {why}; `sluice memory adopt {whose}` shows it and lets {to_whom} be told, `sluice memory forget --namespace {whose}` forgets it\n"
+        ));
+    }
+    Ok(())
 }
 
 /// Where each app of the configuration comes from.

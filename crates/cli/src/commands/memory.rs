@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
 use serde_json::{Value, json};
-use store::{Apps, Content, Entry, EntryId, Family, Namespace, Page, Query, Speaker};
+use store::{
+    Apps, Content, Entry, EntryId, Family, MemoryError, Name, Namespace, Page, Query, Speaker,
+};
 
 use crate::exit::Exit;
 use crate::memory::{apps, named, not_erased, open};
@@ -67,6 +69,21 @@ enum MemoryAction {
         #[arg(long)]
         yes: bool,
     },
+    /// Let the app that has a name now be told what is remembered of one that had it before.
+    ///
+    /// An app is told only what was said in conversations with itself: with the same command, or at the same address. What
+    /// it left before that changed is shown by `list` under its name and where it came from.
+    #[command(
+        after_help = "Example:\n  sluice memory adopt mail\n  sluice memory adopt mail~1f0c9e52a7b3"
+    )]
+    Adopt {
+        /// Whose memories, as `list` shows it (`mail~1f0c9e52a7b3`), or the name alone if no more than one had it before.
+        #[arg(value_name = "NAME")]
+        namespace: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// Lists, shows or forgets memories.
@@ -91,6 +108,7 @@ pub(crate) fn memory(args: &Memory) -> Result<Exit> {
             namespace,
             yes,
         } => kept.forget(ids, namespace.as_deref(), *yes),
+        MemoryAction::Adopt { namespace, yes } => kept.adopt(namespace, *yes),
     }
 }
 
@@ -207,6 +225,87 @@ impl Kept {
             say(&not_erased(&error));
         }
         Ok(Exit::Done)
+    }
+
+    fn adopt(&self, name: &str, yes: bool) -> Result<Exit> {
+        let mut others = Vec::new();
+        for namespace in self.namespaces(Some(name))? {
+            let ids = self.memory.ids(&namespace)?;
+            if !ids.is_empty() && self.shown(&namespace) != namespace.to_string() {
+                others.push((namespace, ids));
+            }
+        }
+        let (from, ids) = match others.as_slice() {
+            [] => {
+                say("nothing is remembered here that its apps are not told already\n");
+                return Ok(Exit::Done);
+            }
+            [one] => one,
+            several => {
+                let several = several.iter().map(|(from, _)| escape(&self.shown(from)));
+                let several: Vec<String> = several.collect();
+                bail!(
+                    "several apps had the name '{}': {}; say which of them, and adopt one after another",
+                    escape(name),
+                    several.join(", ")
+                );
+            }
+        };
+        let to = self.now(from)?;
+        if !yes && !self.may_be_told(from, ids, &to)? {
+            say("nothing is changed\n");
+            return Ok(Exit::Refused);
+        }
+        let count = self.memory.hand_over(from, &to)?;
+        if self.json {
+            for id in ids {
+                // One that cannot be read is handed over too, and still cannot be.
+                if let Ok(Some(entry)) = self.memory.show(*id, &Label::top()) {
+                    self.print(&entry, Self::line)?;
+                }
+            }
+        }
+        let (whose, to_whom) = (escape(&self.shown(from)), escape(&to.to_string()));
+        say(&format!(
+            "{to_whom} is told what was of {whose} ({count})\n"
+        ));
+        Ok(Exit::Done)
+    }
+
+    /// Whether the user says so, having seen all of it.
+    fn may_be_told(&self, from: &Namespace, ids: &[EntryId], to: &Namespace) -> Result<bool> {
+        if self.json || !Terminal::attended() {
+            bail!("there is no terminal to ask at; --yes lets the app be told without a question");
+        }
+        for id in ids {
+            match self.memory.show(*id, &Label::top()) {
+                Ok(Some(entry)) => say(&format!("{}\n", self.line(&entry))),
+                Ok(None) => {}
+                Err(MemoryError::Unreadable { .. }) => say(&format!("{id}  (cannot be read)\n")),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let (whose, to_whom) = (escape(&self.shown(from)), escape(&to.to_string()));
+        let prompt = format!(
+            "Let {to_whom}, as it is configured now, be told all {} of {whose}? Type adopt and Enter [no]: ",
+            ids.len()
+        );
+        Ok(ask_word(&prompt, &["adopt"]).is_some())
+    }
+
+    /// The namespace of the apps that have the names now.
+    fn now(&self, namespace: &Namespace) -> Result<Namespace> {
+        let names = namespace.names().into_iter();
+        let now = names.map(|name| {
+            let name = Name::new(name)?;
+            let origin = self.apps.get(&name).copied();
+            let origin = origin.with_context(|| {
+                let name = escape(name.as_str());
+                format!("the configuration has no app '{name}' that could be told; add it first, or forget this with `sluice memory forget`")
+            })?;
+            Ok((name, origin))
+        });
+        Ok(Namespace::Apps(now.collect::<Result<_>>()?))
     }
 
     fn print(&self, entry: &Entry, text: impl Fn(&Self, &Entry) -> String) -> Result<()> {

@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use config::Config;
 use ifc::{Label, Lattice};
 use store::{
-    Content, Draft, EntryId, Limits, Memory, Namespace, Page, Speaker, SqliteMemory, Time,
+    Content, Draft, EntryId, Identity, Limits, Memory, Name, Namespace, Page, Speaker,
+    SqliteMemory, Time,
 };
 
 use crate::stage::{CONFIG, Stage, text};
@@ -246,4 +248,145 @@ fn why_text_is_still_in_the_file_is_said() {
         said.contains("still on the disk: ") && !said.contains("another program"),
         "{said}"
     );
+}
+
+/// The configuration of the stage, and whose memory its app `notes` has under it.
+fn configured(stage: &Stage) -> Namespace {
+    let config = Config::load(&stage.path("sluice.toml")).unwrap();
+    let origin = Identity::from_digest(config.apps.get("notes").unwrap().origin());
+    Namespace::Apps([(Name::new("notes").unwrap(), origin)].into())
+}
+
+/// Everything that an app of that name left: one with another command, and an earlier program that noted the name alone.
+fn with_another_app() -> (Stage, SqliteMemory, Namespace) {
+    let text = CONFIG.replace("/app/run-me", "/bin/true");
+    let stage = Stage::new(&format!("{text}\n[memory]\nenabled = true\n"));
+    let config = stage.path("sluice.toml");
+    let list = ["memory", "list", "--config", config.to_str().unwrap()];
+    assert!(stage.run(&list).status.success());
+    let files = fs::read_dir(stage.state("memory")).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let file = files.find(|path| path.extension().is_some_and(|it| it == "sqlite"));
+    let memory = SqliteMemory::open(&file.unwrap(), Lattice::four_point(), Limits::default());
+    let memory = memory.unwrap();
+    let old = configured(&stage);
+    let query = draft(0xaa, Speaker::User, HOSTILE, Vec::new());
+    let answer = draft(0xbb, Speaker::System, "on Friday", vec![query.id]);
+    memory.append(&old, &[query, answer]).unwrap();
+    for (number, name) in [(0xcc, "notes"), (0xdd, "gone"), (0xee, "notes+gone")] {
+        let noted = draft(number, Speaker::User, "noted by name", Vec::new());
+        let names = Namespace::Names(Name::new(name).unwrap());
+        memory.append(&names, &[noted]).unwrap();
+    }
+    let changed = fs::read_to_string(&config).unwrap();
+    let changed = changed.replace("/bin/true", "/bin/false");
+    fs::write(&config, changed).unwrap();
+    assert_ne!(configured(&stage), old);
+    (stage, memory, old)
+}
+
+/// As the messages name it.
+fn shown_as(namespace: &Namespace) -> String {
+    let apps = match namespace {
+        Namespace::Apps(apps) => apps.first_key_value(),
+        _ => None,
+    };
+    let (name, origin) = apps.unwrap();
+    let origin: String = origin.to_string().chars().take(12).collect();
+    format!("{name}~{origin}")
+}
+
+/// The app that has the name now has none of it, until the user has seen it and says so.
+#[test]
+fn an_app_is_told_what_another_of_its_name_left_when_the_user_says_so() {
+    let (stage, memory, old) = with_another_app();
+    let config = stage.path("sluice.toml");
+    let config = config.to_str().unwrap();
+    let (new, old_name) = (configured(&stage), shown_as(&old));
+    let count = |namespace: &Namespace| memory.ids(namespace).unwrap().len();
+    let adopt = |words: &[&str]| {
+        let arguments = [&["memory", "adopt", "--config", config], words].concat();
+        let output = stage.run(&arguments);
+        let code = output.status.code();
+        (code, text(&output.stdout), text(&output.stderr))
+    };
+
+    let listed = text(&stage.run(&["memory", "list", "--config", config]).stdout);
+    for name in [old_name.as_str(), "notes~unknown", "gone~unknown"] {
+        assert!(listed.contains(&format!("  {name}, ")), "{name}: {listed}");
+    }
+    // Two had the name: which of them is not guessed.
+    let (code, _, said) = adopt(&["notes", "--yes"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains(&format!("{old_name}, notes~unknown")),
+        "{said}"
+    );
+    // Nobody to ask, and a program that wants JSON is not asked.
+    for more in [&[][..], &["--json"]] {
+        let (code, _, said) = adopt(&[&[old_name.as_str()], more].concat());
+        assert_eq!(code, Some(1), "{said}");
+        assert!(
+            said.contains("no terminal") && said.contains("--yes"),
+            "{said}"
+        );
+    }
+    // No app could be told.
+    for gone in ["gone", "notes+gone"] {
+        let (code, _, said) = adopt(&[gone, "--yes"]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("has no app 'gone'"), "{said}");
+    }
+    let (code, _, said) = adopt(&["nobody", "--yes"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("there is no memory of 'nobody'"), "{said}");
+    assert_eq!((count(&old), count(&new)), (2, 0));
+
+    let asked = ["memory", "adopt", &old_name, "--config", config];
+    let (code, shown) = stage.at_terminal(&asked, &["y", ""]);
+    assert_eq!((code, count(&old), count(&new)), (3, 2, 0), "{shown}");
+    assert!(shown.contains("on Friday"), "{shown}");
+    let question = format!("Let notes, as it is configured now, be told all 2 of {old_name}?");
+    assert!(shown.contains(&question), "{shown}");
+    let steers = shown.contains("\u{1b}[2J") || shown.contains('\u{202e}');
+    assert!(!steers, "{shown}");
+    let (code, shown) = stage.at_terminal(&asked, &["adopt"]);
+    assert_eq!((code, count(&old), count(&new)), (0, 0, 2), "{shown}");
+
+    // One of that name is left, and so the name says which.
+    let (code, printed, said) = adopt(&["notes", "--yes", "--json"]);
+    assert_eq!((code, count(&new)), (Some(0), 3), "{said}");
+    let line: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        (line.get("namespace"), line.get("text")),
+        (Some(&"app:notes".into()), Some(&"noted by name".into()))
+    );
+    let (code, _, said) = adopt(&["notes", "--yes"]);
+    assert!(
+        code == Some(0) && said.contains("not told already"),
+        "{said}"
+    );
+}
+
+/// At the start, and not of what no app could be told.
+#[test]
+fn the_user_is_told_what_an_app_of_the_same_name_left() {
+    let (stage, memory, old) = with_another_app();
+    let config = stage.path("sluice.toml");
+    let started = || {
+        let query = ["run", "hello", "--config", config.to_str().unwrap()];
+        text(&stage.run(&query).stderr)
+    };
+    let said = started();
+    for name in [shown_as(&old).as_str(), "notes~unknown"] {
+        let note = format!("note: notes is not told what is remembered of {name}: ");
+        assert!(said.contains(&note), "{name}: {said}");
+        let remedy = format!("`sluice memory adopt {name}`");
+        assert!(said.contains(&remedy), "{name}: {said}");
+    }
+    assert!(!said.contains("gone"), "{said}");
+    memory.hand_over(&old, &configured(&stage)).unwrap();
+    memory.forget(&[EntryId::from_bytes([0xcc; 16])]).unwrap();
+    let said = started();
+    assert!(!said.contains("is not told what"), "{said}");
 }
