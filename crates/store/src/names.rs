@@ -5,6 +5,8 @@
 //! change must err on two sides: the label of a text may only rise, a limit that the user agreed to
 //! may only vanish.
 
+use std::collections::BTreeSet;
+
 use ifc::{Dimension, Label, Lattice};
 
 /// The name of ⊤.
@@ -61,6 +63,20 @@ impl Names {
             Ok(read) if label.flows_to(&read) => names,
             _ => vec![ANY.to_owned()],
         }
+    }
+
+    /// The names of the label of a text that was made from others: its own, and every one of theirs, so that it is at or
+    /// above them in every later lattice too. A name may say nothing in this one (`readers:ada` where there is nobody but
+    /// Ada) and something in the next.
+    pub(crate) fn derived_names(&self, label: &Label, sources: BTreeSet<String>) -> Vec<String> {
+        let mut names = self.label_names(label);
+        // What is ⊤ is so in every lattice.
+        if !names.iter().any(|name| name == ANY) {
+            let more = sources.into_iter().filter(|name| !names.contains(name));
+            let more: Vec<String> = more.collect();
+            names.extend(more);
+        }
+        names
     }
 
     /// The label of a text with these names: ⊤ if one of them no longer exists.

@@ -4,7 +4,10 @@
 //! that is above a reader decides on what it may still see, and text of one label, however much an
 //! attacker writes, pushes out nothing of another label but what was derived from it.
 
-use super::{Limits, MemoryError, Namespace};
+use std::collections::BTreeMap;
+
+use super::stored::Stored;
+use super::{Draft, Limits, MemoryError, Namespace};
 
 /// What is there at once is forgotten in sixteenths, so that indexes are made anew rarely.
 const PARTS: usize = 16;
@@ -34,6 +37,16 @@ impl Room {
     pub(super) fn fits(self, most: Self) -> bool {
         self.entries <= most.entries && self.bytes <= most.bytes
     }
+}
+
+/// What new entries take, by their labels as they are written.
+pub(super) fn added<'a>(all: &'a [(&Draft, Stored)]) -> BTreeMap<&'a str, Room> {
+    let mut added: BTreeMap<&str, Room> = BTreeMap::new();
+    for (draft, stored) in all {
+        let room = added.entry(&stored.label).or_default();
+        room.add(Room::of_one(draft.bytes()));
+    }
+    added
 }
 
 impl Limits {

@@ -96,7 +96,13 @@ impl SqliteMemory {
         })
     }
 
-    fn insert(&self, connection: &Connection, namespace: i64, draft: &Draft) -> Result<(), Failed> {
+    fn insert(
+        &self,
+        connection: &Connection,
+        namespace: i64,
+        draft: &Draft,
+        stored: &Stored,
+    ) -> Result<(), Failed> {
         if place(connection, draft.id)?.is_some() {
             return Err(Stop::Refused(MemoryError::Taken(draft.id)));
         }
@@ -110,7 +116,6 @@ impl SqliteMemory {
             contains(draft, &label, &self.names).map_err(Stop::Refused)?;
             sources.push(sequence);
         }
-        let stored = Stored::new(draft, &self.names);
         connection
             .prepare_cached(
                 "INSERT INTO memory (id, namespace, kind, label, entity, attribute, text, origin, time, bytes)
@@ -320,9 +325,13 @@ impl Memory for SqliteMemory {
                 .query_row(params![key, count(drafts.len()), count(added)], |row| {
                     row.get(0)
                 })?;
-            let gone = self.make_room(connection, namespace, number, drafts)?;
-            for draft in drafts {
-                self.insert(connection, number, draft)?;
+            let all = Stored::all(drafts, &self.names, |source| -> Result<_, Failed> {
+                Ok(place(connection, source)?.map(|(_, label)| label))
+            })?;
+            let all: Vec<(&Draft, Stored)> = drafts.iter().zip(all).collect();
+            let gone = self.make_room(connection, namespace, number, &all)?;
+            for (draft, stored) in &all {
+                self.insert(connection, number, draft, stored)?;
             }
             Ok(gone)
         })?;

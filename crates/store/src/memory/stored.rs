@@ -1,5 +1,7 @@
 //! An entry as it is written, whatever the back end.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ifc::Label;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +31,33 @@ const SUMMARY: &str = "summary";
 const FACT: &str = "fact";
 
 impl Stored {
-    pub(super) fn new(draft: &Draft, names: &Names) -> Self {
+    /// New entries as they are to be written, in their order. `written` looks up the label of an entry that is there, as it
+    /// is written; it is asked once for each. What a draft may name as its source is not checked here.
+    pub(super) fn all<E>(
+        drafts: &[Draft],
+        names: &Names,
+        mut written: impl FnMut(EntryId) -> Result<Option<String>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut known: BTreeMap<EntryId, Vec<String>> = BTreeMap::new();
+        let mut all = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let mut of_sources = BTreeSet::new();
+            for source in &draft.sources {
+                if !known.contains_key(source) {
+                    let label = written(*source)?;
+                    let label = label.and_then(|label| serde_json::from_str(&label).ok());
+                    known.insert(*source, label.unwrap_or_default());
+                }
+                of_sources.extend(known.get(source).into_iter().flatten().cloned());
+            }
+            let label = names.derived_names(&draft.label, of_sources);
+            all.push(Self::new(draft, &label));
+            known.insert(draft.id, label);
+        }
+        Ok(all)
+    }
+
+    fn new(draft: &Draft, label: &[String]) -> Self {
         let (kind, entity, attribute, text) = match draft.content.clone() {
             Content::Interaction { speaker, text } => match speaker {
                 Speaker::User => (USER, None, None, text),
@@ -44,7 +72,7 @@ impl Stored {
         };
         Self {
             kind: kind.to_owned(),
-            label: serde_json::Value::from(names.label_names(&draft.label)).to_string(),
+            label: serde_json::Value::from(label).to_string(),
             entity,
             attribute,
             text,

@@ -1,7 +1,7 @@
 //! Adding, listing, showing.
 
-use ifc::{Lattice, Order};
-use store::{Content, Draft, Entry, Kind, Limits, MemoryError, Namespace, Page, Time};
+use ifc::{Label, Lattice, Order};
+use store::{Content, Draft, Entry, Kind, Limits, Memory, MemoryError, Namespace, Page, Time};
 
 use crate::backs::Back;
 use crate::{app, derived, id, label, open, said};
@@ -228,5 +228,60 @@ pub(crate) fn nothing_shows_its_text_in_debug(back: &impl Back) {
             !shown.contains("0123") && !shown.contains("chat"),
             "{shown}"
         );
+    }
+}
+
+/// A lattice in between says less: what was made under it is still at or above its sources when there is more to say again.
+pub(crate) fn a_derived_entry_is_above_its_sources_in_every_later_lattice(back: &impl Back) {
+    let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
+    let categories = |all: &[&str]| Order::Categories(words(all));
+    let readers = |all: &[&str]| Order::Readers(words(all));
+    let levels = |all: &[&str]| Order::Levels(words(all));
+    let changes = [
+        // A label, its order, and an order in which it is less than it was.
+        (
+            "secret",
+            categories(&["card", "home"]),
+            categories(&["card"]),
+        ),
+        ("readers:ada", readers(&["ada", "ben"]), readers(&["ada"])),
+        (
+            "internal",
+            levels(&["public", "internal", "private"]),
+            levels(&["internal", "private"]),
+        ),
+    ];
+    for (number, (name, before, between)) in (0..).zip(&changes) {
+        let open = |order: &Order| {
+            let lattice = Lattice::new(&categories(&["mail"]), order).unwrap();
+            (lattice.clone(), back.open(lattice, Limits::default()))
+        };
+        let first = number * 10;
+        let (all, memory) = open(before);
+        let label = all.label(name).unwrap();
+        let source = Draft {
+            label: label.clone(),
+            ..said(first, "word", &[])
+        };
+        memory.append(&Namespace::Hub, &[source]).unwrap();
+        let (less, other) = open(between);
+        let made = Draft {
+            label: less.label(name).unwrap(),
+            ..derived(first + 1, "word", &[], &[first])
+        };
+        // In one batch, what follows from it.
+        let more = Draft {
+            label: less.label(name).unwrap(),
+            ..derived(first + 2, "word", &[], &[first + 1])
+        };
+        other.append(&Namespace::Hub, &[made, more]).unwrap();
+        for made in [first + 1, first + 2] {
+            let shown = |memory: &dyn Memory| {
+                let entry = memory.show(id(made), &Label::top()).unwrap().unwrap();
+                entry.label
+            };
+            assert_eq!(shown(&*other), less.label(name).unwrap(), "{name}");
+            assert_eq!(shown(&*memory), label, "{name}");
+        }
     }
 }

@@ -51,6 +51,7 @@ conformance! {
         a_reader_gets_what_flows_to_it
         a_page_goes_on_where_another_ended
         a_derived_entry_is_at_or_above_its_sources
+        a_derived_entry_is_above_its_sources_in_every_later_lattice
         all_of_a_batch_is_added_or_none
         an_id_is_used_once
         an_unknown_taint_makes_the_whole_entry_top

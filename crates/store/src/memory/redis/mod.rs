@@ -156,8 +156,19 @@ impl RedisMemory {
         state.last = last.saturating_sub(added);
         let mut written = pipe();
         written.atomic();
+        let mut known: BTreeMap<EntryId, Raw> = BTreeMap::new();
+        let all = Stored::all(drafts, &self.names, |source| -> Result<_, Failed> {
+            watch(connection, [self.keys.entry(source)])?;
+            let Some(found) = raw(connection, &self.keys, source)? else {
+                return Ok(None);
+            };
+            let label = found.stored.as_ref().map(|stored| stored.label.clone());
+            known.insert(source, found);
+            Ok(label)
+        })?;
+        let all: Vec<(&Draft, Stored)> = drafts.iter().zip(all).collect();
         // In this state: whoever adds or forgets here changes it.
-        let gone = self.make_room(connection, namespace, drafts)?;
+        let gone = self.make_room(connection, namespace, &all)?;
         self.write_removal(connection, &mut written, &gone)?;
         written
             .cmd("SADD")
@@ -165,7 +176,7 @@ impl RedisMemory {
             .arg(namespace.key());
         // Labels of what is written here, as they will be read.
         let mut earlier: BTreeMap<EntryId, Label> = BTreeMap::new();
-        for draft in drafts {
+        for (draft, stored) in &all {
             watch(connection, [self.keys.entry(draft.id)])?;
             if earlier.contains_key(&draft.id) || raw(connection, &self.keys, draft.id)?.is_some() {
                 return refuse(MemoryError::Taken(draft.id));
@@ -176,20 +187,16 @@ impl RedisMemory {
             for source in &sources {
                 let label = match earlier.get(source) {
                     Some(label) => label.clone(),
-                    None => {
-                        watch(connection, [self.keys.entry(*source)])?;
-                        match raw(connection, &self.keys, *source)? {
-                            Some(raw) if !gone.contains_key(source) => self.label(&raw),
-                            _ => return refuse(MemoryError::Missing(*source)),
-                        }
-                    }
+                    None => match known.get(source) {
+                        Some(raw) if !gone.contains_key(source) => self.label(raw),
+                        _ => return refuse(MemoryError::Missing(*source)),
+                    },
                 };
                 contains(draft, &label, &self.names).map_err(Stop::Refused)?;
                 // With the entry in one `MULTI`: a derived entry that its source does not know would outlive it.
                 let derived = self.keys.derived(*source);
                 written.cmd("SADD").arg(derived).arg(draft.id.to_string());
             }
-            let stored = Stored::new(draft, &self.names);
             let label = stored::label(&stored.label, &self.names).label;
             earlier.insert(draft.id, label);
             state.last += 1;
@@ -199,7 +206,7 @@ impl RedisMemory {
                 namespace,
                 draft,
                 &sources,
-                &stored,
+                stored,
                 state.last,
             )?;
         }

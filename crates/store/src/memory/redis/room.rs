@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::{Connection, Pipeline, cmd, pipe};
 
-use super::super::room::Room;
+use super::super::room::{Room, added};
 use super::super::rules::size;
 use super::raw::{Failed, Raw, done, ids, namespaces, raws, watch};
 use super::{CHUNK, Draft, Namespace, RedisMemory, Stop, Stored};
@@ -16,27 +16,21 @@ impl RedisMemory {
         &self,
         connection: &mut Connection,
         namespace: &Namespace,
-        drafts: &[Draft],
+        all: &[(&Draft, Stored)],
     ) -> Result<BTreeMap<EntryId, Raw>, Failed> {
-        let mut added: BTreeMap<String, Room> = BTreeMap::new();
-        for draft in drafts {
-            let label = Stored::new(draft, &self.names).label;
-            let room = added.entry(label).or_default();
-            room.add(Room::of_one(draft.bytes()));
-        }
         let mut gone = BTreeMap::new();
-        for (label, added) in added {
-            let labelled = self.keys.labelled(namespace, &label);
+        for (label, added) in added(all) {
+            let labelled = self.keys.labelled(namespace, label);
             let entries: i64 = cmd("ZCARD").arg(&labelled).query(connection)?;
             let bytes = self.keys.bytes(namespace);
-            let bytes: Option<i64> = cmd("HGET").arg(bytes).arg(&label).query(connection)?;
+            let bytes: Option<i64> = cmd("HGET").arg(bytes).arg(label).query(connection)?;
             let there = Room {
                 entries: size(entries),
                 bytes: size(bytes.unwrap_or_default()),
             };
             let staying = self.limits.staying(namespace, there, added);
             if let Some(staying) = staying.map_err(Stop::Refused)? {
-                self.evict(connection, (namespace, &label), there, staying, &mut gone)?;
+                self.evict(connection, (namespace, label), there, staying, &mut gone)?;
             }
         }
         Ok(gone)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{Connection, Row, params};
 
-use super::super::room::Room;
+use super::super::room::{Room, added};
 use super::super::rules::size;
 use super::{Draft, Failed, Namespace, SqliteMemory, Stop, Stored, delete};
 
@@ -15,16 +15,10 @@ impl SqliteMemory {
         connection: &Connection,
         namespace: &Namespace,
         number: i64,
-        drafts: &[Draft],
+        all: &[(&Draft, Stored)],
     ) -> Result<usize, Failed> {
-        let mut added: BTreeMap<String, Room> = BTreeMap::new();
-        for draft in drafts {
-            let label = Stored::new(draft, &self.names).label;
-            let room = added.entry(label).or_default();
-            room.add(Room::of_one(draft.bytes()));
-        }
         let mut gone = 0;
-        for (label, added) in added {
+        for (label, added) in added(all) {
             let there = connection
                 .prepare_cached(
                     "SELECT count(*), coalesce(sum(bytes), 0) FROM memory
@@ -33,7 +27,7 @@ impl SqliteMemory {
                 .query_row(params![number, label], room)?;
             let staying = self.limits.staying(namespace, there, added);
             if let Some(staying) = staying.map_err(Stop::Refused)? {
-                gone += Self::evict(connection, number, &label, there, staying)?;
+                gone += Self::evict(connection, number, label, there, staying)?;
             }
         }
         Ok(gone)
