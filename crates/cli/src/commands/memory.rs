@@ -137,7 +137,26 @@ impl Kept {
             (_, true) => say("there are more; --most shows them\n"),
             _ => {}
         }
+        self.complete(namespace)?;
         Ok(Exit::Done)
+    }
+
+    /// # Errors
+    /// Something of what the user means cannot be read, and is not in the list.
+    fn complete(&self, namespace: Option<&str>) -> Result<()> {
+        let mut left_out = Vec::new();
+        for namespace in self.namespaces(namespace)? {
+            let ids = self.memory.unreadable(&namespace)?;
+            left_out.extend(ids.iter().map(EntryId::to_string));
+        }
+        match left_out.len() {
+            0 => Ok(()),
+            1 => bail!("memory {} cannot be read; forget it", left_out.concat()),
+            _ => bail!(
+                "these memories cannot be read; forget them: {}",
+                left_out.join(" ")
+            ),
+        }
     }
 
     /// One more than `most`, if there are so many.

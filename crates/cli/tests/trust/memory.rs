@@ -185,6 +185,11 @@ fn a_memory_that_cannot_be_read_can_be_forgotten() {
         let listed = stage.run(&["memory", "list"]);
         let said = text(&listed.stderr);
         assert!(!listed.status.success(), "{said}");
+        let others = text(&listed.stdout);
+        assert!(
+            others.contains("delivery") && !others.contains("Friday"),
+            "{others}"
+        );
         assert!(
             said.contains(&format!("{id} cannot be read")) && said.contains("forget it"),
             "{said}"

@@ -38,14 +38,14 @@ impl Session {
         let search = move || {
             let archive = Readable::new(memory, &own?)?;
             let thread = now.now().clone();
-            thread.recall(&archive, &words)
+            Ok((thread.recall(&archive, &words)?, archive.unreadable()?))
         };
         match self.threads.unless_slow(search, cancel).await {
-            Ok(found) => {
+            Ok((found, unreadable)) => {
                 // Not by whoever searched: the conversation is told of it only if it has waited.
                 told.now().recalled(&found);
                 agent.recall(&found);
-                Ok(())
+                self.left_out(&unreadable, user)
             }
             Err(reason) => {
                 // The search took the only notice that `cancel` keeps for somebody who waits.
@@ -140,6 +140,23 @@ impl Session {
             Err(reason) => self.not_kept(&reason, user)?,
         }
         Ok(said)
+    }
+
+    /// Tells the user of entries that cannot be read, each once. The conversation is not told: that there is something may
+    /// be a secret.
+    fn left_out(
+        &mut self,
+        unreadable: &[EntryId],
+        user: &mut dyn User,
+    ) -> Result<(), SessionError> {
+        let new = unreadable.iter().filter(|id| self.left_out.insert(**id));
+        match new.count() {
+            0 => Ok(()),
+            count => {
+                let reason = format!("{count} cannot be read; `sluice memory list` names them");
+                self.memory_failed("not all memories are searched", &reason, user)
+            }
+        }
     }
 
     /// A private session neither reads nor writes what lasts.
@@ -268,6 +285,16 @@ struct Readable {
 }
 
 impl Readable {
+    /// The entries that cannot be read.
+    fn unreadable(&self) -> Result<Vec<EntryId>, String> {
+        let mut all = Vec::new();
+        for namespace in &self.namespaces {
+            let own = self.memory.unreadable(namespace);
+            all.extend(own.map_err(|error| error.to_string())?);
+        }
+        Ok(all)
+    }
+
     fn new(memory: Arc<dyn store::Memory>, own: &Namespace) -> Result<Self, String> {
         let all = memory.namespaces().map_err(|error| error.to_string())?;
         let readable = all.into_iter().filter(|each| may_read(own, each));

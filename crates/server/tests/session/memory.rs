@@ -296,6 +296,38 @@ async fn an_app_that_takes_the_name_of_another_is_told_nothing_of_it() {
     );
 }
 
+/// The user is told once; the conversation, for which that there is something may be a secret, is not.
+#[tokio::test]
+async fn a_memory_that_cannot_be_read_is_told_and_the_others_are_recalled() {
+    let archive = Archive::new();
+    let mut before = archive.session(|_| text_answer("noted"));
+    said(&mut before, &["mail"], "delivery alpha").await;
+    said(&mut before, &["mail"], "delivery beta").await;
+    let file = rusqlite::Connection::open(archive.folder.path().join("memory/test.sqlite"));
+    let damage = "UPDATE memory SET text = CAST(x'ff' AS TEXT) WHERE text = 'delivery alpha'";
+    assert_eq!(file.unwrap().execute(damage, []), Ok(1));
+    let archive = Archive {
+        memory: open(&archive.folder, Lattice::four_point()),
+        ..archive
+    };
+    let mut today = archive.with(shows, None, false);
+    let shown = said(&mut today, &["mail"], "the delivery?").await;
+    assert!(shown.contains("beta") && !shown.contains("read"), "{shown}");
+    said(&mut today, &["mail"], "and the delivery?").await;
+    // It is nothing to an app that has no part in it.
+    said(&mut today, &["web"], "the delivery?").await;
+    let told: Vec<String> = today.trace().into_iter().filter_map(failed).collect();
+    let reason = "not all memories are searched: 1 cannot be read; `sluice memory list` names them";
+    assert_eq!(told, [reason]);
+}
+
+fn failed(event: Event) -> Option<String> {
+    match event {
+        Event::MemoryFailed { reason } => Some(reason.to_string()),
+        _ => None,
+    }
+}
+
 fn apps_of(apps: &[(&str, u8)]) -> Namespace {
     let each = apps.iter().map(|(name, origin)| {
         let name = store::Name::new(*name).unwrap();
@@ -457,6 +489,10 @@ impl Memory for Broken {
         broken()
     }
 
+    fn unreadable(&self, _: &Namespace) -> Result<Vec<EntryId>, store::MemoryError> {
+        broken()
+    }
+
     fn erase(&self) -> Result<(), store::MemoryError> {
         broken()
     }
@@ -596,6 +632,10 @@ impl Memory for Hindered {
 
     fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, store::MemoryError> {
         self.inner.hand_over(from, to)
+    }
+
+    fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, store::MemoryError> {
+        self.inner.unreadable(namespace)
     }
 
     fn erase(&self) -> Result<(), store::MemoryError> {

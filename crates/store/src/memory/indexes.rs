@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Namespace;
 use super::ranking::Index;
+use crate::EntryId;
 
 /// Namespaces whose words are held. With [`Limits::bytes`](super::Limits::bytes) this bounds the
 /// memory that searching needs.
@@ -13,6 +14,8 @@ const MOST: usize = 8;
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) index: Index,
+    /// The entries that cannot be read, which are not in it.
+    pub(super) unreadable: Vec<EntryId>,
     /// The sequence number of the last entry in it.
     pub(super) last: i64,
     /// How many entries the namespace had forgotten when it was begun. An entry cannot be taken out

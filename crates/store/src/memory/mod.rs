@@ -46,10 +46,10 @@ pub trait Memory: Send + Sync {
     /// label does not contain the labels of its sources; or the back end fails.
     fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError>;
 
-    /// The newest entries of a namespace, newest first.
+    /// The newest entries of a namespace, newest first, without what cannot be read.
     ///
     /// # Errors
-    /// The back end fails, or an entry cannot be read.
+    /// The back end fails.
     fn list(
         &self,
         namespace: &Namespace,
@@ -66,10 +66,10 @@ pub trait Memory: Send + Sync {
     /// The entries that answer a query best, best first, at most `most`; of equal ones the newer
     /// first. Entries, order and scores (BM25) are a function of the query and of the entries that flow
     /// to `at`: no count, length or order of others shows. A fact is not found if a later one about the same
-    /// property of the same entity flows to its label.
+    /// property of the same entity flows to its label. What cannot be read answers nothing.
     ///
     /// # Errors
-    /// The back end fails, or an entry cannot be read.
+    /// The back end fails.
     fn search(
         &self,
         namespace: &Namespace,
@@ -79,11 +79,18 @@ pub trait Memory: Send + Sync {
     ) -> Result<Vec<Found>, MemoryError>;
 
     /// The labels that the entries of a namespace have, each once. For whoever decides at which labels
-    /// to search; a reader is told of none above its own.
+    /// to search; a reader is told of none above its own. What cannot be read has none.
     ///
     /// # Errors
-    /// The back end fails, or an entry cannot be read.
+    /// The back end fails.
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError>;
+
+    /// The ids of the entries of a namespace that cannot be read, oldest first. One that cannot is no
+    /// reason to do without the others, but the user should be told of it.
+    ///
+    /// # Errors
+    /// The back end fails.
+    fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
     /// The ids of all entries of a namespace, oldest first, whether they can be read or not. For the
     /// user, who forgets what cannot be read.

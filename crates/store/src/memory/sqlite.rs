@@ -8,8 +8,7 @@ use std::path::Path;
 use ifc::{Label, Lattice};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::indexes::Indexes;
-use super::ranking::Index;
+use super::indexes::{Held, Indexes};
 use super::rules::{contains, count};
 use super::stored::{self, Stored};
 use super::{
@@ -147,16 +146,12 @@ impl SqliteMemory {
     /// The entry of a row of [`COLUMNS`].
     fn entry(&self, connection: &Connection, row: &Row<'_>) -> Result<Entry, Failed> {
         let id = EntryId::from_bytes(row.get(0)?);
-        let name: String = row.get(2)?;
-        let stored = Stored {
-            kind: row.get(3)?,
-            label: row.get(4)?,
-            entity: row.get(5)?,
-            attribute: row.get(6)?,
-            text: row.get(7)?,
-            origin: row.get(8)?,
-            time: row.get(9)?,
+        let unreadable = |error: rusqlite::Error| {
+            let reason = error.to_string();
+            Stop::Refused(MemoryError::Unreadable { id, reason })
         };
+        let name: String = row.get(2).map_err(unreadable)?;
+        let stored = stored_at(row, 3).map_err(unreadable)?;
         let namespace = namespace(id, &name)?;
         let sources = connection
             .prepare_cached(
@@ -170,8 +165,7 @@ impl SqliteMemory {
 
     /// The label of a row of [`COLUMNS`].
     fn label(&self, row: &Row<'_>) -> Result<Label, Failed> {
-        let written: String = row.get(4)?;
-        Ok(stored::label(&written, &self.names).label)
+        Ok(stored::label(&written(row, 4)?, &self.names).label)
     }
 
     fn entry_at(
@@ -195,7 +189,7 @@ impl SqliteMemory {
         &self,
         connection: &Connection,
         namespace: &Namespace,
-        question: impl FnOnce(&Index) -> T,
+        question: impl FnOnce(&Held) -> T,
     ) -> Result<Option<T>, Failed> {
         let state: Option<(i64, i64)> = connection
             .prepare_cached("SELECT id, forgotten FROM namespace WHERE name = ?1")?
@@ -206,21 +200,23 @@ impl SqliteMemory {
         };
         let mut held = self.indexes.take(namespace, forgotten);
         let mut statement = connection.prepare_cached(
-            "SELECT id, sequence, label, coalesce(entity, ''), coalesce(attribute, ''), text
+            "SELECT id, sequence, kind, label, entity, attribute, text, origin, time
              FROM memory WHERE namespace = ?1 AND sequence > ?2 ORDER BY sequence",
         )?;
         let mut rows = statement.query([number, held.last])?;
         while let Some(row) = rows.next()? {
-            let label = stored::label(row.get_ref(2)?.as_str().map_err(column)?, &self.names).label;
-            let mut texts = [""; 3];
-            for (text, at) in texts.iter_mut().zip(3..) {
-                *text = row.get_ref(at)?.as_str().map_err(column)?;
-            }
             let id = EntryId::from_bytes(row.get(0)?);
-            held.index.add(id, &label, texts);
+            match stored_at(row, 2) {
+                Ok(stored) if stored.is_readable() => {
+                    let label = stored::label(&stored.label, &self.names).label;
+                    held.index.add(id, &label, stored.texts());
+                }
+                // A column that is no text, or an entry that makes no sense.
+                Ok(_) | Err(_) => held.unreadable.push(id),
+            }
             held.last = row.get(1)?;
         }
-        let answer = question(&held.index);
+        let answer = question(&held);
         self.indexes.put(namespace, held);
         Ok(Some(answer))
     }
@@ -245,13 +241,18 @@ impl SqliteMemory {
         at: &Label,
         most: usize,
     ) -> Result<Vec<Found>, Failed> {
-        let ranked = self.ask(connection, namespace, |index| index.search(query, at, most))?;
+        let ranked = self.ask(connection, namespace, |held| {
+            held.index.search(query, at, most)
+        })?;
         let mut found = Vec::new();
         for (id, score) in ranked.unwrap_or_default() {
             // One state of the file: what is in the index is there.
             // The label is looked at once more, as it is in the file: the index only ranks.
-            if let Some(entry) = self.entry_at(connection, id, at)? {
-                found.push(Found { entry, score });
+            match self.entry_at(connection, id, at) {
+                Ok(Some(entry)) => found.push(Found { entry, score }),
+                // Damaged since it came into the index.
+                Ok(None) | Err(Stop::Refused(MemoryError::Unreadable { .. })) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(found)
@@ -366,9 +367,14 @@ impl Memory for SqliteMemory {
                 if !self.label(row)?.flows_to(at) {
                     continue;
                 }
-                let entry = self.entry(connection, row)?;
-                if page.kind.is_none_or(|kind: Kind| kind == entry.content.kind()) {
-                    entries.push(entry);
+                match self.entry(connection, row) {
+                    Ok(entry) => {
+                        if page.kind.is_none_or(|kind: Kind| kind == entry.content.kind()) {
+                            entries.push(entry);
+                        }
+                    }
+                    Err(Stop::Refused(MemoryError::Unreadable { .. })) => {}
+                    Err(error) => return Err(error),
                 }
             }
             Ok(entries)
@@ -393,8 +399,15 @@ impl Memory for SqliteMemory {
 
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
         self.database.read(|connection| {
-            let labels = self.ask(connection, namespace, Index::labels)?;
+            let labels = self.ask(connection, namespace, |held| held.index.labels())?;
             Ok(labels.unwrap_or_default())
+        })
+    }
+
+    fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError> {
+        self.database.read(|connection| {
+            let ids = self.ask(connection, namespace, |held| held.unreadable.clone())?;
+            Ok(ids.unwrap_or_default())
         })
     }
 
@@ -469,13 +482,13 @@ impl Memory for SqliteMemory {
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {
         self.database.read(|connection| {
             let mut statement = connection.prepare_cached("SELECT name FROM namespace")?;
-            let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-            let names: Vec<String> = names.collect::<Result<_, _>>()?;
-            // A name that is none was not written by us, and has no entries that can be read.
-            let known = names
-                .iter()
-                .filter_map(|name| Namespace::from_key(name).ok());
-            let mut known: Vec<Namespace> = known.collect();
+            let mut rows = statement.query([])?;
+            let mut known = Vec::new();
+            while let Some(row) = rows.next()? {
+                // A name that is none was not written by us, and has no entries that can be read.
+                let name = row.get_ref(0)?.as_str().ok();
+                known.extend(name.and_then(|name| Namespace::from_key(name).ok()));
+            }
             known.sort_unstable();
             Ok(known)
         })
@@ -486,8 +499,27 @@ impl Memory for SqliteMemory {
 fn place(connection: &Connection, id: EntryId) -> Result<Option<(i64, String)>, Failed> {
     let mut statement =
         connection.prepare_cached("SELECT sequence, label FROM memory WHERE id = ?1")?;
-    let found = statement.query_row([id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)));
+    let found = statement.query_row([id.as_bytes()], |row| Ok((row.get(0)?, written(row, 1)?)));
     Ok(found.optional()?)
+}
+
+/// A label, as it is written. Bytes that are no text make it one that nobody knows, which is read as ⊤.
+fn written(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    let bytes = row.get_ref(column)?.as_bytes()?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// What a row has in these columns: kind, label, entity, attribute, text, origin, time.
+fn stored_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Stored> {
+    Ok(Stored {
+        kind: row.get(first)?,
+        label: written(row, first + 1)?,
+        entity: row.get(first + 2)?,
+        attribute: row.get(first + 3)?,
+        text: row.get(first + 4)?,
+        origin: row.get(first + 5)?,
+        time: row.get(first + 6)?,
+    })
 }
 
 fn namespace(id: EntryId, name: &str) -> Result<Namespace, Failed> {
@@ -495,11 +527,6 @@ fn namespace(id: EntryId, name: &str) -> Result<Namespace, Failed> {
         let reason = format!("there is no namespace {name:?}");
         Stop::Refused(MemoryError::Unreadable { id, reason })
     })
-}
-
-/// A column that is no text.
-fn column(error: rusqlite::types::FromSqlError) -> Failed {
-    Stop::Sqlite(error.into())
 }
 
 /// Deletes entries, of which none that stays was derived.

@@ -81,8 +81,17 @@ impl Stored {
         }
     }
 
+    /// Whether [`Stored::entry`] is an entry.
+    pub(super) fn is_readable(&self) -> bool {
+        let of_fact = (self.entity.is_some(), self.attribute.is_some());
+        match self.kind.as_str() {
+            USER | SYSTEM | SUMMARY => of_fact == (false, false),
+            FACT => of_fact == (true, true),
+            _ => false,
+        }
+    }
+
     /// What can be searched for.
-    #[cfg(feature = "redis")]
     pub(super) fn texts(&self) -> [&str; 3] {
         let entity = self.entity.as_deref().unwrap_or_default();
         let attribute = self.attribute.as_deref().unwrap_or_default();

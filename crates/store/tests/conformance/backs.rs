@@ -1,13 +1,15 @@
 //! The back ends that the suite runs against, each in a folder of its own.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ifc::Lattice;
-use store::{Limits, Memory, Name, RedisMemory, SqliteMemory};
+use store::{EntryId, Limits, Memory, Name, RedisMemory, SqliteMemory};
 use tempfile::TempDir;
 
 /// A place for one memory.
@@ -19,6 +21,17 @@ pub(crate) trait Back: Sized {
 
     /// The folder that everything is written below.
     fn folder(&self) -> &Path;
+
+    /// Makes an entry one that cannot be read, as a fault of the disk or another program may.
+    fn damage(&self, id: EntryId, damage: Damage);
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Damage {
+    /// It is of no kind that there is.
+    Kind,
+    /// Its text is not UTF-8.
+    Text,
 }
 
 pub(crate) struct Sqlite {
@@ -39,6 +52,18 @@ impl Back for Sqlite {
 
     fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    fn damage(&self, id: EntryId, damage: Damage) {
+        let set = match damage {
+            Damage::Kind => "kind = 'poem'",
+            Damage::Text => "text = CAST(x'ff' AS TEXT)",
+        };
+        let file = rusqlite::Connection::open(self.folder.path().join("store/memory.db")).unwrap();
+        let update = format!(
+            "PRAGMA ignore_check_constraints = true; UPDATE memory SET {set} WHERE id = x'{id}'"
+        );
+        file.execute_batch(&update).unwrap();
     }
 }
 
@@ -130,6 +155,23 @@ impl Back for Redis {
 
     fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    fn damage(&self, id: EntryId, damage: Damage) {
+        let key = format!("sluice:memory:{}:entry:{id}", space());
+        let data = self.command(&["HGET", &key, "data"]);
+        let mut data: Vec<u8> = data.trim_end().into();
+        let (old, new): (&[u8], &[u8]) = match damage {
+            Damage::Kind => (b"\"user\"", b"\"poem\""),
+            Damage::Text => (b"word", b"w\xffrd"),
+        };
+        let at = data.windows(old.len()).position(|part| part == old);
+        let at = at.unwrap();
+        data.splice(at..at + old.len(), new.iter().copied());
+        let mut command = Command::new("redis-cli");
+        command.arg("-s").arg(self.socket()).arg("HSET");
+        command.arg(&key).arg("data").arg(OsStr::from_bytes(&data));
+        assert!(command.output().unwrap().status.success());
     }
 }
 

@@ -1,9 +1,11 @@
 //! Adding, listing, showing.
 
 use ifc::{Label, Lattice, Order};
-use store::{Content, Draft, Entry, Kind, Limits, Memory, MemoryError, Namespace, Page, Time};
+use store::{
+    Content, Draft, Entry, EntryId, Kind, Limits, Memory, MemoryError, Namespace, Page, Query, Time,
+};
 
-use crate::backs::Back;
+use crate::backs::{Back, Damage};
 use crate::{app, derived, id, label, open, said};
 
 fn ids(entries: &[Entry]) -> Vec<store::EntryId> {
@@ -283,5 +285,44 @@ pub(crate) fn a_derived_entry_is_above_its_sources_in_every_later_lattice(back: 
             assert_eq!(shown(&*other), less.label(name).unwrap(), "{name}");
             assert_eq!(shown(&*memory), label, "{name}");
         }
+    }
+}
+
+/// Whether it is damaged before or after it has been searched for.
+pub(crate) fn one_that_cannot_be_read_leaves_the_others(back: &impl Back) {
+    for (number, damage) in (0..).zip([Damage::Kind, Damage::Text]) {
+        let namespace = app(&format!("mail-{number}"));
+        let first = number * 10;
+        let drafts = [0, 1, 2].map(|at| said(first + at, "word", &["secret:card"]));
+        let warm = open(back);
+        warm.append(&namespace, &drafts).unwrap();
+        let at = label(&["secret:card"]);
+        let found = |memory: &dyn Memory| {
+            let query = Query::new("word").unwrap();
+            let found = memory.search(&namespace, &query, &at, 9).unwrap();
+            let found: Vec<EntryId> = found.iter().map(|found| found.entry.id).collect();
+            found
+        };
+        let all = [2, 1, 0].map(|at| id(first + at));
+        assert_eq!(found(&*warm), all);
+        back.damage(all[1], damage);
+        for memory in [warm, open(back)] {
+            assert_eq!(found(&*memory), [all[0], all[2]], "{damage:?}");
+            let list = memory.list(&namespace, &Page::newest(9), &Label::top());
+            assert_eq!(ids(&list.unwrap()), [all[0], all[2]], "{damage:?}");
+            assert_eq!(
+                memory.labels(&namespace).unwrap(),
+                std::slice::from_ref(&at)
+            );
+            let shown = memory.show(all[1], &Label::top());
+            assert!(matches!(shown, Err(MemoryError::Unreadable { id, .. }) if id == all[1]));
+        }
+        let memory = open(back);
+        assert_eq!(memory.unreadable(&namespace).unwrap(), [all[1]]);
+        // It is told from one that is not there, and goes.
+        assert_eq!(memory.ids(&namespace).unwrap().len(), 3);
+        assert_eq!(memory.forget(&[all[1]]).unwrap().unreadable, [all[1]]);
+        assert_eq!(memory.ids(&namespace).unwrap(), [all[2], all[0]]);
+        assert_eq!(memory.unreadable(&namespace).unwrap(), []);
     }
 }

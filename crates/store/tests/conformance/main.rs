@@ -55,6 +55,7 @@ conformance! {
         all_of_a_batch_is_added_or_none
         an_id_is_used_once
         an_unknown_taint_makes_the_whole_entry_top
+        one_that_cannot_be_read_leaves_the_others
         nothing_shows_its_text_in_debug;
     forgetting:
         what_was_derived_goes_along

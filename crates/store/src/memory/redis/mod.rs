@@ -232,9 +232,13 @@ impl RedisMemory {
             .query(connection)?);
         for chunk in ids.chunks(CHUNK) {
             for raw in raws(connection, &self.keys, chunk)? {
-                let label = self.label(&raw);
-                let texts = raw.stored.as_ref().map_or([""; 3], Stored::texts);
-                held.index.add(raw.id, &label, texts);
+                match &raw.stored {
+                    Some(stored) if stored.is_readable() && raw.namespace.is_some() => {
+                        let label = self.label(&raw);
+                        held.index.add(raw.id, &label, stored.texts());
+                    }
+                    _ => held.unreadable.push(raw.id),
+                }
             }
         }
         held.last = before.last;
@@ -263,26 +267,34 @@ impl RedisMemory {
             return Ok(None);
         }
         self.indexes.put(namespace, held);
-        let entries = ranked.into_iter().zip(entries).map(|((_, score), raw)| {
-            let entry = self.entry(raw)?;
-            Ok(Found { entry, score })
-        });
-        entries.collect::<Result<_, _>>().map(Some)
+        let entries = ranked
+            .into_iter()
+            .zip(entries)
+            .filter_map(|((_, score), raw)| {
+                // One that cannot be read was damaged since it came into the index.
+                let entry = self
+                    .entry(raw)
+                    .ok()
+                    .filter(|entry| entry.label.flows_to(at))?;
+                Some(Found { entry, score })
+            });
+        Ok(Some(entries.collect()))
     }
 
-    /// None if something was forgotten meanwhile.
-    fn found_labels(
+    /// Asks the index of a namespace. None if something was forgotten meanwhile.
+    fn ask<T>(
         &self,
         connection: &mut Connection,
         namespace: &Namespace,
-    ) -> Result<Option<Vec<Label>>, Failed> {
+        question: impl FnOnce(&Held) -> T,
+    ) -> Result<Option<T>, Failed> {
         let (held, forgotten) = self.index(connection, namespace)?;
         if state(connection, &self.keys, namespace)?.forgotten != forgotten {
             return Ok(None);
         }
-        let labels = held.index.labels();
+        let answer = question(&held);
         self.indexes.put(namespace, held);
-        Ok(Some(labels))
+        Ok(Some(answer))
     }
 
     /// Entries and everything that was derived from them, but for what is known with everything that was derived from
@@ -368,20 +380,11 @@ impl RedisMemory {
                 if !self.label(&raw).flows_to(at) {
                     continue;
                 }
-                // It may be forgotten at this moment: then what follows is done again.
-                match self.entry(raw) {
-                    Ok(entry) => {
-                        if page.kind.is_none_or(|kind| kind == entry.content.kind()) {
-                            entries.push(entry);
-                        }
-                    }
-                    Err(error) => {
-                        let now = state(connection, &self.keys, namespace)?;
-                        match now.forgotten == before.forgotten {
-                            true => return Err(error),
-                            false => return Ok(None),
-                        }
-                    }
+                // One that cannot be read is left out. It may be forgotten at this moment: then all of it is done again.
+                if let Ok(entry) = self.entry(raw)
+                    && page.kind.is_none_or(|kind| kind == entry.content.kind())
+                {
+                    entries.push(entry);
                 }
             }
         }
@@ -525,7 +528,13 @@ impl Memory for RedisMemory {
 
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
         self.again(&namespace.to_string(), |connection| {
-            self.found_labels(connection, namespace)
+            self.ask(connection, namespace, |held| held.index.labels())
+        })
+    }
+
+    fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError> {
+        self.again(&namespace.to_string(), |connection| {
+            self.ask(connection, namespace, |held| held.unreadable.clone())
         })
     }
 
