@@ -241,6 +241,8 @@ fn what_was_not_erased_goes_when_the_file_is_opened() {
     for unfinished in [
         "UPDATE erasure SET deletions = deletions + 1",
         "DROP TABLE erasure",
+        // What was deleted is not known any more: that something was.
+        "DELETE FROM erasure",
     ] {
         // A stale copy is what a free page has that was not overwritten.
         sqlite
@@ -298,6 +300,23 @@ fn a_permission_that_goes_is_erased() {
     assert_eq!(erasure(&sqlite), (3, 3));
 }
 
+/// Has a file of which nothing is noted as erased.
+const NOT_NOTED: &str =
+    "CREATE TRIGGER t BEFORE UPDATE OF erased ON erasure BEGIN SELECT RAISE(ABORT, 'test'); END";
+
+/// The note that something is to be erased is made, whatever has become of the one before.
+#[test]
+fn a_deletion_is_noted_where_the_note_was_lost() {
+    let (_folder, path) = place();
+    let memory = open(&path).unwrap();
+    memory.append(&Namespace::Hub, &[entry(1)]).unwrap();
+    let sqlite = rusqlite::Connection::open(&path).unwrap();
+    sqlite.execute_batch("DELETE FROM erasure").unwrap();
+    let forgotten = memory.forget(&[EntryId::from_bytes([1; 16])]).unwrap();
+    forgotten.erased.unwrap();
+    assert_eq!(erasure(&sqlite), (1, 1));
+}
+
 /// While somebody reads an older state, its text is still in the log, and that is said.
 #[test]
 fn what_cannot_be_erased_yet_is_said() {
@@ -319,9 +338,9 @@ fn what_cannot_be_erased_yet_is_said() {
     );
     drop(reader);
     memory.erase().unwrap();
-    // Another reason is another message: here the file does not say what is to be erased.
+    // Another reason is another message: here it cannot be noted that it is erased.
     let sqlite = rusqlite::Connection::open(&path).unwrap();
-    sqlite.execute_batch("DELETE FROM erasure").unwrap();
+    sqlite.execute_batch(NOT_NOTED).unwrap();
     let why = memory
         .forget(&[EntryId::from_bytes([2; 16])])
         .unwrap()

@@ -245,7 +245,8 @@ fn why_text_is_still_in_the_file_is_said() {
     let (stage, _memory) = stage();
     let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
     // Nothing that another program does.
-    file.execute_batch("DELETE FROM erasure").unwrap();
+    let trigger = "CREATE TRIGGER t BEFORE UPDATE OF erased ON erasure BEGIN SELECT RAISE(ABORT, 'test'); END";
+    file.execute_batch(trigger).unwrap();
     let forgotten = stage.run(&["memory", "forget", "aaaa", "--yes"]);
     let said = text(&forgotten.stderr);
     assert!(said.contains("2 forgotten"), "{said}");

@@ -178,9 +178,13 @@ impl Database {
 /// Notes, in the transaction that deletes something, that [`Database::erase`] has something to do: whoever opens the file
 /// after a crash does it.
 pub(crate) fn deleted(connection: &Connection) -> rusqlite::Result<()> {
-    connection
+    let noted = connection
         .prepare_cached("UPDATE erasure SET deletions = deletions + 1")?
         .execute([])?;
+    if noted == 0 {
+        // The row was lost, which is no reason to forget this deletion too.
+        connection.execute("INSERT INTO erasure (deletions, erased) VALUES (1, 0)", [])?;
+    }
     Ok(())
 }
 
@@ -249,6 +253,11 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Found
             )?;
             if !known {
                 transaction.execute_batch(ERASURE)?;
+                deleted(&transaction)?;
+            } else if transaction
+                .query_row("SELECT count(*) = 0 FROM erasure", [], |row| row.get(0))?
+            {
+                // Whether all was erased is not known any more.
                 deleted(&transaction)?;
             }
             Found::Ours
