@@ -21,8 +21,8 @@ pub use id::{BadId, EntryId, PermissionId};
 #[cfg(feature = "redis")]
 pub use memory::redis::{RedisError, RedisMemory};
 pub use memory::{
-    Content, Draft, Entry, Expired, Family, Forgotten, Found, Kind, Limits, MAX_QUERY_BYTES,
-    MAX_QUERY_WORDS, Memory, MemoryError, Namespace, Page, Query, QueryError, Speaker,
+    Content, Draft, Entry, Family, Forgotten, Found, Kind, Limits, MAX_QUERY_BYTES,
+    MAX_QUERY_WORDS, Memory, MemoryError, Namespace, Page, Query, QueryError, Removed, Speaker,
     sqlite::SqliteMemory,
 };
 pub use name::{BadName, Name};

@@ -13,7 +13,7 @@ use hub::{Agent, Apps};
 use ifc::{Label, Labeled};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use store::{Content, Draft, Entry, EntryId, MemoryError, Namespace, Query, Speaker};
+use store::{Content, Draft, Entry, EntryId, MemoryError, Namespace, Query, Removed, Speaker};
 use tokio::sync::Notify;
 
 use super::threads::{INTERRUPTED, Told};
@@ -119,10 +119,13 @@ impl Session {
         let append = move || {
             let own = own?;
             // One by one: whether the query is kept does not depend on what becomes of the answer.
-            let (mut gone, mut is_orphan) = (0, false);
+            let (mut gone, mut is_orphan) = (NOTHING, false);
             for (kept, draft) in drafts {
                 match store_one(memory.as_ref(), &own, &told, kept, draft) {
-                    Ok(more) => gone += more,
+                    Ok(more) => {
+                        gone.count += more.count;
+                        gone.erased = gone.erased.and(more.erased);
+                    }
                     // The next one may follow from less.
                     Err(MemoryError::Missing(_)) => is_orphan = true,
                     Err(error) => return Err(error.to_string()),
@@ -183,12 +186,19 @@ impl Session {
 
     pub(super) fn made_room(
         &mut self,
-        count: usize,
+        gone: Removed,
         user: &mut dyn User,
     ) -> Result<(), SessionError> {
-        match count {
-            0 => Ok(()),
-            count => Ok(self.record(Event::MadeRoom { count }, user)?),
+        let Removed { count, erased } = gone;
+        if count > 0 {
+            self.record(Event::MadeRoom { count }, user)?;
+        }
+        match erased {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let what = "memories made room, and their text is still on the disk";
+                self.memory_failed(what, &error.to_string(), user)
+            }
         }
     }
 
@@ -242,14 +252,20 @@ pub(super) fn reason(error: &MemoryError) -> String {
     }
 }
 
-/// Stores one text of a turn and notes that it is there. Returns how many entries made room for it.
+/// Nothing made room.
+const NOTHING: Removed = Removed {
+    count: 0,
+    erased: Ok(()),
+};
+
+/// Stores one text of a turn and notes that it is there. Returns what made room for it.
 fn store_one(
     memory: &dyn store::Memory,
     own: &Namespace,
     told: &Told,
     kept: Kept,
     mut draft: Draft,
-) -> Result<usize, MemoryError> {
+) -> Result<Removed, MemoryError> {
     let (id, label) = (MemoryId(*draft.id.as_bytes()), draft.label.clone());
     let sources = match kept {
         Kept::Query => Vec::new(),

@@ -321,6 +321,41 @@ async fn a_memory_that_cannot_be_read_is_told_and_the_others_are_recalled() {
     assert_eq!(told, [reason]);
 }
 
+/// What made room is forgotten, and still somewhere in the file: nobody else would say so.
+#[tokio::test]
+async fn what_made_room_and_is_still_on_the_disk_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory/test.sqlite");
+    let limits = Limits {
+        entries: 16,
+        ..Limits::default()
+    };
+    let memory = SqliteMemory::open(&path, Lattice::four_point(), limits).unwrap();
+    let archive = Archive {
+        folder,
+        memory: Arc::new(memory),
+    };
+    let mut stage = archive.session(|_| text_answer("noted"));
+    for number in 0..8 {
+        said(&mut stage, &[], &format!("query {number}")).await;
+    }
+    let told = |stage: &Stage| stage.trace().into_iter().find_map(failed);
+    assert_eq!(told(&stage), None);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    // It cannot be noted as erased.
+    file.execute_batch("CREATE TRIGGER t BEFORE UPDATE OF erased ON erasure BEGIN SELECT RAISE(ABORT, 'test'); END")
+        .unwrap();
+    let mut other = archive.with(|_| text_answer("noted"), Some(Label::top()), false);
+    said(&mut other, &[], "one more").await;
+    let made_room = |event: &Event| matches!(event, Event::MadeRoom { .. });
+    assert!(other.trace().iter().any(made_room));
+    let reason = told(&other).unwrap();
+    assert!(
+        reason.contains("made room, and their text is still on the disk: "),
+        "{reason}"
+    );
+}
+
 fn failed(event: Event) -> Option<String> {
     match event {
         Event::MemoryFailed { reason } => Some(reason.to_string()),
@@ -443,7 +478,11 @@ fn broken<T>() -> Result<T, store::MemoryError> {
 }
 
 impl Memory for Broken {
-    fn append(&self, _: &Namespace, _: &[store::Draft]) -> Result<usize, store::MemoryError> {
+    fn append(
+        &self,
+        _: &Namespace,
+        _: &[store::Draft],
+    ) -> Result<store::Removed, store::MemoryError> {
         broken()
     }
 
@@ -481,7 +520,7 @@ impl Memory for Broken {
         broken()
     }
 
-    fn expire(&self, _: store::Time) -> Result<store::Expired, store::MemoryError> {
+    fn expire(&self, _: store::Time) -> Result<store::Removed, store::MemoryError> {
         broken()
     }
 
@@ -574,7 +613,7 @@ impl Memory for Hindered {
         &self,
         namespace: &Namespace,
         drafts: &[store::Draft],
-    ) -> Result<usize, store::MemoryError> {
+    ) -> Result<store::Removed, store::MemoryError> {
         if self.appends.fetch_add(1, Ordering::SeqCst) != self.at {
             return self.inner.append(namespace, drafts);
         }
@@ -626,7 +665,7 @@ impl Memory for Hindered {
         self.inner.forget(ids)
     }
 
-    fn expire(&self, before: store::Time) -> Result<store::Expired, store::MemoryError> {
+    fn expire(&self, before: store::Time) -> Result<store::Removed, store::MemoryError> {
         self.inner.expire(before)
     }
 

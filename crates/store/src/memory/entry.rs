@@ -283,9 +283,9 @@ pub struct Forgotten {
     pub erased: Result<(), MemoryError>,
 }
 
-/// What was too old.
+/// What was too old, or made room for what is new.
 #[derive(Debug)]
-pub struct Expired {
+pub struct Removed {
     /// How many entries there were, with what was derived from them.
     pub count: usize,
     /// As [`Forgotten::erased`].

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::Namespace;
 use super::ranking::Index;
+use super::{MemoryError, Namespace, Removed};
 use crate::EntryId;
 
 /// Namespaces whose words are held. With [`Limits::bytes`](super::Limits::bytes) this bounds the
@@ -51,9 +51,22 @@ impl Indexes {
         all.push((namespace.clone(), held));
     }
 
-    /// Drops all: words of forgotten entries are in them.
-    pub(super) fn clear(&self) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.clear();
+    /// Drops all, of which words of forgotten entries are a part, and erases their text with `erase`.
+    pub(super) fn forgot(
+        &self,
+        count: usize,
+        erase: impl FnOnce() -> Result<(), MemoryError>,
+    ) -> Removed {
+        let erased = match count {
+            0 => Ok(()),
+            _ => {
+                self.0
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clear();
+                erase()
+            }
+        };
+        Removed { count, erased }
     }
 }

@@ -15,7 +15,7 @@ mod stored;
 use ifc::Label;
 
 pub use entry::{
-    Content, Draft, Entry, Expired, Family, Forgotten, Found, Kind, Namespace, Page, Speaker,
+    Content, Draft, Entry, Family, Forgotten, Found, Kind, Namespace, Page, Removed, Speaker,
 };
 pub use error::MemoryError;
 pub use query::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, Query, QueryError};
@@ -38,13 +38,12 @@ pub trait Memory: Send + Sync {
     ///
     /// A draft may name earlier ones of the same call as its sources.
     ///
-    /// Returns how many entries were forgotten to make room, in the same transaction. Where their text
-    /// cannot be removed from the disk at this moment, that is tried again as [`Forgotten::erased`] is.
+    /// Returns what was forgotten to make room, in the same transaction.
     ///
     /// # Errors
     /// They have no room at all, an id is taken, a source does not exist or would have to make room, a
     /// label does not contain the labels of its sources; or the back end fails.
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError>;
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError>;
 
     /// The newest entries of a namespace, newest first, without what cannot be read.
     ///
@@ -118,7 +117,7 @@ pub trait Memory: Send + Sync {
     ///
     /// # Errors
     /// The back end fails; nothing is forgotten then.
-    fn expire(&self, before: Time) -> Result<Expired, MemoryError>;
+    fn expire(&self, before: Time) -> Result<Removed, MemoryError>;
 
     /// Hands every entry of a namespace over to another one, all of them or none, whether they can be
     /// read or not: the user says that its apps may be told. Entries keep their ids, labels, sources and

@@ -12,8 +12,8 @@ use super::indexes::{Held, Indexes};
 use super::rules::{contains, count};
 use super::stored::{self, Stored};
 use super::{
-    Draft, Entry, Expired, Family, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace,
-    Page, Query,
+    Draft, Entry, Family, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace, Page,
+    Query, Removed,
 };
 use crate::database::{self, Database, Schema, Stop};
 use crate::names::Names;
@@ -222,14 +222,8 @@ impl SqliteMemory {
     }
 
     /// After entries have gone: their words are in indexes, and their text in the file.
-    fn forgot(&self, count: usize) -> Result<(), MemoryError> {
-        match count {
-            0 => Ok(()),
-            _ => {
-                self.indexes.clear();
-                self.erase()
-            }
-        }
+    fn forgot(&self, count: usize) -> Removed {
+        self.indexes.forgot(count, || self.erase())
     }
 
     /// Ranks, and reads the best.
@@ -307,10 +301,10 @@ fn list(ids: &[EntryId]) -> String {
 }
 
 impl Memory for SqliteMemory {
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError> {
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError> {
         self.limits.check(drafts)?;
         if drafts.is_empty() {
-            return Ok(0);
+            return Ok(self.forgot(0));
         }
         let gone = self.database.write(|connection| {
             let key = namespace.key();
@@ -336,9 +330,7 @@ impl Memory for SqliteMemory {
             }
             Ok(gone)
         })?;
-        // They are forgotten by now, whatever becomes of the file.
-        drop(self.forgot(gone));
-        Ok(gone)
+        Ok(self.forgot(gone))
     }
 
     fn list(
@@ -438,22 +430,21 @@ impl Memory for SqliteMemory {
             delete(connection, &gone)?;
             Ok::<_, Failed>(family)
         })?;
-        self.indexes.clear();
+        let count = gone.entries.len() + gone.unreadable.len();
         Ok(Forgotten {
             entries: gone.entries,
             unreadable: gone.unreadable,
-            erased: self.erase(),
+            erased: self.forgot(count).erased,
         })
     }
 
-    fn expire(&self, before: Time) -> Result<Expired, MemoryError> {
+    fn expire(&self, before: Time) -> Result<Removed, MemoryError> {
         let count = self.database.write(|connection| {
             let gone = Self::family(connection, "time < ?1", before.millis())?;
             delete(connection, &gone)?;
             Ok::<_, Failed>(gone.len())
         })?;
-        let erased = self.forgot(count);
-        Ok(Expired { count, erased })
+        Ok(self.forgot(count))
     }
 
     fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError> {

@@ -39,7 +39,7 @@ pub(crate) fn the_oldest_of_a_label_makes_room(back: &impl Back) {
     let memory = back.open(lattice(), SMALL);
     let add = |namespace: &Namespace, number| {
         let added = memory.append(namespace, &[said(number, "x", &[])]);
-        added.unwrap()
+        added.unwrap().count
     };
     let counts: Vec<usize> = (0..5).map(|number| add(&Namespace::Hub, number)).collect();
     assert_eq!(counts, [0, 0, 0, 1, 1]);
@@ -58,9 +58,9 @@ pub(crate) fn bytes_are_room_too(back: &impl Back) {
     let memory = back.open(lattice(), SMALL);
     let long = "x".repeat(16);
     let pair = [said(1, &long, &[]), said(2, &long, &[])];
-    assert_eq!(memory.append(&Namespace::Hub, &pair).unwrap(), 0);
+    assert_eq!(memory.append(&Namespace::Hub, &pair).unwrap().count, 0);
     let third = said(3, &long, &[]);
-    assert_eq!(memory.append(&Namespace::Hub, &[third]).unwrap(), 1);
+    assert_eq!(memory.append(&Namespace::Hub, &[third]).unwrap().count, 1);
     assert_eq!(left(&*memory, &Namespace::Hub), [id(3), id(2)]);
     let much = [4, 5, 6].map(|number| said(number, &long, &[]));
     let refused = memory.append(&Namespace::Hub, &much);
@@ -76,7 +76,7 @@ pub(crate) fn what_was_derived_makes_way_along(back: &impl Back) {
     let answer = derived(3, "x", &["untrusted:mail"], &[1]);
     memory.append(&app("mail"), &[answer]).unwrap();
     let more = [said(4, "x", &[]), said(5, "x", &[])];
-    assert_eq!(memory.append(&Namespace::Hub, &more).unwrap(), 2);
+    assert_eq!(memory.append(&Namespace::Hub, &more).unwrap().count, 2);
     assert_eq!(left(&*memory, &app("mail")), []);
     assert_eq!(left(&*memory, &Namespace::Hub), [id(5), id(4), id(2)]);
 }
@@ -98,7 +98,8 @@ pub(crate) fn a_flood_of_one_label_pushes_out_nothing_of_another(back: &impl Bac
     assert_eq!(
         memory
             .append(&Namespace::Hub, &[said(5, "x", &["secret:card"])])
-            .unwrap(),
+            .unwrap()
+            .count,
         0
     );
 }
@@ -112,7 +113,13 @@ pub(crate) fn nothing_is_forgotten_for_what_is_refused(back: &impl Back) {
     assert!(matches!(refused, Err(MemoryError::Missing(missing)) if missing == id(1)));
     assert_eq!(left(&*memory, &Namespace::Hub), [id(3), id(2), id(1)]);
     let from_another = derived(5, "x", &[], &[3]);
-    assert_eq!(memory.append(&Namespace::Hub, &[from_another]).unwrap(), 1);
+    assert_eq!(
+        memory
+            .append(&Namespace::Hub, &[from_another])
+            .unwrap()
+            .count,
+        1
+    );
 }
 
 pub(crate) fn a_batch_and_sources_have_a_number(back: &impl Back) {
@@ -174,7 +181,7 @@ pub(crate) fn making_room_follows_each_entry_once(back: &impl Back) {
         .append(&Namespace::Hub, &[said(5_000, "x", &[])])
         .unwrap();
     let evicting = begun.elapsed();
-    assert_eq!(gone, 256 + DERIVED as usize);
+    assert_eq!(gone.count, 256 + DERIVED as usize);
     let most = 4 * forgetting + Duration::from_millis(100);
     assert!(
         evicting < most,

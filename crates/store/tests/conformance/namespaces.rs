@@ -152,14 +152,17 @@ pub(crate) fn what_was_handed_over_makes_room_too(back: &impl Back) {
     memory.append(&from, &[above]).unwrap();
     assert_eq!(memory.hand_over(&from, &to).unwrap(), 17);
     assert_eq!(ids(&*memory, &to).len(), 33);
-    let gone = memory.append(&to, &[said(200, "word", &[])]).unwrap();
+    let gone = memory.append(&to, &[said(200, "word", &[])]).unwrap().count;
     let left = ids(&*memory, &to);
     assert_eq!((gone, left.len()), (17, 17));
     assert!(left.contains(&id(50)) && left.contains(&id(200)));
     assert!(!left.contains(&id(0)), "the oldest go");
     // The room of the one that handed over is free.
     for number in 300..316 {
-        let gone = memory.append(&from, &[said(number, "word", &[])]).unwrap();
+        let gone = memory
+            .append(&from, &[said(number, "word", &[])])
+            .unwrap()
+            .count;
         assert_eq!(gone, 0);
     }
 }

@@ -17,8 +17,8 @@ use super::indexes::{Held, Indexes};
 use super::rules::{contains, count};
 use super::stored::{self, Stored};
 use super::{
-    Draft, Entry, Expired, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Page,
-    Query,
+    Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Page, Query,
+    Removed,
 };
 use crate::names::Names;
 use crate::{EntryId, Name, Time};
@@ -342,14 +342,8 @@ impl RedisMemory {
     }
 
     /// After entries have gone: their words are in indexes, and their text in the server's file.
-    fn forgot(&self, count: usize) -> Result<(), MemoryError> {
-        match count {
-            0 => Ok(()),
-            _ => {
-                self.indexes.clear();
-                self.erase()
-            }
-        }
+    fn forgot(&self, count: usize) -> Removed {
+        self.indexes.forgot(count, || self.erase())
     }
 
     fn try_list(
@@ -482,17 +476,15 @@ impl RedisMemory {
 }
 
 impl Memory for RedisMemory {
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError> {
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError> {
         self.limits.check(drafts)?;
         if drafts.is_empty() {
-            return Ok(0);
+            return Ok(self.forgot(0));
         }
         let gone = self.again(&namespace.to_string(), |connection| {
             self.try_append(connection, namespace, drafts)
         })?;
-        // They are forgotten by now, whatever becomes of the server's file.
-        drop(self.forgot(gone));
-        Ok(gone)
+        Ok(self.forgot(gone))
     }
 
     fn list(
@@ -561,18 +553,17 @@ impl Memory for RedisMemory {
         let gone = self.again("these entries", |connection| {
             self.try_forget(connection, ids)
         })?;
-        self.indexes.clear();
+        let count = gone.entries.len() + gone.unreadable.len();
         Ok(Forgotten {
             entries: gone.entries,
             unreadable: gone.unreadable,
-            erased: self.erase(),
+            erased: self.forgot(count).erased,
         })
     }
 
-    fn expire(&self, before: Time) -> Result<Expired, MemoryError> {
+    fn expire(&self, before: Time) -> Result<Removed, MemoryError> {
         let count = self.again("all", |connection| self.try_expire(connection, before))?;
-        let erased = self.forgot(count);
-        Ok(Expired { count, erased })
+        Ok(self.forgot(count))
     }
 
     fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError> {
