@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -83,10 +84,30 @@ impl Redis {
         self.folder.path().join("socket")
     }
 
+    /// A server of another user, in a folder of that user.
+    pub(crate) fn of_user(uid: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut redis = Self {
+            folder,
+            server: None,
+        };
+        redis.start_as(Some(uid), &[]);
+        redis
+    }
+
     /// Starts the server with these further arguments, and waits for it.
     pub(crate) fn start(&mut self, more: &[&str]) {
+        self.start_as(None, more);
+    }
+
+    /// As [`Redis::start`], as another user.
+    pub(crate) fn start_as(&mut self, uid: Option<u32>, more: &[&str]) {
         let _ = fs::remove_file(self.socket());
         let mut command = Command::new("redis-server");
+        if let Some(uid) = uid {
+            hand_over(self.folder.path(), uid);
+            command.uid(uid).gid(uid);
+        }
         command.args(["--port", "0", "--unixsocketperm", "700", "--save", ""]);
         command.args(["--appendonly", "yes", "--appendfsync", "always"]);
         // It looks ten times as often whether its file has been written anew.
@@ -134,6 +155,18 @@ impl Redis {
             .args(arguments)
             .output();
         String::from_utf8(output.unwrap().stdout).unwrap()
+    }
+}
+
+/// Makes a folder and all in it another user's.
+fn hand_over(folder: &Path, uid: u32) {
+    std::os::unix::fs::chown(folder, Some(uid), Some(uid)).unwrap();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => hand_over(&path, uid),
+            false => std::os::unix::fs::chown(&path, Some(uid), Some(uid)).unwrap(),
+        }
     }
 }
 

@@ -241,3 +241,36 @@ fn what_was_acknowledged_survives_the_end_of_the_server() {
         assert_eq!(pair[0].sources, [pair[1].id]);
     }
 }
+
+/// Another user's server at the socket, where that user could have been first: `/tmp` is everybody's. Only root can start one.
+#[test]
+fn a_server_that_another_user_could_put_there_is_refused() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let open = |redis: &Redis| {
+        let opened = RedisMemory::open(&redis.address(), &space(), lattice(), Limits::default());
+        opened.map(|_| ())
+    };
+    let redis = Redis::of_user(NOBODY);
+    let refused = open(&redis).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            MemoryError::Redis(RedisError::Stranger { uid: NOBODY, .. })
+        ),
+        "{refused}"
+    );
+    // One that was the user's own while the memory was opened, and is another's when it connects again.
+    let mut redis = Redis::new();
+    let memory = super::open(&redis);
+    redis.kill();
+    redis.start_as(Some(NOBODY), &[]);
+    let failed = memory.namespaces();
+    // The connection is gone; the next one is not made.
+    let failed = failed.and_then(|_| memory.namespaces());
+    assert!(failed.is_err());
+    let refused = memory.namespaces().unwrap_err();
+    assert!(refused.to_string().contains("65534 listens"), "{refused}");
+}

@@ -4,6 +4,7 @@
 //! one `MULTI`, which the server drops if any of it has changed since. Then it is done again.
 
 mod keys;
+mod listener;
 mod raw;
 mod room;
 mod server;

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, cmd};
+use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, cmd};
+
+use super::listener::Listener;
 
 /// How long the server may take for anything.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,6 +43,17 @@ pub enum RedisError {
         "{0} is another machine, and memories are not sent over a network in the clear; use a server on this one"
     )]
     Elsewhere(String),
+    /// Somebody else listens at the socket.
+    #[error(
+        "{}: user {uid} listens there, who is neither you nor root, and others than that user could have put the socket or a folder above it in place; run the server as yourself, or keep its socket where its user and root alone can write",
+        path.display()
+    )]
+    Stranger {
+        /// The socket.
+        path: PathBuf,
+        /// The user's number.
+        uid: u32,
+    },
     /// A setting of the server is not as it must be.
     #[error(
         "the Redis server has {name} {found:?}; set `{name} {}` in its configuration and start it again",
@@ -81,7 +95,7 @@ pub enum RedisError {
 
 /// A server on this machine, for one operation at a time.
 pub(super) struct Server {
-    client: Client,
+    info: ConnectionInfo,
     /// None after a failure: the next operation connects again.
     connection: Mutex<Option<Connection>>,
 }
@@ -110,7 +124,7 @@ impl Server {
             _ => return Err(RedisError::BadAddress),
         }
         let server = Self {
-            client: Client::open(info)?,
+            info,
             connection: Mutex::default(),
         };
         let connection = server.connect()?;
@@ -167,7 +181,17 @@ impl Server {
     }
 
     fn connect(&self) -> Result<Connection, RedisError> {
-        let mut connection = self.client.get_connection_with_timeout(PATIENCE)?;
+        // At each connection, and before a password is sent: somebody else may listen by now.
+        let listener = match self.info.addr() {
+            ConnectionAddr::Unix(path) => Some(Listener::at(path)?),
+            _ => None,
+        };
+        let mut info = self.info.clone();
+        if let Some(listener) = &listener {
+            info = info.set_addr(ConnectionAddr::Unix(listener.path()));
+        }
+        let client = Client::open(info)?;
+        let mut connection = client.get_connection_with_timeout(PATIENCE)?;
         connection.set_read_timeout(Some(PATIENCE))?;
         connection.set_write_timeout(Some(PATIENCE))?;
         // At each connection: the server may have been started again with other settings.
