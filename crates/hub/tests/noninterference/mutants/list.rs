@@ -1244,14 +1244,6 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         Tests::Worlds,
     ),
     mutant(
-        DELIVER,
-        "a response is below the step that asks",
-        "self.history.push_result(&calls.label, id, message);",
-        "self.history.push_result(&Label::bottom(), id, message);",
-        "what is asked for above is answered above",
-        Tests::Worlds,
-    ),
-    mutant(
         AGENT,
         "a conversation that serves forgets what for",
         "Some(service) => label.join(&service.control),",
