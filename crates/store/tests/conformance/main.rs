@@ -72,7 +72,7 @@ conformance! {
         what_was_derived_makes_way_along
         a_flood_of_one_label_pushes_out_nothing_of_another
         nothing_is_forgotten_for_what_is_refused
-        making_room_follows_each_entry_once
+        what_many_have_in_common_makes_way_once
         a_batch_and_sources_have_a_number;
     namespaces:
         an_app_of_the_same_name_has_another_memory

@@ -6,6 +6,7 @@ use std::time::Duration;
 use store::{Limits, Memory, MemoryError, Name, Namespace, Page, RedisError, RedisMemory};
 
 use crate::backs::{Back, Redis, space};
+use crate::limits::in_common;
 use crate::{derived, found, id, label, lattice, open, said};
 
 #[test]
@@ -116,11 +117,41 @@ fn what_is_damaged_is_left_out() {
 
 /// How often the server was asked for a whole entry.
 fn entries_read(redis: &Redis) -> usize {
+    calls(redis, "hgetall")
+}
+
+/// How often the server was asked what is derived from an entry.
+fn followed(redis: &Redis) -> usize {
+    calls(redis, "smembers")
+}
+
+/// How often a command was given since the statistics were reset.
+fn calls(redis: &Redis, command: &str) -> usize {
     let statistics = redis.command(&["INFO", "commandstats"]);
     let mut lines = statistics.lines();
-    let calls = lines.find_map(|line| line.strip_prefix("cmdstat_hgetall:calls="));
+    let begin = format!("cmdstat_{command}:calls=");
+    let calls = lines.find_map(|line| line.strip_prefix(&begin));
     let calls = calls.and_then(|rest| rest.split(',').next());
     calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// However much of it the oldest entries have in common, it is not gone through once for each of them.
+#[test]
+fn making_room_follows_each_entry_once() {
+    const OLDEST: u32 = 16;
+    const DERIVED: u32 = 64;
+    let redis = Redis::new();
+    let limits = Limits {
+        entries: 256,
+        ..Limits::default()
+    };
+    let memory = redis.open(lattice(), limits);
+    in_common(&*memory, 256, OLDEST, DERIVED);
+    redis.command(&["CONFIG", "RESETSTAT"]);
+    let gone = memory.append(&Namespace::Hub, &[said(5_000, "x", &[])]);
+    let gone = gone.unwrap().count;
+    assert_eq!(gone, (OLDEST + DERIVED) as usize);
+    assert_eq!((entries_read(&redis), followed(&redis)), (gone + 1, gone));
 }
 
 #[test]

@@ -8,6 +8,9 @@ use super::super::room::{Room, added};
 use super::super::rules::size;
 use super::{Draft, Failed, Namespace, SqliteMemory, Stop, Stored, delete};
 
+/// What is derived from an entry.
+const DERIVED: &str = "SELECT derived FROM source WHERE source = ?1";
+
 impl SqliteMemory {
     /// Makes room for new entries of a namespace, label by label. Returns how many entries went.
     pub(super) fn make_room(
@@ -52,8 +55,7 @@ impl SqliteMemory {
             })?
             .collect::<Result<_, _>>()?;
         let mut gone = BTreeSet::new();
-        let mut derived =
-            connection.prepare_cached("SELECT derived FROM source WHERE source = ?1")?;
+        let mut derived = connection.prepare_cached(DERIVED)?;
         while !there.fits(staying)
             && let Some((oldest, _)) = own.first_key_value()
         {
@@ -82,4 +84,60 @@ fn room(row: &Row<'_>) -> rusqlite::Result<Room> {
         entries: size(row.get(0)?),
         bytes: size(row.get(1)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ifc::{Label, Lattice};
+    use rusqlite::StatementStatus;
+
+    use super::super::super::{Content, Limits, Memory};
+    use super::*;
+    use crate::{EntryId, Time};
+
+    /// However much of it the oldest entries have in common, it is not gone through once for each of them.
+    #[test]
+    fn making_room_follows_each_entry_once() {
+        const ENTRIES: u8 = 64;
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits {
+            entries: usize::from(ENTRIES),
+            ..Limits::default()
+        };
+        let path = folder.path().join("store/memory.db");
+        let lattice = Lattice::four_point();
+        let untrusted = lattice.label("untrusted").unwrap();
+        let memory = SqliteMemory::open(&path, lattice, limits).unwrap();
+        let draft = |number: u8, label: &Label, sources: &[u8]| Draft {
+            id: EntryId::from_bytes([number; 16]),
+            content: Content::Summary {
+                text: "x".to_owned(),
+            },
+            label: label.clone(),
+            sources: (sources.iter())
+                .map(|source| EntryId::from_bytes([*source; 16]))
+                .collect(),
+            origin: String::new(),
+            time: Time::from_millis(0),
+        };
+        let own: Vec<Draft> = (0..ENTRIES)
+            .map(|number| draft(number, &Label::bottom(), &[]))
+            .collect();
+        // One that is derived from the oldest, and as many as there is room for from that one.
+        let first = draft(100, &untrusted, &[0, 1, 2, 3]);
+        let rest = (101..100 + ENTRIES).map(|number| draft(number, &untrusted, &[100]));
+        let derived: Vec<Draft> = std::iter::once(first).chain(rest).collect();
+        for drafts in [own, derived] {
+            memory.append(&Namespace::Hub, &drafts).unwrap();
+        }
+        let gone = memory.append(&Namespace::Hub, &[draft(200, &Label::bottom(), &[])]);
+        let gone = gone.unwrap().count;
+        assert_eq!(gone, 4 + usize::from(ENTRIES));
+        let followed = memory.database.with(|connection| -> Result<_, Failed> {
+            let statement = connection.prepare_cached(DERIVED)?;
+            Ok(statement.get_status(StatementStatus::Run))
+        });
+        let followed: Result<i32, super::super::MemoryError> = followed;
+        assert_eq!(usize::try_from(followed.unwrap()), Ok(gone));
+    }
 }
