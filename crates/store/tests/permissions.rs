@@ -240,8 +240,6 @@ fn a_session_keeps_its_permissions_to_itself() {
         .query_row("SELECT count(*) FROM permission", [], |row| row.get(0))
         .unwrap();
     assert_eq!(count, 0);
-    permissions.end_session(&one);
-    assert_eq!(found(&permissions, &one), None);
 }
 
 #[test]
@@ -380,7 +378,6 @@ enum Doing {
         session: u8,
     },
     Revoke(prop::sample::Index),
-    EndSession(u8),
     Wait(i64),
     OpenAgain,
 }
@@ -394,7 +391,6 @@ fn doings() -> impl Strategy<Value = Vec<Doing>> {
         8 => (find, any::<[bool; 3]>(), 0_u8..2)
             .prop_map(|(action, taints, session)| Doing::Find { action, taints, session }),
         2 => any::<prop::sample::Index>().prop_map(Doing::Revoke),
-        1 => (0_u8..2).prop_map(Doing::EndSession),
         2 => (1_i64..12).prop_map(Doing::Wait),
         1 => Just(Doing::OpenAgain),
     ];
@@ -469,10 +465,6 @@ proptest! {
                     // A grant drops what has expired.
                     let revoked = handle.revoke(kept.id).unwrap();
                     prop_assert!(revoked || kept.expires.is_some_and(|end| end <= now));
-                }
-                Doing::EndSession(of) => {
-                    first.end_session(&session(of));
-                    model.retain(|kept| kept.session != Some(of));
                 }
                 Doing::Wait(time) => now += time,
                 Doing::OpenAgain => {

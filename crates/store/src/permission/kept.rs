@@ -19,7 +19,7 @@ pub type Apps = BTreeMap<Name, Identity>;
 pub enum Lasting {
     /// Until it is revoked. It is stored.
     Always,
-    /// Until that session ends. It is in this process only.
+    /// In that session. It is in this process only, and nothing else has the session's name.
     Session(Name),
 }
 

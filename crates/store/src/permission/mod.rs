@@ -179,12 +179,6 @@ impl Permissions {
         })
     }
 
-    /// Ends a session: its permissions are gone.
-    pub fn end_session(&self, session: &Name) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.sessions.remove(session);
-    }
-
     /// Every permission as JSON, for people and other programs.
     ///
     /// # Errors
