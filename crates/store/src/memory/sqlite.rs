@@ -21,6 +21,9 @@ use crate::{EntryId, Time};
 
 /// Sequence numbers give the order of entries. They are never used again, and never shown: they
 /// would tell how many entries there are.
+///
+/// `entries` and `bytes` of a namespace are what earlier programs of this version counted there, and write still where they
+/// have the same file open. Nothing reads them: room is counted for each label.
 const SCHEMA: Schema = Schema {
     application: 0x534c_4d45,
     version: 1,
@@ -311,15 +314,9 @@ impl Memory for SqliteMemory {
             connection
                 .prepare_cached("INSERT OR IGNORE INTO namespace (name) VALUES (?1)")?
                 .execute([&key])?;
-            let added: usize = drafts.iter().map(Draft::bytes).sum();
             let number: i64 = connection
-                .prepare_cached(
-                    "UPDATE namespace SET entries = entries + ?2, bytes = bytes + ?3
-                     WHERE name = ?1 RETURNING id",
-                )?
-                .query_row(params![key, count(drafts.len()), count(added)], |row| {
-                    row.get(0)
-                })?;
+                .prepare_cached("SELECT id FROM namespace WHERE name = ?1")?
+                .query_row([key], |row| row.get(0))?;
             let all = Stored::all(drafts, &self.names, |source| -> Result<_, Failed> {
                 Ok(place(connection, source)?.map(|(_, label)| label))
             })?;
@@ -533,8 +530,7 @@ fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
     for sequence in gone {
         connection
             .prepare_cached(
-                "UPDATE namespace SET entries = entries - 1, forgotten = forgotten + 1,
-                   bytes = namespace.bytes - memory.bytes
+                "UPDATE namespace SET forgotten = forgotten + 1
                  FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
             )?
             .execute([sequence])?;
