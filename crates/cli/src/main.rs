@@ -12,6 +12,7 @@ mod embedded;
 mod exit;
 mod finding;
 mod form;
+mod ids;
 mod installed;
 mod interrupts;
 mod json_lines;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
@@ -13,6 +13,7 @@ use store::{
 };
 
 use crate::exit::Exit;
+use crate::ids::MEMORIES;
 use crate::memory::{apps, named, not_erased, open};
 use crate::terminal::{Terminal, ask_word, print, say};
 use crate::{configuration, json_lines};
@@ -185,7 +186,7 @@ impl Kept {
     fn show(&self, id: &str) -> Result<Exit> {
         let found = self.find(id)?;
         let entry = self.memory.show(found, &Label::top())?;
-        let entry = entry.ok_or_else(|| unknown(id))?;
+        let entry = entry.ok_or_else(|| MEMORIES.unknown(id))?;
         // Before anything is printed: that nothing came of it is not said of what could not be looked up.
         let derived = self.memory.derived(&[found])?;
         self.print(&entry, |kept, entry| kept.details(entry, &derived))?;
@@ -373,16 +374,9 @@ impl Kept {
             // Not among those of the namespaces: a damaged one may not say where it belongs.
             let found = self.memory.derived(&[whole])?;
             let there = !found.entries.is_empty() || !found.unreadable.is_empty();
-            return there.then_some(whole).ok_or_else(|| unknown(id));
+            return there.then_some(whole).ok_or_else(|| MEMORIES.unknown(id));
         }
-        let all = self.ids(None)?;
-        let begins = |own: &EntryId| !id.is_empty() && own.to_string().starts_with(id);
-        let mut found = all.into_iter().filter(begins);
-        match (found.next(), found.next()) {
-            (Some(found), None) => Ok(found),
-            (None, _) => Err(unknown(id)),
-            _ => bail!("several memories begin with {}", escape(id)),
-        }
+        MEMORIES.find(&self.ids(None)?, id)
     }
 
     /// Id, day, whose it is, label and the beginning of the text, on one line.
@@ -461,11 +455,6 @@ impl Kept {
             "sources": sources,
         })
     }
-}
-
-fn unknown(id: &str) -> anyhow::Error {
-    let id = escape(id);
-    anyhow!("there is no memory {id}; `sluice memory list` shows them")
 }
 
 /// Before the names of apps for programs, so that no app is the hub.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use config::Config;
 use hub::trace::escape;
@@ -12,6 +12,7 @@ use store::{Action, Kept, PermissionId, Standing, Time};
 
 use crate::collaboration::{may, with};
 use crate::exit::Exit;
+use crate::ids::PERMISSIONS;
 use crate::permissions::{AND, apps, now, open, open_in};
 use crate::terminal::{Terminal, print, say};
 use crate::{configuration, json_lines};
@@ -174,26 +175,15 @@ fn revoke(ids: &[String]) -> Result<Exit> {
     let permissions = open_in(Lattice::four_point())?;
     let all = permissions.ids()?;
     // All or none: a typing mistake should not leave the rest of the list revoked.
-    let meant: Vec<PermissionId> = ids.iter().map(|id| find(&all, id)).collect::<Result<_>>()?;
+    let meant: Vec<PermissionId> = ids
+        .iter()
+        .map(|id| PERMISSIONS.find(&all, id))
+        .collect::<Result<_>>()?;
     for id in meant {
         permissions.revoke(id)?;
         say(&format!("{id} is revoked\n"));
     }
     Ok(Exit::Done)
-}
-
-/// The one permission whose id begins so.
-fn find(all: &[PermissionId], id: &str) -> Result<PermissionId> {
-    let begins = |own: &&PermissionId| !id.is_empty() && own.to_string().starts_with(id);
-    let mut found = all.iter().filter(begins);
-    match (found.next(), found.next()) {
-        (Some(found), None) => Ok(*found),
-        (None, _) => bail!(
-            "there is no permission {}; `sluice permissions list` shows them",
-            escape(id)
-        ),
-        _ => bail!("several permissions begin with {}", escape(id)),
-    }
 }
 
 fn export(config: &Config) -> Result<Exit> {
