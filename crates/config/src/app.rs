@@ -206,8 +206,8 @@ impl App {
         named.copied().chain(asked.into_iter().flatten()).collect()
     }
 
-    /// Where the app comes from: a digest of the server that it is, or of its command, its environment and the folders that
-    /// it sees. Its memories are bound to this, so that another app which takes its name is not told of them.
+    /// Where the app comes from: a digest of the server that it is, or of its command, its environment, the folders that it
+    /// sees and that of its `mcpServers` file. Its memories are bound to this, so that another app which takes its name is not told of them.
     ///
     /// It is a part of [`App::identity`] that outlives updates: another version of what the same command starts is the same
     /// app here, and so is one that may reach more or less. To lose a permission costs a question, to lose a memory costs
@@ -218,8 +218,14 @@ impl App {
         // A command that starts a file of a mount, `python3 /app/server.py`, says nothing of whose file it is.
         let mounts = self.mounts.iter();
         let mounts: Vec<_> = mounts.map(|mount| (&mount.source, &mount.target)).collect();
+        // Nor does one with the name of a file from the folder on of the `mcpServers` file that has it.
+        let folder = self.server.as_ref().and_then(|place| place.file.parent());
         // As in `identity`: two different apps have two texts.
-        Sha256::digest(format!("{:?}", (url, &self.command, &self.env, mounts))).into()
+        Sha256::digest(format!(
+            "{:?}",
+            (url, &self.command, &self.env, mounts, folder)
+        ))
+        .into()
     }
 
     /// Who the app is, beyond its name: a digest of its manifest, of how it is started, and of what it

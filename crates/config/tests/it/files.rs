@@ -1037,6 +1037,15 @@ fn where_an_app_comes_from_is_what_it_is_started_by() {
     let mut origins: BTreeSet<[u8; 32]> = others.iter().map(|keys| app(keys).origin()).collect();
     origins.insert(own.origin());
     assert_eq!(origins.len(), others.len() + 1);
+    // Arguments of an mcpServers file are names from its folder on.
+    let servers = |file: &str| {
+        let toml = format!("[mcp_servers]\nfile = \"{file}\"\n");
+        let json = r#"{"mcpServers": {"a": {"command": "node", "args": ["server.js"]}}}"#;
+        let config = load(&[("sluice.toml", &toml), (file, json)]).unwrap();
+        config.apps["a"].origin()
+    };
+    assert_eq!(servers("one/mcp.json"), servers("one/other.json"));
+    assert_ne!(servers("one/mcp.json"), servers("two/mcp.json"));
     // A key for the same server is renewed.
     let key = |key: &str| {
         app(&format!(
