@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hub::isc::ServedBy;
 use ifc::Label;
@@ -218,8 +218,7 @@ impl App {
         // A command that starts a file of a mount, `python3 /app/server.py`, says nothing of whose file it is.
         let mounts = self.mounts.iter();
         let mounts: Vec<_> = mounts.map(|mount| (&mount.source, &mount.target)).collect();
-        // Nor does one with the name of a file from the folder on of the `mcpServers` file that has it.
-        let folder = self.server.as_ref().and_then(|place| place.file.parent());
+        let folder = self.folder_of_arguments();
         // As in `identity`: two different apps have two texts.
         Sha256::digest(format!(
             "{:?}",
@@ -261,6 +260,16 @@ impl App {
         if let Some(remote) = &self.remote {
             text.push_str(&remote.identity());
         }
+        if let Some(folder) = self.folder_of_arguments() {
+            text = format!("{text}{folder:?}");
+        }
         Sha256::digest(text).into()
+    }
+
+    /// The folder of the `mcpServers` file that has it: `node server.js` there is a file of that folder. What `sluice.toml`
+    /// has is found from its own folder on, the same for all of its apps.
+    fn folder_of_arguments(&self) -> Option<&Path> {
+        let server = self.server.as_ref().filter(|_| self.remote.is_none());
+        server?.file.parent()
     }
 }

@@ -1042,10 +1042,21 @@ fn where_an_app_comes_from_is_what_it_is_started_by() {
         let toml = format!("[mcp_servers]\nfile = \"{file}\"\n");
         let json = r#"{"mcpServers": {"a": {"command": "node", "args": ["server.js"]}}}"#;
         let config = load(&[("sluice.toml", &toml), (file, json)]).unwrap();
-        config.apps["a"].origin()
+        let app = &config.apps["a"];
+        [app.origin(), app.identity()]
     };
-    assert_eq!(servers("one/mcp.json"), servers("one/other.json"));
-    assert_ne!(servers("one/mcp.json"), servers("two/mcp.json"));
+    let (one, same, other) = (
+        servers("one/mcp.json"),
+        servers("one/other.json"),
+        servers("two/mcp.json"),
+    );
+    assert_eq!(one, same);
+    for (one, other) in one.iter().zip(&other) {
+        assert_ne!(
+            one, other,
+            "what the user has allowed the one is not the other's"
+        );
+    }
     // A key for the same server is renewed.
     let key = |key: &str| {
         app(&format!(
