@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::server::RedisError;
+use super::error::RedisError;
 
 const ROOT: u32 = 0;
 

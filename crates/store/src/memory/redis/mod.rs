@@ -3,6 +3,7 @@
 //! Several keys change together: what an operation has read is watched (`WATCH`), and its writes are
 //! one `MULTI`, which the server drops if any of it has changed since. Then it is done again.
 
+mod error;
 mod keys;
 mod listener;
 mod raw;
@@ -23,9 +24,9 @@ use super::{
 };
 use crate::names::Names;
 use crate::{EntryId, Name, Time};
+pub use error::RedisError;
 use keys::Keys;
 use raw::{Failed, Raw, done, ids, namespaces, raw, raws, state, watch, write_entry};
-pub use server::RedisError;
 use server::{Server, Stop};
 
 /// Raised by one for each change of what is written.
