@@ -4,4 +4,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("config_load", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    fuzz_targets::run("config_load", bytes);
+});

@@ -3,4 +3,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("isc_message", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    fuzz_targets::run("isc_message", bytes);
+});

@@ -6,4 +6,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("policy_formats", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    fuzz_targets::run("policy_formats", bytes);
+});

@@ -2,4 +2,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("policy_pattern", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    fuzz_targets::run("policy_pattern", bytes);
+});

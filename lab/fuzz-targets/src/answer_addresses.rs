@@ -4,9 +4,9 @@
 use hub::address::{Inert, inert};
 
 /// The target.
-pub(crate) fn answer_addresses(bytes: &[u8]) {
+pub(crate) fn answer_addresses(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let (shown, changed) = inert(input, |_, _| false);
@@ -22,5 +22,6 @@ pub(crate) fn answer_addresses(bytes: &[u8]) {
         }
         streamed.push_str(&pieces.finish());
         assert_eq!(streamed, shown);
+        changed > 0
     }
 }

@@ -5,14 +5,14 @@ use ifc::{Arguments, Label};
 use serde_json::Value;
 
 /// The target.
-pub(crate) fn arguments(bytes: &[u8]) {
+pub(crate) fn arguments(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let label = Label::top();
         let Ok(arguments) = Arguments::parse(text, &label) else {
-            return;
+            return false;
         };
         assert!(text.len() <= Arguments::MAX_BYTES);
         assert!(arguments.is_empty() || arguments.label() == label);
@@ -31,4 +31,5 @@ pub(crate) fn arguments(bytes: &[u8]) {
             assert!(names.eq(members.keys().map(String::as_str)));
         }
     }
+    true
 }

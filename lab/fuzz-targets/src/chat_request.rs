@@ -4,10 +4,13 @@
 mod request;
 
 /// The target.
-pub(crate) fn chat_request(bytes: &[u8]) {
+pub(crate) fn chat_request(bytes: &[u8]) -> bool {
     let mut body = match request::parse(bytes) {
         Ok(body) => body,
-        Err(why) => return assert!(!why.is_empty()),
+        Err(why) => {
+            assert!(!why.is_empty());
+            return false;
+        }
     };
     assert!(!body.messages.is_empty() && body.messages.len() <= 10_000);
     let mut names = std::collections::HashSet::new();
@@ -30,4 +33,5 @@ pub(crate) fn chat_request(bytes: &[u8]) {
     }
     assert!(body.sampling().values().all(|value| !value.is_null()));
     assert!(body.sampling().is_empty());
+    true
 }

@@ -6,14 +6,14 @@ use screen::attention::{Classifier, RegionFeatures};
 use sha2::{Digest, Sha256};
 
 /// The target.
-pub(crate) fn classifier(bytes: &[u8]) {
+pub(crate) fn classifier(bytes: &[u8]) -> bool {
     let content = bytes;
     {
         assert!(Classifier::from_bytes(content).is_err() || content.len() > 32);
         let mut file = content.to_vec();
         file.extend(Sha256::digest(content));
         let Ok(classifier) = Classifier::from_bytes(&file) else {
-            return;
+            return false;
         };
         classifier.check().expect("what is read can be used");
         assert_eq!(
@@ -30,4 +30,5 @@ pub(crate) fn classifier(bytes: &[u8]) {
             assert!(scores.len() == 2 && scores.iter().all(|score| (0.0..=1.0).contains(score)));
         }
     }
+    true
 }

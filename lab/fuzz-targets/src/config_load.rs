@@ -9,9 +9,9 @@ use config::Config;
 use ifc::{Arguments, Call, Label, Policy, Sink};
 
 /// The target.
-pub(crate) fn config_load(bytes: &[u8]) {
+pub(crate) fn config_load(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let (kind, rest) = input.split_at_checked(1).unwrap_or(("", input));
@@ -34,6 +34,7 @@ pub(crate) fn config_load(bytes: &[u8]) {
                     assert!(error.line > 0 && error.column > 0 && error.width > 0);
                     assert!(!error.to_string().contains('\u{1b}'));
                 }
+                false
             }
             Ok(config) => {
                 let call = Call {
@@ -50,6 +51,7 @@ pub(crate) fn config_load(bytes: &[u8]) {
                         .label()
                         .is_top()
                 );
+                true
             }
         }
     }

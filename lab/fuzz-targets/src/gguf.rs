@@ -7,10 +7,10 @@ use saliency::tokenizer::Tokenizer;
 const TEXT: &str = "It's  1234\r\n<|im_start|> ß\u{4}😀\n\n\t end ";
 
 /// The target.
-pub(crate) fn gguf(bytes: &[u8]) {
+pub(crate) fn gguf(bytes: &[u8]) -> bool {
     {
         let Ok(gguf) = Gguf::from_bytes(bytes.to_vec()) else {
-            return;
+            return false;
         };
         for (name, tensor) in gguf.tensors() {
             let values = gguf
@@ -21,7 +21,7 @@ pub(crate) fn gguf(bytes: &[u8]) {
             assert!(values.len() <= bytes.len().saturating_mul(2));
         }
         let Ok(tokenizer) = Tokenizer::from_gguf(&gguf) else {
-            return;
+            return false;
         };
         let mut end = 0;
         for token in tokenizer.encode(TEXT) {
@@ -31,4 +31,5 @@ pub(crate) fn gguf(bytes: &[u8]) {
         }
         assert_eq!(end, TEXT.len());
     }
+    true
 }

@@ -5,13 +5,13 @@ use hub::isc::Schema;
 use serde_json::Value;
 
 /// The target.
-pub(crate) fn isc_schema(bytes: &[u8]) {
+pub(crate) fn isc_schema(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let Ok(json) = serde_json::from_str::<Value>(text) else {
-            return;
+            return false;
         };
         let schema = match Schema::read(&json) {
             Ok(schema) => schema,
@@ -22,7 +22,7 @@ pub(crate) fn isc_schema(bytes: &[u8]) {
                         .iter()
                         .all(|error| !error.message.is_empty() && !error.help.is_empty())
                 );
-                return;
+                return false;
             }
         };
         let written = schema.to_json();
@@ -31,4 +31,5 @@ pub(crate) fn isc_schema(bytes: &[u8]) {
         assert_eq!(again.to_json(), written);
         assert!(schema.is_object() || schema.properties().next().is_none());
     }
+    true
 }

@@ -26,8 +26,9 @@ mod remote_stream;
 mod store_query;
 mod wire_decode;
 
-/// A target: its name, and what is done with bytes.
-pub type Target = (&'static str, fn(&[u8]));
+/// A target: its name, and what is done with bytes. It says whether its parser accepted them: whether what is asserted of
+/// what is read was asserted of something.
+pub type Target = (&'static str, fn(&[u8]) -> bool);
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -54,12 +55,12 @@ pub const TARGETS: &[Target] = &[
     ("wire_decode", wire_decode::wire_decode),
 ];
 
-/// Runs the target of this name on these bytes.
+/// Runs the target of this name on these bytes, and says whether its parser accepted them.
 ///
 /// # Panics
 /// There is none of this name, or the bytes show a mistake.
-pub fn run(name: &str, bytes: &[u8]) {
+pub fn run(name: &str, bytes: &[u8]) -> bool {
     let target = TARGETS.iter().find(|(known, _)| *known == name);
     let (_, target) = target.expect("there is a target of this name");
-    target(bytes);
+    target(bytes)
 }

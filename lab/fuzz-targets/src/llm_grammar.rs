@@ -9,12 +9,12 @@ mod schema;
 const MAX_BYTES: usize = 2 << 20;
 
 /// The target.
-pub(crate) fn llm_grammar(bytes: &[u8]) {
+pub(crate) fn llm_grammar(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     let Some(json) = json::Json::parse(text) else {
-        return;
+        return false;
     };
     for spacing in [json::Spacing::Tight, json::Spacing::Wide] {
         let again = json::Json::parse(&json.to_text(spacing)).expect("what is written is read");
@@ -32,4 +32,5 @@ pub(crate) fn llm_grammar(bytes: &[u8]) {
         assert!(defined.insert(name), "{name} is defined twice");
     }
     assert!(defined.contains(value.as_str()) && defined.contains(object.as_str()));
+    true
 }

@@ -7,9 +7,9 @@ const HOST: &str = "127.0.0.1:7";
 const PATH: &str = "/callback";
 
 /// The target.
-pub(crate) fn login_callback(bytes: &[u8]) {
+pub(crate) fn login_callback(bytes: &[u8]) -> bool {
     let Some(query) = callback::query(bytes, HOST, PATH) else {
-        return;
+        return false;
     };
     let head = std::str::from_utf8(bytes).expect("what has a query is text");
     assert!(head.starts_with("GET /callback?") && head.contains(HOST));
@@ -19,4 +19,5 @@ pub(crate) fn login_callback(bytes: &[u8]) {
         .sum();
     // A byte that is no UTF-8 becomes a mark of three.
     assert!(size <= head.len() * 3);
+    true
 }

@@ -7,12 +7,13 @@ mod guard;
 const MAX_LINE: usize = 256;
 
 /// The target.
-pub(crate) fn mcp_guard(bytes: &[u8]) {
+pub(crate) fn mcp_guard(bytes: &[u8]) -> bool {
     let Some((portion, stream)) = bytes.split_first() else {
-        return;
+        return false;
     };
     let cut = lines(stream, usize::from(*portion).max(1));
     assert_eq!(cut, lines(stream, stream.len().max(1)));
+    let mut is_message = false;
     for line in cut.0 {
         assert!(line.len() <= MAX_LINE && !line.contains(&b'\n'));
         let Ok(kind) = guard::classify(&line) else {
@@ -22,6 +23,7 @@ pub(crate) fn mcp_guard(bytes: &[u8]) {
             assert!(line.trim_ascii().is_empty());
             continue;
         }
+        is_message = true;
         let read = serde_json::from_slice::<serde_json::Value>(&line);
         let Ok(read) = read else { continue };
         assert_eq!(read.get("jsonrpc").and_then(|it| it.as_str()), Some("2.0"));
@@ -29,6 +31,7 @@ pub(crate) fn mcp_guard(bytes: &[u8]) {
             assert_eq!(read.get("id").and_then(|it| it.as_u64()), Some(id));
         }
     }
+    is_message
 }
 
 /// The lines up to the first that is refused, and why it is.

@@ -6,10 +6,10 @@ use names::DomainName;
 use names::dns::{Answer, MAX_QUERY, Query};
 
 /// The target.
-pub(crate) fn names_dns(bytes: &[u8]) {
+pub(crate) fn names_dns(bytes: &[u8]) -> bool {
     {
         let Some(query) = Query::read(bytes) else {
-            return;
+            return false;
         };
         assert!(bytes.len() <= MAX_QUERY && query.text().len() < 255);
         if let Some(name) = query.name() {
@@ -28,4 +28,5 @@ pub(crate) fn names_dns(bytes: &[u8]) {
             assert_eq!(Query::read(&response), None);
         }
     }
+    true
 }

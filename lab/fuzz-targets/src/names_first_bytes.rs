@@ -5,9 +5,9 @@ use names::DomainName;
 use names::first_bytes::{MOST, Verdict, look};
 
 /// The target.
-pub(crate) fn names_first_bytes(bytes: &[u8]) {
+pub(crate) fn names_first_bytes(bytes: &[u8]) -> bool {
     let Some((port, bytes)) = bytes.split_first() else {
-        return;
+        return false;
     };
     let input = (*port, bytes);
     {
@@ -30,5 +30,6 @@ pub(crate) fn names_first_bytes(bytes: &[u8]) {
             Verdict::More => {}
             earlier => assert_eq!(earlier, verdict),
         }
+        matches!(verdict, Verdict::Fits)
     }
 }

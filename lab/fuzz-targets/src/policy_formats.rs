@@ -69,9 +69,9 @@ static LABELS: LazyLock<[ResultLabels; 4]> = LazyLock::new(|| {
 });
 
 /// The target.
-pub(crate) fn policy_formats(bytes: &[u8]) {
+pub(crate) fn policy_formats(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let (format, text) = input.split_at_checked(1).unwrap_or(("", input));
@@ -83,6 +83,7 @@ pub(crate) fn policy_formats(bytes: &[u8]) {
         };
         let labeled = labels.label(text.to_owned());
         assert_eq!(labeled.reveal_tcb(), text);
+        let is_read = labeled.regions().count() > 1;
         let mut at = 0;
         for (span, label) in labeled.regions() {
             assert_eq!(span.start, at, "a byte without a label");
@@ -108,5 +109,6 @@ pub(crate) fn policy_formats(bytes: &[u8]) {
                 matches!(parts.as_slice(), ["", "srv", "mine", rest @ ..] if !rest.contains(&".."))
             );
         }
+        is_read
     }
 }

@@ -10,9 +10,9 @@ use policy::{Form, LabelPath, LabelRule, ResultLabels};
 static LATTICE: LazyLock<Lattice> = LazyLock::new(Lattice::four_point);
 
 /// The target.
-pub(crate) fn policy_label(bytes: &[u8]) {
+pub(crate) fn policy_label(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let (path, text) = input.split_once('\n').unwrap_or(("$..a", input));
@@ -33,7 +33,7 @@ pub(crate) fn policy_label(bytes: &[u8]) {
         }
 
         let Some(further) = rule(path, "secret", None) else {
-            return;
+            return false;
         };
         let labels = labels([base, vec![further]].concat());
         let after = labels.label(text.to_owned());
@@ -43,6 +43,7 @@ pub(crate) fn policy_label(bytes: &[u8]) {
             assert!(text.get(span).is_some());
         }
     }
+    true
 }
 
 fn rule(path: &str, label: &str, form: Option<Form>) -> Option<LabelRule> {

@@ -6,9 +6,9 @@ use policy::Pattern;
 const MAX_LENGTH: usize = 64;
 
 /// The target.
-pub(crate) fn policy_pattern(bytes: &[u8]) {
+pub(crate) fn policy_pattern(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     {
         let (written, text) = input.split_once('\n').unwrap_or((input, "INV-1234"));
@@ -18,8 +18,12 @@ pub(crate) fn policy_pattern(bytes: &[u8]) {
                 assert!(!matches || text.len() <= MAX_LENGTH);
                 assert!(!matches || !text.contains(char::is_whitespace));
                 assert_eq!(pattern.as_str(), written);
+                matches
             }
-            Err(error) => assert!(error.offset <= written.len() && !error.message.is_empty()),
+            Err(error) => {
+                assert!(error.offset <= written.len() && !error.message.is_empty());
+                false
+            }
         }
     }
 }

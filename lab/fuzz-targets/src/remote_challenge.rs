@@ -6,7 +6,7 @@ mod challenge;
 use reqwest::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 
 /// The target.
-pub(crate) fn remote_challenge(bytes: &[u8]) {
+pub(crate) fn remote_challenge(bytes: &[u8]) -> bool {
     let mut headers = HeaderMap::new();
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Ok(value) = HeaderValue::from_bytes(line) {
@@ -14,7 +14,7 @@ pub(crate) fn remote_challenge(bytes: &[u8]) {
         }
     }
     let Some(read) = challenge::Challenge::of(&headers) else {
-        return;
+        return false;
     };
     assert!(read.scopes.len() <= 64);
     for scope in &read.scopes {
@@ -27,4 +27,5 @@ pub(crate) fn remote_challenge(bytes: &[u8]) {
     }
     let again = challenge::scopes(read.scopes.iter().map(String::as_str));
     assert_eq!(again, read.scopes);
+    true
 }

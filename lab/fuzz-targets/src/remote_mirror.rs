@@ -11,14 +11,14 @@ use serde_json::Value;
 mod mirror;
 
 /// The target.
-pub(crate) fn remote_mirror(bytes: &[u8]) {
+pub(crate) fn remote_mirror(bytes: &[u8]) -> bool {
     let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
-        return;
+        return false;
     };
     let (answer, call) = (&bytes[..end], &bytes[end + 1..]);
     // It is our own client's: what is passed over of it is text too.
     let Ok(said) = serde_json::from_slice::<Value>(call) else {
-        return;
+        return false;
     };
     let mirrored = mirror::Mirrored::default();
     let (passed_on, left_out) = mirrored.listed(answer.to_vec());
@@ -36,6 +36,7 @@ pub(crate) fn remote_mirror(bytes: &[u8]) {
                 .is_empty()
         );
     }
+    let mut is_mirrored = false;
     for tool in tools(&passed_on) {
         let name = tool["name"].as_str().unwrap_or_default();
         let Ok(headers) = mirrored.headers(name, call) else {
@@ -45,6 +46,7 @@ pub(crate) fn remote_mirror(bytes: &[u8]) {
             headers.len() <= 32
                 && headers.values().map(|value| value.len()).sum::<usize>() <= 16 << 10
         );
+        is_mirrored |= !headers.is_empty();
         let mut arguments = Vec::new();
         primitives(&said["params"]["arguments"], &mut arguments);
         for (header, value) in &headers {
@@ -66,6 +68,7 @@ pub(crate) fn remote_mirror(bytes: &[u8]) {
             assert!(arguments.iter().any(is_said), "{value:?} is no argument");
         }
     }
+    is_mirrored
 }
 
 fn tools(answer: &[u8]) -> Vec<Value> {

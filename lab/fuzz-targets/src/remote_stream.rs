@@ -12,10 +12,10 @@ mod sse;
 const MAX: usize = 64;
 
 /// The target.
-pub(crate) fn remote_stream(bytes: &[u8]) {
+pub(crate) fn remote_stream(bytes: &[u8]) -> bool {
     {
         let Some((portion, stream)) = bytes.split_first() else {
-            return;
+            return false;
         };
         let portion = usize::from(*portion).max(1);
         let mut parser = sse::Parser::new(MAX);
@@ -53,6 +53,7 @@ pub(crate) fn remote_stream(bytes: &[u8]) {
             // Whatever came before the end of the patience is as it was meant.
             assert_eq!(events, expected[..events.len()]);
         }
+        !events.is_empty()
     }
 }
 

@@ -6,9 +6,9 @@ use store::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, Query, QueryError};
 const MAX_WORD_BYTES: usize = 64;
 
 /// The target.
-pub(crate) fn store_query(bytes: &[u8]) {
+pub(crate) fn store_query(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
+        return false;
     };
     match Query::new(text) {
         Ok(query) => {
@@ -18,8 +18,15 @@ pub(crate) fn store_query(bytes: &[u8]) {
                 let own = Query::new(word).expect("a word is short");
                 assert!(own.words().eq([word]), "{word:?}");
             }
+            true
         }
-        Err(QueryError::TooLong(bytes)) => assert!(bytes > MAX_QUERY_BYTES && bytes == text.len()),
-        Err(QueryError::TooManyWords(words)) => assert!(words > MAX_QUERY_WORDS),
+        Err(QueryError::TooLong(bytes)) => {
+            assert!(bytes > MAX_QUERY_BYTES && bytes == text.len());
+            false
+        }
+        Err(QueryError::TooManyWords(words)) => {
+            assert!(words > MAX_QUERY_WORDS);
+            false
+        }
     }
 }

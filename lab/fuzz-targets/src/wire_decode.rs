@@ -4,21 +4,25 @@
 use wire::{Decoder, Frame, HubFrame, SpokeFrame, encode};
 
 /// The target.
-pub(crate) fn wire_decode(bytes: &[u8]) {
+pub(crate) fn wire_decode(bytes: &[u8]) -> bool {
     {
         let Some((portion, stream)) = bytes.split_first() else {
-            return;
+            return false;
         };
         let portion = usize::from(*portion).max(1);
-        decode::<SpokeFrame>(stream, portion);
-        decode::<HubFrame>(stream, portion);
+        let of_spoke = decode::<SpokeFrame>(stream, portion);
+        let of_hub = decode::<HubFrame>(stream, portion);
+        of_spoke || of_hub
     }
 }
 
-fn decode<F: Frame + PartialEq + std::fmt::Debug>(stream: &[u8], portion: usize) {
+/// Whether there is a frame.
+fn decode<F: Frame + PartialEq + std::fmt::Debug>(stream: &[u8], portion: usize) -> bool {
     let mut decoder = Decoder::<F>::new();
+    let mut has_frame = false;
     for mut input in stream.chunks(portion) {
         while let Ok(Some(frame)) = decoder.decode(&mut input) {
+            has_frame = true;
             frame.check().expect("a decoded frame holds to its limits");
             let bytes = encode(&frame).expect("a decoded frame can be sent");
             let again = Decoder::<F>::new().decode(&mut bytes.as_slice());
@@ -27,4 +31,5 @@ fn decode<F: Frame + PartialEq + std::fmt::Debug>(stream: &[u8], portion: usize)
         assert!(decoder.allocated() <= stream.len().saturating_mul(2));
     }
     let _ = decoder.finish();
+    has_frame
 }

@@ -5,6 +5,7 @@
 
 mod mutate;
 
+use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Seek, Write};
@@ -43,10 +44,10 @@ fn main() -> ExitCode {
     }
     let targets = TARGETS
         .iter()
-        .map(|(name, _)| Trial::test(*name, || parent(name)));
-    let faults = FAULTS.iter().map(|fault| {
+        .map(|(name, _)| Trial::test(*name, || Ok(parent(name, PATIENCE)?)));
+    let faults = FAULTS.iter().map(|(fault, said)| {
         Trial::test(format!("a_target_that_{fault}_fails"), || {
-            is_reported(fault)
+            is_reported(fault, said)
         })
     });
     libtest_mimic::run(&Arguments::from_args(), targets.chain(faults).collect()).exit_code()
@@ -67,7 +68,7 @@ fn current(target: &str) -> PathBuf {
 }
 
 /// Runs a target in a process of its own.
-fn parent(target: &str) -> Result<(), Failed> {
+fn parent(target: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
     let mut child = Command::new(env::current_exe()?)
         .env(CHILD, target)
         .stdout(Stdio::piped())
@@ -80,7 +81,7 @@ fn parent(target: &str) -> Result<(), Failed> {
         }
     });
     let hangs = loop {
-        match progress.recv_timeout(PATIENCE) {
+        match progress.recv_timeout(patience) {
             Ok(line) => {
                 if line
                     .parse()
@@ -116,13 +117,32 @@ fn parent(target: &str) -> Result<(), Failed> {
     .into())
 }
 
-/// What a child does that is no target: the driver must notice each.
-const FAULTS: [&str; 4] = ["panics", "aborts", "overflows", "allocates"];
+/// What a child does that is no target, and what is said of it: the driver must notice each.
+const FAULTS: [(&str, &str); 6] = [
+    ("panics", "ended with exit status"),
+    ("aborts", "ended with signal: 6"),
+    ("overflows", "ended with signal: 6"),
+    ("allocates", "ended with signal: 6"),
+    ("hangs", "hangs"),
+    ("rejects", "ended with exit status"),
+];
+/// How long a fault may be silent: the one that hangs is so for ever, and the others end long before.
+const PATIENCE_WITH_FAULTS: Duration = Duration::from_secs(20);
+/// How long the fault that hangs may be silent.
+const PATIENCE_WITH_HANG: Duration = Duration::from_secs(5);
 
 /// Whether a fault is the failure of its own target, with its input kept.
-fn is_reported(fault: &str) -> Result<(), Failed> {
-    if parent(fault).is_ok() {
+fn is_reported(fault: &str, said: &str) -> Result<(), Failed> {
+    let patience = match fault {
+        "hangs" => PATIENCE_WITH_HANG,
+        _ => PATIENCE_WITH_FAULTS,
+    };
+    let Err(error) = parent(fault, patience) else {
         return Err(format!("nobody noticed that it {fault}").into());
+    };
+    let error = error.to_string();
+    if !error.starts_with(&format!("{fault} {said}")) {
+        return Err(format!("it {fault}, and is said to be: {error}").into());
     }
     let kept = current(fault).with_extension(format!("failed-{}", number(SEED, 0)));
     let input = fs::read(&kept)?;
@@ -133,7 +153,8 @@ fn is_reported(fault: &str) -> Result<(), Failed> {
     }
 }
 
-fn fail(fault: &str) {
+/// A target for the faults: its input says which.
+fn fail(fault: &[u8]) -> bool {
     fn deep(count: u64) -> u64 {
         match black_box(count) {
             u64::MAX => 0,
@@ -141,11 +162,16 @@ fn fail(fault: &str) {
         }
     }
     match fault {
-        "panics" => panic!("as it should"),
-        "aborts" => std::process::abort(),
-        "overflows" => drop(black_box(deep(0))),
-        _ => drop(black_box(vec![1_u8; MAX_MEMORY as usize])),
+        b"panics" => panic!("as it should"),
+        b"aborts" => std::process::abort(),
+        b"overflows" => drop(black_box(deep(0))),
+        b"allocates" => drop(black_box(vec![1_u8; MAX_MEMORY as usize])),
+        b"hangs" => loop {
+            thread::park();
+        },
+        _ => return false,
     }
+    true
 }
 
 /// Runs a target on its inputs, or on one.
@@ -165,20 +191,27 @@ fn child(target: &str) {
             .and_then(|()| kept.set_len(0))
             .and_then(|()| kept.write_all(bytes))
     };
-    if FAULTS.contains(&target) {
-        keep(target.as_bytes()).expect("the input is kept");
-        return fail(target);
-    }
     if let Some(file) = env::var_os(FILE) {
         let bytes = fs::read(file).expect("the file of the input can be read");
         keep(&bytes).expect("the input is kept");
-        return fuzz_targets::run(target, &bytes);
+        fuzz_targets::run(target, &bytes);
+        return;
     }
-    let corpus = corpus(target);
+    let is_fault = FAULTS.iter().any(|(fault, _)| *fault == target);
+    let corpus = match is_fault {
+        true => vec![target.as_bytes().to_vec()],
+        false => corpus(target),
+    };
+    let mut accepted = 0_usize;
     for bytes in &corpus {
         keep(bytes).expect("the input is kept");
-        fuzz_targets::run(target, bytes);
+        accepted += usize::from(match is_fault {
+            true => fail(bytes),
+            false => fuzz_targets::run(target, bytes),
+        });
     }
+    // Mutations of what is rejected are rejected as well: nothing would be asserted of what is read.
+    assert!(accepted > 0, "{target} accepts nothing of its corpus");
     let inputs = number(INPUTS, DEFAULT_INPUTS);
     let mut mutator = Mutator::new(corpus, number(SEED, 0));
     for count in 1..=inputs {
