@@ -152,7 +152,9 @@ impl Python {
             "--disable-pip-version-check",
         ]);
         // Nothing is built: a source distribution would run its own set-up.
-        pip.args(["--only-binary", ":all:", "--require-hashes", "-r"])
+        // The file names all of it. An older pip asks for what was released since, of which the file has no hash.
+        pip.args(["--only-binary", ":all:", "--require-hashes", "--no-deps"])
+            .arg("-r")
             .arg(&pins);
         let installed = run(&mut pip)?;
         if !installed.status.success() {
