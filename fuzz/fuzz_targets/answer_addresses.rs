@@ -1,5 +1,4 @@
-//! An answer that a hijacked model wrote. Whatever it is, what is shown holds no address, says the same again, and does not depend on
-//! how the answer was cut.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

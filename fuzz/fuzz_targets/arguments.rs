@@ -1,5 +1,4 @@
-//! The arguments of a call as a model wrote them. Whatever is read must have one text that is read as the same again, and
-//! other readers must find in that text exactly what they find in the original.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the guard proxy reads of its client. It is refused with a reason, or within the limits.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

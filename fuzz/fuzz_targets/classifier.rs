@@ -1,5 +1,4 @@
-//! The content of a file of weights, without its hash. It is refused, or it is a classifier that can be used, whose own
-//! file is the same, and which gives every region a probability.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,6 +1,4 @@
-//! A configuration and the file that it names, as somebody else wrote them: the first character chooses between TOML and an
-//! `mcpServers` file, a NUL parts the two. Reading must not panic, every mistake must have a place in its file, and what is
-//! accepted must be a policy that denies what it does not know.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! A model file from anywhere. The reader must not panic, must not hold much more than the file has, and what it accepts
-//! can be used: every tensor, and the vocabulary on a text, which its tokens must cover.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

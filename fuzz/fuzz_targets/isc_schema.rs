@@ -1,5 +1,4 @@
-//! A schema of messages between apps, as a configuration or a manifest has it. Whatever is read must say the same again when it
-//! is written, in full and within its limits; whatever is not must say where it is wrong.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A schema, as the grammar of the embedded model. It is bounded, and each rule is defined once.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The request with which the user's browser comes back. Only one for our own address has a query.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What an app writes, in portions that the first byte chooses. How it is cut changes nothing.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

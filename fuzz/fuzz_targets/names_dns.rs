@@ -1,4 +1,4 @@
-//! A question for a name. Reading it must not panic, what it names is a domain name or none, and no response is longer than what fits.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! The first bytes of a connection. Reading them must not panic, there is a verdict after so many, and one that was given
-//! is not changed by what follows.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

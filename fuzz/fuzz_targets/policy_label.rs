@@ -1,6 +1,4 @@
-//! A path on the first line, then a tool's result. Labelling must not panic, must keep the text, and must give text that
-//! is not JSON the most restrictive label as a whole. Any path that is accepted may be queried over any text, and no
-//! region is above the most restrictive label.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A pattern on the first line, then a text. Reading and matching must not panic, and no match is longer than an identifier.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a server says with a 401. Scopes are fit to be shown, and few.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A query. Reading it must not panic, its words are few, short and folded, and each is found by itself.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

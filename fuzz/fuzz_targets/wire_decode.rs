@@ -1,5 +1,4 @@
-//! Bytes from a spoke, in portions that the first byte chooses. The decoder must not panic, must not hold more than has
-//! arrived twice over, and must give frames only that hold to their limits and survive a round trip.
+//! The target of this name in `lab/fuzz-targets`.
 
 #![no_main]
 

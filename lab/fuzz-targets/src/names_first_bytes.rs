@@ -9,27 +9,23 @@ pub(crate) fn names_first_bytes(bytes: &[u8]) -> bool {
     let Some((port, bytes)) = bytes.split_first() else {
         return false;
     };
-    let input = (*port, bytes);
-    {
-        let (port, bytes) = input;
-        let port = match port % 3 {
-            0 => 443,
-            1 => 80,
-            _ => 8443,
-        };
-        let name = DomainName::new("a.org").expect("it is one");
-        let bytes = bytes.get(..MOST).unwrap_or(bytes);
-        let verdict = look(&name, port, bytes);
-        if bytes.len() == MOST {
-            assert_ne!(verdict, Verdict::More);
-        }
-        let before = bytes
-            .get(..bytes.len().saturating_sub(1))
-            .unwrap_or_default();
-        match look(&name, port, before) {
-            Verdict::More => {}
-            earlier => assert_eq!(earlier, verdict),
-        }
-        matches!(verdict, Verdict::Fits)
+    let port = match port % 3 {
+        0 => 443,
+        1 => 80,
+        _ => 8443,
+    };
+    let name = DomainName::new("a.org").expect("it is one");
+    let bytes = bytes.get(..MOST).unwrap_or(bytes);
+    let verdict = look(&name, port, bytes);
+    if bytes.len() == MOST {
+        assert_ne!(verdict, Verdict::More);
     }
+    let before = bytes
+        .get(..bytes.len().saturating_sub(1))
+        .unwrap_or_default();
+    match look(&name, port, before) {
+        Verdict::More => {}
+        earlier => assert_eq!(earlier, verdict),
+    }
+    matches!(verdict, Verdict::Fits)
 }

@@ -73,42 +73,40 @@ pub(crate) fn policy_formats(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;
     };
-    {
-        let (format, text) = input.split_at_checked(1).unwrap_or(("", input));
-        let labels = match format {
-            "y" => &LABELS[1],
-            "p" => &LABELS[2],
-            "t" => &LABELS[3],
-            _ => &LABELS[0],
-        };
-        let labeled = labels.label(text.to_owned());
-        assert_eq!(labeled.reveal_tcb(), text);
-        let is_read = labeled.regions().count() > 1;
-        let mut at = 0;
-        for (span, label) in labeled.regions() {
-            assert_eq!(span.start, at, "a byte without a label");
-            assert!(text.get(span.clone()).is_some());
-            assert!(!label.is_bottom() && label.flows_to(labels.worst()));
-            at = span.end;
-        }
-        assert_eq!(at, text.len(), "a byte without a label");
-        assert_eq!(labels.label(text.to_owned()), labeled);
-
-        let arguments = serde_json::json!({ "path": text }).to_string();
-        let arguments = Arguments::parse(&arguments, &Label::bottom()).expect("they are arguments");
-        let of_call = labels.label_for(&arguments, text.to_owned());
-        assert_eq!(of_call.reveal_tcb(), text);
-        assert!(
-            of_call
-                .regions()
-                .all(|(_, label)| label.flows_to(labels.worst()))
-        );
-        if of_call != labeled {
-            let parts: Vec<&str> = text.trim_end_matches('/').split('/').collect();
-            assert!(
-                matches!(parts.as_slice(), ["", "srv", "mine", rest @ ..] if !rest.contains(&".."))
-            );
-        }
-        is_read
+    let (format, text) = input.split_at_checked(1).unwrap_or(("", input));
+    let labels = match format {
+        "y" => &LABELS[1],
+        "p" => &LABELS[2],
+        "t" => &LABELS[3],
+        _ => &LABELS[0],
+    };
+    let labeled = labels.label(text.to_owned());
+    assert_eq!(labeled.reveal_tcb(), text);
+    let is_read = labeled.regions().count() > 1;
+    let mut at = 0;
+    for (span, label) in labeled.regions() {
+        assert_eq!(span.start, at, "a byte without a label");
+        assert!(text.get(span.clone()).is_some());
+        assert!(!label.is_bottom() && label.flows_to(labels.worst()));
+        at = span.end;
     }
+    assert_eq!(at, text.len(), "a byte without a label");
+    assert_eq!(labels.label(text.to_owned()), labeled);
+
+    let arguments = serde_json::json!({ "path": text }).to_string();
+    let arguments = Arguments::parse(&arguments, &Label::bottom()).expect("they are arguments");
+    let of_call = labels.label_for(&arguments, text.to_owned());
+    assert_eq!(of_call.reveal_tcb(), text);
+    assert!(
+        of_call
+            .regions()
+            .all(|(_, label)| label.flows_to(labels.worst()))
+    );
+    if of_call != labeled {
+        let parts: Vec<&str> = text.trim_end_matches('/').split('/').collect();
+        assert!(
+            matches!(parts.as_slice(), ["", "srv", "mine", rest @ ..] if !rest.contains(&".."))
+        );
+    }
+    is_read
 }

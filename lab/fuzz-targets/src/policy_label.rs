@@ -14,34 +14,31 @@ pub(crate) fn policy_label(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;
     };
-    {
-        let (path, text) = input.split_once('\n').unwrap_or(("$..a", input));
-        let everything = LATTICE
-            .labels(["untrusted", "secret"])
-            .expect("the lattice has these names");
-        let untrusted = rule("$.a", "untrusted", None).expect("a path");
-        let id = rule("$..id", "trusted", Form::named("hex")).expect("a path");
-        let base = vec![untrusted, id];
-        let labels =
-            |rules| ResultLabels::new(rules, Some(everything.clone()), Some(Label::bottom()));
+    let (path, text) = input.split_once('\n').unwrap_or(("$..a", input));
+    let everything = LATTICE
+        .labels(["untrusted", "secret"])
+        .expect("the lattice has these names");
+    let untrusted = rule("$.a", "untrusted", None).expect("a path");
+    let id = rule("$..id", "trusted", Form::named("hex")).expect("a path");
+    let base = vec![untrusted, id];
+    let labels = |rules| ResultLabels::new(rules, Some(everything.clone()), Some(Label::bottom()));
 
-        let before = labels(base.clone()).label(text.to_owned());
-        assert_eq!(before.reveal_tcb(), text);
-        if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-            let regions: Vec<_> = before.regions().collect();
-            assert_eq!(regions, [(0..text.len(), &everything)]);
-        }
+    let before = labels(base.clone()).label(text.to_owned());
+    assert_eq!(before.reveal_tcb(), text);
+    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+        let regions: Vec<_> = before.regions().collect();
+        assert_eq!(regions, [(0..text.len(), &everything)]);
+    }
 
-        let Some(further) = rule(path, "secret", None) else {
-            return false;
-        };
-        let labels = labels([base, vec![further]].concat());
-        let after = labels.label(text.to_owned());
-        assert_eq!(after.reveal_tcb(), text);
-        for (span, label) in after.regions() {
-            assert!(label.flows_to(labels.worst()));
-            assert!(text.get(span).is_some());
-        }
+    let Some(further) = rule(path, "secret", None) else {
+        return false;
+    };
+    let labels = labels([base, vec![further]].concat());
+    let after = labels.label(text.to_owned());
+    assert_eq!(after.reveal_tcb(), text);
+    for (span, label) in after.regions() {
+        assert!(label.flows_to(labels.worst()));
+        assert!(text.get(span).is_some());
     }
     true
 }

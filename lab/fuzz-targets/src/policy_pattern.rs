@@ -10,20 +10,18 @@ pub(crate) fn policy_pattern(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;
     };
-    {
-        let (written, text) = input.split_once('\n').unwrap_or((input, "INV-1234"));
-        match written.parse::<Pattern>() {
-            Ok(pattern) => {
-                let matches = pattern.matches(text);
-                assert!(!matches || text.len() <= MAX_LENGTH);
-                assert!(!matches || !text.contains(char::is_whitespace));
-                assert_eq!(pattern.as_str(), written);
-                matches
-            }
-            Err(error) => {
-                assert!(error.offset <= written.len() && !error.message.is_empty());
-                false
-            }
+    let (written, text) = input.split_once('\n').unwrap_or((input, "INV-1234"));
+    match written.parse::<Pattern>() {
+        Ok(pattern) => {
+            let matches = pattern.matches(text);
+            assert!(!matches || text.len() <= MAX_LENGTH);
+            assert!(!matches || !text.contains(char::is_whitespace));
+            assert_eq!(pattern.as_str(), written);
+            matches
+        }
+        Err(error) => {
+            assert!(error.offset <= written.len() && !error.message.is_empty());
+            false
         }
     }
 }

@@ -13,48 +13,46 @@ const MAX: usize = 64;
 
 /// The target.
 pub(crate) fn remote_stream(bytes: &[u8]) -> bool {
-    {
-        let Some((portion, stream)) = bytes.split_first() else {
-            return false;
-        };
-        let portion = usize::from(*portion).max(1);
-        let mut parser = sse::Parser::new(MAX);
-        let mut events = Vec::new();
-        let mut too_long = false;
-        for piece in stream.chunks(portion) {
-            match parser.feed(piece) {
-                Ok(more) => events.extend(more),
-                Err(sse::TooLong) => {
-                    too_long = true;
-                    break;
-                }
+    let Some((portion, stream)) = bytes.split_first() else {
+        return false;
+    };
+    let portion = usize::from(*portion).max(1);
+    let mut parser = sse::Parser::new(MAX);
+    let mut events = Vec::new();
+    let mut too_long = false;
+    for piece in stream.chunks(portion) {
+        match parser.feed(piece) {
+            Ok(more) => events.extend(more),
+            Err(sse::TooLong) => {
+                too_long = true;
+                break;
             }
         }
-        for event in &events {
-            assert!(event.data.len() <= MAX, "{event:?}");
-            let read = message::Message::read(&event.data);
-            if message::answers(&event.data, "7") {
-                assert_eq!(read, Some(message::Message::Answer), "{event:?}");
-            }
-            // Whatever a server says is quoted as text in an error.
-            let error = message::error("7", &String::from_utf8_lossy(&event.data));
-            assert!(message::answers(&error, "7"), "{event:?}");
-        }
-        if let Some(id) = parser.last_id() {
-            assert!(!id.is_empty() && !id.contains(['\0', '\r', '\n']), "{id:?}");
-        }
-        // A server that asks for an eternity is bounded where the wait begins.
-        let _ = parser.retry();
-        let (expected, last_id) = plainly(stream);
-        if !too_long {
-            assert_eq!(events, expected);
-            assert_eq!(parser.last_id().map(str::to_owned), last_id);
-        } else if portion == 1 {
-            // Whatever came before the end of the patience is as it was meant.
-            assert_eq!(events, expected[..events.len()]);
-        }
-        !events.is_empty()
     }
+    for event in &events {
+        assert!(event.data.len() <= MAX, "{event:?}");
+        let read = message::Message::read(&event.data);
+        if message::answers(&event.data, "7") {
+            assert_eq!(read, Some(message::Message::Answer), "{event:?}");
+        }
+        // Whatever a server says is quoted as text in an error.
+        let error = message::error("7", &String::from_utf8_lossy(&event.data));
+        assert!(message::answers(&error, "7"), "{event:?}");
+    }
+    if let Some(id) = parser.last_id() {
+        assert!(!id.is_empty() && !id.contains(['\0', '\r', '\n']), "{id:?}");
+    }
+    // A server that asks for an eternity is bounded where the wait begins.
+    let _ = parser.retry();
+    let (expected, last_id) = plainly(stream);
+    if !too_long {
+        assert_eq!(events, expected);
+        assert_eq!(parser.last_id().map(str::to_owned), last_id);
+    } else if portion == 1 {
+        // Whatever came before the end of the patience is as it was meant.
+        assert_eq!(events, expected[..events.len()]);
+    }
+    !events.is_empty()
 }
 
 /// The events of a whole stream, and the last id, without any bound but on the length of an id and a name.

@@ -5,15 +5,13 @@ use wire::{Decoder, Frame, HubFrame, SpokeFrame, encode};
 
 /// The target.
 pub(crate) fn wire_decode(bytes: &[u8]) -> bool {
-    {
-        let Some((portion, stream)) = bytes.split_first() else {
-            return false;
-        };
-        let portion = usize::from(*portion).max(1);
-        let of_spoke = decode::<SpokeFrame>(stream, portion);
-        let of_hub = decode::<HubFrame>(stream, portion);
-        of_spoke || of_hub
-    }
+    let Some((portion, stream)) = bytes.split_first() else {
+        return false;
+    };
+    let portion = usize::from(*portion).max(1);
+    let of_spoke = decode::<SpokeFrame>(stream, portion);
+    let of_hub = decode::<HubFrame>(stream, portion);
+    of_spoke || of_hub
 }
 
 /// Whether there is a frame.
