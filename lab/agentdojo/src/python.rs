@@ -98,6 +98,23 @@ impl Python {
         Self::ready_in(&cache_folder()?, progress)
     }
 
+    /// The environment of a test; `None`, which `progress` is told, where this machine cannot have one, unless
+    /// `SLUICE_REQUIRE_AGENTDOJO=1`.
+    ///
+    /// # Errors
+    /// See [`PythonError`].
+    pub fn of_test(progress: &mut dyn FnMut(&str)) -> Result<Option<Self>, PythonError> {
+        use PythonError::{Install, NoPython, NoVenv};
+        let required = std::env::var("SLUICE_REQUIRE_AGENTDOJO").is_ok_and(|value| value == "1");
+        match Self::ready(progress) {
+            Err(lacking @ (NoPython | NoVenv(_) | Install(_))) if !required => {
+                progress(&format!("NOT TESTED: AgentDojo cannot run here: {lacking}"));
+                Ok(None)
+            }
+            ready => ready.map(Some),
+        }
+    }
+
     /// As [`Python::ready`], in a folder.
     ///
     /// # Errors

@@ -1,16 +1,12 @@
 //! The closed loop end to end, unprotected: the worst-case agent does what users ask and what
 //! attackers want. Needs Python and, the first time, the package index; without them it says so
 //! and passes, unless `SLUICE_REQUIRE_AGENTDOJO=1`.
-#![expect(
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "tests fail by panicking, and say what they could not do"
-)]
+#![expect(clippy::print_stderr, reason = "tests say what they could not do")]
 
 use agentdojo::{
     closed_loop::{Cell, Defence, Loop, Model, PromptDefence, Settings, Store, UserModel},
     policies::{Answers, Policies},
-    python::{Python, PythonError},
+    python::Python,
     report::Report,
     worst_case::Judge,
 };
@@ -18,20 +14,8 @@ use agentdojo::{
 const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
 const VERSIONS: [&str; 2] = ["v1", "v1.2.2"];
 
-/// The environment, or `None` where this machine cannot have one.
-fn python() -> Option<Python> {
-    let ready = Python::ready(&mut |line| eprintln!("{line}"));
-    let lacking = match ready {
-        Ok(python) => return Some(python),
-        Err(error @ (PythonError::NoPython | PythonError::NoVenv(_) | PythonError::Install(_))) => {
-            error
-        }
-        Err(error) => panic!("{error}"),
-    };
-    let required = std::env::var("SLUICE_REQUIRE_AGENTDOJO").is_ok_and(|value| value == "1");
-    assert!(!required, "AgentDojo is required: {lacking}");
-    eprintln!("NOT TESTED: the closed loop cannot run here: {lacking}");
-    None
+fn say(line: &str) {
+    eprintln!("{line}");
 }
 
 fn cell(suite: &str, attack: Option<&str>) -> Cell {
@@ -56,7 +40,9 @@ const WORST_CASE: Settings = Settings {
 
 #[tokio::test]
 async fn the_unprotected_agent_serves_and_is_attacked() {
-    let Some(python) = python() else { return };
+    let Some(python) = Python::of_test(&mut say).unwrap() else {
+        return;
+    };
     let mut run = Loop::start(python, WORST_CASE).unwrap();
     for version in VERSIONS {
         // Every entry of the hand-written dependencies fits both versions.
@@ -107,7 +93,9 @@ async fn the_unprotected_agent_serves_and_is_attacked() {
 
 #[tokio::test]
 async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
-    let Some(python) = python() else { return };
+    let Some(python) = Python::of_test(&mut say).unwrap() else {
+        return;
+    };
     let mut run = Loop::start(python, WORST_CASE).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
@@ -231,7 +219,9 @@ rest = []
 /// Without the placeholder the code of the ground truth would be "?"; without the same draw in each run, another.
 #[tokio::test]
 async fn suites_from_elsewhere_run_with_policies_from_elsewhere() {
-    let Some(python) = python() else { return };
+    let Some(python) = Python::of_test(&mut say).unwrap() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);

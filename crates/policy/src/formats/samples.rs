@@ -115,7 +115,7 @@ fn what_pyyaml_and_python_write_is_read_as_they_read_it() {
     insta::assert_snapshot!(shown.join("\n"));
 }
 
-/// For results of recorded runs, made by `generate.py RECORDED.json`.
+/// For results of recorded runs, made by `tests/samples/generate.py RECORDED.json`.
 #[test]
 #[ignore = "reads the file that SLUICE_SAMPLES names"]
 fn samples_of_the_environment() {

@@ -157,6 +157,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Checker, Flags, Script, Variant};
+    use crate::python::Python;
     use crate::runs::Recording;
 
     /// A user's task and an attacker's goal, both reached.
@@ -186,10 +187,11 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs AgentDojo: AGENTDOJO_PYTHON names a Python that has it"]
     fn a_blocked_call_is_neither_executed_nor_in_the_trace() {
-        let python = std::env::var_os("AGENTDOJO_PYTHON").expect("AGENTDOJO_PYTHON");
-        let mut checker = Checker::start(python.as_ref()).unwrap();
+        let Some(python) = Python::of_test(&mut |line| eprintln!("{line}")).unwrap() else {
+            return;
+        };
+        let mut checker = Checker::start(python.interpreter()).unwrap();
         let run = recording();
         let script = Script::new(&run).unwrap();
         let without = |call: usize| {
