@@ -84,9 +84,7 @@ fn say_of_others(memory: &dyn Memory, config: &Config) -> Result<()> {
     for namespace in memory.namespaces()? {
         let why = match &namespace {
             Namespace::Hub => continue,
-            Namespace::Apps(apps) if apps.iter().all(|(name, own)| now.get(name) == Some(own)) => {
-                continue;
-            }
+            Namespace::Apps(_) if namespace.is_of(&now) => continue,
             Namespace::Apps(_) => "its command, address or folders were others",
             Namespace::Names(_) => "an earlier version of Sluice did not note whose it is",
         };
@@ -118,10 +116,9 @@ pub(crate) fn apps(config: &Config) -> Result<Apps> {
 }
 
 /// A namespace as the user names it: `hub`, or its apps, `calendar+mail`. One that comes from elsewhere than the app of that
-/// name now has the beginning of its origin behind it (`mail~1f0c9e52a7b3`), and
-/// one of an origin that nobody noted `~unknown`.
+/// name now has the beginning of its origin behind it (`mail~1f0c9e52a7b3`), and one of an origin that nobody noted `~unknown`.
 pub(crate) fn named(namespace: &Namespace, now: &Apps) -> String {
-    let named = |(name, own): (&Name, &Identity)| match now.get(name) == Some(own) {
+    let app = |(name, own): (&Name, &Identity)| match now.get(name) == Some(own) {
         true => name.to_string(),
         false => {
             let own: String = own.to_string().chars().take(ORIGIN).collect();
@@ -130,7 +127,7 @@ pub(crate) fn named(namespace: &Namespace, now: &Apps) -> String {
     };
     match namespace {
         Namespace::Hub => namespace.to_string(),
-        Namespace::Apps(apps) => apps.iter().map(named).collect::<Vec<_>>().join("+"),
+        Namespace::Apps(apps) => apps.iter().map(app).collect::<Vec<_>>().join("+"),
         Namespace::Names(names) => format!("{names}~unknown"),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, io, str::FromStr};
 
+use crate::hex;
+
 /// Bytes of an id.
 const BYTES: usize = 16;
 
@@ -40,7 +42,7 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                hex::write(&self.0, f)
             }
         }
 
@@ -54,7 +56,7 @@ macro_rules! ids {
             type Err = BadId;
 
             fn from_str(text: &str) -> Result<Self, BadId> {
-                parse(text).map(Self)
+                hex::read(text).map(Self).ok_or(BadId)
             }
         }
     )*};
@@ -73,15 +75,6 @@ fn random() -> io::Result<[u8; BYTES]> {
         BYTES => Ok(bytes),
         _ => Err(io::Error::other("the system gave too few random bytes")),
     }
-}
-
-fn parse(text: &str) -> Result<[u8; BYTES], BadId> {
-    // `from_str_radix` would take a sign.
-    if text.len() != 2 * BYTES || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(BadId);
-    }
-    let number = u128::from_str_radix(text, 16).map_err(|_| BadId)?;
-    Ok(number.to_be_bytes())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! memory and no permission at all.
 
 mod database;
+mod hex;
 mod id;
 mod memory;
 mod name;

@@ -330,7 +330,7 @@ fn what_cannot_be_erased_yet_is_said() {
         .execute_batch("BEGIN; SELECT count(*) FROM memory")
         .unwrap();
     let forgotten = memory.forget(&[EntryId::from_bytes([1; 16])]).unwrap();
-    assert_eq!(forgotten.entries.len(), 1);
+    assert_eq!(forgotten.family.entries.len(), 1);
     let why = forgotten.erased.unwrap_err();
     assert!(
         matches!(why, MemoryError::Database(DatabaseError::Read { .. })),

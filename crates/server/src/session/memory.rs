@@ -119,13 +119,10 @@ impl Session {
         let append = move || {
             let own = own?;
             // One by one: whether the query is kept does not depend on what becomes of the answer.
-            let (mut gone, mut is_orphan) = (NOTHING, false);
+            let (mut gone, mut is_orphan) = (Removed::none(), false);
             for (kept, draft) in drafts {
                 match store_one(memory.as_ref(), &own, &told, kept, draft) {
-                    Ok(more) => {
-                        gone.count += more.count;
-                        gone.erased = gone.erased.and(more.erased);
-                    }
+                    Ok(more) => gone = gone.and(more),
                     // The next one may follow from less.
                     Err(MemoryError::Missing(_)) => is_orphan = true,
                     Err(error) => return Err(error.to_string()),
@@ -252,12 +249,6 @@ pub(super) fn reason(error: &MemoryError) -> String {
     }
 }
 
-/// Nothing made room.
-const NOTHING: Removed = Removed {
-    count: 0,
-    erased: Ok(()),
-};
-
 /// Stores one text of a turn and notes that it is there. Returns what made room for it.
 fn store_one(
     memory: &dyn store::Memory,
@@ -281,15 +272,10 @@ fn store_one(
 /// Whether a conversation that keeps its memories in `own` may read a namespace: everything in it is of its
 /// apps. A conversation without an app is the hub's own, and has nobody to tell it to but the user.
 fn may_read(own: &Namespace, namespace: &Namespace) -> bool {
-    match (own, namespace) {
-        (Namespace::Hub, _) => true,
-        (Namespace::Apps(own), Namespace::Apps(apps)) => apps
-            .iter()
-            .all(|(name, origin)| own.get(name) == Some(origin)),
-        // Of names alone nobody knows whose they were.
-        (Namespace::Apps(_), Namespace::Hub | Namespace::Names(_)) | (Namespace::Names(_), _) => {
-            false
-        }
+    match own {
+        Namespace::Hub => true,
+        Namespace::Apps(own) => namespace.is_of(own),
+        Namespace::Names(_) => false,
     }
 }
 
@@ -301,16 +287,6 @@ struct Readable {
 }
 
 impl Readable {
-    /// The entries that cannot be read.
-    fn unreadable(&self) -> Result<Vec<EntryId>, String> {
-        let mut all = Vec::new();
-        for namespace in &self.namespaces {
-            let own = self.memory.unreadable(namespace);
-            all.extend(own.map_err(|error| error.to_string())?);
-        }
-        Ok(all)
-    }
-
     fn new(memory: Arc<dyn store::Memory>, own: &Namespace) -> Result<Self, String> {
         let all = memory.namespaces().map_err(|error| error.to_string())?;
         let readable = all.into_iter().filter(|each| may_read(own, each));
@@ -319,6 +295,16 @@ impl Readable {
             memory,
             zone: TimeZone::system(),
         })
+    }
+
+    /// The entries that cannot be read.
+    fn unreadable(&self) -> Result<Vec<EntryId>, String> {
+        let mut all = Vec::new();
+        for namespace in &self.namespaces {
+            let own = self.memory.unreadable(namespace);
+            all.extend(own.map_err(|error| error.to_string())?);
+        }
+        Ok(all)
     }
 
     fn memory(&self, entry: Entry) -> Memory {

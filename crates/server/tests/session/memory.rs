@@ -422,7 +422,7 @@ async fn an_answer_goes_with_what_it_was_made_from() {
     let first = entries.last().unwrap();
     let forgotten = archive.memory.forget(&[first.id]).unwrap();
     // Its own answer, and the answer of the second session, which was told of both.
-    assert_eq!(forgotten.entries.len(), 3);
+    assert_eq!(forgotten.family.entries.len(), 3);
     let left = archive.entries();
     assert!(left.len() == 1 && left[0].sources.is_empty());
     let mut third = archive.session(shows);

@@ -43,5 +43,10 @@ async fn a_summary_is_remembered_with_what_it_was_made_from() {
     // Whoever forgets the first words forgets the summary of them.
     let first = entries.last().unwrap();
     let gone = archive.memory().forget(&[first.id]).unwrap();
-    assert!(gone.entries.iter().any(|entry| entry.id == oldest.id));
+    assert!(
+        gone.family
+            .entries
+            .iter()
+            .any(|entry| entry.id == oldest.id)
+    );
 }

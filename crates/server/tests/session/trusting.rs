@@ -173,7 +173,12 @@ async fn what_the_user_vouches_for_is_remembered_as_what_it_is() {
         }
         let learnt = |entry: &store::Entry| entry.content.kind() == Kind::Fact;
         assert_eq!(archive.entries().iter().any(learnt), facts);
-        let gone = archive.memory().forget(&[answers[0].id]).unwrap().entries;
+        let gone = archive
+            .memory()
+            .forget(&[answers[0].id])
+            .unwrap()
+            .family
+            .entries;
         assert!(gone.contains(&answers[1]), "{until:?}, {facts}");
     }
 }

@@ -33,7 +33,7 @@ const NAMES: &str = "app:";
 const AND: &str = "+";
 
 /// Between apps in a key. No name has control characters.
-const LINE: char = '\n';
+const LINE: &str = "\n";
 
 impl Namespace {
     /// The names of its apps; none for the hub's.
@@ -45,6 +45,17 @@ impl Namespace {
         }
     }
 
+    /// Whether all that is in it was said with these apps, and with no other: whoever has their names now may be others, and
+    /// of names alone nobody knows whose they were.
+    pub fn is_of(&self, apps: &Apps) -> bool {
+        match self {
+            Self::Apps(own) => own
+                .iter()
+                .all(|(name, identity)| apps.get(name) == Some(identity)),
+            Self::Hub | Self::Names(_) => false,
+        }
+    }
+
     /// As it is stored.
     pub(crate) fn key(&self) -> String {
         match self {
@@ -52,7 +63,7 @@ impl Namespace {
             Self::Apps(apps) => {
                 let apps = apps.iter().map(|(name, own)| format!("{own} {name}"));
                 let apps: Vec<String> = apps.collect();
-                format!("{APPS}{}", apps.join(&LINE.to_string()))
+                format!("{APPS}{}", apps.join(LINE))
             }
             Self::Names(names) => format!("{NAMES}{names}"),
         }
@@ -270,13 +281,18 @@ pub struct Family {
     pub unreadable: Vec<EntryId>,
 }
 
+impl Family {
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.entries.len() + self.unreadable.len()
+    }
+}
+
 /// What was forgotten.
 #[derive(Debug)]
 pub struct Forgotten {
-    /// The entries and what was derived from them, oldest first. Empty if they did not exist.
-    pub entries: Vec<Entry>,
-    /// Entries that were forgotten too and could not be read.
-    pub unreadable: Vec<EntryId>,
+    /// The entries and what was derived from them. Empty if they did not exist.
+    pub family: Family,
     /// Why the back end's files still have the text, if they do: until
     /// [`Memory::erase`](crate::Memory::erase) succeeds, which is tried again when something else is
     /// forgotten and when the memory is opened.
@@ -290,4 +306,23 @@ pub struct Removed {
     pub count: usize,
     /// As [`Forgotten::erased`].
     pub erased: Result<(), MemoryError>,
+}
+
+impl Removed {
+    /// Nothing.
+    pub fn none() -> Self {
+        Self {
+            count: 0,
+            erased: Ok(()),
+        }
+    }
+
+    /// What went in two steps, with the first reason why its text is still there.
+    #[must_use]
+    pub fn and(self, more: Self) -> Self {
+        Self {
+            count: self.count + more.count,
+            erased: self.erased.and(more.erased),
+        }
+    }
 }

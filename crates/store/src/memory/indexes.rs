@@ -57,16 +57,15 @@ impl Indexes {
         count: usize,
         erase: impl FnOnce() -> Result<(), MemoryError>,
     ) -> Removed {
-        let erased = match count {
-            0 => Ok(()),
-            _ => {
-                self.0
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .clear();
-                erase()
-            }
-        };
-        Removed { count, erased }
+        if count == 0 {
+            return Removed::none();
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
+        drop(all);
+        Removed {
+            count,
+            erased: erase(),
+        }
     }
 }

@@ -210,9 +210,9 @@ impl SqliteMemory {
         while let Some(row) = rows.next()? {
             let id = EntryId::from_bytes(row.get(0)?);
             match stored_at(row, 2) {
-                Ok(stored) if stored.is_readable() => {
+                Ok(ref stored) if let Some(texts) = stored.texts() => {
                     let label = stored::label(&stored.label, &self.names).label;
-                    held.index.add(id, &label, stored.texts());
+                    held.index.add(id, &label, texts);
                 }
                 // A column that is no text, or an entry that makes no sense.
                 Ok(_) | Err(_) => held.unreadable.push(id),
@@ -307,7 +307,7 @@ impl Memory for SqliteMemory {
     fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError> {
         self.limits.check(drafts)?;
         if drafts.is_empty() {
-            return Ok(self.forgot(0));
+            return Ok(Removed::none());
         }
         let gone = self.database.write(|connection| {
             let key = namespace.key();
@@ -421,18 +421,14 @@ impl Memory for SqliteMemory {
     }
 
     fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError> {
-        let gone = self.database.write(|connection| {
+        let family = self.database.write(|connection| {
             let gone = Self::family(connection, LISTED, list(ids))?;
             let family = self.read(connection, &gone)?;
             delete(connection, &gone)?;
             Ok::<_, Failed>(family)
         })?;
-        let count = gone.entries.len() + gone.unreadable.len();
-        Ok(Forgotten {
-            entries: gone.entries,
-            unreadable: gone.unreadable,
-            erased: self.forgot(count).erased,
-        })
+        let erased = self.forgot(family.count()).erased;
+        Ok(Forgotten { family, erased })
     }
 
     fn expire(&self, before: Time) -> Result<Removed, MemoryError> {

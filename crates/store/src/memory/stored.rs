@@ -81,21 +81,14 @@ impl Stored {
         }
     }
 
-    /// Whether [`Stored::entry`] is an entry.
-    pub(super) fn is_readable(&self) -> bool {
-        let of_fact = (self.entity.is_some(), self.attribute.is_some());
-        match self.kind.as_str() {
-            USER | SYSTEM | SUMMARY => of_fact == (false, false),
-            FACT => of_fact == (true, true),
-            _ => false,
+    /// What can be searched for; `None` if it is no entry ([`Stored::entry`]).
+    pub(super) fn texts(&self) -> Option<[&str; 3]> {
+        let of_fact = (self.entity.as_deref(), self.attribute.as_deref());
+        match (self.kind.as_str(), of_fact) {
+            (USER | SYSTEM | SUMMARY, (None, None)) => Some(["", "", &self.text]),
+            (FACT, (Some(entity), Some(attribute))) => Some([entity, attribute, &self.text]),
+            _ => None,
         }
-    }
-
-    /// What can be searched for.
-    pub(super) fn texts(&self) -> [&str; 3] {
-        let entity = self.entity.as_deref().unwrap_or_default();
-        let attribute = self.attribute.as_deref().unwrap_or_default();
-        [entity, attribute, &self.text]
     }
 
     pub(super) fn entry(

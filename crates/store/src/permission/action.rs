@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ifc::{Direction, Effect};
 
-use crate::Name;
+use crate::{Name, hex};
 
 /// Who an app is beyond its name: a SHA-256 of what the caller counts as the app. For a permission that is
 /// everything that it was when the user agreed; for a memory it is where the app comes from.
@@ -20,13 +20,7 @@ impl Identity {
 
     /// The identity that is displayed so.
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
-        let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let mut digest = [0; 32];
-        for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = digits(pair)?;
-        }
-        // `from_str_radix` takes signs and capitals, and the text may have another length.
-        Some(Self(digest)).filter(|own| own.to_string() == text)
+        hex::read(text).map(Self)
     }
 
     /// The digest.
@@ -37,7 +31,7 @@ impl Identity {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::write(&self.0, f)
     }
 }
 

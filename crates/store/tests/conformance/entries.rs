@@ -321,7 +321,10 @@ pub(crate) fn one_that_cannot_be_read_leaves_the_others(back: &impl Back) {
         assert_eq!(memory.unreadable(&namespace).unwrap(), [all[1]]);
         // It is told from one that is not there, and goes.
         assert_eq!(memory.ids(&namespace).unwrap().len(), 3);
-        assert_eq!(memory.forget(&[all[1]]).unwrap().unreadable, [all[1]]);
+        assert_eq!(
+            memory.forget(&[all[1]]).unwrap().family.unreadable,
+            [all[1]]
+        );
         assert_eq!(memory.ids(&namespace).unwrap(), [all[2], all[0]]);
         assert_eq!(memory.unreadable(&namespace).unwrap(), []);
     }

@@ -10,7 +10,12 @@ use crate::backs::Back;
 use crate::{app, derived, found, id, label, lattice, open, said};
 
 fn ids(forgotten: &Forgotten) -> Vec<store::EntryId> {
-    forgotten.entries.iter().map(|entry| entry.id).collect()
+    forgotten
+        .family
+        .entries
+        .iter()
+        .map(|entry| entry.id)
+        .collect()
 }
 
 pub(crate) fn what_was_derived_goes_along(back: &impl Back) {
@@ -30,11 +35,11 @@ pub(crate) fn what_was_derived_goes_along(back: &impl Back) {
     let told = memory.derived(&[id(1)]).unwrap();
     let forgotten = memory.forget(&[id(1)]).unwrap();
     assert_eq!(ids(&forgotten), [1, 3, 4, 6].map(id));
-    assert_eq!(told.entries, forgotten.entries);
+    assert_eq!(told.entries, forgotten.family.entries);
     assert_eq!(memory.derived(&[id(1)]).unwrap(), Family::default());
-    assert!(forgotten.erased.is_ok() && forgotten.unreadable.is_empty());
-    assert_eq!(forgotten.entries[0].content, drafts[0].content);
-    assert_eq!(forgotten.entries[3].namespace, app("mail"));
+    assert!(forgotten.erased.is_ok() && forgotten.family.unreadable.is_empty());
+    assert_eq!(forgotten.family.entries[0].content, drafts[0].content);
+    assert_eq!(forgotten.family.entries[3].namespace, app("mail"));
     let left = memory
         .list(&Namespace::Hub, &Page::newest(9), &top)
         .unwrap();
@@ -128,7 +133,7 @@ pub(crate) fn what_was_moved_before_it_was_forgotten_is_nowhere(back: &impl Back
         memory.append(&Namespace::Hub, draft).unwrap();
     }
     let forgotten = memory.forget(&[id(0)]).unwrap();
-    assert!(forgotten.entries.len() == 10 && forgotten.erased.is_ok());
+    assert!(forgotten.family.entries.len() == 10 && forgotten.erased.is_ok());
     let kept = entries[10..].iter().map(|(_, secret)| secret.clone());
     assert_eq!(on_disk(back.folder()), kept.collect());
 }
@@ -208,8 +213,8 @@ pub(crate) fn a_whole_chain_is_forgotten_at_once(back: &impl Back) {
     // One that is not there, and one twice, change nothing.
     let named: Vec<_> = all.iter().chain(&[id(9_999), id(3)]).copied().collect();
     let forgotten = memory.forget(&named).unwrap();
-    assert_eq!(forgotten.entries.len(), CHAIN as usize + 1);
-    assert_eq!(told.entries, forgotten.entries);
+    assert_eq!(forgotten.family.entries.len(), CHAIN as usize + 1);
+    assert_eq!(told.entries, forgotten.family.entries);
     assert_eq!(memory.ids(&Namespace::Hub).unwrap(), []);
     assert_eq!(memory.ids(&app("mail")).unwrap(), []);
 }
@@ -217,7 +222,7 @@ pub(crate) fn a_whole_chain_is_forgotten_at_once(back: &impl Back) {
 pub(crate) fn what_is_not_there_is_nothing_to_forget(back: &impl Back) {
     let memory = open(back);
     let forgotten = memory.forget(&[id(1)]).unwrap();
-    assert!(forgotten.entries.is_empty() && forgotten.unreadable.is_empty());
+    assert!(forgotten.family.entries.is_empty() && forgotten.family.unreadable.is_empty());
 }
 
 /// Every secret that is in any file below a folder.

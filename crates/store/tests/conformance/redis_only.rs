@@ -54,7 +54,7 @@ fn memories_of_two_spaces_do_not_meet() {
     assert_eq!(other.namespaces().unwrap(), []);
     assert_eq!(found(&other, "needle", &label(&["any"])), []);
     assert!(other.show(id(1), &label(&["any"])).unwrap().is_none());
-    assert!(other.forget(&[id(1)]).unwrap().entries.is_empty());
+    assert!(other.forget(&[id(1)]).unwrap().family.entries.is_empty());
     // The same id is another memory there.
     other
         .append(&Namespace::Hub, &[said(1, "thread", &[])])
@@ -109,7 +109,7 @@ fn what_is_damaged_is_left_out() {
         }
         assert_eq!(memory.unreadable(&Namespace::Hub).unwrap(), [id(2)]);
         let forgotten = memory.forget(&[id(2)]).unwrap();
-        assert_eq!(forgotten.unreadable, [id(2)]);
+        assert_eq!(forgotten.family.unreadable, [id(2)]);
         assert_eq!(list(&top).unwrap().len(), 2);
         assert_eq!(found(&*memory, "needle", &top), [id(3), id(1)]);
     }
@@ -172,7 +172,7 @@ fn a_page_and_a_chain_are_read_once() {
     redis.command(&["CONFIG", "RESETSTAT"]);
     let all = memory.ids(&Namespace::Hub).unwrap();
     let forgotten = memory.forget(&all).unwrap();
-    assert_eq!(forgotten.entries.len(), CHAIN as usize);
+    assert_eq!(forgotten.family.entries.len(), CHAIN as usize);
     assert_eq!(entries_read(&redis), CHAIN as usize);
 }
 
@@ -213,7 +213,7 @@ fn why_text_is_still_in_the_servers_file_is_said() {
     std::fs::rename(&file, &aside).unwrap();
     std::fs::write(&file, "no folder").unwrap();
     let forgotten = memory.forget(&[id(1), id(2)]).unwrap();
-    assert_eq!(forgotten.entries.len(), 2);
+    assert_eq!(forgotten.family.entries.len(), 2);
     let why = forgotten.erased.unwrap_err().to_string();
     assert!(why.starts_with("the Redis server: "), "{why}");
     std::fs::remove_file(&file).unwrap();

@@ -39,7 +39,7 @@ pub(crate) fn writers_do_not_get_into_each_others_way(back: &impl Back) {
                     memory.append(&Namespace::Hub, &pair).unwrap();
                     if at % 10 == 9 {
                         let forgotten = memory.forget(&[id(number)]).unwrap();
-                        assert_eq!(forgotten.entries.len(), 2);
+                        assert_eq!(forgotten.family.entries.len(), 2);
                     }
                     found(&*memory, "turn", &label(&[]));
                 }

@@ -1,16 +1,16 @@
 //! `sluice memory`: what is remembered of conversations.
 
+mod adopt;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
 use serde_json::{Value, json};
-use store::{
-    Apps, Content, Entry, EntryId, Family, MemoryError, Name, Namespace, Page, Query, Speaker,
-};
+use store::{Apps, Content, Entry, EntryId, Family, Namespace, Page, Query, Speaker};
 
 use crate::exit::Exit;
 use crate::ids::MEMORIES;
@@ -200,7 +200,7 @@ impl Kept {
             None => ids.iter().map(|id| self.find(id)).collect::<Result<_>>()?,
         };
         let going = self.memory.derived(&meant)?;
-        if going.entries.is_empty() && going.unreadable.is_empty() {
+        if going.count() == 0 {
             say("nothing is remembered here\n");
             return Ok(Exit::Done);
         }
@@ -227,105 +227,25 @@ impl Kept {
         for id in &going.unreadable {
             say(&format!("{id}  (cannot be read){}\n", derived(id)));
         }
-        let count = going.entries.len() + going.unreadable.len();
-        let prompt = format!("Forget these {count}, for good? Type forget and Enter [no]: ");
+        let prompt = format!(
+            "Forget these {}, for good? Type forget and Enter [no]: ",
+            going.count()
+        );
         Ok(ask_word(&prompt, &["forget"]).is_some())
     }
 
     fn remove(&self, meant: &[EntryId]) -> Result<Exit> {
         let forgotten = self.memory.forget(meant)?;
         if self.json {
-            for entry in &forgotten.entries {
+            for entry in &forgotten.family.entries {
                 self.print(entry, Self::line)?;
             }
         }
-        let count = forgotten.entries.len() + forgotten.unreadable.len();
-        say(&format!("{count} forgotten\n"));
+        say(&format!("{} forgotten\n", forgotten.family.count()));
         if let Err(error) = forgotten.erased {
             say(&not_erased(&error));
         }
         Ok(Exit::Done)
-    }
-
-    fn adopt(&self, name: &str, yes: bool) -> Result<Exit> {
-        let mut others = Vec::new();
-        for namespace in self.namespaces(Some(name))? {
-            let ids = self.memory.ids(&namespace)?;
-            if !ids.is_empty() && self.shown(&namespace) != namespace.to_string() {
-                others.push((namespace, ids));
-            }
-        }
-        let (from, ids) = match others.as_slice() {
-            [] => {
-                say("nothing is remembered here that its apps are not told already\n");
-                return Ok(Exit::Done);
-            }
-            [one] => one,
-            several => {
-                let several = several.iter().map(|(from, _)| escape(&self.shown(from)));
-                let several: Vec<String> = several.collect();
-                bail!(
-                    "several apps had the name '{}': {}; say which of them, and adopt one after another",
-                    escape(name),
-                    several.join(", ")
-                );
-            }
-        };
-        let to = self.now(from)?;
-        if !yes && !self.may_be_told(from, ids, &to)? {
-            say("nothing is changed\n");
-            return Ok(Exit::Refused);
-        }
-        let count = self.memory.hand_over(from, &to)?;
-        if self.json {
-            for id in ids {
-                // One that cannot be read is handed over too, and still cannot be.
-                if let Ok(Some(entry)) = self.memory.show(*id, &Label::top()) {
-                    self.print(&entry, Self::line)?;
-                }
-            }
-        }
-        let (whose, to_whom) = (escape(&self.shown(from)), escape(&to.to_string()));
-        say(&format!(
-            "{to_whom} is told what was of {whose} ({count})\n"
-        ));
-        Ok(Exit::Done)
-    }
-
-    /// Whether the user says so, having seen all of it.
-    fn may_be_told(&self, from: &Namespace, ids: &[EntryId], to: &Namespace) -> Result<bool> {
-        if self.json || !Terminal::attended() {
-            bail!("there is no terminal to ask at; --yes lets the app be told without a question");
-        }
-        for id in ids {
-            match self.memory.show(*id, &Label::top()) {
-                Ok(Some(entry)) => say(&format!("{}\n", self.line(&entry))),
-                Ok(None) => {}
-                Err(MemoryError::Unreadable { .. }) => say(&format!("{id}  (cannot be read)\n")),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let (whose, to_whom) = (escape(&self.shown(from)), escape(&to.to_string()));
-        let prompt = format!(
-            "Let {to_whom}, as it is configured now, be told all {} of {whose}? Type adopt and Enter [no]: ",
-            ids.len()
-        );
-        Ok(ask_word(&prompt, &["adopt"]).is_some())
-    }
-
-    /// The namespace of the apps that have the names now.
-    fn now(&self, namespace: &Namespace) -> Result<Namespace> {
-        let names = namespace.names().into_iter();
-        let now = names.map(|name| {
-            let name = Name::new(name)?;
-            let origin = self.apps.get(&name).copied();
-            let origin = origin.with_context(|| {
-                let name = escape(name.as_str());
-                format!("the configuration has no app '{name}' that could be told; add it first, or forget this with `sluice memory forget`")
-            })?;
-            Ok((name, origin))
-        });
-        Ok(Namespace::Apps(now.collect::<Result<_>>()?))
     }
 
     fn print(&self, entry: &Entry, text: impl Fn(&Self, &Entry) -> String) -> Result<()> {
@@ -373,8 +293,9 @@ impl Kept {
         if let Ok(whole) = id.parse::<EntryId>() {
             // Not among those of the namespaces: a damaged one may not say where it belongs.
             let found = self.memory.derived(&[whole])?;
-            let there = !found.entries.is_empty() || !found.unreadable.is_empty();
-            return there.then_some(whole).ok_or_else(|| MEMORIES.unknown(id));
+            return (found.count() > 0)
+                .then_some(whole)
+                .ok_or_else(|| MEMORIES.unknown(id));
         }
         MEMORIES.find(&self.ids(None)?, id)
     }

@@ -235,9 +235,11 @@ impl RedisMemory {
         for chunk in ids.chunks(CHUNK) {
             for raw in raws(connection, &self.keys, chunk)? {
                 match &raw.stored {
-                    Some(stored) if stored.is_readable() && raw.namespace.is_some() => {
-                        let label = self.label(&raw);
-                        held.index.add(raw.id, &label, stored.texts());
+                    Some(stored)
+                        if raw.namespace.is_some()
+                            && let Some(texts) = stored.texts() =>
+                    {
+                        held.index.add(raw.id, &self.label(&raw), texts);
                     }
                     _ => held.unreadable.push(raw.id),
                 }
@@ -481,7 +483,7 @@ impl Memory for RedisMemory {
     fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError> {
         self.limits.check(drafts)?;
         if drafts.is_empty() {
-            return Ok(self.forgot(0));
+            return Ok(Removed::none());
         }
         let gone = self.again(&namespace.to_string(), |connection| {
             self.try_append(connection, namespace, drafts)
@@ -552,15 +554,11 @@ impl Memory for RedisMemory {
     }
 
     fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError> {
-        let gone = self.again("these entries", |connection| {
+        let family = self.again("these entries", |connection| {
             self.try_forget(connection, ids)
         })?;
-        let count = gone.entries.len() + gone.unreadable.len();
-        Ok(Forgotten {
-            entries: gone.entries,
-            unreadable: gone.unreadable,
-            erased: self.forgot(count).erased,
-        })
+        let erased = self.forgot(family.count()).erased;
+        Ok(Forgotten { family, erased })
     }
 
     fn expire(&self, before: Time) -> Result<Removed, MemoryError> {
