@@ -1,5 +1,7 @@
 //! An app's elicitation as a form, or a refusal.
 
+use std::collections::HashSet;
+
 use rmcp::model::{ElicitRequestParams, ElicitationSchema};
 use serde_json::{Map, Value};
 use wire::{Ask, Field, FieldKind, FieldOption, Form};
@@ -28,10 +30,11 @@ pub(crate) fn read(params: ElicitRequestParams) -> Result<Ask, String> {
 
 /// The fields in the order in which the app wrote them.
 fn fields(schema: &ElicitationSchema) -> Result<Vec<Field>, String> {
-    let required = schema.required.as_deref().unwrap_or_default();
+    // A set: an app may write a hundred thousand of both.
+    let required: HashSet<&String> = schema.required.iter().flatten().collect();
     if let Some(missing) = required
         .iter()
-        .find(|name| !schema.properties.contains_key(*name))
+        .find(|name| !schema.properties.contains_key(**name))
     {
         let known = schema.properties.len();
         return Err(format!(

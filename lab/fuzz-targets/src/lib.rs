@@ -14,6 +14,7 @@ mod isc_message;
 mod isc_schema;
 mod llm_grammar;
 mod login_callback;
+mod mcp_form;
 mod mcp_guard;
 mod names_dns;
 mod names_first_bytes;
@@ -42,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("isc_schema", isc_schema::isc_schema),
     ("llm_grammar", llm_grammar::llm_grammar),
     ("login_callback", login_callback::login_callback),
+    ("mcp_form", mcp_form::mcp_form),
     ("mcp_guard", mcp_guard::mcp_guard),
     ("names_dns", names_dns::names_dns),
     ("names_first_bytes", names_first_bytes::names_first_bytes),
