@@ -12,7 +12,7 @@ mod config_load;
 mod gguf;
 mod isc_message;
 mod isc_schema;
-mod llm_grammar;
+mod llm_embedded;
 mod login_callback;
 mod mcp_form;
 mod mcp_guard;
@@ -41,7 +41,8 @@ pub const TARGETS: &[Target] = &[
     ("gguf", gguf::gguf),
     ("isc_message", isc_message::isc_message),
     ("isc_schema", isc_schema::isc_schema),
-    ("llm_grammar", llm_grammar::llm_grammar),
+    ("llm_calls", llm_embedded::llm_calls::llm_calls),
+    ("llm_grammar", llm_embedded::llm_grammar::llm_grammar),
     ("login_callback", login_callback::login_callback),
     ("mcp_form", mcp_form::mcp_form),
     ("mcp_guard", mcp_guard::mcp_guard),

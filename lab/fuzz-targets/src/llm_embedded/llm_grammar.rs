@@ -1,9 +1,6 @@
 //! A schema, as the grammar of the embedded model. It is bounded, and each rule is defined once.
 
-#[path = "../../../crates/llm/src/embedded/json.rs"]
-mod json;
-#[path = "../../../crates/llm/src/embedded/schema.rs"]
-mod schema;
+use super::{json, schema};
 
 /// What a grammar may have beyond its own limit: the rules of one schema that was begun before it.
 const MAX_BYTES: usize = 2 << 20;
