@@ -59,7 +59,7 @@ impl WebUrl {
         Self::checked(Url::parse(text).map_err(|_| BadUrl::Form)?)
     }
 
-    fn checked(url: Url) -> Result<Self, BadUrl> {
+    fn checked(mut url: Url) -> Result<Self, BadUrl> {
         if url.fragment().is_some() {
             return Err(BadUrl::Fragment);
         }
@@ -67,6 +67,13 @@ impl WebUrl {
             return Err(BadUrl::User);
         }
         let place = place(&url)?;
+        if let Place::Named(name) = &place
+            && url.host_str() != Some(name.as_str())
+        {
+            // `example.org.` is the same host, and would be another origin.
+            let host = Some(name.as_str());
+            url.set_host(host).map_err(|_| BadUrl::Form)?;
+        }
         match (url.scheme(), place) {
             ("https", _) | ("http", Place::ThisMachine) => Ok(Self(url)),
             ("http", Place::Named(_)) => Err(BadUrl::Scheme),
@@ -222,6 +229,11 @@ mod tests {
             (
                 "HTTPS://API.Example.org:443/mcp?x=1",
                 "https://api.example.org/mcp?x=1",
+                "https://api.example.org",
+            ),
+            (
+                "https://api.example.org./mcp",
+                "https://api.example.org/mcp",
                 "https://api.example.org",
             ),
             (

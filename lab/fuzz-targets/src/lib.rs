@@ -18,6 +18,7 @@ mod mcp_form;
 mod mcp_guard;
 mod names_dns;
 mod names_first_bytes;
+mod names_web_url;
 mod policy_formats;
 mod policy_label;
 mod policy_pattern;
@@ -48,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     ("mcp_guard", mcp_guard::mcp_guard),
     ("names_dns", names_dns::names_dns),
     ("names_first_bytes", names_first_bytes::names_first_bytes),
+    ("names_web_url", names_web_url::names_web_url),
     ("policy_formats", policy_formats::policy_formats),
     ("policy_label", policy_label::policy_label),
     ("policy_pattern", policy_pattern::policy_pattern),
