@@ -73,7 +73,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         })
         .collect::<Result<_>>()?;
     let name = session_name()?;
-    let permissions = Arc::new(Permitted::open(config, &name, options.keep_for)?);
+    let permissions = Arc::new(Permitted::open(config, options.keep_for)?);
     Ok(SessionSetup {
         name,
         traces: paths::traces()?,

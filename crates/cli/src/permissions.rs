@@ -7,8 +7,8 @@ use config::Config;
 use ifc::{Label, Lattice, Permissible};
 use server::ChosenFor;
 use store::{
-    Action, App, Apps, Domain, Grant, Identity, Lasting, Name, PermissionId, Permissions,
-    ReversibleTool, Time,
+    Action, App, Apps, Domain, Grant, Identity, Name, PermissionId, Permissions, ReversibleTool,
+    Time,
 };
 
 use crate::installed;
@@ -19,12 +19,11 @@ use crate::terminal::say;
 /// Between the names of apps. No app and no functionality has it in its name.
 pub(crate) const AND: &str = ", ";
 
-/// The permissions of the user, for one session.
+/// The permissions of the user, as one session asks for them.
 pub(crate) struct Permitted {
     permissions: Permissions,
     /// The apps as the configuration has them now: another app of the same name inherits nothing.
     apps: Apps,
-    session: Name,
     keep_for: KeepFor,
 }
 
@@ -33,11 +32,10 @@ impl Permitted {
     ///
     /// # Errors
     /// The file cannot be used, or an app has a name that cannot be written there.
-    pub(crate) fn open(config: &Config, session: &str, keep_for: KeepFor) -> Result<Self> {
+    pub(crate) fn open(config: &Config, keep_for: KeepFor) -> Result<Self> {
         Ok(Self {
             permissions: open(config)?,
             apps: apps(config)?,
-            session: Name::new(session)?,
             keep_for,
         })
     }
@@ -86,9 +84,7 @@ impl Permitted {
 
     fn covering(&self, what: Permissible<'_>, taints: &Label) -> Result<Option<PermissionId>> {
         let action = self.action(what)?;
-        Ok(self
-            .permissions
-            .find(&action, taints, &self.session, now())?)
+        Ok(self.permissions.find(&action, taints, now())?)
     }
 
     fn grant(&self, what: Permissible<'_>, taints: &Label) -> Result<PermissionId> {
@@ -99,7 +95,6 @@ impl Permitted {
         let grant = Grant {
             action,
             limit,
-            lasting: Lasting::Always,
             expires: self.keep_for.end()?,
         };
         Ok(self.permissions.grant(&grant, now())?)
@@ -115,9 +110,7 @@ impl Permitted {
         for app in among {
             let action = self.selection(what, among, app)?;
             let label = Label::bottom();
-            let id = self
-                .permissions
-                .find(&action, &label, &self.session, now())?;
+            let id = self.permissions.find(&action, &label, now())?;
             match (id, &found) {
                 (Some(id), None) => found = Some((app.clone(), id)),
                 // Two choices are none: the user is asked.
@@ -237,7 +230,6 @@ mod tests {
                 (name("quick"), identity(2)),
                 (name("night"), identity(3)),
             ]),
-            session: name("session"),
             keep_for,
         }
     }

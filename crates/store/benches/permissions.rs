@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use ifc::{Effect, Label, Lattice};
-use store::{Action, App, Grant, Identity, Lasting, Name, Permissions, ReversibleTool, Time};
+use store::{Action, App, Grant, Identity, Name, Permissions, ReversibleTool, Time};
 
 /// More than a user gives in years.
 const PERMISSIONS: u32 = 500;
@@ -32,7 +32,6 @@ fn find(criterion: &mut Criterion) {
         let grant = Grant {
             action: tool(number),
             limit: secret.clone(),
-            lasting: Lasting::Always,
             expires: None,
         };
         permissions.grant(&grant, Time::from_millis(0)).unwrap()
@@ -40,9 +39,8 @@ fn find(criterion: &mut Criterion) {
     for number in 0..PERMISSIONS {
         grant(&permissions, number);
     }
-    let session = Name::new("session").unwrap();
     let find = |action: &Action, label: &Label| {
-        let found = permissions.find(black_box(action), label, &session, Time::from_millis(1));
+        let found = permissions.find(black_box(action), label, Time::from_millis(1));
         found.unwrap()
     };
     let (there, missing) = (tool(PERMISSIONS / 2), tool(PERMISSIONS + 1));

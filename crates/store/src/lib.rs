@@ -28,7 +28,7 @@ pub use memory::{
 };
 pub use name::{BadName, Name};
 pub use permission::{
-    Action, App, Apps, BadDomain, Domain, Grant, Identity, Irreversible, Kept, Lasting,
-    PermissionError, Permissions, ReversibleTool, Standing,
+    Action, App, Apps, BadDomain, Domain, Grant, Identity, Irreversible, Kept, PermissionError,
+    Permissions, ReversibleTool, Standing,
 };
 pub use time::Time;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ifc::{Label, Lattice, Order};
 use store::{
-    Action, App, Content, DatabaseError, Draft, EntryId, Grant, Identity, Lasting, Limits, Memory,
+    Action, App, Content, DatabaseError, Draft, EntryId, Grant, Identity, Limits, Memory,
     MemoryError, Name, Namespace, Page, Permissions, Query, SqliteMemory, Time,
 };
 use tempfile::TempDir;
@@ -281,7 +281,6 @@ fn a_permission_that_goes_is_erased() {
             },
         },
         limit: Label::bottom(),
-        lasting: Lasting::Always,
         expires: expires.map(Time::from_millis),
     };
     let add = |expires, now| {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use ifc::{Direction, Effect, Label, Lattice, Order};
 use proptest::prelude::*;
 use store::{
-    Action, App, Apps, Domain, Grant, Identity, Lasting, Name, PermissionError, PermissionId,
-    Permissions, ReversibleTool, Standing, Time,
+    Action, App, Apps, Domain, Grant, Identity, Name, PermissionError, PermissionId, Permissions,
+    ReversibleTool, Standing, Time,
 };
 use tempfile::TempDir;
 
@@ -99,16 +99,12 @@ fn always(action: Action, limit: Label) -> Grant {
     Grant {
         action,
         limit,
-        lasting: Lasting::Always,
         expires: None,
     }
 }
 
 fn find(permissions: &Permissions, action: &Action, now: i64) -> Option<PermissionId> {
-    let session = name("session-0");
-    permissions
-        .find(action, &label(&[]), &session, at(now))
-        .unwrap()
+    permissions.find(action, &label(&[]), at(now)).unwrap()
 }
 
 #[test]
@@ -148,9 +144,7 @@ fn a_permission_covers_labels_below_its_taints_only() {
         (&["untrusted:mail", "untrusted:web", "secret"], false),
         (&["any"], false),
     ] {
-        let found = permissions
-            .find(&action, &label(taints), &name("s"), at(1))
-            .unwrap();
+        let found = permissions.find(&action, &label(taints), at(1)).unwrap();
         assert_eq!(found.is_some(), covered, "{taints:?}");
     }
 }
@@ -201,45 +195,13 @@ fn a_permission_given_again_has_no_double() {
     let (_folder, path) = place();
     let permissions = open(&path);
     let action = actions().remove(0);
-    for lasting in [Lasting::Always, Lasting::Session(name("session-0"))] {
-        let grant = Grant {
-            lasting,
-            ..always(action.clone(), label(&["secret"]))
-        };
-        let first = permissions.grant(&grant, at(0)).unwrap();
-        let second = permissions.grant(&grant, at(1)).unwrap();
-        assert_eq!(find(&permissions, &action, 2), Some(second));
-        assert!(!permissions.revoke(first).unwrap());
-        assert!(permissions.revoke(second).unwrap());
-        assert_eq!(find(&permissions, &action, 2), None);
-    }
-}
-
-#[test]
-fn a_session_keeps_its_permissions_to_itself() {
-    let (_folder, path) = place();
-    let permissions = open(&path);
-    let action = actions().remove(0);
-    let (one, other) = (name("one"), name("other"));
-    let grant = Grant {
-        lasting: Lasting::Session(one.clone()),
-        ..always(action.clone(), label(&[]))
-    };
-    let id = permissions.grant(&grant, at(0)).unwrap();
-    let found = |permissions: &Permissions, session: &Name| {
-        permissions
-            .find(&action, &label(&[]), session, at(1))
-            .unwrap()
-    };
-    assert_eq!(found(&permissions, &one), Some(id));
-    assert_eq!(found(&permissions, &other), None);
-    // It is not in the file.
-    assert_eq!(found(&open(&path), &one), None);
-    let stored = rusqlite::Connection::open(&path).unwrap();
-    let count: i64 = stored
-        .query_row("SELECT count(*) FROM permission", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(count, 0);
+    let grant = always(action.clone(), label(&["secret"]));
+    let first = permissions.grant(&grant, at(0)).unwrap();
+    let second = permissions.grant(&grant, at(1)).unwrap();
+    assert_eq!(find(&permissions, &action, 2), Some(second));
+    assert!(!permissions.revoke(first).unwrap());
+    assert!(permissions.revoke(second).unwrap());
+    assert_eq!(find(&permissions, &action, 2), None);
 }
 
 #[test]
@@ -253,10 +215,7 @@ fn the_list_says_what_has_become_of_each() {
             ..always(tool(app("mail", 1), "list"), label(&[]))
         },
         always(actions().remove(3), label(&["secret"])),
-        Grant {
-            lasting: Lasting::Session(name("s")),
-            ..always(tool(app("gone", 3), "x"), label(&[]))
-        },
+        always(tool(app("gone", 3), "x"), label(&[])),
     ];
     for (time, grant) in (0..).zip(&grants) {
         permissions.grant(grant, at(time)).unwrap();
@@ -289,17 +248,18 @@ fn the_list_says_what_has_become_of_each() {
     let mail = changed("mail");
     assert_eq!(
         standings(&permissions, 9, 9),
-        [mail.clone(), mail.clone(), mail, gone]
+        [mail.clone(), mail.clone(), mail, gone.clone()]
     );
     // The configuration gives another meaning to what the user agreed to.
     let levels = Order::Levels(["public", "team", "secret"].map(str::to_owned).to_vec());
     let other = Lattice::new(&Order::TwoPoint, &levels).unwrap();
     let secret = other.label("secret").unwrap();
     let changed = Permissions::open(&path, other).unwrap();
-    assert_eq!(standings(&changed, 1, 9), [Valid, Valid, TaintsChanged]);
-    let found = changed
-        .find(&actions()[3], &secret, &name("s"), at(9))
-        .unwrap();
+    assert_eq!(
+        standings(&changed, 1, 9),
+        [Valid, Valid, TaintsChanged, gone]
+    );
+    let found = changed.find(&actions()[3], &secret, at(9)).unwrap();
     assert_eq!(found, None);
 }
 
@@ -315,7 +275,7 @@ fn a_permission_that_cannot_be_read_allows_nothing() {
     sqlite
         .execute("UPDATE permission SET object = '*.example.com'", [])
         .unwrap();
-    let refused = permissions.find(&action, &label(&[]), &name("s"), at(1));
+    let refused = permissions.find(&action, &label(&[]), at(1));
     assert!(matches!(refused, Err(PermissionError::Unreadable { id: which, .. }) if which == id));
     assert!(permissions.revoke(id).unwrap());
     assert_eq!(find(&permissions, &action, 1), None);
@@ -334,15 +294,14 @@ fn the_export_has_everything() {
     let id = permissions
         .grant(&always(actions().remove(4), label(&["secret"])), at(7))
         .unwrap();
-    let session = Grant {
-        lasting: Lasting::Session(name("s")),
+    let domain = Grant {
         expires: Some(at(9)),
         ..always(actions().remove(12), label(&[]))
     };
-    permissions.grant(&session, at(8)).unwrap();
+    permissions.grant(&domain, at(8)).unwrap();
     let json = permissions.export(&Apps::new(), at(8)).unwrap();
     let read: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(read["version"], 1);
+    assert_eq!(read["version"], 2);
     let expected = serde_json::json!({
         "id": id.to_string(),
         "action": {
@@ -353,13 +312,11 @@ fn the_export_has_everything() {
             "direction": "answering",
         },
         "taints": ["secret"],
-        "session": null,
         "granted": 7,
         "expires": null,
         "standing": {"is": "apps-changed", "apps": ["mail", "calendar"]},
     });
     assert_eq!(read["permissions"][0], expected);
-    assert_eq!(read["permissions"][1]["session"], "s");
     assert_eq!(read["permissions"][1]["action"]["domain"], "example.com");
 }
 
@@ -369,13 +326,11 @@ enum Doing {
     Grant {
         action: usize,
         taints: [bool; 3],
-        session: Option<u8>,
         lasts: Option<i64>,
     },
     Find {
         action: usize,
         taints: [bool; 3],
-        session: u8,
     },
     Revoke(prop::sample::Index),
     Wait(i64),
@@ -386,10 +341,10 @@ fn doings() -> impl Strategy<Value = Vec<Doing>> {
     let action = 0..actions().len();
     let (grant, find) = (action.clone(), action);
     let doing = prop_oneof![
-        4 => (grant, any::<[bool; 3]>(), prop::option::of(0_u8..2), prop::option::of(1_i64..20))
-            .prop_map(|(action, taints, session, lasts)| Doing::Grant { action, taints, session, lasts }),
-        8 => (find, any::<[bool; 3]>(), 0_u8..2)
-            .prop_map(|(action, taints, session)| Doing::Find { action, taints, session }),
+        4 => (grant, any::<[bool; 3]>(), prop::option::of(1_i64..20))
+            .prop_map(|(action, taints, lasts)| Doing::Grant { action, taints, lasts }),
+        8 => (find, any::<[bool; 3]>())
+            .prop_map(|(action, taints)| Doing::Find { action, taints }),
         2 => any::<prop::sample::Index>().prop_map(Doing::Revoke),
         2 => (1_i64..12).prop_map(Doing::Wait),
         1 => Just(Doing::OpenAgain),
@@ -402,7 +357,6 @@ struct Modelled {
     id: PermissionId,
     action: usize,
     taints: [bool; 3],
-    session: Option<u8>,
     granted: i64,
     expires: Option<i64>,
 }
@@ -410,10 +364,6 @@ struct Modelled {
 fn taints(which: [bool; 3]) -> Label {
     let names = TAINTS.iter().zip(which).filter(|(_, has)| *has);
     label(&names.map(|(name, _)| *name).collect::<Vec<_>>())
-}
-
-fn session(number: u8) -> Name {
-    name(&format!("session-{number}"))
 }
 
 proptest! {
@@ -424,7 +374,6 @@ proptest! {
     #[test]
     fn permissions_are_a_list(doings in doings()) {
         let (_folder, path) = place();
-        // Sessions are the first one's; files are both's.
         let (mut first, second) = (open(&path), open(&path));
         let actions = actions();
         let mut model: Vec<Modelled> = Vec::new();
@@ -432,45 +381,37 @@ proptest! {
         for (turn, doing) in doings.into_iter().enumerate() {
             let file = if turn % 2 == 0 { &first } else { &second };
             match doing {
-                Doing::Grant { action, taints: limit, session: of, lasts } => {
+                Doing::Grant { action, taints: limit, lasts } => {
                     let grant = Grant {
                         action: actions[action].clone(),
                         limit: taints(limit),
-                        lasting: of.map_or(Lasting::Always, |of| Lasting::Session(session(of))),
                         expires: lasts.map(|lasts| at(now + lasts)),
                     };
-                    let handle = if of.is_some() { &first } else { file };
-                    let id = handle.grant(&grant, at(now)).unwrap();
-                    model.retain(|old| (old.action, old.taints, old.session) != (action, limit, of));
+                    let id = file.grant(&grant, at(now)).unwrap();
+                    model.retain(|old| (old.action, old.taints) != (action, limit));
                     let expires = lasts.map(|lasts| now + lasts);
-                    model.push(Modelled { id, action, taints: limit, session: of, granted: now, expires });
+                    model.push(Modelled { id, action, taints: limit, granted: now, expires });
                 }
-                Doing::Find { action, taints: under, session: of } => {
+                Doing::Find { action, taints: under } => {
                     let covers = |kept: &&Modelled| {
                         let below = under.iter().zip(kept.taints).all(|(has, may)| !has || may);
                         let in_time = kept.granted <= now && kept.expires.is_none_or(|end| now < end);
-                        let here = kept.session.is_none() || kept.session == Some(of);
-                        kept.action == action && below && in_time && here
+                        kept.action == action && below && in_time
                     };
-                    let stored = model.iter().filter(covers).find(|kept| kept.session.is_none());
-                    let expected = stored.or_else(|| model.iter().find(covers)).map(|kept| kept.id);
-                    let found = first.find(&actions[action], &taints(under), &session(of), at(now)).unwrap();
-                    prop_assert_eq!(found, expected);
-                    let found = second.find(&actions[action], &taints(under), &session(of), at(now)).unwrap();
-                    prop_assert_eq!(found, stored.map(|kept| kept.id));
+                    let expected = model.iter().find(covers).map(|kept| kept.id);
+                    for handle in [&first, &second] {
+                        let found = handle.find(&actions[action], &taints(under), at(now)).unwrap();
+                        prop_assert_eq!(found, expected);
+                    }
                 }
                 Doing::Revoke(index) if !model.is_empty() => {
                     let kept = model.remove(index.index(model.len()));
-                    let handle = if kept.session.is_some() { &first } else { file };
                     // A grant drops what has expired.
-                    let revoked = handle.revoke(kept.id).unwrap();
+                    let revoked = file.revoke(kept.id).unwrap();
                     prop_assert!(revoked || kept.expires.is_some_and(|end| end <= now));
                 }
                 Doing::Wait(time) => now += time,
-                Doing::OpenAgain => {
-                    first = open(&path);
-                    model.retain(|kept| kept.session.is_none());
-                }
+                Doing::OpenAgain => first = open(&path),
                 Doing::Revoke(_) => {}
             }
         }

@@ -1,7 +1,7 @@
 //! `sluice permissions revoke`: what the user takes back is taken back, whatever else is wrong.
 
 use ifc::{Label, Lattice};
-use store::{Action, App, Grant, Identity, Lasting, Name, PermissionId, Permissions, Time};
+use store::{Action, App, Grant, Identity, Name, PermissionId, Permissions, Time};
 
 use crate::stage::{CONFIG, Stage, text};
 
@@ -22,7 +22,6 @@ fn stage() -> (Stage, Permissions, [PermissionId; 2]) {
                 app,
             },
             limit: Label::bottom(),
-            lasting: Lasting::Always,
             expires: None,
         };
         permissions.grant(&grant, Time::from_millis(1)).unwrap()

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use super::action::{Action, App};
 use super::error::PermissionError;
-use super::kept::{Kept, Lasting, Standing};
+use super::kept::{Kept, Standing};
 use crate::Time;
 
 /// Raised when a reader of the JSON would have to change.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Export {
@@ -22,8 +22,6 @@ struct Permission {
     id: String,
     action: ActionTwin,
     taints: Vec<String>,
-    /// None for a permission that is kept.
-    session: Option<String>,
     granted: i64,
     expires: Option<i64>,
     standing: StandingTwin,
@@ -86,10 +84,6 @@ fn permission(kept: &Kept) -> Permission {
         id: kept.id.to_string(),
         action: action(&kept.action),
         taints: kept.taints.clone(),
-        session: match &kept.lasting {
-            Lasting::Always => None,
-            Lasting::Session(session) => Some(session.to_string()),
-        },
         granted: kept.granted.millis(),
         expires: kept.expires.map(Time::millis),
         standing: match &kept.standing {

@@ -7,32 +7,21 @@ use ifc::Label;
 use super::action::{Action, Identity};
 use crate::{Name, PermissionId, Time};
 
-/// Permissions that are kept, and those of one session: more than any list that a user reads.
+/// Permissions that are kept: more than any list that a user reads.
 pub(super) const MOST: usize = 4096;
 
 /// The apps as they are now: what each name stands for.
 pub type Apps = BTreeMap<Name, Identity>;
 
-/// How long a permission lasts (appendix A.1, A.2), if it does not expire before. What is allowed
-/// once (A.3) is the monitor's permit, and is not kept at all.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Lasting {
-    /// Until it is revoked. It is stored.
-    Always,
-    /// In that session. It is in this process only, and nothing else has the session's name.
-    Session(Name),
-}
-
-/// What the user allows.
+/// What the user allows until it is revoked (appendix A.1). What is allowed for a session (A.2) or once (A.3) the
+/// monitor has, and nobody keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// What is allowed.
     pub action: Action,
     /// The taints under which it is: what flows to this label, and nothing else.
     pub limit: Label,
-    /// How long.
-    pub lasting: Lasting,
-    /// From when on it is no longer, whatever `lasting` says.
+    /// From when on it is no longer.
     pub expires: Option<Time>,
 }
 
@@ -45,8 +34,6 @@ pub struct Kept {
     pub action: Action,
     /// The names of the taints under which it is.
     pub taints: Vec<String>,
-    /// How long.
-    pub lasting: Lasting,
     /// Since when.
     pub granted: Time,
     /// Until when.
