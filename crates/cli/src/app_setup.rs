@@ -30,6 +30,7 @@ pub(crate) fn of(
     allow_degraded: &BTreeSet<Layer>,
 ) -> Result<AppSetup> {
     let env = environment(app, tokens.as_ref())?;
+    // Without `found` the app mounts its program itself, and its command holds as it is written.
     let command = match &app.found {
         Some(start) => start.command.clone(),
         None => app.command.clone(),
@@ -75,6 +76,8 @@ pub(crate) fn of(
     // An app without a word about itself is known by its name alone.
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
     let rules = app.clone();
+    // The review comes first: where tools have changed since the user saw them, its error says how and what to do. A
+    // rule that no longer fits would be a mere consequence of that.
     let check = ToolCheck::new(move |tools| {
         review::unchanged(&rules, tools)?;
         let schemas = tools.iter();
@@ -89,6 +92,8 @@ pub(crate) fn of(
         spoke,
         origin: Identity::from_digest(app.origin()),
         provider: app.provider.clone(),
+        // The words of the manifest or of the user. What the running app says of itself has the label of
+        // `descriptions`.
         description: Labeled::trusted_tcb(description),
         described_by_user: app.described_by_user,
         descriptions: app.descriptions.clone(),
@@ -106,8 +111,10 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
     }
     env.entry("PATH".to_owned())
         .or_insert_with(|| PATH.to_owned());
+    // The user's own home is not in the sandbox. A program that insists on one writes to its scratch folder.
     env.entry("HOME".to_owned())
         .or_insert_with(|| WORKDIR.to_owned());
+    // Read at each start, so that the value stands in no file of configuration.
     for name in &app.env_from {
         let value = env::var(name).with_context(|| {
             format!(
@@ -117,6 +124,7 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
         })?;
         env.insert(name.clone(), value);
     }
+    // Headers with secrets travel in the environment of our own program: a command line could be read by every process.
     if let Some(remote) = &app.remote {
         let settings = Settings {
             tokens: tokens.map(|tokens| tokens.port),
@@ -162,11 +170,15 @@ pub(crate) fn mounts(config: &Config) -> Result<()> {
     if config.apps.values().all(none) {
         return Ok(());
     }
+    // Secrets may not even be read by an app. The other kept places may be read, and `check_mounts` refuses only to
+    // write there.
     let kept = secrets::folder()?;
     let kept = kept.canonicalize().unwrap_or(kept);
     for app in config.apps.values() {
         let found = app.found.iter().flat_map(|start| &start.mounts);
         for mount in app.mounts.iter().chain(found) {
+            // Both sides are resolved, or a link would hide that one lies in the other. Both directions count: a mount
+            // above the folder shows all of it, and one inside shows a part.
             let source = mount.source.canonicalize();
             let source = source.unwrap_or_else(|_| mount.source.clone());
             if kept.starts_with(&source) || source.starts_with(&kept) {
@@ -225,6 +237,7 @@ fn sandbox_of(app: &App, allow_degraded: &BTreeSet<Layer>) -> sandbox::Spec {
             tmp_bytes: limits.tmp_bytes,
             ..sandbox::Limits::default()
         },
+        // Only the mounts of the configuration can be writable; those that were found are read-only.
         quotas: app.mounts.iter().filter_map(quota).collect(),
         allow_degraded: allow_degraded.clone(),
     }
@@ -235,6 +248,7 @@ fn app_limits(limits: &SpokeLimits) -> wire::AppLimits {
     wire::AppLimits {
         start_timeout_ms: u64::try_from(limits.start_timeout.as_millis())
             .unwrap_or(default.start_timeout_ms),
+        // The default is also the limit of the protocol, which no configuration raises.
         max_result_bytes: u32::try_from(limits.result_bytes)
             .map_or(default.max_result_bytes, |bytes| {
                 bytes.min(default.max_result_bytes)

@@ -12,7 +12,7 @@ pub(crate) fn may(serves: &str, functionality: &str, direction: Direction) -> St
     }
 }
 
-/// The taints of what may flow so.
+/// The taints of what may flow, in words.
 pub(crate) fn with(taints: &[String]) -> String {
     match taints.is_empty() {
         true => "with nothing untrusted or secret".to_owned(),

@@ -57,6 +57,8 @@ pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
 /// A model or an app's variable is missing, a mount gives too much, or the user's permissions cannot be
 /// read.
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
+    // Before anything starts, and again at each start: what lies where can have changed since the configuration was
+    // loaded.
     app_setup::mounts(config)?;
     let layers = &options.allow_degraded;
     let apps = config
@@ -94,6 +96,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             .map(|functionality| Arc::new(functionality.clone()))
             .collect(),
         missing: missing(config)?,
+        // A choice of apps is kept with the permissions, so that one list shows both and one command revokes them.
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
         facts: config.memory.facts,
@@ -160,6 +163,7 @@ const EMBEDDED_PROMPT_BYTES: usize = 16 << 10;
 fn limits(config: &Config) -> Limits {
     let own = config.limits.prompt_bytes;
     let kinds = || config.providers.iter().map(|provider| &provider.kind);
+    // One embedded provider is enough: a prompt may go to any of them, and has to fit into the smallest context.
     let prompt_bytes = match kinds().any(|kind| *kind == ProviderKind::Embedded) {
         true => EMBEDDED_PROMPT_BYTES,
         false => Limits::default().prompt_bytes,
@@ -243,6 +247,7 @@ pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Prov
             config.images = *images;
             Ok(Arc::new(OpenAi::new(config)?))
         }
+        // A kind of provider that is configured and not built in is an error, and never replaced by another one.
         kind => bail!("the provider kind {kind:?} is not part of this build"),
     }
 }

@@ -40,8 +40,7 @@ pub(crate) async fn provider(name: &str, _: &str) -> Result<Arc<dyn Provider>> {
     )
 }
 
-/// Which instructions embedded models compute with. A processor that lacks even the least of them is in order if none
-/// is `needed`.
+/// Which instructions embedded models compute with. Where none is `needed`, a processor without them is no fault.
 #[cfg(feature = "embedded")]
 pub(crate) fn instructions(needed: bool) -> Option<Finding> {
     let backend = llm::embedded::cpu_backend();

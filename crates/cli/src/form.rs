@@ -63,7 +63,9 @@ impl<'a> FormDialogue<'a> {
             "The app {app} asks you something while it runs {tool}. These are its words, not Sluice's:"
         ));
         let name = format!("{}> ", shortened(&app, NAME_COLUMNS));
+        // A line break of two characters is one break, or it would use up two of the lines.
         let message = self.view.form.message.replace("\r\n", "\n");
+        // The last piece is all the rest, whose line breaks are escaped and shown as characters.
         for paragraph in message.splitn(MESSAGE_LINES, '\n') {
             lines.said_by(&name, &escape(paragraph));
         }
@@ -122,6 +124,7 @@ impl<'a> FormDialogue<'a> {
     }
 
     fn typed(&mut self, line: &str) -> Next {
+        // In every field, whatever its kind: leaving must not depend on what an app asks for.
         if line.trim().eq_ignore_ascii_case(CANCEL) {
             return Next::Done(FormAnswer::Dismissed);
         }
@@ -136,6 +139,7 @@ impl<'a> FormDialogue<'a> {
                     answer.insert(field.name.clone(), value);
                 }
                 self.at += 1;
+                // Attempts count for each field by itself.
                 self.unclear = 0;
                 self.next()
             }
@@ -156,7 +160,7 @@ impl<'a> FormDialogue<'a> {
         }
     }
 
-    /// The same once more, with these words, unless it was enough.
+    /// Asks once more after these words, or ends so after too many attempts.
     fn again(&mut self, words: String, end: FormAnswer) -> Next {
         self.unclear += 1;
         match self.unclear < words::ATTEMPTS {
@@ -170,7 +174,7 @@ impl<'a> FormDialogue<'a> {
     }
 }
 
-/// A field and its options in the app's words, each line to be escaped with the rest.
+/// A field and its options in the app's words, which are escaped.
 fn described(number: usize, field: &Field) -> Vec<String> {
     let title = match field.title.is_empty() {
         true => &field.name,

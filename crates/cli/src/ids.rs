@@ -31,6 +31,7 @@ impl Named {
     /// # Errors
     /// There is none, or there are several.
     pub(crate) fn find<Id: Copy + Display>(&self, all: &[Id], id: &str) -> Result<Id> {
+        // An empty word begins every id, and would mean whichever is the only one.
         let begins = |own: &&Id| !id.is_empty() && own.to_string().starts_with(id);
         let mut found = all.iter().filter(begins);
         match (found.next(), found.next()) {

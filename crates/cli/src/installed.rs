@@ -50,6 +50,7 @@ pub(crate) fn of(app: &App) -> Result<Option<Installed>, String> {
     let record = store.get(&app.name).map_err(|error| error.to_string())?;
     let record = match record {
         Some(record) if is_for(&record, &package) => record,
+        // The command was changed since: what is installed was agreed to for another one.
         Some(_) => {
             return Err(format!(
                 "what is installed for it is another package than its command names; {}",
@@ -63,6 +64,7 @@ pub(crate) fn of(app: &App) -> Result<Option<Installed>, String> {
             ));
         }
     };
+    // At each start, since a program outside of any spoke can have changed the files.
     let tree = store.verify(&record).map_err(|error| error.to_string())?;
     let (program, env) = start(&record, &tree);
     let command = std::iter::once(program).chain(package.arguments).collect();
@@ -128,6 +130,7 @@ fn start(record: &Record, tree: &std::path::Path) -> (String, BTreeMap<String, S
     let program = tree.join(&record.entry).to_string_lossy().into_owned();
     let env = match record.registry {
         Registry::Npm => BTreeMap::new(),
+        // Its packages are in a folder that Python searches only if it is told to.
         Registry::PyPi => BTreeMap::from([(
             "PYTHONPATH".to_owned(),
             tree.join("site").to_string_lossy().into_owned(),
@@ -154,6 +157,7 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         scripts,
     };
     let installed = installer.install(app, wanted);
+    // Before the error itself, which only says that it failed.
     if let Err(InstallError::Failed { said, .. }) = &installed {
         say(&last_words(wanted.registry, said));
     }
@@ -210,6 +214,7 @@ pub(crate) fn package(record: &Record) -> String {
 pub(crate) fn unmet(app: &App) -> Option<Package> {
     let package = launcher(&app.command)?;
     let record = store().and_then(|store| Ok(store.get(&app.name)?));
+    // A record that cannot be read is not replaced by a fetch: `of` says what is wrong with it.
     matches!(record, Ok(None)).then_some(package)
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 pub(crate) fn interrupts() -> Arc<Notify> {
     let cancel = Arc::new(Notify::new());
     let notify = Arc::clone(&cancel);
-    // From here on, and not from when the task first runs.
+    // Registered here and not in the task, so that a Ctrl-C before its first run counts already.
     let Ok(mut signals) = signal(SignalKind::interrupt()) else {
         return cancel;
     };

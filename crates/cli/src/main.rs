@@ -71,6 +71,8 @@ fn main() -> ExitCode {
             Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
         };
+        // A new token that is asked for and not kept yet would be lost with the process, and the
+        // login with it.
         login::settle().await;
         result
     });

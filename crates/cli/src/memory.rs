@@ -22,6 +22,7 @@ pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory
     if !config.memory.enabled.unwrap_or(by_itself) {
         return None;
     }
+    // Before it is opened, which makes the file.
     let is_new = config.memory.redis.is_none() && file(config).is_ok_and(|file| !file.exists());
     match open(config) {
         Ok(memory) => {
@@ -61,7 +62,7 @@ pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
     if let Some(days) = config.memory.days {
         let now = Time::from(SystemTime::now()).millis();
         let before = now.saturating_sub(i64::from(days).saturating_mul(DAY));
-        // Whoever said how long may not be told more than that.
+        // Where they cannot be removed the memory is not opened: nothing older than the user allows is recalled.
         let expired = memory.expire(Time::from_millis(before));
         let expired = expired.context("memories that are too old cannot be forgotten")?;
         if let Err(error) = expired.erased {
@@ -88,8 +89,8 @@ fn say_of_others(memory: &dyn Memory, config: &Config) -> Result<()> {
             Namespace::Apps(_) => "its command, address or folders were others",
             Namespace::Names(_) => "an earlier version of Sluice did not note whose it is",
         };
-        // Nobody could be told what was said with an app that is gone. Besides, the names below are those of a
-        // configuration then, which a shell takes as they are.
+        // An app that is gone cannot be told anything. And so the names in the commands below are names of configured
+        // apps, which a shell takes without quotes.
         let is_app = |name: &str| now.keys().any(|own| own.as_str() == name);
         let names = namespace.names();
         if !names.into_iter().all(is_app) || memory.ids(&namespace)?.is_empty() {
@@ -132,8 +133,8 @@ pub(crate) fn named(namespace: &Namespace, now: &Apps) -> String {
     }
 }
 
-/// Digits of an origin in a name: nobody finds a command for another app that begins alike by trying, and where somebody
-/// does, the name is refused as that of several.
+/// Hexadecimal digits of an origin in a name: enough that no two apps of one name are alike by chance. Where two are,
+/// the name is refused as that of several.
 const ORIGIN: usize = 12;
 
 /// What is said where the text of forgotten memories is still on the disk.

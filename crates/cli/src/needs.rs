@@ -44,7 +44,7 @@ pub(crate) fn provide(config: &mut Config) -> Unready {
             }
         }
     });
-    // A group or a functionality may name an app that is not there now.
+    // A group may still name an app that was left out.
     for apps in config.groups.values_mut() {
         apps.retain(|app| config.apps.contains_key(app));
     }
@@ -61,6 +61,7 @@ pub(crate) async fn provide_for(
     named: impl Fn(&str) -> bool,
     fetch: Fetch,
 ) -> Result<()> {
+    // Before the search, which leaves out what is not installed.
     self::fetch(config, fetch).await?;
     for (app, reason) in provide(config) {
         if named(&app) {
@@ -108,9 +109,11 @@ async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
     }
     for (app, package) in unmet {
         let name = app.name.clone();
+        // Without install scripts: the user was asked about packages, and told that nothing of them runs.
         let fetched = spawn_blocking(move || installed::fetch(&name, &package, false)).await?;
         // One that cannot be fetched does not hinder the others: it is left out, and named.
         let seen = async {
+            // The trial starts what the store has a record of. Kept a second time below, with the tools.
             let record = fetched?;
             installed::store()?.put(&record)?;
             let mut app = app.clone();
@@ -169,7 +172,7 @@ fn of_app(
         app.found = Some(Start { reviewed, ..start });
         return Ok(Vec::new());
     }
-    // Whoever mounts programs has said where everything is.
+    // An app with executable mounts brings its program itself, so nothing is looked for.
     if app.mounts.iter().any(|mount| mount.execute) {
         return Ok(Vec::new());
     }
@@ -230,6 +233,7 @@ fn of_app(
     if let Some(installed) = installed {
         start.env.extend(installed.env);
         let patience = installed::IMPATIENT.iter();
+        // What the configuration sets for the app wins.
         let unsaid = patience.filter(|(name, _)| !app.env.contains_key(*name));
         let unsaid = unsaid.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         start.env.extend(unsaid);
@@ -239,8 +243,8 @@ fn of_app(
     Ok(needs.found)
 }
 
-/// The tools that the user has seen of a server elsewhere. That the login there can be read is found out here too, where it
-/// concerns this app alone.
+/// The tools that the user has seen of a server elsewhere. It also reads the login there, so that a file of logins that
+/// cannot be read leaves out this app and does not end the session.
 fn seen_of(app: &App, remote: &Remote) -> Result<Option<Seen>> {
     let server = address(&remote.url);
     Logins::of_user()?.find(&app.name, &server)?;

@@ -64,6 +64,7 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
 /// There is no home, or a binary is missing.
 pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     let own = env::current_exe().context("cannot find out where this program is")?;
+    // Its folder and not only the file: who can write there can put another file in its place.
     let config = user_config().and_then(|file| file.parent().map(Path::to_owned));
     let models = llm::models::Cache::of_user().ok();
     let optional = [
@@ -81,6 +82,7 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
 }
 
 fn xdg(variable: &str, under_home: &str) -> Option<PathBuf> {
+    // The XDG rules: a relative path is to be ignored.
     let set = env::var_os(variable)
         .map(PathBuf::from)
         .filter(|dir| dir.is_absolute());

@@ -59,8 +59,9 @@ impl Permitted {
         })
     }
 
-    /// The choice of an app among these: for a functionality, or for queries, where what they have in
-    /// common is that a query needed all of them. No functionality has a name like theirs.
+    /// The choice of an app among these, for a functionality or for queries. Queries have no name,
+    /// so their choice is kept under the names of all the apps, joined by [`AND`], which is in no
+    /// functionality's name.
     fn selection(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<Action> {
         let mut among: Vec<&str> = among.iter().map(String::as_str).collect();
         // The planner names them in any order, and a choice is among the same apps all the same.
@@ -126,6 +127,7 @@ impl Permitted {
     fn select(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<PermissionId> {
         let id = self.always(self.selection(what, among, app)?, Label::bottom())?;
         for other in among.iter().filter(|other| *other != app) {
+            // By the very action, so that a choice among other apps stays.
             let action = self.selection(what, among, other)?;
             let all = self.permissions.list(&self.apps, now())?;
             for kept in all.iter().filter(|kept| kept.action == action) {

@@ -88,7 +88,7 @@ impl PrivateFile {
             secrets,
         };
         let text = serde_json::to_vec(&contents)?;
-        // What could not be read again would take everything else along.
+        // A file too long to be read again would lose every secret in it.
         if text.len() as u64 > MAX_FILE {
             bail!(
                 "{} would become too long; nothing was kept",
@@ -104,8 +104,8 @@ impl PrivateFile {
         Ok(folder.sync_all()?)
     }
 
-    /// Waits for a lock of this name beside the file. It is held until the returned file is dropped, and is in nobody's way
-    /// who changes something else.
+    /// Waits for a lock of this name beside the file. It is held until the returned file is dropped, and does not block
+    /// changes of the file itself.
     ///
     /// # Errors
     /// There can be none.

@@ -120,6 +120,8 @@ fn has_more_arguments(schema: &Value) -> bool {
         Some(part) => adds(part),
         None => false,
     };
+    // By default a schema allows further arguments, so that alone says nothing. Only one that has no names, and allows
+    // others expressly, is a map.
     let is_map = || {
         let more = schema.get("additionalProperties");
         let has_names = schema.get("properties").and_then(Value::as_object);
@@ -149,7 +151,8 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
     let effect = effect(tool);
     let reads = effect.reads();
     let limit = match (reads, tool.arguments.is_empty() && !tool.has_more) {
-        // That it is asked at all is seen by whoever it speaks to.
+        // A call without arguments carries nothing out. With `openWorldHint` a server elsewhere still sees that it is
+        // made.
         (true, true) if tool.hints.open_world != Some(true) => "\"any\"",
         // What is asked for may go out: strangers may say what, and no secret can be in it.
         (true, _) => "[\"untrusted\"]",
@@ -262,6 +265,7 @@ fn effect(tool: &Tool) -> Effect {
     let hinted = hinted
         .into_iter()
         .filter_map(|(hint, strict, effect)| (hint == Some(strict)).then_some(effect));
+    // Effects are ordered by how strict they are, so a hint never makes one milder.
     hinted.fold(named(&tool.name), Effect::max)
 }
 
@@ -272,8 +276,10 @@ fn named(name: &str) -> Effect {
     let first = [(READS, Effect::Read), (WRITES, Effect::Write)]
         .into_iter()
         .filter_map(|(list, effect)| Some((has(list)?, effect)))
+        // Positions decide: no word is in both lists, so no two are equal.
         .min();
     match first {
+        // Wherever it stands: `get_and_delete` deletes.
         _ if has(FINAL).is_some() => Effect::Irreversible,
         // What is no longer unread has been changed.
         Some((_, Effect::Read)) if words.iter().any(|word| word == "unread") => Effect::ReadOnce,
@@ -323,6 +329,7 @@ fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
     for letter in name.chars() {
+        // A capital after a small letter begins a word; several in a row are one.
         if !letter.is_alphanumeric() || letter.is_uppercase() && before.is_lowercase() {
             words.push(String::new());
         }

@@ -74,7 +74,7 @@ pub(crate) fn settings(app: &App, remote: &Remote) -> Result<Settings> {
     })
 }
 
-/// The variable by which it is told. It holds secrets.
+/// The environment variable that carries the settings. It holds secrets.
 ///
 /// # Errors
 /// None that is known.
@@ -91,6 +91,7 @@ fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
         for piece in header.pieces() {
             match piece {
                 Piece::Text(piece) => text.push_str(piece),
+                // For this origin alone: one that was set for another server is refused.
                 Piece::Secret(secret) => {
                     text.push_str(Secrets::of_user()?.value(secret, &origin)?.reveal());
                 }
@@ -105,6 +106,7 @@ fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
                 ),
             }
         }
+        // A variable may hold a line break, which would begin another header.
         let value = Value::new(text).with_context(|| format!("the header {name}"))?;
         headers.insert(name.clone(), value);
     }

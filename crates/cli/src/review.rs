@@ -24,7 +24,8 @@ pub(crate) type Seen = BTreeMap<String, String>;
 /// What is kept of tools that a person is shown, to be compared with what they turn out to be later.
 pub(crate) fn seen(tools: &[ToolDescription]) -> Seen {
     let digests = |tool: &ToolDescription| {
-        // Of the hints as they are written in Rust: whoever builds them otherwise sees a change more.
+        // Hints are digested as `Debug` writes them. Were that to change, each tool would count as changed once: a
+        // question too many, never one too few.
         let words = format!("{:?} {}", tool.hints, tool.description);
         format!("{} {}", digest(&tool.input_schema), digest(&words))
     };

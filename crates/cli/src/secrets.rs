@@ -28,6 +28,7 @@ impl Value {
     /// # Errors
     /// It cannot; it is not quoted.
     pub(crate) fn new(text: String) -> Result<Self> {
+        // Without line breaks, which would begin another header.
         let visible = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         if text.trim().is_empty() || text.len() > MAX_VALUE || !visible {
             bail!(

@@ -53,6 +53,7 @@ impl RemoteTools {
 
     /// Notes these tools unless there are some already, which are returned. Of two programs at once one is the first.
     fn note_first(&self, app: &str, server: &str, tools: &Seen) -> Result<Option<Seen>> {
+        // Looked at without the lock first: a change writes the file anew, and most starts have nothing to note.
         let mut before = self.find(app, server)?;
         if before.is_none() {
             self.0.change(|all: &mut Vec<Reviewed>| {
@@ -117,7 +118,7 @@ pub(crate) fn kept_from_first_use(app: &App, check: ToolCheck) -> ToolCheck {
     check.and(move |tools| note(&app, &server, tools))
 }
 
-/// Notes the tools of a first use, or compares them with those that were noted since this program has looked.
+/// Notes the tools of a first use, or compares them with those that another program has noted meanwhile.
 fn note(app: &str, server: &str, tools: &[ToolDescription]) -> Result<(), String> {
     let now = review::seen(tools);
     let before = RemoteTools::of_user().and_then(|kept| kept.note_first(app, server, &now));

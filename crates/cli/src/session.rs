@@ -109,7 +109,7 @@ pub(crate) async fn start(
         ..compose::Options::default()
     };
     let broker = compose::broker(&config).await?;
-    // What is said from here on does not stand behind the progress line.
+    // The progress line goes first, so that what is said from here on does not stand behind it.
     user.idle();
     let setup = compose::session(&config, broker, &options)?;
     Ok((Session::start(setup, user)?, choice, config.user))

@@ -8,7 +8,8 @@ pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
-        // Between single quotes nothing has a meaning but another one.
+        // Between single quotes only another one has a meaning. Control characters are escaped before, since a terminal
+        // acts on them when they are pasted.
         false => format!("'{}'", escape(text).replace('\'', r"'\''")),
     }
 }

@@ -11,6 +11,7 @@ const QUOTED: usize = 3;
 /// One line for the sources, and one for each part of the answer that stands in one of them. Empty where the
 /// answer is trusted. Descriptions of tools are counted.
 pub(crate) fn text(sources: &[AnswerSource]) -> String {
+    // Counted and not named: an answer depends on the descriptions of all tools that were offered.
     let is_description = |one: &&AnswerSource| matches!(one.source, Source::Description(_));
     let described = sources.iter().filter(is_description).count();
     let others = sources.iter().filter(|one| !is_description(one));

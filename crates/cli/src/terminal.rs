@@ -221,10 +221,10 @@ impl User for Terminal {
     }
 }
 
-/// What the hub says beside the answer: what no app does, and, where several apps were asked each by itself, what
-/// each of them said, or that it said nothing: whatever becomes
-/// of it where the answers are put together, the user has each one from its own app. It has passed the
-/// answer's sink. Each line has the app's name, so that none can pass for another's or for ours.
+/// What the hub says beside the answer: that no app does something, and, where several apps were asked each by itself,
+/// what each of them said or that it said nothing. However their answers are put together, the user has each one from
+/// its own app. It has passed the answer's sink. Each line has the app's name, so that none can pass for another's or
+/// for ours.
 fn beside(record: &Record) -> Option<String> {
     match (&record.conversation, &record.event) {
         (Some(app), Event::Answer { text, .. }) => {
@@ -348,6 +348,7 @@ pub(crate) fn read_hidden(prompt: &str) -> Hidden {
         return Hidden::End;
     }
     let line = typed_unless(prompt, || {
+        // Polled by hand between two short waits, since nothing here is async and no task could be woken.
         let mut context = Context::from_waker(Waker::noop());
         interrupts.poll_recv(&mut context).is_ready()
     });

@@ -33,9 +33,11 @@ pub(crate) struct Trial {
 pub(crate) async fn start(config: &Config, app: &App, options: &Options) -> Result<Trial> {
     let layers = &options.allow_degraded;
     let setup = app_setup::of(app, login::token_port(app, layers)?, layers)?;
+    // A monitor of its own: no grant of a session counts here, and nobody is asked.
     let gate = Gate::new(Monitor::new(), Arc::new(config.policy()));
     let (sender, events) = mpsc::channel(EVENTS);
     let opened = setup.open(&gate, sender).await;
+    // The spoke ends here, with the app in it.
     let opened = opened.map(|spoke| spoke.tools().to_vec());
     let tried = tried::refused(events);
     match opened {

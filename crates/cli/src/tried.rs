@@ -15,6 +15,7 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
             }
             Event::Egress { to, outcome, .. } => {
                 let outcome = outcome.to_string();
+                // Whatever else became of a connection, it was allowed.
                 if let Some(reason) = outcome.strip_prefix("refused: ") {
                     tried.insert(to, reason.to_owned());
                 }

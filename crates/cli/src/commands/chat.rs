@@ -21,7 +21,8 @@ pub(crate) struct Chat {
     session: SessionArgs,
 }
 
-/// Talks until the end of input. Ends with the worst of what the turns came to.
+/// Talks until the end of input. The exit code is that of the first turn that was not done; an
+/// interrupted one does not count.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
     let config = session::config(&args.session).await?;
     if args.session.json {
@@ -48,6 +49,7 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         user.idle();
         let line = tokio::select! {
             line = line() => line?,
+            // Between two turns there is nothing to interrupt but the chat.
             () = cancel.notified() => return Ok(worst),
         };
         let Some(line) = line else { return Ok(worst) };
@@ -58,6 +60,7 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         let query = labels.label(query.to_owned());
         let exit = match session.ask(query, choice.clone(), user, &cancel).await {
             Ok(outcome) => {
+                // With --json the answer was printed already, as a record.
                 if !args.session.json {
                     session::show(&outcome)?;
                 }

@@ -36,7 +36,7 @@ pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
     let mut findings = sandbox_findings();
     let mut config = configuration::open(args.config.as_deref(), false);
     let known = config.as_ref().ok();
-    // Nobody knows of a configuration with mistakes.
+    // What a configuration with mistakes needs is not known, so an embedded model is assumed.
     let embeds = known.is_none_or(|config| embedded_providers(config).next().is_some());
     findings.extend(embedded::instructions(embeds));
     findings.extend(embedded::findings(&needed(known)));
@@ -75,6 +75,7 @@ async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Fi
     let unready = needs::provide(config).into_iter();
     let missing =
         |(app, reason): (String, String)| Finding::new(&format!("app {app}"), false, reason);
+    // `provide` takes out of the configuration what cannot be started; the rest is tried all the same.
     let mut findings: Vec<_> = unready.map(missing).collect();
     app_setup::mounts(config)?;
     for app in config.apps.values().filter(|app| !app.client) {

@@ -95,6 +95,7 @@ async fn pull(model: &'static Known, json: bool) -> Result<Exit> {
     let puller = Puller::new(Cache::of_user()?);
     let cancel = interrupts();
     let stopped = Arc::new(AtomicBool::new(false));
+    // A thread that blocks cannot be cancelled, so the pull looks at this flag after each piece.
     let stop = Arc::clone(&stopped);
     tokio::spawn(async move {
         cancel.notified().await;

@@ -129,6 +129,7 @@ fn what(action: &Action, taints: &[String]) -> String {
         }
         Action::Selection { functionality, app } => {
             let (app, of) = (escape(app.name.as_str()), escape(functionality.as_str()));
+            // A choice for queries is kept under the names of all the apps among which it was made.
             match functionality.as_str().contains(AND) {
                 true => format!("the choice of {app} among {of}"),
                 false => format!("the choice of {app} whenever an app asks for {of}"),
@@ -168,8 +169,8 @@ fn standing(standing: &Standing) -> String {
     }
 }
 
-/// By ids alone: one that cannot be read is taken back, too, and so is any of them while the configuration has a mistake or is
-/// not trusted, since a session that runs goes on with what it began with.
+/// Revokes by ids alone, without the configuration: so a permission that cannot be read can be revoked, and any of them
+/// while the configuration has mistakes or is not trusted. A session that is running would still use them.
 fn revoke(ids: &[String]) -> Result<Exit> {
     // Ids are the same in every lattice.
     let permissions = open_in(Lattice::four_point())?;

@@ -96,6 +96,7 @@ struct Which {
 /// Checks, tests or explains.
 pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     let which = match &args.action {
+        // Proposals come before there is any configuration, so none is looked for.
         PolicyAction::Propose { app } => return propose::propose(app),
         PolicyAction::Check(which) | PolicyAction::Test(which) => which,
         PolicyAction::Explain { which, .. } | PolicyAction::Label { which, .. } => which,
@@ -236,6 +237,7 @@ fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
         print_json(line)?;
         return Ok(());
     }
+    // Line by line, since `escape` would replace the line breaks too.
     for line in text.split('\n') {
         print(&escape(line))?;
     }
@@ -278,6 +280,7 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
         false => "",
     };
     let answer = set(&names(&app.rules.answer));
+    // An address from trusted text alone is shown as it is anyway.
     let links = match app.rules.addresses.is_bottom() {
         true => String::new(),
         false => format!(", with links from {}", set(&names(&app.rules.addresses))),

@@ -121,6 +121,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     };
     let traced = setup.trace.as_ref().map(|trace| trace.path().to_owned());
     let app = setup.app.clone();
+    // Only a token that was made here is printed. One from a variable is the user's to hand out.
     let fresh = match args.token_env.is_empty() {
         true => setup.tokens.first().cloned(),
         false => None,
@@ -182,6 +183,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         Some(Violation::Ask) => OnViolation::Ask,
         None => config.proxy.on_violation,
     };
+    // Nobody is asked where everything passes, or where nothing does that would need a yes.
     let asks = !args.observe && on_violation != OnViolation::Drop;
     let timeout = match args.approval_timeout {
         Some(seconds) => Duration::from_secs(seconds),
@@ -212,6 +214,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let user = config.user.clone();
     let known = config.apps.get(&app);
     setup.labels = ClientLabels {
+        // Written by the agent, which the user runs.
         system: Label::bottom(),
         descriptions: known.map_or(Label::top(), |app| app.descriptions.clone()),
         listed: known.map_or_else(BTreeSet::new, |app| {
@@ -230,6 +233,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         let rotation = Rotation::default();
         setup.trace = Some(TraceFile::rotating(&paths::traces()?, &name, rotation)?);
     }
+    // Without a desk (`approvals`) a question is a no.
     setup.approver = Arc::new(DropCalls);
     Ok((setup, asks.then_some(timeout)))
 }
@@ -242,6 +246,7 @@ fn tokens(args: &Proxy, upstream: Option<&OpenAi>) -> Result<Vec<String>> {
     });
     let given = given.collect::<Result<Vec<String>>>()?;
     let has_key = upstream.is_some_and(OpenAi::has_own_key);
+    // Without a token, whoever reaches the port could spend the user's key; other machines need one in any case.
     if given.is_empty() && (has_key || !args.listen.ip().is_loopback()) {
         let fresh = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
         return Ok(vec![fresh]);

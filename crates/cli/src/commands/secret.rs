@@ -86,10 +86,12 @@ fn set(name: &str, server: &str) -> Result<Exit> {
 /// What was piped in, without the line's end.
 fn piped() -> Result<String> {
     let mut text = String::new();
+    // What is cut off here is longer than any value may be, so no half of a secret is kept.
     std::io::stdin()
         .take(MAX_INPUT)
         .read_to_string(&mut text)
         .map_err(|_| anyhow!("the value is no text; nothing was kept"))?;
+    // One line end, as `echo` and password managers write it.
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

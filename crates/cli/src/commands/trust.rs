@@ -35,6 +35,7 @@ pub(crate) fn trust(args: &Trust) -> Result<Exit> {
     }
     let found = configuration::meant(args.path.as_deref())?;
     let shown = escape(&found.path().to_string_lossy());
+    // Before the file is looked for: trust in one that is gone is revoked by its path.
     if args.revoke {
         if !TrustStore::of_user()?.revoke(found.path())? {
             bail!("{shown} is not trusted; `sluice trust --list` shows what is");

@@ -39,6 +39,7 @@ impl Files {
     pub(crate) fn read(&self, path: &Path) -> io::Result<String> {
         let mut text = String::new();
         open(path)?
+            // One byte more than allowed tells a file that is too long from one that just fits.
             .take(MAX_TEXT_BYTES + 1)
             .read_to_string(&mut text)?;
         if text.len() as u64 > MAX_TEXT_BYTES {
@@ -93,6 +94,7 @@ impl Files {
 /// Opens a regular file. What an untrusted configuration names may also be a pipe or a device, whose
 /// reading never ends or has effects.
 fn open(path: &Path) -> io::Result<File> {
+    // To open a pipe would wait for a writer, before it can be seen that it is a pipe.
     let without_waiting = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = OpenOptions::new()
         .read(true)

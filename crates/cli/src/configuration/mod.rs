@@ -117,6 +117,7 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
                 file.display()
             );
         }
+        // Wherever it lies: whoever names a file vouches for it.
         return Ok(Some(Found::new(&file, Word::User)));
     }
     let own = paths::user_config().filter(|file| file.is_file());
@@ -175,6 +176,7 @@ impl Found {
             let asked = self.ask(&opened.config, &files, &standing, &store);
             return match asked.map_err(Refusal::Untrusted)? {
                 true => Ok(opened),
+                // It is not trusted here, so this is an error in any case.
                 false => Err(self.must_be_trusted(standing).err().unwrap_or_else(|| {
                     Refusal::Untrusted(anyhow!("the configuration is not trusted"))
                 })),
@@ -226,6 +228,7 @@ impl Found {
         say("\n");
         let trusted = terminal::ask_word("Type trust and Enter [no]: ", &["trust"]).is_some();
         if trusted {
+            // The digests of what was read and shown, whatever the files hold by now.
             store.trust(&self.path, files)?;
         }
         Ok(trusted)
@@ -243,7 +246,8 @@ impl Found {
                 .map(|(config, examples)| Opened { config, examples }),
         };
         let opened = loaded.map_err(Refusal::Mistakes)?;
-        // The loader only notes where the weights and the certificates are.
+        // The loader notes where the weights and the certificates are, and does not read them. Both
+        // are part of what is trusted.
         let weights = opened.config.screener.weights.iter();
         let remotes = opened.config.apps.values().flat_map(|app| &app.remote);
         let certificates = remotes.flat_map(|remote| &remote.ca_file);

@@ -136,6 +136,7 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
 fn of_domain(lines: &mut Lines, lattice: &Lattice, name: &str, domain: &Domain) {
     let ports: Vec<String> = domain.ports.iter().map(u16::to_string).collect();
     let (pattern, ports) = (&domain.pattern, ports.join(", "));
+    // Without a limit nothing secret goes there unasked; influence does not matter for where data goes.
     let secrets = domain.limit.as_ref().map_or(Label::bottom(), |limit| {
         limit.meet(&lattice.whole(Dimension::Confidentiality))
     });
@@ -170,7 +171,7 @@ fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
         let file = file.display();
         lines.add("believe", &format!("the certificates in {file} for {name}"));
     }
-    // Whoever has logged in there, or does so later, is asked nothing more.
+    // A login at this origin, made before or later, is used without a further question: so it is named here.
     if !remote.headers.contains_key("authorization") {
         let origin = remote.url.origin();
         let login = format!("{name} your login at {origin}, if you have one");

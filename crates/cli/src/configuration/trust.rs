@@ -73,6 +73,7 @@ impl TrustStore {
         Ok(match self.find(configuration)? {
             None => Standing::Unknown,
             Some(mut trusted) => {
+                // Nothing else has been read yet, and would count as no longer named.
                 trusted.files.retain(|path, _| path == configuration);
                 compare(&trusted.files, &root.digests())
             }
@@ -113,7 +114,7 @@ impl TrustStore {
         let mut all = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            // Others are being written, or were left by a crash.
+            // Other files are being written, or were left by a crash.
             if path
                 .extension()
                 .is_some_and(|extension| extension == "json")

@@ -23,13 +23,13 @@ pub(crate) struct Asked {
     tokens: WebUrl,
     redirect: String,
     resource: String,
-    /// By which the answer is known to be to this question.
+    /// Ties the answer to this question (RFC 6749 §10.12).
     pub(crate) state: String,
-    /// By which whoever has the answer is known to have asked (RFC 7636).
+    /// Shows that whoever redeems the code has also asked for it (PKCE, RFC 7636).
     verifier: String,
 }
 
-/// 256 random bits, as letters that stand anywhere.
+/// 256 random bits in base64url, which needs no escapes in an address or a form.
 ///
 /// # Errors
 /// The system has none.
@@ -59,9 +59,12 @@ impl Asked {
         let page = WebUrl::new(&met.authorization).context("its page to log in at")?;
         let tokens = WebUrl::new(&met.tokens).context("its endpoint for tokens")?;
         let elsewhere = elsewhere(issuer, &met)?;
+        // Metadata of one authorization server must not stand in for another's (RFC 8414 §3.3).
         if WebUrl::new(&met.issuer).context("its name")? != *issuer {
             bail!("{issuer} says that it is another authorization server");
         }
+        // Only the browser goes to the page, which the user sees, so another host of the same site will do. Codes and
+        // tokens go to the origin itself or to the one host that the user agreed to.
         if !page.is_same_site(issuer) || elsewhere.as_ref() != agreed {
             bail!("{issuer} names addresses that are not its own");
         }

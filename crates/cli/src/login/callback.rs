@@ -24,8 +24,8 @@ const DIGEST_BYTES: usize = 16;
 const MAX_REQUEST: usize = 32 << 10;
 /// How long one request may take. It is sent at once.
 const REQUEST: Duration = Duration::from_secs(5);
-/// Requests at a time. For a further one the oldest makes way: it is sent at once, or by somebody who only wants to be in the
-/// way.
+/// Requests at a time. A further one takes the place of the oldest: a browser sends its request at once, so a
+/// connection that stays open only blocks the way.
 const REQUESTS: usize = 16;
 /// How long nobody is let in after that has failed, as when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -105,7 +105,7 @@ impl Callback {
         let mut requests: JoinSet<Option<Query>> = JoinSet::new();
         // Oldest first.
         let mut open: VecDeque<AbortHandle> = VecDeque::new();
-        // How long a comparison takes says nothing about digests.
+        // Digests are compared, so that the time that it takes tells nothing of the state.
         let state = Sha256::digest(state);
         let host = format!("127.0.0.1:{}", self.port);
         loop {
@@ -129,7 +129,8 @@ impl Callback {
                                 timeout(REQUEST, one(stream, &host, &path, is_right)).await.ok().flatten()
                             }));
                         }
-                        // Without a descriptor the connection stays where it is, and the next try finds it at once.
+                        // Without a free descriptor the connection stays in the queue, and the next `accept` would fail
+                        // at once.
                         Err(_) => sleep(PAUSE).await,
                     }
                 }
@@ -148,6 +149,7 @@ async fn one(
     let mut head = Vec::new();
     let mut reader = BufReader::new(&mut stream);
     while !head.ends_with(b"\r\n\r\n") {
+        // Read byte by byte out of the buffer, so that the head ends where it ends whatever follows.
         if head.len() >= MAX_REQUEST {
             return None;
         }
@@ -176,7 +178,7 @@ async fn one(
          Connection: close\r\n\r\n{text}",
         text.len()
     );
-    // Whoever does not read it has asked all the same.
+    // The answer counts whether or not the browser reads this page.
     let _ = stream.write_all(page.as_bytes()).await;
     let _ = stream.shutdown().await;
     query

@@ -34,6 +34,7 @@ impl Client {
     /// The server wants a secret, and there is none that can be sent.
     pub(crate) fn of(met: &Met, users: Option<Value>) -> Result<Self> {
         let own = || met.secret.clone().map(Value::new).transpose();
+        // The secret that the user names counts before one from a registration.
         let secret = match users {
             None => own().context("the secret that Sluice got when it registered")?,
             given => given,
@@ -69,6 +70,7 @@ impl Client {
             }
             // The name stands in the header alone: a client authenticates in one way.
             Some(Secret::ClientSecretBasic(secret)) => {
+                // Each is form-encoded by itself first (RFC 6749 §2.3.1), so that a colon in the name is no separator.
                 let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 let both = format!("{}:{}", encoded(&self.name), encoded(secret.reveal()));
                 Some(STANDARD.encode(both))

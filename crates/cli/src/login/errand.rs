@@ -69,6 +69,7 @@ impl Errands {
             ..remote_app::settings(&app, &remote)?
         };
         setup.spoke.env.extend([remote_app::variable(&settings)?]);
+        // The same door as a session's: the one connection of an errand needs a permit too.
         let gate = Gate::new(Monitor::new(), Arc::new(config.policy()));
         let (sender, events) = mpsc::channel(EVENTS);
         let spoke = setup.open(&gate, sender).await?;
@@ -130,6 +131,7 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let Decision::Allow(permit) = decided else {
         bail!("it may not be asked");
     };
+    // Nobody interrupts the call itself: where the whole errand is given up, it is dropped with the spoke.
     let nobody_gives_up = std::future::pending();
     report(spoke.execute(permit, &mut Nobody, nobody_gives_up).await)
 }

@@ -22,8 +22,8 @@ use crate::terminal::say;
 
 /// Where a spoke asks: next to its resolver, and further where something else listens.
 const PORTS: std::ops::Range<u16> = 54..1024;
-/// So many new tokens are asked for in this time for one spoke. A server that takes none for long shall not make us ask for
-/// more and more.
+/// New tokens that one spoke may ask for within [`PERIOD`]: a server that refuses every token must not make us ask for
+/// ever more of them.
 const RENEWALS: usize = 4;
 const PERIOD: Duration = Duration::from_secs(60);
 /// How long a new token may take, with the wait for whoever asks for the same one. An app's start may take as long.
@@ -108,17 +108,19 @@ impl Tokens for Fresh {
 
 impl Fresh {
     async fn find(&self, refused: Option<&str>) -> Result<Value> {
+        // First without the lock, since most requests find a token that is good.
         let own = &self.own;
         let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
         }
         let mut renewals = self.renewals.lock().await;
-        // Authorization servers take a token of this kind once, and whoever comes second ends the login: of all programs of
-        // the user, one asks.
+        // An authorization server that rotates refresh tokens takes each of them once, and a second use ends the login
+        // (RFC 9700 §4.14). So of all programs of the user one asks at a time.
         let (app, server) = (own.errands.app.name.clone(), own.server.clone());
         let locked = spawn_blocking(move || Logins::of_user()?.lock(&app, &server));
         let lock = locked.await??;
+        // Whoever held the lock before may have renewed it.
         let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
@@ -126,7 +128,8 @@ impl Fresh {
         if !renewals.take(Instant::now()) {
             bail!("the server takes none for longer than a moment");
         }
-        // From here on the token of before may be used up: whoever waits for the new one may go away, but it is kept.
+        // From here on the old refresh token may be used up. A task of its own keeps the new one, even where whoever
+        // waits for it goes away.
         let (own, underway) = (Arc::clone(own), Underway::begin());
         let renewed = tokio::spawn(async move {
             let renewed = own.renew(known).await;
@@ -167,6 +170,7 @@ impl Own {
                 Ok(after.access)
             }
             Report::Refused(code) => {
+                // A refresh token that is refused for good is of no more use, so the login is forgotten.
                 if code == REVOKED {
                     Logins::of_user()?.renew(&before, None)?;
                 }
@@ -210,7 +214,7 @@ pub(crate) async fn settle() {
     if *underway.borrow() > 0 {
         say("waiting until a new token that was asked for is kept\n");
     }
-    // Its sender is never gone, and who has waited for so long is told to log in again by the next start.
+    // The sender is static, so the wait cannot fail. Where it takes too long, the next start says to log in again.
     let settled = underway.wait_for(|count| *count == 0);
     let _ = timeout(PATIENCE, settled).await;
 }

@@ -25,7 +25,7 @@ pub(crate) struct Login {
     pub(crate) server: String,
     /// The authorization server that the user has agreed to.
     pub(crate) issuer: String,
-    /// Where it has its tokens given out, the only place that the other token is sent to.
+    /// Where it has its tokens given out, the only place that the refresh token is sent to.
     pub(crate) endpoint: String,
     /// What this client is called there.
     pub(crate) client: String,
@@ -35,7 +35,7 @@ pub(crate) struct Login {
     /// What the tokens are for (RFC 8707).
     pub(crate) resource: String,
     pub(crate) access: Value,
-    /// What the next token is asked for with.
+    /// The refresh token, if there is one.
     pub(crate) refresh: Option<Value>,
     /// When the token runs out, in seconds since 1970.
     pub(crate) expires: Option<i64>,
@@ -119,6 +119,7 @@ impl Logins {
     /// It cannot be written.
     pub(crate) fn renew(&self, before: &Login, after: Option<&Login>) -> Result<()> {
         self.0.change(|all: &mut Vec<Login>| {
+            // A login that was made meanwhile has another token, and is left alone.
             let same = |login: &Login| {
                 login.is_of(&before.app, &before.server) && login.access == before.access
             };

@@ -15,6 +15,7 @@ pub(super) struct Argument {
 /// Strings are decoded and written anew, so that `\u0065` hides nothing. Every other token stays as it
 /// is: a number that goes through a float may not be the number that the tool gets.
 pub(super) fn arguments(text: &str) -> Option<Vec<Argument>> {
+    // The tokenizer below relies on valid JSON.
     serde_json::from_str::<IgnoredAny>(text).ok()?;
     let tokens = tokens(text)?;
     let mut tokens = tokens.iter();
@@ -25,6 +26,7 @@ pub(super) fn arguments(text: &str) -> Option<Vec<Argument>> {
     let (mut name, mut value, mut depth) = (None, String::new(), 1);
     for token in tokens {
         match (token.as_str(), depth) {
+            // At depth 1: a colon, the end of an argument, its name. All else belongs to its value.
             (":", 1) if value.is_empty() => {}
             ("," | "}", 1) => {
                 if let Some(name) = name.take() {

@@ -48,11 +48,13 @@ impl Lines {
     /// Foreign text that is escaped, in at most so many lines: the first ones and the last one. How many
     /// lines it took.
     pub(crate) fn quoted(&mut self, text: &str, most: usize) -> usize {
+        // Twice the inset, so that continued lines fit too.
         let room = self.width - PREFIX.len() - 2 * INSET.len();
         let lines = wrapped(text, room);
         let count = lines.len();
         let hidden = match self.whole || count <= most {
             true => 0..0,
+            // The last line is shown too: what matters may stand at the end of a long value.
             false => most.saturating_sub(1)..count - 1,
         };
         let left_out: usize = lines
@@ -162,6 +164,7 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
 fn wrapped(text: &str, room: usize) -> Vec<String> {
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for c in text.chars() {
+        // A character that is wider than the room gets a line of its own.
         if used + columns_of(c) > room && !line.is_empty() {
             let near = line.rfind(' ').map(|at| at + 1);
             let near =

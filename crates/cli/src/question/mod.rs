@@ -247,6 +247,7 @@ fn text(lines: &mut Lines, text: &str) {
     let mut paragraphs = text.split('\n').peekable();
     while let Some(paragraph) = paragraphs.next() {
         room = room.saturating_sub(lines.quoted(paragraph, room.max(1)));
+        // Paragraphs that are not shown at all count as left out too.
         if room == 0 && lines.is_short() {
             let rest: usize = paragraphs.map(|rest| rest.chars().count() + 1).sum();
             lines.left_out += rest;
@@ -329,6 +330,7 @@ fn shown(argument: &Argument) -> String {
 fn rank(argument: &Argument) -> u8 {
     let value = argument.value.as_str();
     let spaced = value.trim_matches(['"', '[', ']']).contains(' ');
+    // A mail address, or a host or path: a dot or slash, and no space within.
     let address = value.contains('@') || (value.contains(['.', '/']) && !spaced);
     match () {
         // What may be something else than it looks like comes before what is short.

@@ -24,6 +24,7 @@ pub(super) fn mixed(text: &str) -> Vec<String> {
         .split(separates)
         .filter(|word| !word.is_empty())
         .collect();
+    // A sentence may mix languages; a name may not.
     let alone = words.len() == 1;
     let suspicious = words.into_iter().filter(|word| {
         let address = word.contains(['@', '.', '/', ':']);

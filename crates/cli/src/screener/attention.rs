@@ -65,6 +65,8 @@ fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScre
     let file = Cache::of_user()?
         .open(model)
         .with_context(|| format!("the attention screener reads with {SMOLLM2_135M}"))?;
+    // The hash of the model goes along, since weights are of use with the model alone that they
+    // were trained with.
     let screener = open(&file, model.sha256, &bytes).with_context(|| match weights {
         Some(weights) => format!(
             "the screener's weights {} cannot be used; write them with `sluice-lab screener train`",

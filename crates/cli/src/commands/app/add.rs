@@ -63,6 +63,7 @@ pub(super) struct How {
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(args: Add) -> Result<Exit> {
     let wish = wish(&args)?;
+    // A note and no refusal: it is a guess, and the user has typed this command.
     if let Some(at) = secrets::first(&wish.command) {
         say(&format!(
             "note: word {} of the command looks like a secret; it would stand in your configuration, and every program of this machine \
@@ -80,6 +81,7 @@ pub(super) async fn add(args: Add) -> Result<Exit> {
 /// Adds one app to this configuration. Whether it is in there now.
 pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) -> Result<bool> {
     let store = installed::store()?;
+    // A second installation under this name would replace the record of what the user has seen of the first.
     if store.get(&wish.name)?.is_some() {
         bail!(
             "an app '{0}' is installed already; `sluice app update {0}`, or `sluice app remove {0}` first",
@@ -97,6 +99,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) 
         Some(package) => Some(install(&wish.name, package, how.scripts).await?),
         None => None,
     };
+    // The trial starts what the store has a record of, as a session does.
     if let Some(record) = &fetched {
         store.put(record)?;
     }
@@ -124,6 +127,7 @@ async fn finish(
             shell::word(&folder.to_string_lossy())
         ));
     }
+    // Without rules for its tools: these are proposed from what the trial shows.
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
     let trial = try_out::start(&mut config, &wish.name, &how.place.allow_degraded, true).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -133,6 +137,7 @@ async fn finish(
         false => trial.tools.iter().map(Tool::from).collect(),
     };
     let text = block::of(wish, &data, &listed);
+    // A proposed rule that the loader refuses would leave a configuration which starts nothing.
     with(file, before, &text)?;
     say(&format!(
         "{} starts, with {}. This is to be written into {}:\n{text}\n",
@@ -150,6 +155,8 @@ async fn finish(
         say("nothing was added; say --yes where nobody can be asked\n");
         return Ok(false);
     }
+    // The records come before the configuration: an interruption in between leaves a record that nothing uses, and not
+    // an app whose tools are compared with nothing.
     if let Some(record) = fetched {
         let record = Record {
             tools: Some(review::seen(&trial.tools)),
@@ -230,6 +237,7 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
         .map(|found| (found.source.to_string_lossy().into_owned(), false))
         .collect();
     for path in write {
+        // Resolved, since no path of a mount may lead through a link.
         let path = path
             .canonicalize()
             .with_context(|| format!("{} is not there", path.display()))?;
@@ -288,6 +296,7 @@ pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
 fn append(file: &Path, before: &str, lines: &str) -> Result<()> {
     let folder = file.parent().context("the configuration has no folder")?;
     fs::create_dir_all(folder)?;
+    // Minutes may have passed since it was read. What was written meanwhile was never loaded together with these lines.
     if fs::read_to_string(file).unwrap_or_default() != before {
         bail!("{} has changed meanwhile; try again", file.display());
     }

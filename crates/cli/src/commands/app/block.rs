@@ -66,8 +66,9 @@ fn list(words: &[String]) -> String {
     format!("[{}]", words.join(", "))
 }
 
-/// A string of JSON is one of TOML.
+/// Quotes a string as JSON does, which TOML reads as the same basic string.
 fn quote(text: &str) -> String {
+    // JSON leaves DEL as it is, and TOML does not allow it in a string.
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
@@ -79,6 +80,7 @@ pub(super) fn anchored(word: &str, folder: &Path) -> String {
             .iter()
             .any(|start| word.starts_with(start));
     let path = folder.join(word);
+    // A word that names nothing here may mean something else to the program, and stays.
     match is_path && path.exists() {
         true => path
             .canonicalize()

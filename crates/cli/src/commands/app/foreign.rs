@@ -56,6 +56,8 @@ pub(super) fn read(text: &str, is_toml: bool) -> Result<Vec<Foreign>> {
     {
         servers.push(self::server(
             name,
+            // An entry that is no object becomes a server without command and URL, which is refused by its name later
+            // and not passed over in silence.
             server.as_object().unwrap_or(&Map::new()),
         ));
     }
@@ -101,6 +103,7 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
     let url = addresses
         .filter_map(|key| server.get(*key)?.as_str())
         .next();
+    // With a command the server runs here, whatever address stands beside it.
     if let Some(url) = url.filter(|_| foreign.command.is_empty()) {
         foreign.url = Some(url.to_owned());
         headers(server, url, &mut foreign);
@@ -112,6 +115,7 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         .flatten()
     {
         let value = value.as_str().unwrap_or_default();
+        // `$NAME` and `${NAME}` are expanded by the other program. The app would get the reference itself as the value.
         let refers = value.starts_with('$');
         if refers || secrets::is_named(variable) || secrets::looks_like_one(value) {
             let why = if refers {
@@ -141,6 +145,7 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
             foreign.headers.insert(name.clone(), value.to_owned());
             continue;
         }
+        // The scheme, like `Bearer`, is no secret and stays; everything after it is replaced by the secret's name.
         let scheme = match value.split_once(' ') {
             Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphabetic()) => {
                 format!("{scheme} ")
@@ -173,6 +178,7 @@ fn without_comments(text: &str) -> String {
     let mut quoted = false;
     while let Some(c) = rest.next() {
         match (quoted, c, rest.peek()) {
+            // What is escaped in a string is taken along unseen, so that `\"` does not end the string.
             (true, '\\', Some(_)) => {
                 plain.push(c);
                 plain.extend(rest.next());
@@ -181,6 +187,7 @@ fn without_comments(text: &str) -> String {
                 quoted = !quoted;
                 plain.push(c);
             }
+            // The line break stays for the next round: a comment separates two tokens as a space does.
             (false, '/', Some('/')) => while rest.next_if(|c| *c != '\n').is_some() {},
             (false, '/', Some('*')) => {
                 let mut last = ' ';
@@ -192,6 +199,7 @@ fn without_comments(text: &str) -> String {
                     last = c;
                 }
             }
+            // The comma before the bracket was copied already, so it is taken back together with the space after it.
             (false, ']' | '}', _) => {
                 let end = plain.trim_end().len();
                 if plain.get(..end).is_some_and(|before| before.ends_with(',')) {

@@ -58,6 +58,8 @@ pub(super) async fn import(args: Import) -> Result<Exit> {
             secrets::first(&wish.command),
         ) {
             (true, _) => Err(anyhow::anyhow!("it has no command and no url")),
+            // A refusal, where `app add` only gives a note: nobody has typed this command, so the secret would be
+            // copied unseen.
             (false, Some(at)) => Err(anyhow::anyhow!(
                 "word {} of its command looks like a secret, and secrets are not copied; if the server also reads a variable, add \
                  it by hand with --env-from NAME and without that word",

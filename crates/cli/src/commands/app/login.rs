@@ -75,6 +75,9 @@ pub(super) struct Logout {
 
 /// Logs in at the server of an app.
 pub(super) async fn login(args: &Login) -> Result<Exit> {
+    // Four questions, and each answer is checked before the next is asked: the server names its authorization server,
+    // that one registers Sluice, the user logs in there in a browser, and the code that comes back is exchanged for
+    // tokens.
     let app = app(args)?;
     let server = server(args, &app)?;
     let errands = Errands {
@@ -95,6 +98,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         Some(_) => Back::Common,
         None => Back::Of(&issuer),
     };
+    // Before the registration, which names the address to come back to.
     let callback = Callback::open(args.port, back).await?;
     let meet = Errand::Meet {
         client: args.client_id.clone(),
@@ -117,6 +121,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     let client = client(args, &issuer, &met, elsewhere.as_ref())?;
     let (redirect, resource) = (callback.redirect(), found.resource.clone());
     let asked = Asked::new(&issuer, met, client, redirect, resource, elsewhere.as_ref())?;
+    // Until here Ctrl-C ends the program, and there is nothing to keep.
     let cancel = interrupts();
     show(args, &asked.page(scopes)?, scopes)?;
     let exchanged = async {
@@ -126,6 +131,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
             .await
     };
     let report = tokio::select! {
+        // Where both are ready the interruption counts: the user who gave up must not be logged in.
         biased;
         () = cancel.notified() => {
             say("nothing was kept\n");
@@ -151,17 +157,19 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The server of an app that can be logged in to with these words.
+/// The server of an app, if it can be logged in to, with options that can be sent.
 fn server(args: &Login, app: &App) -> Result<WebUrl> {
     let Some(remote) = &app.remote else {
         bail!("the app {} runs here, and is not logged in to", app.name);
     };
+    // The header wins in a session (`login::token_port`), so a login would be kept and never used.
     if remote.headers.contains_key("authorization") {
         bail!(
             "the app {} has a header Authorization in the configuration; take it out to log in",
             app.name
         );
     }
+    // They become parts of an address and of a form.
     let mut words = args.scope.iter().chain(&args.client_id);
     if words.any(|word| word.len() > MAX_WORD || word.chars().any(char::is_control)) {
         bail!("--scope and --client-id take a line each");
@@ -193,15 +201,15 @@ async fn find(errands: &Errands, server: &WebUrl) -> Result<Found> {
     })
 }
 
-/// What a token for this server is for, if the server says this.
+/// The resource (RFC 8707) for which a token of this server is asked, checked against the server's address.
 fn resource(server: &WebUrl, said: &str) -> Result<String> {
     // What a spoke has read is judged again: a token for another server would be sent to this one.
     let resource = WebUrl::new(said)?;
     if !server.is_within(&resource) {
         bail!("{server} asks for a token for {resource}");
     }
-    // As this reader has read it: by another one a host could end where an `@` stands. Servers compare it as text, so what
-    // differs by the last `/` alone stays as it is.
+    // The normalised address and not the server's own text, in which another parser could end the host at an `@`.
+    // Servers compare resources as text, so one that differs by the final `/` alone stays as it was sent.
     let read = resource.as_str();
     Ok(match read.strip_suffix('/') == Some(said) {
         true => said.to_owned(),
@@ -239,6 +247,7 @@ fn app(args: &Login) -> Result<App> {
             )
         });
     };
+    // With an address on the command line the configuration is not needed, so one that cannot be opened is no error.
     let url = WebUrl::new(url).map_err(|error| anyhow::anyhow!("--url: {error}"))?;
     let known = opened
         .ok()
@@ -246,6 +255,7 @@ fn app(args: &Login) -> Result<App> {
     match known {
         None => add::bare(&args.name, &url),
         Some(app) => match &app.remote {
+            // A login is kept for this name at this address: under another address no session would find it.
             Some(remote) if address(&remote.url) == address(&url) => Ok(app),
             _ => bail!(
                 "the app {} of the configuration is not {}; leave --url out, or name another app",
@@ -272,6 +282,7 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
             )
         })
     });
+    // One unfit name refuses the whole list. Left out, it could make a choice of several look like the only one.
     let named: BTreeSet<WebUrl> = named.collect::<Result<_>>()?;
     let list = || {
         named
@@ -280,6 +291,8 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
             .collect::<Vec<_>>()
             .join(", ")
     };
+    // The command line can choose among what the server names, and add nothing to it: a token from elsewhere is of no
+    // use there, and its issuer may be an attacker's.
     if let Some(wanted) = &args.issuer {
         let wanted = WebUrl::new(wanted).map_err(|error| anyhow::anyhow!("--issuer: {error}"))?;
         return match named.contains(&wanted) {
@@ -317,7 +330,7 @@ fn said_to_be(server: &WebUrl, issuer: &WebUrl, columns: usize) -> String {
     let mut lines = Lines::new(columns, true);
     lines.own(&format!("{origin} says that who uses it logs in at:"));
     lines.quoted(issuer.as_str(), usize::MAX);
-    // What a token is for is asked for with it (RFC 8707), and many servers give out one that is good for everything.
+    // Shows the address that the user opens. A [`WebUrl`] is visible ASCII alone; everything else is percent-encoded.
     if !issuer.is_same_site(server) {
         lines.own(&format!(
             "! That is another site. A token from there is sent to {origin}, which can do with it whatever you allow there."

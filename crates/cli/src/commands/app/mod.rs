@@ -178,6 +178,7 @@ fn remove(name: &str, yes: bool) -> Result<Exit> {
         say("nothing was removed; say --yes where nobody can be asked\n");
         return Ok(Exit::Refused);
     }
+    // Under one name an app may have been installed first and a server elsewhere later.
     let removed = installed::store()?.remove(name)?;
     let forgotten = RemoteTools::of_user()?.forget(name)?;
     match removed || forgotten {

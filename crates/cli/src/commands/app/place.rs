@@ -30,6 +30,7 @@ impl Place {
     /// under what else it says.
     pub(super) fn file(&self) -> Result<PathBuf> {
         match configuration::find(self.config.as_deref())? {
+            // An `mcpServers` file has no place for rules, and the other program would start what is added.
             Some(found) if found.path().extension().is_some_and(|kind| kind == "json") => {
                 bail!(
                     "{} is another program's; name a sluice.toml with --config",

@@ -64,6 +64,7 @@ pub(super) fn is_named(name: &str) -> bool {
 
 /// Whether a value looks like a secret, whatever it is called.
 pub(super) fn looks_like_one(value: &str) -> bool {
+    // Keys have digits. Without one, the rest is more likely to be words, as in `pk-something-descriptive`.
     let given = BEGINNINGS.iter().any(|begin| {
         value
             .strip_prefix(begin)
@@ -77,6 +78,7 @@ fn with_password(value: &str) -> bool {
     let authority = value
         .split_once("://")
         .and_then(|(_, rest)| rest.split('/').next());
+    // The last `@` ends the user's part, since a password may hold others.
     let user = authority
         .and_then(|authority| authority.rsplit_once('@'))
         .map(|(user, _)| user);

@@ -91,6 +91,7 @@ fn accept(app: &App, trial: &Trial) -> Result<()> {
         say_new(RemoteTools::of_user()?.find(&app.name, &address(&remote.url))?);
         return keep_elsewhere(app, now);
     }
+    // Neither installed nor remote, an app has no record, and sessions compare its tools with nothing.
     if let Some(mut record) = installed::store()?.get(&app.name)? {
         say_new(record.tools.take());
         record.tools = Some(now);
@@ -162,10 +163,12 @@ pub(super) async fn start(
     };
     needs::provide_one(app, &file, &writable)
         .map_err(|reason| anyhow!("the app {name} cannot be started: {reason}"))?;
+    // The start would fail at tools that differ from those seen, and those are what the caller wants to show.
     if whatever && let Some(start) = &mut app.found {
         start.reviewed = None;
     }
     let app: App = app.clone();
+    // The app is really started, so what a session refuses is refused here too.
     app_setup::mounts(config)?;
     let options = Options {
         allow_degraded: compose::layers(allow_degraded)?,

@@ -37,6 +37,8 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
 /// Installs the newest version, and takes it if the user wants it.
 async fn version(args: &Update, old: Record) -> Result<Exit> {
     let store = installed::store()?;
+    // What was asked for when it was installed. Whether that is still what the configuration names is checked at each
+    // start (`installed::of`).
     let wanted = Package {
         registry: old.registry,
         requirement: old.requirement.clone(),
@@ -57,6 +59,7 @@ async fn version(args: &Update, old: Record) -> Result<Exit> {
     store.put(&new)?;
     let taken = review(args, &old, &new).await;
     match taken {
+        // The record first: an interruption leaves a tree that no record names, and not a record without its tree.
         Ok(Some(record)) => {
             store.put(&record)?;
             store.tidy(&record)?;
@@ -94,7 +97,7 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
     let unasked = args.yes && difference.is_none();
     Ok((unasked || asked()).then(|| Record {
         tools: Some(now),
-        // Who is not asked has looked at no more than before.
+        // Without a question the user has looked at no more than before.
         reviewed: !unasked || old.reviewed,
         tried: trial.tried.keys().cloned().collect(),
         ..new.clone()
@@ -116,6 +119,7 @@ async fn elsewhere(args: &Update) -> Result<Exit> {
     try_out::say_tried(&args.name, &trial);
     let (kept, server) = (RemoteTools::of_user()?, address(&remote.url));
     let now = review::seen(&trial.tools);
+    // Where nothing was seen before, every tool is a new one.
     let seen = kept.find(&args.name, &server)?.unwrap_or_default();
     let Some(difference) = Difference::between(&seen, &now) else {
         say(&format!("{}: its tools stay as they are\n", args.name));

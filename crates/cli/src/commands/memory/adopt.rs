@@ -13,6 +13,8 @@ impl Kept {
     pub(super) fn adopt(&self, name: &str, yes: bool) -> Result<Exit> {
         let mut others = Vec::new();
         for namespace in self.namespaces(Some(name))? {
+            // Conversations without an app belong to none, and what is of the apps as they are now
+            // needs no adoption.
             if namespace == Namespace::Hub || namespace.is_of(&self.apps) {
                 continue;
             }
@@ -60,6 +62,7 @@ impl Kept {
 
     /// Whether the user says so, having seen all of it.
     fn may_be_told(&self, from: &Namespace, ids: &[EntryId], to: &Namespace) -> Result<bool> {
+        // The question is about texts that only a person can read and judge.
         if self.json || !Terminal::attended() {
             bail!("there is no terminal to ask at; --yes lets the app be told without a question");
         }

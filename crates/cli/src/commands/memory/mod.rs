@@ -138,6 +138,7 @@ impl Kept {
             (_, true) => say("there are more; --most shows them\n"),
             _ => {}
         }
+        // Last, since it may be an error: what can be read is shown before it.
         self.complete(namespace)?;
         Ok(Exit::Done)
     }
@@ -167,7 +168,7 @@ impl Kept {
         for namespace in self.namespaces(namespace)? {
             entries.extend(self.memory.list(&namespace, &page, &Label::top())?);
         }
-        // Of one turn the answer is newer, and has the same time.
+        // A stable sort: question and answer of a turn have the same time, and the newest comes first already.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
         Ok(entries)
     }
@@ -187,7 +188,7 @@ impl Kept {
         let found = self.find(id)?;
         let entry = self.memory.show(found, &Label::top())?;
         let entry = entry.ok_or_else(|| MEMORIES.unknown(id))?;
-        // Before anything is printed: that nothing came of it is not said of what could not be looked up.
+        // Looked up before anything is printed, or a failed look-up would read as "led to nothing".
         let derived = self.memory.derived(&[found])?;
         self.print(&entry, |kept, entry| kept.details(entry, &derived))?;
         Ok(Exit::Done)
@@ -291,7 +292,7 @@ impl Kept {
     /// The one memory whose id begins so. It need not be one that can be read: what cannot be is to be forgotten.
     fn find(&self, id: &str) -> Result<EntryId> {
         if let Ok(whole) = id.parse::<EntryId>() {
-            // Not among those of the namespaces: a damaged one may not say where it belongs.
+            // Not looked for among the namespaces: a damaged entry may not say to which one it belongs.
             let found = self.memory.derived(&[whole])?;
             return (found.count() > 0)
                 .then_some(whole)

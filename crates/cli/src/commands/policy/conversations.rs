@@ -28,6 +28,7 @@ pub(super) fn groups<'a>(decisions: &'a [Recorded<'a>]) -> Vec<Group<'a>> {
             None => groups.push(Group {
                 name: one.conversation,
                 decisions: vec![one],
+                // Over all decisions: the question may stand in a conversation that comes later in the list.
                 asked_by: decisions
                     .iter()
                     .filter(|other| asks(other, one.conversation))

@@ -65,6 +65,7 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
     let mut read = |names: &[String]| {
         let label = lattice.labels(names.iter().map(String::as_str));
         label.unwrap_or_else(|error| {
+            // A taint that this lattice lacks could mean anything, so the label is the unknown.
             unknown = Some(error.to_string());
             Label::top()
         })
@@ -83,6 +84,7 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
         allows: lattice.describe(&part.limit),
         would_pass_with: lattice.describe(&part.limit.join(&part.label)),
     });
+    // Each taint that the limit does not admit would have stopped the call if its label had it.
     let would_stop = lattice
         .taints()
         .filter(|(_, taint)| !taint.flows_to(&now.limit));
@@ -138,6 +140,7 @@ fn judge_flow(
                     label,
                 }))
             }
+            // Arguments without one canonical text are rejected before any rule is asked.
             Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
         },
         Flow::Message(message) => judge_message(policy, message, &label),

@@ -171,6 +171,7 @@ fn now_text(config: &Config, file: &Path, recorded: &Recorded<'_>, now: &Judgeme
         .as_ref()
         .map(|place| format!(" ({})", short(&place.file, place.line)));
     let limit = match now.verdict {
+        // A denial has no limit that anything could be below.
         Verdict::Deny => String::new(),
         _ => format!(
             ", which allows {}",

@@ -56,6 +56,7 @@ pub(super) fn label(
     if app.rules.tool(tool_name).is_none() {
         bail!("the app '{app_name}' has no rule for the tool '{tool_name}'");
     }
+    // At ⊥, and the call below as well: the labels that are shown are those of the rules for results alone.
     let arguments = Arguments::parse(arguments.unwrap_or("{}"), &Label::bottom())
         .map_err(|error| anyhow::anyhow!("--arguments: {error}"))?;
     let text = sample(app.limits.result_bytes)?;
@@ -85,6 +86,7 @@ fn sample(limit: usize) -> Result<String> {
     let mut bytes = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     stdin.lock().take(most).read_to_end(&mut bytes)?;
+    // One byte more than the limit was read, which tells too long from just fitting.
     if bytes.len() > limit {
         bail!(
             "the result is longer than {limit} bytes, the app's result_bytes: a call with it fails"
@@ -96,6 +98,7 @@ fn sample(limit: usize) -> Result<String> {
 /// The labels, found in a thread that nobody waits for longer than [`PATIENCE`].
 fn apply(config: &Config, call: Call, text: String) -> Result<Labelled> {
     let policy = config.policy();
+    // A thread cannot be stopped from outside. One that is too slow is left behind, and ends with the program.
     let (sender, receiver) = mpsc::channel();
     let rules = config
         .apps
@@ -123,6 +126,7 @@ fn pieces(content: &Labeled) -> Vec<(std::ops::Range<usize>, Label)> {
     let mut pieces = Vec::new();
     let mut covered = 0;
     for (span, label) in content.regions() {
+        // Between two regions the text is trusted and public.
         if covered < span.start {
             pieces.push((covered..span.start, Label::bottom()));
         }
@@ -176,7 +180,7 @@ fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
     for (span, label) in pieces(&labelled.content) {
         let mut piece = escape_lines(text.get(span).unwrap_or_default());
         if !coloured {
-            // The marks are ours.
+            // The marks are ours: with one of them a sample could show an end of a region where there is none.
             piece = piece
                 .replace(MARKS[0], "\\u{27e8}")
                 .replace(MARKS[1], "\\u{27e9}");

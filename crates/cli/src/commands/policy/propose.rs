@@ -49,6 +49,8 @@ fn tools(text: &str) -> Result<Vec<Tool>> {
     let mut found = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         let mut value = value.context(EXPECTED)?;
+        // An answer of JSON-RPC has the list in `result`; an MCP list and a request to OpenAI have
+        // it in `tools`.
         if let Some(inner) = value.get_mut("result") {
             value = inner.take();
         }

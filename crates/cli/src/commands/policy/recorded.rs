@@ -55,6 +55,7 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 answer,
                 allowed,
             } => {
+                // The newest of them: the same flow may have been asked about before.
                 let mut asked = found.iter_mut().rev();
                 let of_it =
                     |one: &&mut Recorded<'_>| one.flow == flow && one.conversation == conversation;

@@ -29,6 +29,7 @@ impl Fit {
     pub(super) fn news(&self, tools: &[(&str, &str)]) -> Vec<String> {
         let mut hash = DefaultHasher::new();
         tools.hash(&mut hash);
+        // The lock is not held while the rules are checked, since other requests wait for it.
         {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             if seen.len() >= TOOL_SETS || !seen.insert(hash.finish()) {

@@ -94,6 +94,7 @@ impl Observer for Tally {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Allowed { .. } => counts.calls += 1,
+            // Counted where it is asked. Its answer below adds nothing but a refusal.
             Event::Asked { flow, rule, .. } => {
                 counts.calls += 1;
                 let tool = match flow {

@@ -48,11 +48,14 @@ impl Asked {
     }
 
     async fn typed(&self, conversation: &str, question: &QuestionView) -> Answer {
+        // One question at a time. The others wait here, and are offered at the desk meanwhile.
         let mut lines = self.lines.lock().await;
         // What was typed before the question is no answer to it.
         if tcflush(std::io::stdin(), QueueSelector::IFlush).is_err() {
+            // Older input could pass for the answer, so only the desk is left to answer.
             return std::future::pending().await;
         }
+        // The reading thread has taken some of it out of the terminal's queue already.
         while lines.try_recv().is_ok() {}
         let mut dialogue = Dialogue::new(question, columns(), KeepFor::default());
         say(&format!(

@@ -65,7 +65,7 @@ impl Upstream {
         // text, which may hold a password.
         let key = key(args, endpoint.as_ref())?;
         let mut api = api(configured, address, key);
-        // They are passed on where they are taken at all.
+        // Images go on only where the proxy takes any: where the configuration labels them.
         api.images = config.proxy.images.is_some();
         let usable = OpenAi::new(api);
         let provider = Arc::new(usable.context("--upstream cannot be used")?);
@@ -96,6 +96,7 @@ fn configured<'a>(upstream: &str, config: &'a Config) -> Result<Option<&'a confi
             ),
         };
     }
+    // A final `/` makes no other address.
     let trimmed = upstream.trim_end_matches('/');
     let same = |provider: &&config::Provider| {
         address(provider).is_some_and(|url| url.trim_end_matches('/') == trimmed)
