@@ -98,6 +98,7 @@ impl AppPolicy {
             Sink::Prompt(_) => no_rule("prompts"),
             Sink::Connection(connection) => match self.destinations.get(&connection.app) {
                 Some(destinations) => destinations.judge(connection),
+                // Denies everything, with a reason that names the table to add.
                 None => Destinations::default().judge(connection),
             },
             Sink::MemoryWrite(_) => match &self.memory {
@@ -124,11 +125,15 @@ impl AppPolicy {
             app.map_or(Label::bottom(), |app| app.addresses.clone())
         };
         let limits = address.apps.iter().map(limit);
+        // The answer may hold what any of these apps returned, so it must keep the limit of each.
         let own = limits.reduce(|all, limit| all.meet(&limit));
+        // Without an app nobody has set a limit.
         let own = own.unwrap_or(Label::bottom());
         let limit = match &address.origin {
             // An image is fetched by whatever shows the answer, before the user could look at where it leads.
             Origin::Read(_) if address.fetched => Label::bottom(),
+            // The app can send all that it was given to this host by itself, so its own link there discloses nothing
+            // more.
             Origin::Read(Some(app)) if self.connects(app, address.text.reveal_tcb()) => {
                 Label::top()
             }
@@ -162,6 +167,7 @@ impl Policy for AppPolicy {
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {
+        // Such a call is denied, so no label lets it run.
         let Some(rule) = self.apps.get(app).and_then(|app| app.tool(tool)) else {
             return Label::bottom();
         };
@@ -169,6 +175,7 @@ impl Policy for AppPolicy {
         if rule.conditions.is_some() {
             return Label::bottom();
         }
+        // Which data arguments a call will have is not known, so the lowest of all limits counts.
         let arguments = rule.arguments.values();
         arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
     }
@@ -190,6 +197,7 @@ impl Policy for AppPolicy {
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
+            // Nobody has said anything about this text, and only `any` admits ⊤.
             None => Labeled::label_tcb(result, Label::top()),
             // An error is in the app's own words, whatever the format of its results: no rule describes it.
             Some(tool) if is_error => Labeled::label_tcb(result, tool.result.worst().clone()),

@@ -17,8 +17,8 @@ pub struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// Parses a text strictly. Duplicate keys of JSON are found by [`Document::values`]; whoever
-    /// relies on what the text means calls it.
+    /// Parses a text strictly. Only [`Document::values`] finds duplicate keys of JSON, so a caller that relies on what
+    /// the text means must call it.
     ///
     /// # Errors
     /// The text is not of the format, or larger or deeper than this crate reads.
@@ -89,6 +89,8 @@ impl<'t> Document<'t> {
             while open.last().is_some_and(|(_, end, _)| *end <= at) {
                 open.pop();
             }
+            // The nodes are our scanner's, the tree may be another reader's. Walked side by side, the first
+            // difference refuses all.
             let value = match (open.last_mut(), &node.key) {
                 (None, _) => Some(&self.value),
                 (Some((Value::Object(map), ..)), Some(key)) => map.get(self.name(key)),
@@ -108,6 +110,7 @@ impl<'t> Document<'t> {
                 | (Kind::Null, Value::Null) => 0,
                 _ => return Err(refuse("not what others read here")),
             };
+            // Of equal keys the tree keeps one, so its object has fewer members than the text.
             if children != node.children {
                 return Err(refuse(DUPLICATE));
             }

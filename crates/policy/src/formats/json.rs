@@ -147,6 +147,7 @@ impl Scanner<'_> {
         let start = self.at + 1;
         loop {
             self.at += 1;
+            // `at` was on the opening quote, or on the last byte of an escape.
             let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             self.at += rest.iter().position(special).unwrap_or(rest.len());
@@ -167,6 +168,7 @@ impl Scanner<'_> {
         match self.peek() {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
             Some(b'u') => match self.hex()? {
+                // Readers disagree about half of a pair, so the other half must follow at once.
                 0xd800..=0xdbff => {
                     let pair = self.bytes.get(self.at + 1..self.at + 3) == Some(b"\\u");
                     self.at += 2;
@@ -206,6 +208,7 @@ impl Scanner<'_> {
         for (literal, kind) in literals {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             if rest.starts_with(literal.as_bytes()) {
+                // Whatever follows, as in `nullable`, is refused by `run`.
                 self.at += literal.len();
                 return Ok(kind);
             }
@@ -214,6 +217,7 @@ impl Scanner<'_> {
             self.at += 1;
         }
         match self.peek() {
+            // No digit may follow (RFC 8259 §6): `run` refuses it, as it does all that is no separator.
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.digits()?,
             _ => return Err(self.refuse("a value or key is missing here")),

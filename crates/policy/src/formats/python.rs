@@ -45,6 +45,7 @@ struct Scalar {
 impl Scanner<'_> {
     fn value(&mut self) -> Result<Value, ParseError> {
         let start = self.at;
+        // `{}` is a dictionary, so `repr` writes empty sets by name, and a frozen set always.
         for (open, empty) in [("set(", "set()"), ("frozenset(", "frozenset()")] {
             if self.take(empty) {
                 self.tree.open(Kind::Array, start)?;
@@ -115,6 +116,8 @@ impl Scanner<'_> {
             self.tree.close(self.at);
             return Ok(Value::Object(Map::new()));
         }
+        // A tuple or a frozen set can be an element, but a key of that kind has no name: then `:` is refused as a
+        // separator.
         let first = match self.peek() {
             Some(b'[' | b'(' | b'{' | b'f') => None,
             _ => Some(self.scalar()?),
@@ -243,6 +246,7 @@ impl Scanner<'_> {
             _ => {
                 let character = match escape {
                     Some(b'\\') => '\\',
+                    // A double quote is never escaped: `repr` uses double quotes only around a text that has none.
                     Some(b'\'') if quote == b'\'' => '\'',
                     Some(b'n') => '\n',
                     Some(b'r') => '\r',
@@ -268,6 +272,7 @@ impl Scanner<'_> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let (mantissa, exponent) = match text.split_once('e') {
             None => (text, None),
+            // `repr` always writes the sign of an exponent.
             Some((mantissa, exponent)) => (mantissa, exponent.strip_prefix(['-', '+'])),
         };
         let unsigned = mantissa.strip_prefix('-').unwrap_or(mantissa);
@@ -330,6 +335,7 @@ impl Scanner<'_> {
         let mut numbers = Vec::new();
         let mut zone = "";
         loop {
+            // The zone is the last argument, after the minute at the earliest.
             if with_time && fields.contains(&numbers.len()) && self.take(UTC) {
                 zone = "Z";
                 break;

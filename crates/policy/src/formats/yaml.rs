@@ -151,6 +151,7 @@ impl Scanner<'_> {
                 _ => break,
             }
             key = match self.peek() {
+                // Without a parent: a key of several lines is refused in `key`, however it is indented.
                 Some(b'"' | b'\'') => self.quoted(None)?,
                 _ => self.plain_line()?.0,
             };
@@ -175,6 +176,7 @@ impl Scanner<'_> {
                 self.sequence(column)
             }
             _ => {
+                // Of no length, but a value: that nothing was written is content.
                 let here = self.at..self.at;
                 self.tree.leaf(Kind::Null, here.clone(), here, true)?;
                 Ok(Value::Null)
@@ -230,7 +232,9 @@ impl Scanner<'_> {
         let start = begin + indent;
         match self.bytes.get(start) {
             None if indent == 0 => Ok(None),
+            // Empty lines at the end separate nothing.
             Some(b'\n') if rest.iter().all(|byte| *byte == b'\n') => Ok(None),
+            // An empty line between values, or a line of white space: readers differ about what they belong to.
             None | Some(b'\n' | b'\t') => Err(refuse(start, TRAILING)),
             Some(b'#') => Err(refuse(start, COMMENT)),
             Some(_) => {

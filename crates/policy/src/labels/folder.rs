@@ -29,9 +29,9 @@ impl Folder {
         &self.0
     }
 
-    /// Whether a path is certainly this folder or in it: its first parts are the folder's to the byte, and none can lead elsewhere, whoever
-    /// reads it. So no `.` or `..`, no empty part, and nothing but letters, digits, inner blanks and
-    /// a few signs: no backslash, percent sign, tilde, wildcard or control character.
+    /// Whether a path is certainly this folder or in it: its first parts are the folder's to the byte, and no part can
+    /// lead elsewhere for any reader. So no `.` or `..`, no empty part, and nothing but letters, digits, inner blanks
+    /// and a few signs: no backslash, percent sign, tilde, wildcard or control character.
     #[must_use]
     pub fn holds(&self, path: &str) -> bool {
         let (Some(own), Some(path)) = (Path::read(&self.0), Path::read(path)) else {
@@ -69,6 +69,7 @@ impl<'p> Path<'p> {
                 parts: Vec::new(),
             });
         }
+        // One slash at the end changes nothing. A second one is an empty part, which is no name.
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let parts: Vec<&str> = rest.split('/').collect();
         let is_normal = parts.iter().all(|part| is_name(part));
@@ -89,6 +90,7 @@ fn is_name(part: &str) -> bool {
 pub(super) fn differ(one: &str, other: &str) -> bool {
     let (one, other) = (Letters::of(one), Letters::of(other));
     let pairs = one.known.bytes().zip(other.known.bytes());
+    // Where one text ends and the other goes on, they differ only if all of the short one is known.
     let goes_on =
         |short: &Letters, long: &Letters| short.are_all && short.known.len() < long.known.len();
     pairs.into_iter().any(|(one, other)| one != other)

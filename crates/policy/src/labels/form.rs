@@ -166,6 +166,7 @@ impl Form {
     }
 
     fn matches_boolean(&self, text: &str) -> bool {
+        // JSON writes them in lower case, Python with a capital letter, and YAML in both ways.
         *self == Self::Boolean && matches!(text, "true" | "false" | "True" | "False")
     }
 }
@@ -174,6 +175,7 @@ fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.split_once('@') else {
         return false;
     };
+    // The `atext` of RFC 5322 §3.2.3. A quoted local part, which may hold a sentence, is not taken.
     let atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
     let host = |c: char| c.is_ascii_alphanumeric() || c == '-';
     text.len() <= MAX_EMAIL
@@ -237,8 +239,8 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `date` or `date-time` of RFC 3339 §5.6, the seconds and the zone left out as one likes. Fields are in range; a 31st of February passes, since
-/// the point is what the text can carry.
+/// `date` or `date-time` of RFC 3339 §5.6; seconds and zone may be missing. Fields are in range, but a 31st of
+/// February passes: what counts is how much the text can carry.
 fn is_date(text: &str) -> bool {
     let Some((date, time)) = text.split_at_checked(10) else {
         return false;
@@ -270,6 +272,7 @@ fn is_time(text: &str) -> bool {
         }
     };
     let offset = zone.strip_prefix(['+', '-']);
+    // A 60th second is a leap second (RFC 3339 §5.7).
     let limits = [(2, 0, 23), (2, 0, 59), (2, 0, 60)];
     fields(
         clock,

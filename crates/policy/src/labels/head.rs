@@ -54,11 +54,13 @@ impl Head {
         if node.kind != Kind::String {
             return None;
         }
+        // Where a format writes a line break in several ways, the literals cannot be compared with its text.
         let line_break = document.format().line_break()?;
         let written = |literal: &str| literal.replace('\n', line_break);
         let text = document.slice(&node.inner);
         let (before, after) = (written(&self.before), written(&self.after));
         let rest = text.strip_prefix(before.as_str())?;
+        // The first one ends the token: it begins with a blank or a line break, which no token has.
         let (token, _) = rest.split_once(after.as_str())?;
         if !self.form.matches_token(token) {
             return None;

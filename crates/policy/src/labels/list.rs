@@ -9,9 +9,8 @@ const MAX_ELEMENTS: usize = 1000;
 
 /// How a text writes a list, so that each element can have a label of its own.
 ///
-/// Who writes an element may write what stands between two as well, and so make two of one. That is why only
-/// elements of a [`Form`](super::Form) have the label of the rule: whoever wrote it, such an element
-/// says nothing.
+/// Whoever writes an element may write a separator as well, and so make two elements of one. That is why only
+/// elements of a [`Form`](super::Form) have the label of the rule: such an element says nothing, whoever wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
     /// One element a line.
@@ -52,6 +51,7 @@ impl List {
         let format = document.format();
         let line_break = match format.line_break() {
             Some(line_break) => line_break,
+            // A verbatim value of YAML lies on one line, so its commas can be found.
             None if self == Self::Commas && node.verbatim => "\n",
             None => return None,
         };
@@ -67,6 +67,7 @@ impl List {
             if count > MAX_ELEMENTS {
                 return None;
             }
+            // What marks the element, the element, and what separates it from the next: no byte is without a piece.
             let before = self.before(line, count);
             for (length, is_element) in
                 [(before, false), (length - before, true), (separator, false)]

@@ -89,6 +89,7 @@ impl Brush<'_> {
     fn run(mut self, chosen: &[Option<Chosen>]) -> Vec<(Range<usize>, Label)> {
         let document = self.painter.document;
         for (at, (node, chosen)) in document.nodes().iter().zip(chosen).enumerate() {
+            // Nodes lie in the order of the text: the containers that end before this one are closed first.
             while self.open.last().is_some_and(|open| open.node.end <= at) {
                 self.close();
             }
@@ -121,6 +122,7 @@ impl Brush<'_> {
                             for (span, of_piece) in pieces {
                                 self.part(span, &label, of_piece);
                             }
+                            // A text without an element is empty, and has a region all the same.
                             pieces.is_empty()
                         }
                     };
@@ -143,6 +145,7 @@ impl Brush<'_> {
     }
 
     fn close(&mut self) {
+        // Before it is taken off: the closing bracket has the label of the container.
         if let Some(end) = self.open.last().map(|open| open.node.span.end) {
             self.structure(end);
         }
@@ -151,6 +154,7 @@ impl Brush<'_> {
 
     fn key(&mut self, key: &Key, cover: Option<&Label>, own: Option<&Label>) {
         self.structure(key.span.start);
+        // As it is written: a key with an escape is not known, even where it means a name that is.
         let known = self
             .painter
             .names
@@ -160,6 +164,7 @@ impl Brush<'_> {
             (Some(cover), None) => cover.clone(),
             (None, Some(own)) => own.clone(),
             (None, None) if known => self.painter.structure.clone(),
+            // Whoever adds a member chooses its key.
             (None, None) => self.painter.worst.clone(),
         };
         self.paint(key.span.end, &label, false);
@@ -177,6 +182,7 @@ impl Brush<'_> {
     /// a step depends on is decided by label, so fewer regions lose nothing and cost less.
     fn paint(&mut self, until: usize, label: &Label, even_empty: bool) {
         let until = until.min(self.painter.document.len());
+        // Only forwards: regions may not overlap.
         if until < self.at || (until == self.at && !even_empty) {
             return;
         }

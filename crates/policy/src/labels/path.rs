@@ -59,6 +59,7 @@ impl LabelPath {
         }
         // Counted before the parser runs: its own time grows with parentheses, as the limit on them says.
         let parts = Parts::of(text);
+        // Each of these runs once for every value that what stands before it selects, and the document is hostile.
         let limits = [
             (
                 &parts.descents,

@@ -79,6 +79,7 @@ impl Pattern {
                 let fitting = rest.iter().take_while(|byte| item.class & bit(**byte) != 0);
                 let longest = fitting.take(item.most).count();
                 for length in item.least..=longest {
+                    // At most bit 64: no match reaches beyond the text.
                     next |= 1 << (start + length);
                 }
             }

@@ -19,8 +19,8 @@ use crate::formats::{Document, Format, Kind, Node, ParseError};
 ///
 /// It lays a label over every byte:
 /// - a value that rules select has the *join* of their labels, and so has everything inside it. A rule whose
-///   conditions certainly do not hold for the call is left out; one of which that cannot be told gives
-///   [`worst`](Self::worst);
+///   conditions certainly do not hold for the call is left out; where it is unknown whether they hold, the
+///   value has [`worst`](Self::worst);
 /// - a value that no rule selects, and a key that no rule spells out, has [`worst`](Self::worst):
 ///   an attacker who adds a field gains nothing;
 /// - the rest is structure: brackets, commas, white space, and keys that a rule spells out. It can
@@ -131,8 +131,8 @@ impl ResultLabels {
 
     /// Labels the result of a call with these arguments. Never fails; see the type.
     ///
-    /// These are the labels of the text by itself. Whoever keeps it joins them with the label of the call,
-    /// which says who chose the arguments.
+    /// These are the labels of the text by itself. The caller joins them with the label of the call, which says who
+    /// chose the arguments.
     pub fn label_for(&self, arguments: &Arguments, text: String) -> Labeled {
         if self.rules.is_empty() {
             return Labeled::label_tcb(text, self.worst.clone());
@@ -163,6 +163,7 @@ impl ResultLabels {
         let selected = path.select(document.value());
         selected.filter(is_wanted).any(|value| {
             let node = place_of(&places, value).and_then(|at| document.nodes().get(at));
+            // A stranger may have written the same value into the same list: each place counts by its own label.
             node.is_some_and(|node| result.knows(document.painted(node)))
         })
     }
@@ -304,6 +305,7 @@ fn places(values: &[&Value]) -> Vec<(usize, usize)> {
     let values = values.iter().enumerate();
     let places = values.map(|(at, value)| (std::ptr::from_ref(*value).addr(), at));
     let mut places: Vec<(usize, usize)> = places.collect();
+    // No two values share an address, since none has the size zero, and nothing moves while the document is borrowed.
     places.sort_unstable();
     places
 }

@@ -62,6 +62,7 @@ impl LabelRule {
         match &self.unless {
             None => self.label.clone(),
             Some(unless) if unless.holds(holder) => unless.label.clone(),
+            // Not the rule's own label alone: a condition that does not hold must not lower anything either.
             Some(unless) => self.label.join(&unless.label),
         }
     }
@@ -138,6 +139,7 @@ impl Unless {
     pub(super) fn holds(&self, holder: Option<&Value>) -> bool {
         let holds = |sibling: &Sibling| {
             let found = holder.and_then(|holder| holder.get(sibling.name.as_str()));
+            // A number or a list that looks like the text is another value.
             let found = found.and_then(Value::as_str);
             found.is_some_and(|found| sibling.is.iter().any(|word| word == found))
         };

@@ -82,6 +82,7 @@ impl ResultLabels {
             if found.len() == MOST {
                 break;
             }
+            // As the painter goes: the values in the order of the text, inside of those that are still open.
             while open.last().is_some_and(|around| around.end <= at) {
                 open.pop();
             }
@@ -113,6 +114,7 @@ impl ResultLabels {
                 );
             }
             let is_leaf = !matches!(node.kind, Kind::Array | Kind::Object);
+            // A container without a rule is structure; only what is inside of it can lack one.
             let reason = match unformed_value(&rules, document, node) {
                 None if is_leaf && !of_rule && !covered => Some(match selecting.count() {
                     0 => "no rule selects this value".to_owned(),

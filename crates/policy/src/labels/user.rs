@@ -103,6 +103,7 @@ impl Mark {
                 };
                 let start = found + open.len();
                 let rest = text.get(start..).unwrap_or_default();
+                // To the end of the text where the mark is missing: that must not make pasted text the user's own.
                 let length = rest.rfind(close.as_str()).unwrap_or(rest.len());
                 std::iter::once(start..start + length).collect()
             }

@@ -118,6 +118,7 @@ fn texts(arguments: &Arguments, name: &str) -> Option<Vec<String>> {
     let text = arguments.get(name).map(Labeled::reveal_tcb)?;
     match serde_json::from_str(text).ok()? {
         Value::String(text) => Some(vec![text]),
+        // Everything holds of the texts of an empty list, so nothing follows from it.
         Value::Array(items) if (1..=MAX_TEXTS).contains(&items.len()) => {
             let texts = items.into_iter().map(|item| match item {
                 Value::String(text) => Some(text),

@@ -40,6 +40,7 @@ impl Accept {
             };
             values.extend(of_place);
         }
+        // `many = 1` accepts a single value, and no list of one.
         self.many > 1
             && (1..=self.many).contains(&values.len())
             && values.iter().all(|text| one(text))

@@ -33,7 +33,7 @@ impl<'c> Arguments<'c> {
             .map_err(|error| format!("the arguments are not understood: {error}"))
     }
 
-    /// The argument; `null` is as good as none.
+    /// The argument; `None` where it is absent, and where it is `null`.
     pub(crate) fn get(&self, name: &str) -> Option<&Argument<'c>> {
         self.0
             .get(name)
@@ -249,6 +249,7 @@ impl Digits {
         if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
+        // Each leading zero that goes moves the point one place to the left.
         let without_zeros = digits.trim_start_matches('0');
         let zeros = digits.len() - without_zeros.len();
         let point =
@@ -262,6 +263,7 @@ impl Digits {
 
     /// Whether it has no fraction.
     fn is_whole(&self) -> bool {
+        // No significant digit stands behind the point.
         i64::try_from(self.significant.len()).is_ok_and(|length| length <= self.point)
             || self.significant.is_empty()
     }
@@ -274,10 +276,12 @@ impl Digits {
         if self.significant.is_empty() {
             return Some(0);
         }
+        // More digits than 64 bits have. It also bounds the power of ten below.
         if !self.is_whole() || self.point > Self::LONG_DIGITS {
             return None;
         }
         if !text.contains(['.', 'e', 'E']) {
+            // Digits alone are exact, and `parse` refuses what does not fit.
             return text.parse().ok();
         }
         let zeros = self.point - i64::try_from(self.significant.len()).ok()?;
@@ -322,6 +326,7 @@ impl Decimal {
         if missing < 0 || point > Self::WHOLE_DIGITS {
             return None;
         }
+        // At most 15: there is a significant digit, and at most 12 stand before the point.
         let scale = 10i64.checked_pow(u32::try_from(missing).ok()?)?;
         let units = significant.parse::<i64>().ok()?.checked_mul(scale)?;
         (units <= Self::MAX).then_some(Self(sign * units))

@@ -27,7 +27,7 @@ impl Claims {
             self.known.get(axis)?.get(value).cloned()
         };
         let is_claimed = |axis: &String| claims.iter().flatten().any(|(own, _)| own == axis);
-        // An axis that the configuration does not name says nothing.
+        // An axis that the configuration does not name says nothing. A claim without an axis counts, as an unknown one.
         let counts = |claim: &&Option<(&str, &str)>| {
             claim.is_none_or(|(axis, _)| self.known.contains_key(axis))
         };
@@ -36,6 +36,7 @@ impl Claims {
             .map(|claim| of(claim).unwrap_or_else(|| self.rest.clone()))
             .collect();
         let said: Label = said.iter().collect();
+        // Silence must not get an app less than a claim would.
         match self.known.keys().all(is_claimed) {
             true => said,
             false => said.join(&self.rest),

@@ -65,8 +65,8 @@ enum Kind {
 
 /// The conditions of an app's tools, and every mistake in them; tools without any are left out.
 ///
-/// What is compiled in spite of a mistake is for finding further mistakes. Whoever runs anything
-/// must have seen that there is none.
+/// What is compiled in spite of a mistake serves to find further mistakes. A caller must check that there is none
+/// before it runs anything.
 pub fn compile_conditions(
     lattice: &Lattice,
     app: &str,
@@ -85,6 +85,8 @@ pub fn compile_conditions(
         )
     };
     let mut compiled = BTreeMap::new();
+    // Conditions of the app are validated against all of its tools, those of a tool against that tool alone: its
+    // parameters are the type of `context.arguments`.
     let shared = of_app.iter().flat_map(|text| {
         let schema = schema_of(&mut tools.iter());
         compiler.conditions(text, schema, &format!("{app}.cedar"))
@@ -143,8 +145,10 @@ impl Compiler<'_> {
                     self.error(text, None, message, "use letters, digits, '-' and '_'");
                     continue;
                 }
+                // Without an @id, its position in the text, from 1.
                 None => (at + 1).to_string(),
             };
+            // The id is the name of the rule in questions and in the trace, so it says in which text to look.
             let policy = policy.new_id(PolicyId::new(format!("{prefix}.{id}")));
             if let Some(kind) = self.kind(text, &policy) {
                 found.push(Condition { policy, kind });
@@ -162,6 +166,7 @@ impl Compiler<'_> {
 
     /// The policies in the order of the text.
     fn parse(&self, text: &CedarText<'_>) -> Option<Vec<Policy>> {
+        // Before Cedar's parser sees the text: it is recursive, and would overflow the stack.
         if let Some(at) = extent::exceeded(text.text) {
             let message = "a condition says too much at once";
             let help = "write several conditions, and fewer brackets inside of each other";
@@ -178,12 +183,13 @@ impl Compiler<'_> {
                 return None;
             }
         };
+        // A template that nobody links is never evaluated: a forbid would forbid nothing.
         if set.templates().next().is_some() {
             let message = "a condition has a slot, like ?principal";
             self.error(text, None, message, "write what it stands for");
         }
         let mut policies: Vec<Policy> = set.policies().cloned().collect();
-        // Cedar numbers them as they stand.
+        // Cedar calls them `policy0`, `policy1`, … in the order of the text, and does not promise to keep that order.
         let number = |policy: &Policy| {
             let id = policy.id().to_string();
             id.trim_start_matches(|c: char| !c.is_ascii_digit())
@@ -204,6 +210,7 @@ impl Compiler<'_> {
 
     fn kind(&self, text: &CedarText<'_>, policy: &Policy) -> Option<Kind> {
         let name = policy.id().to_string();
+        // Cedar takes any annotation. A misspelt @ask would make a denial of a question, without a word.
         let known = ["id", "ask", "limit"];
         for (key, _) in policy.annotations() {
             if !known.contains(&key) {
@@ -246,6 +253,7 @@ impl Compiler<'_> {
         self.lattice.labels(names).unwrap_or_else(|error| {
             let help = "write names of labels with commas between them, like @limit(\"untrusted\")";
             self.error(text, None, format!("{name}: @limit: {error}"), help);
+            // ⊥ only so that the rest of the text is judged: the error is reported, and nothing starts.
             Label::bottom()
         })
     }
@@ -255,6 +263,7 @@ impl Compiler<'_> {
             // Two of one name; that is reported.
             return;
         };
+        // Strict: it also refuses comparisons between types, which are never true.
         let result = Validator::new(schema).validate(&set, ValidationMode::Strict);
         let help = "conditions see principal (Session), action, resource (App) and \
                     context.{arguments, label, untrusted, secret, control, session}; \
@@ -281,6 +290,7 @@ impl Compiler<'_> {
     }
 
     fn check_names(&self, texts: &[CedarText<'_>], conditions: &[Condition]) {
+        // The limits of permits are kept by name: of two with one name, one would raise to the limit of the other.
         let mut names = BTreeSet::new();
         for condition in conditions {
             let name = condition.policy.id().to_string();

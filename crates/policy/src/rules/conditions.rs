@@ -128,8 +128,8 @@ impl Conditions {
     ) -> Result<Self, String> {
         let all = [&sets.forbid, &sets.ask, &sets.permit];
         let looks_at = LooksAt::of(all.into_iter().flat_map(PolicySet::policies));
-        // A request holds what some condition looks at: what cannot be compared is in nobody's way where nothing
-        // compares it.
+        // A request holds only the arguments that some condition looks at: a value that Cedar cannot represent is a
+        // reason to deny only where a condition compares it.
         let seen = parameters.map(|parameters| {
             let seen = parameters.0.iter();
             let seen = seen.filter(|(name, _)| looks_at.contains(name));
@@ -225,6 +225,7 @@ impl Conditions {
             .fronts
             .iter()
             .find(|(front, _)| *front == session.front);
+        // `Front::ALL` has every front. One that is forgotten there is an error here, and so a denial.
         let (_, front) = front.ok_or("the session comes from nowhere")?;
         let session = record([
             ("attended", Expression::new_bool(session.attended)),
@@ -256,6 +257,7 @@ fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refu
     if policies.is_empty() {
         return Ok(Vec::new());
     }
+    // No entity has attributes or parents: all that conditions can ask for is in the context.
     let response = Authorizer::new().is_authorized(request, policies, &Entities::empty());
     let diagnostics = response.diagnostics();
     // Cedar goes on without a policy that fails. A forbid that was skipped would allow.
@@ -363,6 +365,7 @@ pub(crate) fn schema<'t>(
         .map(|(name, _)| name.as_str())
         .collect();
     let fronts = Front::ALL.map(Front::name);
+    // Enumerated entities, so that the validator finds a misspelt taint, app or front, which would match no call.
     let document = json!({"": {
         "entityTypes": {
             "Session": {},
@@ -383,6 +386,7 @@ fn action(parameters: Option<&Parameters>) -> Value {
     let mut arguments = Map::new();
     for (name, parameter) in parameters.into_iter().flat_map(|p| &p.0) {
         let mut kind = match parameter.kind {
+            // Without a type in the schema, a condition that names it does not validate.
             ParameterKind::Any => continue,
             ParameterKind::String => json!({"type": "String"}),
             ParameterKind::Strings => json!({"type": "Set", "element": {"type": "String"}}),

@@ -40,6 +40,7 @@ impl Destinations {
     /// What becomes of a connection.
     pub(crate) fn judge(&self, connection: &Connection) -> Judgement {
         match connection.domain {
+            // Without a domain, the configuration relays the destination. With one, the app named it itself.
             None => self.judge_relay(connection),
             Some(_) => self.judge_domain(connection),
         }
@@ -77,12 +78,14 @@ impl Destinations {
         } = connection;
         let domain = domain.as_deref().unwrap_or_default();
         let name = DomainName::new(host).ok();
+        // A question shows the registrable domain, and a permission covers it, so it must be this name's own.
         let Some(name) = name.filter(|name| name.registrable() == domain) else {
             let reason = format!("{host} is no domain name");
             return Judgement::denied(format!("{app}.domain"), None, reason);
         };
         let rules = self.domains.iter();
         let rules = rules.filter(|rule| rule.pattern.covers(&name) && rule.ports.contains(port));
+        // All patterns that cover a name end as the name does, so the longest is the nearest.
         if let Some(rule) = rules.max_by_key(|rule| rule.pattern.name().as_str().len()) {
             let name = format!("{app}.domain.{}.limit", rule.pattern);
             return limited(connection, name, rule.limit.clone(), None, Exceeded::Ask);

@@ -1,5 +1,5 @@
-//! How much one condition may say, looked at before Cedar's parser is given it: that calls itself for each bracket and each
-//! operator, and two hundred brackets of a stranger's configuration end the program.
+//! How large one condition may be, checked before Cedar's parser sees it: the parser recurses for each bracket and each
+//! operator, so two hundred brackets in a stranger's configuration would overflow the stack and end the program.
 
 /// Most brackets inside of each other.
 const MAX_DEPTH: usize = 16;
@@ -36,13 +36,16 @@ pub(super) fn exceeded(text: &str) -> Option<usize> {
                 Part::Other
             }
             ')' | ']' | '}' => {
+                // Brackets without a partner are the parser's to refuse.
                 depth = depth.saturating_sub(1);
                 Part::Other
             }
+            // One policy ends here, and the limits are for each.
             ';' if depth == 0 => {
                 steps = 0;
                 Part::Other
             }
+            // What separates elements does not make the parser recurse: a list may be long.
             ',' | ':' | ';' => Part::Other,
             c if c.is_whitespace() => Part::Other,
             c if c.is_alphanumeric() || c == '_' => Part::Word,

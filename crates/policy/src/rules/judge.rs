@@ -147,8 +147,8 @@ pub(crate) fn judge(
             return Judgement::denied(format!("{name}.{tool}"), rule.place.clone(), reason);
         }
     };
-    // Before the conditions: they were validated against these kinds, and an argument that nobody listed is one that none of
-    // them looks at. The turn machine rejects such a call before it asks for a judgement; whoever does not is denied.
+    // Before the conditions: they were validated against these kinds, and none of them looks at an argument that is not
+    // listed. The turn machine rejects such a call before it asks for a judgement; for other callers it is denied here.
     if let Some(Err(reason)) = rule.parameters.as_ref().map(|p| p.check(&arguments)) {
         let reason = format!("{name}.{tool}: {reason}");
         return Judgement::denied(
@@ -341,6 +341,7 @@ fn limit_of(
     if values.as_ref().is_some_and(Vec::is_empty) {
         return None;
     }
+    // The value has not the form that the path needs, so nobody can say which part of it the limit is about.
     let whole = std::slice::from_ref(argument);
     let parts = values.as_deref().unwrap_or(whole).iter();
     // What was carried was chosen by whoever made the call, too.
@@ -352,6 +353,7 @@ fn limit_of(
         place: Some(place.clone()),
     };
     let of_own = part("limit", own.label.clone(), &own.place);
+    // Only where the limit does not suffice: `accepts` may look through every result of the conversation.
     let Some(values) = values.filter(|_| !label.flows_to(&own.label)) else {
         return Some(of_own);
     };

@@ -27,6 +27,7 @@ impl LooksAt {
     pub(crate) fn of<'a>(policies: impl IntoIterator<Item = &'a Policy>) -> Self {
         let mut names = BTreeSet::new();
         for policy in policies {
+            // The strict reading: an argument that conditions look at is of the control part, and keeps its limit.
             let Ok(json) = policy.to_json() else {
                 return Self::All;
             };
@@ -43,6 +44,7 @@ impl LooksAt {
 fn collect(json: &Value, names: &mut BTreeSet<String>) -> bool {
     match json {
         Value::Object(object) => {
+            // In Cedar's JSON, `a.b` is `{".": {"left": a, "attr": "b"}}`, and `a has b` the same with "has".
             for operator in [".", "has"] {
                 let Some(access) = object.get(operator) else {
                     continue;
@@ -62,6 +64,7 @@ fn collect(json: &Value, names: &mut BTreeSet<String>) -> bool {
                     return attribute != "arguments" || operator == "has";
                 }
             }
+            // The context as a value of its own, as in a comparison, depends on every argument.
             !is_context(json) && object.values().all(|value| collect(value, names))
         }
         Value::Array(items) => items.iter().all(|item| collect(item, names)),

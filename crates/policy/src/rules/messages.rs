@@ -48,6 +48,7 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
         let reason = format!("'{from}' and '{to}' are not both apps in sluice.toml");
         return Judgement::denied("messages".to_owned(), None, reason);
     };
+    // A response goes the other way, but who serves whom stays the same.
     let (asks, serves, serving) = match stage {
         Stage::Probe | Stage::Request => (from, to, receiver),
         Stage::Response => (to, from, sender),
@@ -70,5 +71,6 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
     };
     let strict = || format!("strict {} of {functionality}", stage.name());
     let ask = rules.strict.then(strict);
+    // A message changes nothing by itself: each call that the receiver makes of it is decided on as well.
     decide(Effect::Read, limit, Vec::new(), ask, Exceeded::Ask)
 }

@@ -41,6 +41,7 @@ impl Scanner<'_> {
             let content = rest.get(..length).unwrap_or_default();
             let spaces = content.len() - content.trim_start_matches(' ').len();
             let blank = spaces == content.len();
+            // The line break at the end of the text begins no line.
             if line == self.bytes.len() || (!blank && spaces < indent) {
                 break;
             }

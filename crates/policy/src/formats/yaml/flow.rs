@@ -52,6 +52,7 @@ impl Scanner<'_> {
         };
         let offset = key.span.start;
         let name = self.key(key)?;
+        // Without the blank, YAML 1.1 and 1.2 differ about whether `{a:b}` and `{"a":b}` have a key.
         if self.bytes.get(self.at..self.at + 2) != Some(b": ") {
             return Err(refuse(self.at, "': ' is missing here"));
         }

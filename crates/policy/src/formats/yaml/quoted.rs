@@ -22,6 +22,7 @@ impl Scanner<'_> {
             self.at += rest.iter().position(special).unwrap_or(rest.len());
             let ends = self.peek() == Some(quote)
                 && (double || self.bytes.get(self.at + 1) != Some(&quote));
+            // The value is what stands between the quotes, and needs no copy.
             if ends && verbatim {
                 break;
             }
@@ -32,6 +33,7 @@ impl Scanner<'_> {
                 (None, _) => return Err(refuse(start, "a string does not end")),
                 (Some(b'\\'), Some(b'\n')) => {
                     self.at += 1;
+                    // At least one, so `breaks - 1` cannot underflow.
                     let breaks = self.breaks(parent)?;
                     text.extend(std::iter::repeat_n('\n', breaks - 1));
                     solid = text.len();
