@@ -123,6 +123,7 @@ fn path_of_values(table: &Table<'_>, among: &At<&str>) -> Option<LabelPath> {
     let path: LabelPath = parsed(table, among, PATH_HELP, |error: &PathError| {
         (error.offset, error.message.clone())
     })?;
+    // A filter reads what stands beside the value, and that may be above what the decision may know.
     if path.filter().is_some() {
         let message = "'among' has a filter, which chooses values by what others are";
         let help = "write a path without '?'; a value counts by its own label";

@@ -48,6 +48,7 @@ fn judge(source: &AmongSource, apps: &BTreeMap<String, App>) -> Result<(), (Stri
 /// Every label that a part of a tool's results may have.
 fn labels(rule: &ToolRule) -> impl Iterator<Item = &Label> {
     let rules = rule.result.rules().iter();
+    // Of whole values, which are what `among` selects: the labels of heads and keys do not count.
     let of_rules = rules.flat_map(|rule| {
         let unless = rule.unless.iter().map(|unless| &unless.label);
         std::iter::once(&rule.label).chain(unless)

@@ -22,8 +22,8 @@ pub struct App {
     pub name: String,
     /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
     pub description: Option<String>,
-    /// Whether these words, or the lack of any, are the user's: whoever wrote a manifest is believed as
-    /// to this app alone.
+    /// Whether these words, or the lack of any, are the user's. The author of a manifest is believed only about this
+    /// app itself.
     pub described_by_user: bool,
     /// The SHA-256 of its manifest, if it has one.
     pub manifest: Option<[u8; 32]>,
@@ -166,6 +166,7 @@ impl App {
         };
         let port = remote.url.port();
         match remote.url.place() {
+            // The spoke has a loopback of its own, so the server is reached by a relay on the same port of it.
             names::Place::ThisMachine => self.egress.push(Egress {
                 listen: port,
                 host: "127.0.0.1".to_owned(),
@@ -206,8 +207,9 @@ impl App {
         named.copied().chain(asked.into_iter().flatten()).collect()
     }
 
-    /// Where the app comes from: a digest of the server that it is, or of its command, its environment, the folders that it
-    /// sees and that of its `mcpServers` file. Its memories are bound to this, so that another app which takes its name is not told of them.
+    /// Where the app comes from: a digest of the server that it is, or of its command, its environment, the folders
+    /// that it sees and that of its `mcpServers` file. Its memories are bound to this, so that another app which takes
+    /// its name is not told of them.
     ///
     /// It is a part of [`App::identity`] that outlives updates: another version of what the same command starts is the same
     /// app here, and so is one that may reach more or less. To lose a permission costs a question, to lose a memory costs
@@ -232,6 +234,7 @@ impl App {
     #[must_use]
     pub fn identity(&self) -> [u8; 32] {
         let mounts = self.mounts.iter().map(|mount| {
+            // Names every field: with a new one this does not compile until somebody decides whether it counts.
             let Mount {
                 source,
                 target,

@@ -35,6 +35,7 @@ pub(crate) struct ArgumentDraft {
 pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
     let value = table.value("parameters")?;
     let mut found = Parameters::default();
+    // Names without kinds: conditions cannot compare these arguments.
     if value.get_ref().is_array() {
         let any = Parameter {
             kind: ParameterKind::Any,
@@ -167,6 +168,7 @@ pub(crate) fn conditions(table: &Table<'_>) -> Option<Vec<Source>> {
             file,
         });
     }
+    // Also where a file could not be read: conditions of the manifest must not count in its place.
     let written = table.has("cedar") || table.has("policy_file");
     written.then_some(sources)
 }

@@ -86,6 +86,7 @@ impl Catalogue {
     /// the app of its name, or of its program, and what it offers to other apps under a name of the catalogue.
     #[must_use]
     pub fn missing(&self, config: &Config) -> Vec<Missing> {
+        // By the program as well, since the user may have given the app another name.
         let is_configured = |name: &String, app: &CatalogueApp| {
             let mut own = config.apps.iter();
             own.any(|(own, configured)| own == name || program(configured) == Some(&app.program))
@@ -165,6 +166,7 @@ fn form(name: &At<&str>, table: &Table<'_>) -> Option<CatalogueForm> {
     if !table.has("request") && !table.has("response") {
         return None;
     }
+    // Read for its mistakes. What is kept is the text.
     functionality(name, table)?;
     let source = |key| {
         let span = table.value(key)?.span();

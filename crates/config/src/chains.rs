@@ -47,7 +47,7 @@ pub(crate) fn check(
             continue;
         };
         let arguments = arguments(app, name, rule);
-        // An error is asked about and can be said no to; a warning for every write would not be read.
+        // Only of tools that read: that a write is asked about is expected, and nobody would read a warning for each.
         if rule.effect.reads() {
             for argument in &arguments {
                 if let Some((message, help)) = refused(lattice, app, name, rule, argument) {
@@ -79,6 +79,7 @@ pub(crate) fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<Argu
     let limited = rule.arguments.keys().cloned();
     let mut names: BTreeSet<_> = declared.map(ArgumentPath::of).chain(limited).collect();
     for example in app.examples.get(name).into_iter().flatten() {
+        // An example may hold what is no JSON, to be denied; then it names no arguments.
         let arguments: Map<String, Value> =
             serde_json::from_str(&example.arguments).unwrap_or_default();
         names.extend(
@@ -134,6 +135,7 @@ fn refused(
     let (source, field) = fields.find(|(_, field)| {
         let of_name =
             last(field.path.as_str()).is_some_and(|last| is_same(argument.last_name(), last));
+        // With a condition, some results have a lower label, and not each call would be a question.
         of_name && field.unless.is_none() && field.when.is_empty() && !field.label.flows_to(limit)
     })?;
     let names = |label: &Label| {

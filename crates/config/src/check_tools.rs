@@ -72,9 +72,11 @@ impl App {
                 ));
                 continue;
             };
+            // What is no JSON has no properties, so every argument of the rules is reported.
             let schema: Value = serde_json::from_str(schema).unwrap_or_default();
             let known = schema.get("properties").and_then(Value::as_object);
             errors.extend(conditions(&rule_name, rule, known));
+            // Without them there are no limits of arguments either (`finish`), so there is nothing more to compare.
             let Some(parameters) = &rule.parameters else {
                 continue;
             };

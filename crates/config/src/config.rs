@@ -194,6 +194,8 @@ impl Config {
         Destinations {
             relays: relays.collect(),
             domains: domains.collect(),
+            // The user is asked about these domains in any case. Above this limit the question also names the
+            // secrets.
             others: app.ask_domains.then(|| OtherDomains {
                 ports: Domain::PORTS.to_vec(),
                 limit: no_secret.clone(),

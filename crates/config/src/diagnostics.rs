@@ -303,6 +303,7 @@ impl Sink {
         let column = text
             .get(line_start..start)
             .map_or(0, |before| before.chars().count());
+        // Up to the end of the line: a table or a text in several lines is marked in the first one.
         let length = line.chars().count().saturating_sub(column).max(1);
         let marked = text.get(start..floor_char(text, span.end).max(start));
         let width = marked.map_or(1, |marked| marked.chars().count());
@@ -355,11 +356,12 @@ impl Sink {
         let is_error = |it: &Diagnostic| it.severity == Severity::Error;
         let failed = self.list.borrow().iter().any(is_error);
         if value.is_none() && !failed {
-            // Whoever gives no value reports why; should that be missed, it still is an error.
+            // A reader without a value has reported why. If one did not, it must not look as if nothing was wrong.
             self.unreadable(path, "the configuration is not understood", "report this");
         }
         let mut list = self.list.into_inner();
         list.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        // Some keys are read twice, such as those of `[app.NAME]`, and their mistakes are reported twice.
         list.dedup();
         match value {
             Some(value) if !failed => Ok((value, list)),

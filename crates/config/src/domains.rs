@@ -64,6 +64,7 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
         .flat_map(|domain| &domain.ports)
         .copied()
         .collect();
+    // Of all entries together: each port is one listener, whatever names lead to it.
     if all.len() > MAX_PORTS {
         let message = format!(
             "{} ports for domains; at most {MAX_PORTS} are possible",
@@ -76,6 +77,7 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
 
 fn ports(table: &Table<'_>, relays: &[Egress]) -> Vec<u16> {
     if !table.has("ports") {
+        // Names and relays are reached by listeners of the same spoke, and a port has one.
         let taken = |egress: &&Egress| Domain::PORTS.contains(&egress.listen);
         if let Some(relay) = relays.iter().find(taken) {
             let message = format!(

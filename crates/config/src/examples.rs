@@ -90,8 +90,10 @@ impl Example {
                     label: self.label.clone(),
                 };
                 let policy = policy.clone().with_session(self.session);
+                // Nothing was read before an example, so no value of an `among` is accepted in it.
                 policy.judge(&ifc::Sink::Call(&call))
             }
+            // Such a call never reaches the policy. An example may say that it is denied.
             Err(error) => Judgement::denied(format!("{app}.{tool}"), None, error.to_string()),
         };
         ExampleOutcome {
@@ -136,6 +138,7 @@ fn example(table: &Table<'_>) -> Option<Example> {
         None => Some("{}".to_owned()),
         Some(value) => arguments(table, value),
     };
+    // Without a label the call rests on the user's own words alone.
     let label = table.label("label").unwrap_or(Label::bottom());
     let mut labels = BTreeMap::new();
     for (name, label) in table.named_labels("labels") {
@@ -174,6 +177,7 @@ fn has_argument(arguments: Option<&str>, path: &ArgumentPath) -> bool {
 /// A table of arguments; or a string, the JSON text itself, right or wrong.
 fn arguments(table: &Table<'_>, value: &Spanned<DeValue<'_>>) -> Option<String> {
     let found = match value.get_ref() {
+        // Not parsed: the example may be about a text that is no JSON.
         DeValue::String(text) => return Some(text.to_string()),
         other @ DeValue::Table(_) => json(other),
         _ => {

@@ -29,6 +29,7 @@ pub(crate) fn tools(
     let mut conditions = context.lattice.map_or_else(BTreeMap::new, |lattice| {
         conditions(context, lattice, &app.name, of_app, &drafts)
     });
+    // A finished rule keeps only the line of its limit. The checks below mark the place in the file.
     let mut written = BTreeMap::new();
     for (name, mut draft) in drafts {
         if let Some(place) = &draft.written {

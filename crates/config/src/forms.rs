@@ -81,7 +81,7 @@ pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
             word if word.starts_with("digits") => {
                 "write \"digits\", \"digits(6)\" or \"digits(4,8)\", with 20 digits at most".to_owned()
             }
-            // It was one, and let 128 characters of the writer's choice pass.
+            // A likely guess, but no form: what services call an id may be long, and spell a sentence.
             "id" => "an identifier is \"uuid\", \"hex\" or \"digits\", or has a pattern = \"INV-[0-9]{4,8}\"; \
                      a name that somebody chose is a \"token\", under a taint of its own".to_owned(),
             _ => format!(
@@ -130,6 +130,7 @@ pub(crate) fn parsed<T: FromStr>(
     };
     let (offset, message) = place(&refused);
     let inside = at.span.start + 1..at.span.end.saturating_sub(1);
+    // With an escape the string is longer in the file than its value, and the offset would point elsewhere.
     let plain = table.context.file.text.get(inside.clone()) == Some(at.value);
     let wrong = inside.start + offset;
     let span = if plain {

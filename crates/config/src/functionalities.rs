@@ -67,6 +67,7 @@ pub(crate) fn functionalities(
         table.finish();
     }
     let names: BTreeSet<String> = apps.keys().cloned().collect();
+    // An app that only an `mcpServers` file has gets no further word, and keeps the defaults.
     let mut messages = MessageRules {
         strict: strict.unwrap_or(false),
         apps: names
@@ -102,6 +103,7 @@ pub(crate) fn functionalities(
             }
         }
     }
+    // Last, since only now the offers of all apps are known.
     for (name, app) in chosen {
         if let Some(functionality) = all.get_mut(name) {
             choose(&root.context, functionality, &app);
@@ -278,8 +280,8 @@ fn wrong(table: &Table<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Option<V
     None
 }
 
-/// `{ conversation = true }`. Anything else in its place is a mistake: what has no other value is said
-/// for the sake of whoever reads the file.
+/// `{ conversation = true }`. Anything else in its place is a mistake: the key has no other value, and is written for
+/// the reader of the file.
 fn is_conversation(value: &DeValue<'_>) -> bool {
     let DeValue::Table(table) = value else {
         return false;
@@ -316,6 +318,7 @@ fn offers(
             }
         };
         unless_named(table, &name, named);
+        // Unknown, or with mistakes of its own. Both are reported.
         let Some(functionality) = all.get(name.value) else {
             continue;
         };

@@ -11,6 +11,7 @@ const MAX_SIZE_MB: u64 = 1 << 30;
 
 /// `env` and `env_from`.
 pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
+    // In the environment of a process the first `=` ends the name, and NUL the variable.
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     let check = |name: &At<&str>| {
         if !is_name(name.value) {
@@ -48,6 +49,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
         let execute = table.boolean("execute").unwrap_or(false);
         let size = table
             .integer("size_mb", 1..=MAX_SIZE_MB)
+            // From MiB to bytes: at most 2^50, so nothing is shifted out.
             .map(|size| size << 20);
         if size.is_some() && !write {
             let message = "'size_mb' is for what the app writes";
@@ -61,6 +63,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
         };
         let at = Path::new(target.value);
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+        // It keeps `..`, since where that leads depends on the links before it.
         let from = table.context.file.absolute(source.value);
         if source.value.is_empty() || !from.components().all(plain) {
             let message = format!("'{}' cannot be mounted", source.value);
@@ -128,6 +131,7 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
 
 /// Host and port; an IPv6 address stands in brackets.
 fn destination(text: &str) -> Option<(String, u16)> {
+    // The last one: an IPv6 address has colons itself.
     let (host, port) = text.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port != 0)?;
     let inside = host

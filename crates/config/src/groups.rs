@@ -36,6 +36,7 @@ pub(crate) fn groups(
                 }
             }
         }
+        // By what is written: an unknown name, reported above, is not missing as well.
         let distinct: BTreeSet<&str> = named.iter().map(|app| app.value).collect();
         if table.has("apps") && distinct.len() < 2 {
             let message = format!("the group '{}' brings nobody together", name.value);

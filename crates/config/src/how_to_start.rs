@@ -35,6 +35,7 @@ pub(crate) fn how_to_start(
     app: &mut App,
 ) {
     app.client = table.boolean("client").unwrap_or(false);
+    // Of its manifest an app at a client has the description, and nothing to start.
     if let (true, Some(manifest)) = (app.client, manifest) {
         app.description.clone_from(&manifest.description);
         app.described_by_user = manifest.description.is_none();
@@ -65,6 +66,7 @@ pub(crate) fn how_to_start(
     if let Some(remote) = remote::remote(table) {
         app.remote = Some(remote);
     }
+    // Also where the url is wrong: the command of a manifest must not start in place of the server.
     if app.remote.is_some() || table.has("url") {
         app.command.clear();
         elsewhere(table, name);

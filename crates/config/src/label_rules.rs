@@ -148,6 +148,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     let has_head = table.has("head");
     let head = table.table("head").map(|inner| head(&inner));
     table.finish();
+    // All keys have been read: what is wrong in one must not hide what is wrong in another.
     let path = parsed(table, &path?, PATH_HELP, |error: &PathError| {
         (error.offset, error.message.clone())
     })?;

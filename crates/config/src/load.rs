@@ -124,6 +124,7 @@ fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Config> {
         read: &remember,
     };
     let mut config = loader.config(path)?;
+    // Every file that was asked for and could be read: no app may write one of them.
     config.files = files.take();
     // Last, since the files that no app may write are known only when all have been read.
     for error in config.check_mounts(&[]).err().into_iter().flatten() {
@@ -175,6 +176,7 @@ impl Loader<'_> {
         let servers = self.server_file(&root);
         let mut apps = self.apps(&root, &servers, &limits, &providers);
         let vanilla = own_models(&root, &providers);
+        // The values of an `among` may come from the tools of any app, so all must have been read.
         among_checks::check(self.sink, &apps);
         let functionalities = functionalities(&root, &mut apps, &mut limits);
         let groups = groups(&root, &apps);
@@ -183,6 +185,7 @@ impl Loader<'_> {
         let user = user(&root);
         root.finish();
         Some(Config {
+            // Only here: without a lattice there is no configuration, but the rest was read for its mistakes.
             lattice: lattice?,
             providers,
             vanilla,

@@ -73,9 +73,11 @@ impl ToolDraft {
             && self.conditions.is_none();
         let mut examples = self.examples;
         examples.extend(base.examples.into_iter().filter(|_| same));
+        // One by one: whoever changes the limit of one argument keeps those of the others.
         let mut arguments = base.arguments;
         arguments.extend(self.arguments);
         Self {
+            // The place is that of the limit which counts.
             written: match self.limit {
                 Some(_) => self.written,
                 None => base.written.or(self.written),
@@ -130,7 +132,7 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
     let mut manifest = Manifest::default();
     match root.table("app") {
         Some(app) => {
-            // The user's name for the app counts; this one is for whoever reads the manifest.
+            // The user's name for the app counts; this one is for readers of the manifest.
             app.string("name");
             app.needs("name", "name = \"NAME\"");
             let description = app.string("description");
@@ -139,6 +141,7 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
             manifest.descriptions = app.label("descriptions");
             app.finish();
         }
+        // It is no table, which `table` has reported.
         None if root.has("app") => {}
         None => root.missing("app", "[app] with name, description and command"),
     }

@@ -52,6 +52,7 @@ pub(crate) fn servers(file: &File, sink: &Sink) -> Servers {
         values,
     };
     let found = reader
+        // The first node is the document as a whole.
         .members(0)
         .into_iter()
         .find(|m| m.name == "mcpServers");
@@ -95,7 +96,7 @@ impl Reader<'_> {
             let field = |name: &str| fields.iter().find(|field| field.name == name);
             let disabled = field("disabled");
             if let Some(disabled) = disabled.filter(|field| !field.value.is_boolean()) {
-                // "true" in quotes means it all the same, and must not start the server.
+                // "true" in quotes is meant as a yes: the server must not start because it is no boolean.
                 self.wrong(disabled, "true or false");
                 continue;
             }
@@ -155,6 +156,7 @@ impl Reader<'_> {
         remote: Option<Remote>,
         servers: &mut Servers,
     ) {
+        // Other programs take names of any characters. Two that become the same name are refused below.
         let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let name: String = server
             .name
@@ -249,6 +251,7 @@ impl Reader<'_> {
                 key: key.map_or(node.span.clone(), |key| key.span.clone()),
                 value,
             });
+            // Skips all that is inside of this member.
             next = node.end;
         }
         members

@@ -171,11 +171,13 @@ impl Way {
             let next = here.join(&name);
             places.push(next.clone());
             match next.read_link() {
+                // Past that the kernel gives up as well, and the name stands for itself.
                 Ok(target) if links < MAX_LINKS => {
                     links += 1;
                     if target.is_absolute() {
                         here = PathBuf::from("/");
                     }
+                    // Before what is left of the way.
                     for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
                         rest.push_front(name);
                     }

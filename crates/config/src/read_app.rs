@@ -37,8 +37,11 @@ pub(crate) fn read_app(
 ) -> App {
     let lattice = table.context.lattice;
     check_name(table, name);
+    // Read by `functionalities` once all apps are known; until then they would be called unknown.
     keys_of_app(table);
     let manifest = manifest_of(table);
+    // A manifest says how the app starts, what it is and what its tools do. What the app may see and reach comes from
+    // the user's table alone.
     let mut app = bare(name.value, server, &limits.spoke, lattice);
     app.manifest = manifest.as_ref().map(|manifest| manifest.digest);
     let offers = manifest.iter().flat_map(|manifest| &manifest.offers);
@@ -54,6 +57,7 @@ pub(crate) fn read_app(
     environment(table, &mut app);
     app.mounts = mounts(table);
     app.egress = egress(table);
+    // Before `open_remote`, which adds the server's own domain where the user has not said anything of it.
     (app.domains, app.ask_domains) = domains(table, &app.egress);
     app.open_remote();
     app.fresh = table.boolean("fresh").unwrap_or(false);
@@ -177,6 +181,7 @@ fn bare(
             other_tools: None,
             // The answer goes to the user, whose data it is.
             answer: Label::top(),
+            // A link is a way out of the conversation: only what is trusted and public is active.
             addresses: Label::bottom(),
             has_conditions: false,
             claims: None,

@@ -84,11 +84,13 @@ impl Header {
     /// # Errors
     /// What is wrong with it. The value is not quoted.
     pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
+        // A line break would begin another header, and bytes beyond ASCII have no agreed meaning (RFC 9110 §5.5).
         if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
             return Err("a header has visible letters of ASCII only");
         }
         let mut pieces = Vec::new();
         let mut rest = text;
+        // Variables first: a secret reaches to the end, so it can only stand behind them.
         while let Some((before, after)) = rest.split_once("${") {
             let (inside, after) = after
                 .split_once('}')
@@ -169,6 +171,7 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 fn variable(inside: &str) -> Piece {
+    // Some programs write `${env:NAME}`, others `${NAME}`.
     let name = inside.strip_prefix("env:").unwrap_or(inside);
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     match !name.is_empty() && name.bytes().all(allowed) {
@@ -207,6 +210,7 @@ impl Remote {
 
     /// Everything that makes it this server, in one text that is only hashed.
     pub(crate) fn identity(&self) -> String {
+        // Names every field, so that a new one cannot be left out.
         let Self {
             url,
             transport,

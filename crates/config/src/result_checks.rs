@@ -94,9 +94,11 @@ fn written_there(
     let influence = lattice.whole(Dimension::Integrity);
     of_calls(rule).find_map(|(label_rule, when)| {
         let mut writers = app.rules.tools.iter().filter(|(_, writer)| {
+            // Conditions may keep such texts out. Whether they do cannot be told without a call.
             writer.effect != Effect::Read && writer.conditions.is_none()
         });
-        // The taints that what is read has elsewhere.
+        // Whether this limit admits a taint of integrity that the tool's results may have, and that the rule says they
+        // do not have here.
         let lowered = |label: &Label| {
             let admitted = label.meet(&influence).meet(rule.result.worst());
             !admitted.flows_to(&label_rule.label)

@@ -160,6 +160,7 @@ fn texts<T>(
 fn host(text: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     let is_name = !text.is_empty() && text.chars().all(plain);
+    // No dot at the end: hosts are compared without it.
     (is_name && !text.starts_with('.') && !text.ends_with('.')).then(|| text.to_owned())
 }
 
@@ -225,6 +226,8 @@ pub(crate) fn contradiction(rule: &LabelRule, other: &LabelRule) -> Option<(Stri
             },
         ));
     }
+    // Labels of rules that count are joined, so a rule is without effect where one that is as high always counts with
+    // it.
     let [covered, covering] = [(rule, other), (other, rule)]
         .into_iter()
         .find(|(covered, covering)| implies(covered, covering))

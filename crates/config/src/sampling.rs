@@ -33,6 +33,7 @@ pub(crate) fn sampling(app: &Table<'_>, providers: &[Provider]) -> Option<Sampli
     );
     table.finish();
     let provider = provider?;
+    // An unknown one was reported.
     let known = providers
         .iter()
         .find(|known| known.name == provider.value)?;

@@ -48,6 +48,7 @@ fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
         return Some(Order::TwoPoint);
     };
     let right = match key {
+        // Readers say who may see a text, not who wrote it.
         "integrity" => "\"two-point\", { levels = […] }, { categories = […] } or { hasse = {…} }",
         _ => {
             "\"two-point\", { levels = […] }, { categories = […] }, { readers = […] } or { hasse = {…} }"
@@ -109,6 +110,7 @@ fn diagram(order: &Table<'_>, dimension: Dimension) -> Option<Order> {
         Dimension::Confidentiality => Lattice::new(&Order::TwoPoint, &diagram),
     };
     let (message, help) = match refused {
+        // One element alone: its only label is ⊥, and everything would be trusted.
         Ok(lattice) if lattice.whole(dimension).is_bottom() => (
             format!("the diagram of '{}' is no order", dimension.name()),
             "name at least two: { trusted = [\"untrusted\"] }",
@@ -143,6 +145,7 @@ pub(crate) fn providers(root: &Table<'_>) -> Vec<Provider> {
         let provider = provider(&table);
         table.finish();
         let Some(provider) = provider else { continue };
+        // Apps and screeners refer to a provider by its name, and two could have two clearances.
         if !names.insert(provider.name.clone()) {
             let message = format!("there are two providers '{}'", provider.name);
             let help = "give each its own name";
@@ -150,6 +153,7 @@ pub(crate) fn providers(root: &Table<'_>) -> Vec<Provider> {
         }
         providers.push(provider);
     }
+    // The embedded model: nothing leaves the machine without a word of the user's.
     if providers.is_empty() {
         providers.push(default_provider());
     }
@@ -185,6 +189,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let clearance = table.label("clearance");
     let whole = |lattice: &Lattice| lattice.whole(Dimension::Integrity);
     let influence = table.context.lattice.map_or(Label::top(), whole);
+    // Only after all keys were read, so that none of them is called unknown.
     let kind = if is_openai? {
         table.needs("model", "model = \"NAME\", as the API calls it");
         ProviderKind::OpenAi {
@@ -207,6 +212,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     };
     let clearance = match (&kind, clearance) {
         (ProviderKind::Embedded, None) => Label::top(),
+        // An API is sent no secret unless the user says so.
         (_, clearance) => clearance.unwrap_or(Label::bottom()).join(&influence),
     };
     Some(Provider {
@@ -312,6 +318,7 @@ pub(crate) fn known_provider(
         let message = format!("there is no provider '{value}'");
         table.context.error(&span, message, help);
     }
+    // Also one that is unknown: it is reported, and the checks that follow are about its key.
     Some(At {
         span,
         value: value.to_owned(),
@@ -374,6 +381,7 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
         .filter(|app| app.client)
         .map(|app| app.name.as_str())
         .collect();
+    // With one such app there is nothing to choose.
     if let [only] = clients.as_slice() {
         proxy.app = Some((*only).to_owned());
     }

@@ -135,6 +135,7 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        // Noted whether it is there or not: `finish` also lists what the table takes.
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
             known.push(key);
@@ -167,6 +168,7 @@ impl<'a> Table<'a> {
             self.wrong_type(key, value, "an integer");
             return None;
         };
+        // A negative number fails here, and is out of range as well.
         let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
         let found = number.filter(|number| range.contains(number));
         if found.is_none() {
@@ -347,6 +349,7 @@ impl<'a> Table<'a> {
     }
 
     fn one_label(&self, name: &At<&str>) -> Label {
+        // The mistake in the lattice is reported; the labels may be right.
         let Some(lattice) = self.context.lattice else {
             return Label::top();
         };
@@ -430,6 +433,7 @@ impl<'a> Table<'a> {
 /// The file that a key names, relative to the file that the key stands in.
 pub(crate) fn named_file<'a>(table: &Table<'a>, key: &'static str) -> Option<(At<&'a str>, File)> {
     let at = table.string(key)?;
+    // Not from the working folder: a manifest has its files beside it, wherever it is used.
     let path = table.context.file.folder().join(at.value);
     match (table.context.read)(&path) {
         Ok(text) => Some((at, File::new(path, text))),

@@ -42,6 +42,7 @@ pub(crate) fn rest(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
     let (Some(rest), Some(rules), Some(written)) = (rest, &labels.rules, &draft.written) else {
         return;
     };
+    // What the label of everything else really becomes.
     let whole = ResultLabels::new(rules.clone(), Some(rest.clone()), labels.structure.clone());
     if !rules.is_empty() && whole.worst() != rest {
         let message = format!(
