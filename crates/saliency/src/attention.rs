@@ -64,6 +64,8 @@ impl Attention<'_> {
             .enumerate()
             .for_each_init(Scratch::default, |scratch, (task, (out, qkv))| {
                 let first = start + task * part;
+                // All query heads of a key head together: their rows share the block of keys that is in the
+                // cache.
                 for head in 0..config.kv_heads {
                     self.attend(scratch, head, first, qkv);
                     self.weigh(scratch, head, first, out);
@@ -75,8 +77,11 @@ impl Attention<'_> {
     fn attend(&self, scratch: &mut Scratch, head: usize, first: usize, qkv: &[f32]) {
         let config = self.config;
         let rows = qkv.len() / config.qkv();
+        // On the queries, which are fewer numbers than the scores.
         let scale = 1.0 / (config.head_dim as f32).sqrt();
         gather(config, head, qkv, config.qkv(), scale, &mut scratch.queries);
+        // Blocks after the last row of the task are masked for all of its rows, so they are not multiplied
+        // at all.
         let blocks = (first + rows).div_ceil(BLOCK);
         let stride = score_stride(blocks);
         let count = config.group() * rows;
@@ -153,8 +158,13 @@ impl Attention<'_> {
                     dout,
                 };
                 for head in 0..config.kv_heads {
+                    // Recomputed, not kept from the forward pass: the attention of all layers would take
+                    // more memory than all other activations. Then the gradients of attention, value,
+                    // scores, queries and key, as the chain rule goes.
                     self.attend(scratch, head, task.first, qkv);
                     self.attention_gradient(scratch, head, &task, &transposed);
+                    // Before `score_gradient`, which overwrites the gradient of the attention with that of
+                    // the scores.
                     self.show(scratch, head, &task, observer);
                     self.own_value(scratch, head, &task, dqkv);
                     self.score_gradient(scratch, head, &task, &transposed);
@@ -209,6 +219,8 @@ impl Attention<'_> {
             stride: config.head_dim,
             count,
         };
+        // All positions get a gradient, the masked ones too; there the attention is 0, and so becomes the
+        // score's gradient.
         for at in 0..blocks {
             let values = Panels {
                 pieces: &[self.of_block(transposed, head, at).1],
@@ -262,6 +274,7 @@ impl Attention<'_> {
         let config = self.config;
         let (rows, width) = (task.rows(config), config.head_dim);
         let stride = score_stride(task.blocks(config));
+        // A row of `dqkv` is all queries, then all keys, then all values.
         let at = config.q() + (config.kv_heads + head) * width;
         for (row, line) in dqkv.chunks_exact_mut(config.qkv()).enumerate() {
             let into = &mut line[at..][..width];
@@ -292,6 +305,8 @@ impl Attention<'_> {
         let scale = 1.0 / (width as f32).sqrt();
         let lines = scratch.gradient.chunks_exact_mut(stride);
         for (gradient, attention) in lines.zip(scratch.scores.chunks_exact(stride)) {
+            // The scale of the queries is applied here, since `attend` put it on the queries that the scores
+            // were made of.
             softmax_backward(gradient, attention, scale);
         }
         let keys = (0..blocks).map(|at| self.of_block(transposed, head, at).0);
@@ -320,6 +335,8 @@ impl Attention<'_> {
             into.fill(0.0);
             for query in 0..group {
                 let weight = scratch.gradient[(query * rows + row) * stride + task.first + row];
+                // The queries as they are in `qkv`, unscaled: the gradient of the scores has the scale
+                // already.
                 let from = row * config.qkv() + (head * group + query) * width;
                 for (cell, value) in into.iter_mut().zip(&task.qkv[from..][..width]) {
                     *cell += weight * value;

@@ -2,7 +2,7 @@
 //!
 //! For saliency each output row has a loss of its own, and reaches it through itself only: a row's
 //! gradients need no other row, so all rows go back in one batch, as the rows of the matrices.
-//! [`through_layers`] leaves the attention, where rows meet, to who calls it.
+//! [`through_layers`] leaves the attention, where rows meet, to its caller.
 
 use std::sync::Mutex;
 
@@ -33,6 +33,7 @@ pub(crate) fn backward(
     outputs: &Outputs<'_>,
     observer: &mut dyn Observer,
 ) {
+    // Heads and rows are computed by several threads, and the observer is called by one at a time.
     let observer = Mutex::new(observer);
     let mut dx = from_logits(model, outputs.x, outputs.dlogits);
     let attend = |attention: &Attention<'_>, qkv: &[f32], dout: &[f32], dqkv: &mut [f32]| {
@@ -74,8 +75,11 @@ pub(crate) fn through_layers(
     let eps = config.norm_eps;
 
     let layers = model.layers.iter().zip(saved).enumerate();
+    // The residual stream passes `dx` on unchanged; each half of a layer adds its own part of the
+    // gradient to it, in `normalize_backward`. First the feed-forward network, then the attention.
     for (at, (layer, saved)) in layers.rev() {
         layer.down.apply_transposed(dx, rows, &mut dgated);
+        // Overwritten in place: it holds the activations, then their gradients.
         dgate_up.copy_from_slice(&saved.gate_up);
         swiglu_backward(&mut dgate_up, config.ffn, &dgated);
         layer
@@ -92,6 +96,7 @@ pub(crate) fn through_layers(
             layer: at,
         };
         attend(&attention, &saved.qkv, &dattended, &mut dqkv);
+        // `attend` wrote the gradients of the turned queries and keys.
         rotation.turn(&mut dqkv, true);
         layer.qkv.apply_transposed(&dqkv, rows, &mut dnormal);
         normalize_backward(&saved.input, &layer.attention_norm, eps, &dnormal, dx);

@@ -67,6 +67,8 @@ impl Block {
         let both = self.values.get_mut(place).unwrap_or_default();
         let (keys, values) = both.split_at_mut(self.width * BLOCK);
         for (line, number) in keys.chunks_exact_mut(BLOCK).zip(key) {
+            // Keys lie transposed, one line per dimension: the product of a query with all tokens then
+            // reads whole lines.
             if let Some(cell) = line.get_mut(slot) {
                 *cell = *number;
             }
@@ -125,11 +127,14 @@ impl Tree {
         let (mut blocks, mut length, mut parent) = (Vec::new(), 0, None);
         for wanted in tokens.chunks(BLOCK) {
             let best = self.children(parent).iter().copied();
+            // Siblings may begin alike, so the one with the most tokens in common is the one to use.
             let best = best.map(|id| (self.common(id, wanted), id)).max();
             let Some((common, id)) = best.filter(|(common, _)| *common > 0) else {
                 break;
             };
             if let Some(node) = self.nodes.get_mut(&id) {
+                // A use of a block is a use of all blocks before it: an ancestor is never older than its
+                // descendants.
                 node.used = self.clock;
                 blocks.push(Arc::clone(&node.block));
                 length += common;
@@ -150,6 +155,8 @@ impl Tree {
         for (tokens, block) in tokens.chunks(BLOCK).zip(blocks) {
             let kin = self.children(parent).iter().copied().find(|id| {
                 let common = self.common(*id, tokens);
+                // Only a sequence's last block is partly filled, so a shorter one has no children that
+                // its replacement could orphan.
                 let known = self.nodes.get(id).map_or(0, |node| node.tokens.len());
                 // One of the two begins with the other, and the longer one stays.
                 common == known || common == tokens.len()
@@ -168,6 +175,8 @@ impl Tree {
             }
             parent = Some(id);
         }
+        // After the insertion, so that the new blocks compete by age as all others do. Blocks that a
+        // running call holds live on in its `Arc`s.
         while self.bytes() > self.limits.bytes && self.evict() {}
     }
 

@@ -84,7 +84,10 @@ impl Config {
         };
         let dim = size("llama.embedding_length")?;
         let heads = size("llama.attention.head_count")?;
+        // `check` refuses 0 heads below; here they must not divide.
         let head_dim = or("llama.attention.key_length", dim / heads.max(1))?;
+        // Values of another width, or a rotary embedding of a part of the head, would be computed wrongly without
+        // a sign of it.
         for key in ["llama.attention.value_length", "llama.rope.dimension_count"] {
             shape(key, or(key, head_dim)?, head_dim)?;
         }
@@ -95,10 +98,12 @@ impl Config {
             kv_heads: or("llama.attention.head_count_kv", heads)?,
             head_dim,
             ffn: size("llama.feed_forward_length")?,
+            // By the tensor and not by the metadata: this is how many rows can be indexed.
             vocab: gguf.tensor("token_embd.weight")?.rows(),
             context: size("llama.context_length")?,
             rope_base: match gguf.value("llama.rope.freq_base") {
                 Some(_) => gguf.f32("llama.rope.freq_base")?,
+                // Llama's own default, which files may leave out.
                 None => 10_000.0,
             },
             norm_eps: gguf.f32("llama.attention.layer_norm_rms_epsilon")?,
@@ -124,10 +129,12 @@ impl Config {
                 return Err(mismatch(what, size, format!("1 to {MAX_SIZE}")));
             }
         }
+        // Grouped-query attention: each key head serves the same number of query heads.
         if !self.heads.is_multiple_of(self.kv_heads) {
             let wanted = format!("a multiple of {}", self.kv_heads);
             return Err(mismatch("number of heads", self.heads, wanted));
         }
+        // The rotary embedding turns pairs.
         if !self.head_dim.is_multiple_of(2) {
             return Err(mismatch("head width", self.head_dim, "even"));
         }
@@ -194,6 +201,7 @@ fn refuse_extensions(gguf: &Gguf) -> Result<(), ModelError> {
         return Err(unsupported(format!("rotary scaling of type {kind:?}")));
     }
     for key in ["llama.rope.scale_linear", "llama.rope.scaling.factor"] {
+        // A factor of 1 changes nothing.
         if gguf.value(key).is_some() && gguf.f32(key)? != 1.0 {
             return Err(unsupported(format!("scaled rotary embeddings ({key})")));
         }
@@ -202,6 +210,8 @@ fn refuse_extensions(gguf: &Gguf) -> Result<(), ModelError> {
         return Err(unsupported("a mixture of experts".to_owned()));
     }
     for (name, _) in gguf.tensors() {
+        // Llama 3.1's scaling is a tensor and not an entry of the metadata; a bias belongs to a variant of the
+        // architecture.
         if name.starts_with("rope_freqs") || name.ends_with(".bias") {
             return Err(unsupported(format!("the tensor {name:?}")));
         }

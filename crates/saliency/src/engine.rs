@@ -217,12 +217,16 @@ impl Engine {
         if history.is_empty() {
             return Err(SaliencyError::NoHistory);
         }
+        // Positions beyond the training length give numbers that mean nothing. Cutting the history
+        // here would leave columns without a token, so the caller has to choose what to leave out.
         let tokens = history.len() + output.len();
         if tokens > config.context {
             let context = config.context;
             return Err(SaliencyError::TooLong { tokens, context });
         }
         let mut all = history.iter().chain(output).copied();
+        // The kernels index embeddings and logits by token and panic beyond the end; this check keeps
+        // them from it.
         match all.find(|token| *token as usize >= config.vocab) {
             Some(token) => Err(SaliencyError::UnknownToken {
                 token,
@@ -236,12 +240,17 @@ impl Engine {
     /// cache's lock is not held while the rest is computed, so that others can ask what is in it.
     pub(crate) fn prefix(&self, history: &[u32]) -> Sequence {
         let body = history.split_last().map_or(&[][..], |(_, body)| body);
+        // `length` may end inside a block whose later slots belong to another history.
+        // `Sequence::store` copies such a shared block before it writes, and the softmax masks what
+        // is beyond the sequence.
         let (blocks, length) = self.tree().find(body);
         let mut sequence = Sequence { blocks, length };
         let new = body.get(length..).unwrap_or_default();
         for tokens in new.chunks(HISTORY_ROWS) {
             forward(&self.model, &mut sequence, tokens, Goal::Keys);
         }
+        // Two calls with the same history may both compute it; `insert` then keeps the blocks of the
+        // first.
         if !new.is_empty() {
             self.tree().insert(body, &sequence.blocks);
         }
@@ -256,15 +265,20 @@ impl Engine {
         output: &[u32],
         observer: &mut dyn Observer,
     ) -> Result<Losses, SaliencyError> {
+        // The last output token predicts nothing that is asked about, so it has no row.
         let inputs = history.last().into_iter().chain(output).copied();
         let inputs = inputs.take(output.len()).collect::<Vec<_>>();
         let mut all = Vec::with_capacity(output.len());
         let chunks = inputs.chunks(OUTPUT_ROWS).zip(output.chunks(OUTPUT_ROWS));
         for (inputs, targets) in chunks {
+            // Each chunk is appended to `sequence`, so later output tokens attend to earlier ones;
+            // `saved` is dropped with its chunk, which bounds the memory.
             let mut saved = Vec::new();
             let x = forward(&self.model, sequence, inputs, Goal::Gradient(&mut saved));
             let (losses, dlogits) = losses(&self.model, &x, targets);
             let first = all.len();
+            // Checked before the backward pass: the gradients would be NaN too, and any comparison of
+            // a screener with NaN is false.
             if let Some(at) = losses.iter().position(|loss| !loss.is_finite()) {
                 return Err(SaliencyError::NotFinite { output: first + at });
             }

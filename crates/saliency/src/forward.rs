@@ -32,6 +32,7 @@ pub(crate) fn forward(
     for (row, token) in x.chunks_exact_mut(config.dim).zip(tokens) {
         model.embedding.row(*token as usize, row);
     }
+    // Made once and overwritten by each layer.
     let mut normal = vec![0.0; rows * config.dim];
     let mut qkv = vec![0.0; rows * config.qkv()];
     let mut attended = vec![0.0; rows * config.q()];
@@ -39,12 +40,17 @@ pub(crate) fn forward(
     let mut gated = vec![0.0; rows * config.ffn];
 
     for (at, layer) in model.layers.iter().enumerate() {
+        // `x` is the residual stream that both halves of the layer add to; the backward pass needs
+        // it as it was before each.
         let input = matches!(goal, Goal::Gradient(_)).then(|| x.clone());
 
         normalize(&x, &layer.attention_norm, config.norm_eps, &mut normal);
         layer.qkv.apply(&normal, rows, &mut qkv, false);
         rotation.turn(&mut qkv, false);
+        // Before the attention, since a row attends to itself too.
         sequence.store(at, config, &qkv);
+        // Nothing reads what the last layer makes of these rows: the next rows need its keys and
+        // values alone.
         if matches!(goal, Goal::Keys) && at + 1 == config.layers {
             return Vec::new();
         }

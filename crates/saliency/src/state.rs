@@ -31,6 +31,7 @@ impl Sequence {
     /// and values.
     pub(crate) fn store(&mut self, layer: usize, config: &Config, qkv: &[f32]) {
         let rows = qkv.len() / config.qkv();
+        // `grow` has counted these rows already.
         let start = self.length - rows;
         let first = start / BLOCK;
         let last = self.length.div_ceil(BLOCK);
@@ -38,9 +39,12 @@ impl Sequence {
             return;
         };
         blocks.par_iter_mut().enumerate().for_each(|(at, block)| {
+            // The cache, or another call, may hold this block too: it keeps its content, and this
+            // sequence gets a copy.
             let block = Arc::make_mut(block);
             let begin = (first + at) * BLOCK;
             let rows = qkv.chunks_exact(config.qkv()).zip(start..);
+            // The first block may begin before the new rows, and later blocks begin after some of them.
             let rows = rows.skip(begin.saturating_sub(start));
             for (row, position) in rows.take_while(|(_, position)| *position < begin + BLOCK) {
                 let (keys, values) = row
@@ -92,12 +96,16 @@ impl Rotation {
 
     /// Turns queries and keys to their positions; backwards for their gradients.
     pub(crate) fn turn(&self, qkv: &mut [f32], backwards: bool) {
+        // A gradient goes back through the transpose of a rotation, which is the rotation by the negative
+        // angle.
         let sign = if backwards { -1.0 } else { 1.0 };
         let rows = qkv.par_chunks_exact_mut(self.width);
         let tables = self.table.par_chunks_exact(self.half);
         rows.zip(tables).with_min_len(8).for_each(|(row, table)| {
             let (turned, _) = row.split_at_mut(self.turned);
             for head in turned.chunks_exact_mut(2 * self.half) {
+                // GGUF's `llama` layout turns neighbours (2i, 2i + 1), not the two halves of a head, as
+                // the layout of Hugging Face's files does.
                 let (pairs, _) = head.as_chunks_mut::<2>();
                 for ([even, odd], (cos, sin)) in pairs.iter_mut().zip(table) {
                     let (a, b, sin) = (*even, *odd, sin * sign);

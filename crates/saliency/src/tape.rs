@@ -45,9 +45,12 @@ impl Engine {
         let inputs: Vec<u32> = inputs.take(free.len() + output.len() - 1).collect();
         let model = self.model();
         self.run(|| {
+            // `prefix` leaves out the last token of what it gets, so the sequence ends right before
+            // `from`.
             let mut sequence = self.prefix(history.get(..=from).unwrap_or_default());
             let mut saved = Vec::new();
             let mut x = forward(model, &mut sequence, &inputs, Goal::Gradient(&mut saved));
+            // The rows before only feed the attention of these; they have no loss of their own.
             let x = x.split_off(x.len() - output.len() * model.config.dim);
             let logits = logits(model, &x);
             let mut each = logits.chunks_exact(model.config.vocab);
@@ -89,6 +92,8 @@ impl Tape<'_> {
         }
         self.engine.run(|| {
             let last = from_logits(model, &self.x, vector);
+            // The vector says nothing of the history's rows: their gradients begin at 0 and come from
+            // the attention of later rows.
             let mut dx = vec![0.0; self.rows * model.config.dim - last.len()];
             dx.extend(last);
             through_layers(

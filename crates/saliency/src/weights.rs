@@ -78,6 +78,8 @@ impl Model {
             .collect::<Result<_, _>>()?;
         let embedding = gguf.dequantize("token_embd.weight")?;
         let output = match gguf.tensor("output.weight") {
+            // Only a missing tensor means that the embedding is used for the output too; one that
+            // cannot be read is an error.
             Ok(_) => Some(gguf.dequantize("output.weight")?),
             Err(_) => None,
         };
@@ -145,6 +147,7 @@ impl Model {
             .iter()
             .sum::<usize>()
         });
+        // A tied matrix is in memory once.
         let tables = if Arc::ptr_eq(&self.embedding, &self.output) {
             self.embedding.bytes()
         } else {
@@ -181,6 +184,7 @@ fn read_layer(gguf: &Gguf, at: usize) -> Result<LayerWeights, ModelError> {
 
 impl Layer {
     fn pack(config: &Config, at: usize, weights: LayerWeights) -> Result<Self, ModelError> {
+        // Checked here once, so that the kernels may index without looking at lengths again.
         let keys = config.kv_heads * config.head_dim;
         let check = |name: &str, found: &[f32], wanted: usize| {
             shape(&format!("{name} size in layer {at}"), found.len(), wanted)

@@ -13,7 +13,7 @@ use crate::{
     kernels::{Panels, Rows, multiply},
 };
 
-/// The gradients of one key head and its query heads.
+/// The gradients of one key head, its values and its query heads.
 struct Head {
     /// Query heads side by side, row after row.
     queries: Vec<f32>,
@@ -62,6 +62,8 @@ impl Attention<'_> {
     ) -> Head {
         let config = self.config;
         let (width, wide) = (config.head_dim, config.group() * config.head_dim);
+        // Keys and values before the first row are constants. The first row's block may hold some of
+        // them; the gradients that they get there are not read.
         let first_block = start / BLOCK;
         let size = (self.sequence.length.div_ceil(BLOCK) - first_block) * width * BLOCK;
         let mut all = Head {
@@ -69,6 +71,7 @@ impl Attention<'_> {
             keys: vec![0.0; size],
             values: vec![0.0; size],
         };
+        // One task after the other, because they add to the same keys and values.
         let mut scratch = Scratch::default();
         let mut turned = Turned::default();
         let tasks = qkv
@@ -90,7 +93,9 @@ impl Attention<'_> {
             turned.set(&scratch.queries, width);
             turned.add_product(&scratch.scores, stride, blocks.clone(), &mut all.values);
             self.score_gradient(&mut scratch, head, &task, transposed);
+            // `queries` holds the heads of this group alone, so they begin at head 0.
             scatter(config, 0, &scratch.result, queries, wide);
+            // Unscaled, as in `own_key`: the gradient of the scores has the scale already.
             gather(config, head, qkv, config.qkv(), 1.0, &mut scratch.queries);
             turned.set(&scratch.queries, width);
             turned.add_product(&scratch.gradient, stride, blocks, &mut all.keys);
@@ -123,8 +128,8 @@ impl Turned {
         self.panel.resize(self.count * BLOCK, 0.0);
     }
 
-    /// Adds the product with the scores of each of these blocks to its part of `into`, the first of
-    /// which is that of the first block.
+    /// For each of these blocks, adds the product with the block's scores to its part of `into`. The
+    /// first part belongs to the first block.
     fn add_product(
         &mut self,
         scores: &[f32],
@@ -133,6 +138,8 @@ impl Turned {
         into: &mut [f32],
     ) {
         for (block, into) in blocks.zip(into.chunks_exact_mut(self.width * BLOCK)) {
+            // Scores of one block lie `stride` apart; the multiplication wants its right side as one
+            // panel.
             let lines = self.panel.chunks_exact_mut(BLOCK);
             for (line, row) in lines.zip(scores.chunks_exact(stride)) {
                 line.copy_from_slice(&row[block * BLOCK..][..BLOCK]);

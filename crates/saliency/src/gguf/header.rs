@@ -26,14 +26,19 @@ pub(super) fn read(source: &Source) -> Result<Header, GgufError> {
         return Err(GgufError::NotGguf);
     }
     let version = reader.u32("the version")?;
+    // Version 1 has lengths of 32 bits. A big-endian file of version 3 reads as 0x03000000 and is
+    // refused here too.
     if !matches!(version, 2 | 3) {
         return Err(GgufError::Version(version));
     }
+    // Both counts come first in the file; the metadata come before the table, which needs their
+    // alignment.
     let tensors = reader.count("tensors", LEAST_TENSOR_BYTES, limits::TENSORS)?;
     let entries = reader.count("entries of metadata", LEAST_ENTRY_BYTES, limits::ENTRIES)?;
     let metadata = read_metadata(&mut reader, entries)?;
     let alignment = alignment(&metadata, reader.position())?;
     let tensors = read_tensors(&mut reader, tensors, alignment)?;
+    // No overflow: the header ends below 64 MiB.
     let data = reader.position().next_multiple_of(alignment);
     Ok(Header {
         metadata,
@@ -171,6 +176,7 @@ fn alignment(metadata: &BTreeMap<String, Value>, at: u64) -> Result<u64, GgufErr
         Value::Integer(integer) => u64::try_from(*integer).unwrap_or(0),
         _ => 0,
     };
+    // What is no integer, or negative, counts as 0, which is no power of two.
     if !alignment.is_power_of_two() || alignment < 8 {
         let what = "general.alignment is not a power of two from 8 on";
         return Err(GgufError::Malformed { what, at });
@@ -213,6 +219,8 @@ fn read_tensor(reader: &mut Reader<'_>, name: &str, alignment: u64) -> Result<Te
         ));
     }
     let mut shape = Vec::new();
+    // Checked at each step: dimensions that wrap around would describe a small tensor whose rows
+    // lie outside it.
     let mut elements = 1_usize;
     for _ in 0..dimensions {
         let dimension = usize::try_from(reader.u64("a tensor's dimensions")?)
@@ -232,6 +240,7 @@ fn read_tensor(reader: &mut Reader<'_>, name: &str, alignment: u64) -> Result<Te
     if elements == 0 || columns == 0 {
         return Err(bad("it is empty"));
     }
+    // A block never spans two rows, so rows can be read alone.
     if !columns.is_multiple_of(kind.block_elements()) {
         return Err(bad("a row is not a whole number of blocks"));
     }
@@ -255,6 +264,8 @@ fn place(
     data: u64,
     length: u64,
 ) -> Result<BTreeMap<String, Tensor>, GgufError> {
+    // In the order of the file, each tensor need be compared with the end of the one before it
+    // only.
     tensors.sort_by_key(|(_, tensor)| tensor.offset);
     let mut placed = BTreeMap::new();
     let mut free = data;

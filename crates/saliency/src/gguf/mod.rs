@@ -261,6 +261,7 @@ impl Gguf {
         let mut values = vec![0.0; rows.len() * tensor.columns()];
         let mut at = tensor.offset + (rows.start * tensor.row_bytes()) as u64;
         let kind = tensor.kind;
+        // Rows are whole numbers of blocks, so chunks may span rows and still end with a block.
         let mut buffer = vec![0; CHUNK_BLOCKS * kind.block_bytes()];
         for chunk in values.chunks_mut(CHUNK_BLOCKS * kind.block_elements()) {
             let wanted = chunk.len() / kind.block_elements() * kind.block_bytes();

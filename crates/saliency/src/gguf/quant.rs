@@ -67,6 +67,7 @@ fn each<const BYTES: usize, const VALUES: usize>(
 ) {
     let (blocks, rest) = bytes.as_chunks::<BYTES>();
     let (targets, open) = values.as_chunks_mut::<VALUES>();
+    // In a release build a mismatch would leave zeros; the callers cut both sides by whole blocks.
     debug_assert!(rest.is_empty() && open.is_empty() && blocks.len() == targets.len());
     for (bytes, values) in blocks.iter().zip(targets) {
         block(bytes, values);
@@ -79,6 +80,7 @@ fn half(bytes: [u8; 2]) -> f32 {
 
 fn q4_1([d0, d1, m0, m1, quants @ ..]: &[u8; 20], values: &mut [f32; 32]) {
     let (scale, minimum) = (half([*d0, *d1]), half([*m0, *m1]));
+    // Low halves of all bytes first, then the high halves: bytes do not hold neighbouring values.
     let low = quants.iter().map(|byte| byte & 15);
     let all = low.chain(quants.iter().map(|byte| byte >> 4));
     for (value, q) in values.iter_mut().zip(all) {

@@ -34,6 +34,7 @@ impl<'a> Reader<'a> {
     /// Refuses to read `length` bytes that are not in the file or not in its header.
     fn check(&self, length: u64, what: &'static str) -> Result<(), GgufError> {
         let at = self.position();
+        // The file's end first, so that an incomplete download is reported as one.
         if length > self.source.length().saturating_sub(at) {
             return Err(GgufError::Truncated { what, at });
         }
@@ -67,6 +68,7 @@ impl<'a> Reader<'a> {
     fn read_ahead(&mut self) -> Result<(), GgufError> {
         let rest = self.source.length().saturating_sub(self.ahead);
         let count = usize::try_from(rest).map_or(BUFFER_BYTES, |rest| rest.min(BUFFER_BYTES));
+        // `check` has compared with the length on opening; a file that became shorter since ends here.
         if count == 0 {
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
         }

@@ -15,6 +15,7 @@ impl Source {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
+        // A device or pipe has no length that counts and offsets could be checked against.
         if !metadata.is_file() {
             return Err(Error::new(
                 ErrorKind::InvalidInput,

@@ -112,9 +112,11 @@ impl Multiply<'_> {
     #[inline(always)]
     fn tile<S: Simd, const N: usize>(&mut self, simd: S, row: usize, panel: usize, part: usize) {
         let Panels { pieces, used, tall } = self.b;
+        // They stay in registers over all pieces, so that each cell of `C` is read and written once.
         let mut sums = [[simd.splat_f32s(0.0); 2]; N];
         for (at, piece) in pieces.iter().enumerate() {
             let a: [&[f32]; N] = core::array::from_fn(|i| {
+                // Sliced to `used` here, so that the inner loop has no bounds checks of its own.
                 &self.a.data[(row + i) * self.a.stride + at * used..][..used]
             });
             let panel = &piece[panel * tall * PANEL..][..used * PANEL];
@@ -130,6 +132,7 @@ impl Multiply<'_> {
             }
         }
         let from = panel * PANEL + part * 2 * S::F32_LANES;
+        // The last panel is padded with zeros beyond the columns of `C`, which has no room for them.
         let to = self.columns.min(from + 2 * S::F32_LANES);
         for (i, sum) in sums.iter().enumerate() {
             let line = &mut self.c[(row + i) * self.stride..][..self.columns];

@@ -28,6 +28,8 @@ impl Matrix {
         let height = inputs.next_multiple_of(PANEL);
         let mut panels = vec![0.0; outputs.div_ceil(PANEL) * PANEL * height];
         let rows = parts.iter().flat_map(|part| part.chunks_exact(inputs));
+        // A panel holds 32 outputs side by side, one line per input, as `multiply` streams them.
+        // What is beyond the last output or input stays 0, which adds nothing to a product.
         for (output, row) in rows.enumerate() {
             let panel = &mut panels[output / PANEL * PANEL * height..][..PANEL * height];
             for (line, value) in panel.chunks_exact_mut(PANEL).zip(row) {
@@ -78,6 +80,8 @@ impl Matrix {
 
     /// `x = y·W` of `rows` rows: the gradient with respect to the inputs.
     pub(crate) fn apply_transposed(&self, y: &[f32], rows: usize, x: &mut [f32]) {
+        // Only one packing is kept, since a second one would double the memory of the weights. So
+        // the way back transposes a slice of them at a time and multiplies with that.
         let mut first = 0;
         let squares = self.height / PANEL;
         let mut scratch =
@@ -113,6 +117,7 @@ impl Matrix {
                         stride: self.outputs,
                         count: y.len() / self.outputs,
                     };
+                    // The first slice overwrites what `x` held, the others add to it.
                     multiply(y, panels, self.inputs, x, self.inputs, first > 0);
                 });
             first += count;

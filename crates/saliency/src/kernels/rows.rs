@@ -12,6 +12,7 @@ const LANES: usize = 32;
 
 #[inline(always)]
 fn lanes(values: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    // A single running sum would be a chain of dependent additions, which the compiler may not reorder.
     let mut lanes = [start; LANES];
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
@@ -59,6 +60,8 @@ fn exp(x: f32) -> f32 {
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let x = if x < -LIMIT { -LIMIT } else { x };
     let x = if x > LIMIT { LIMIT } else { x };
+    // `n` is x/ln 2 rounded to an integer, so |r| is at most half of ln 2, where a Taylor polynomial of
+    // degree 7 is exact enough for f32.
     let shifted = x * core::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = (x - n * LN2_HIGH) - n * LN2_LOW;
@@ -74,6 +77,7 @@ fn exp(x: f32) -> f32 {
     ] {
         p = p * r + factor;
     }
+    // Times 2^n: the low bits of `shifted` hold n, and 23 further up they are the exponent.
     f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
@@ -114,6 +118,7 @@ vectorized! {
 vectorized! {
     /// From the gradient of a softmax's result that of its input, times `scale`.
     softmax_backward(gradient: &'a mut [f32], result: &'a [f32], scale: f32) -> () {
+        // dx_i = y_i (dy_i − Σ_j y_j dy_j), where y is the softmax's result.
         let mean = dot_product(gradient, result);
         for (gradient, result) in gradient.iter_mut().zip(result) {
             *gradient = scale * result * (*gradient - mean);
@@ -125,6 +130,7 @@ vectorized! {
     /// The softmax of the first `seen` values of a row; the others become 0.
     softmax(row: &'a mut [f32], seen: usize) -> () {
         let (row, hidden) = row.split_at_mut(seen);
+        // Without the largest the exponentials could overflow; it cancels in the quotient.
         let most = largest(row);
         for value in row.iter_mut() {
             *value = exp(*value - most);
@@ -174,6 +180,7 @@ vectorized! {
         for ((gate, up), dy) in gate.iter_mut().zip(up).zip(dy) {
             let sigmoid = 1.0 / (1.0 + exp(-*gate));
             let silu = *gate * sigmoid;
+            // The derivative of g·σ(g), which is σ + g·σ·(1 − σ).
             let slope = sigmoid + silu * (1.0 - sigmoid);
             *gate = dy * *up * slope;
             *up = dy * silu;
@@ -191,6 +198,8 @@ pub(crate) fn losses(logits: &mut [f32], vocab: usize, targets: &[u32]) -> Vec<f
 fn loss(logits: &mut [f32], token: usize) -> f32 {
     let target = logits[token];
     let (most, others) = logits_backward(logits, token);
+    // With own = e^−below: −ln(own / (own + others)) = ln(1 + others · e^below). `ln_1p` keeps the digits
+    // where the target is nearly certain, and f64 keeps the exponential from overflowing.
     let (below, others) = (f64::from(most) - f64::from(target), f64::from(others));
     // Beyond this `e^below` nears the largest f64, and the 1 counts for nothing.
     let loss = if below < 500.0 {
@@ -233,6 +242,8 @@ pub(crate) fn normalize_backward(x: &[f32], weight: &[f32], eps: f32, dy: &[f32]
             let scale = inverse_root_mean_square(x, eps);
             let along = x.iter().zip(dy).zip(weight);
             let along = along.map(|((x, dy), weight)| x * dy * weight).sum::<f32>();
+            // y_j = x_j·s·w_j with s = (mean(x²) + ε)^−½ gives dx_i = s·w_i·dy_i − x_i·s³/width · Σ_j
+            // x_j·w_j·dy_j.
             let back = along * scale * scale * scale / width as f32;
             for (((dx, x), dy), weight) in dx.iter_mut().zip(x).zip(dy).zip(weight) {
                 *dx += scale * weight * dy - x * back;

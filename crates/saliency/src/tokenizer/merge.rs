@@ -40,6 +40,8 @@ impl Merges {
             };
             // Candidates are not removed when one side changes; what they say must still be so.
             let now = [candidate.left, right].map(|at| symbols.get(at).map(|symbol| symbol.id));
+            // Gone symbols have an id that no pair has, so what was merged away is passed over here
+            // too.
             if now != candidate.pair.map(Some) {
                 continue;
             }
@@ -58,6 +60,9 @@ impl Merges {
             left.bytes.end = end;
             left.next = next;
             let previous = left.previous;
+            // Only the two pairs at the new symbol are new, so at most two candidates per merge are
+            // added: n log n in all. Before the first symbol `previous` is out of range, and
+            // nothing is offered.
             self.offer(symbols, queue, previous);
             self.offer(symbols, queue, candidate.left);
         }

@@ -1,7 +1,7 @@
 //! Text to tokens, with the vocabulary of the feature model's GGUF file: byte-level BPE, split as SmolLM2 was trained.
 //!
-//! All text is foreign text here: whatever it says, no control token comes of it. Who builds a
-//! prompt puts control tokens in by [`Tokenizer::control`], between pieces of encoded text.
+//! All text is foreign text here: whatever it says, no control token comes of it. A caller that builds
+//! a prompt inserts the control tokens ([`Tokenizer::control`]) between pieces of encoded text.
 //!
 //! Nothing is remembered from one text to the next. Time grows as n log n at worst, whatever the text. A word of more
 //! than 4 KiB is encoded in pieces, so that memory does not grow with it: the tokens where two pieces meet may be
@@ -75,6 +75,8 @@ impl Tokenizer {
     /// It is of a kind that is not supported, or breaks a rule.
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, TokenizerError> {
         let vocabulary = Vocabulary::read(gguf)?;
+        // Refused by name: another scheme or split would give other tokens without an error, and with them other
+        // saliency than the classifier was trained with.
         let kind = gguf.str("tokenizer.ggml.model")?;
         if kind != "gpt2" {
             return Err(TokenizerError::Kind(kind.to_owned()));
@@ -145,6 +147,7 @@ impl<'a> Encoder<'a> {
     /// Encodes a word, a long one piece by piece.
     fn pieces(&mut self, mut word: Range<usize>) {
         while word.len() > MOST_WORD_BYTES {
+            // At a character, so that no piece ends in the middle of one.
             let end = self.text.floor_char_boundary(word.start + MOST_WORD_BYTES);
             self.word(word.start..end);
             word.start = end;
@@ -160,6 +163,7 @@ impl<'a> Encoder<'a> {
         }
         if let Some(range) = self.known.get(text) {
             let mut start = word.start;
+            // By the tokens that are there already, shifted to this place: no second copy of them is kept.
             for at in range.clone() {
                 let Some(token) = self.tokens.get(at) else {
                     continue;
@@ -173,6 +177,7 @@ impl<'a> Encoder<'a> {
         }
         let from = self.tokens.len();
         self.merge(word);
+        // Borrowed from the text, so the table ends with it and tells nothing to the next text.
         self.known.insert(text, from..self.tokens.len());
     }
 

@@ -47,6 +47,8 @@ impl Splitter {
         let text = text.get(part.clone()).unwrap_or_default();
         let mut done = 0;
         while let Some(found) = self.word.find_at(text, done) {
+            // Never the whole match: a run has at least two characters and gives back one, so each round
+            // advances.
             let end = found.end() - given_back(found.as_str(), found.end() == text.len());
             if found.start() > done {
                 words.push(part.start + done..part.start + found.start());

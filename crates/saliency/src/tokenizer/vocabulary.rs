@@ -44,12 +44,14 @@ impl<'a> Vocabulary<'a> {
         }
         let mut normal = HashMap::with_capacity(tokens.len());
         for ((id, token), kind) in (0..).zip(tokens).zip(kinds) {
+            // Names of control tokens never enter the table, so no merge can lead to one.
             if *kind != kind::NORMAL {
                 continue;
             }
             if token.len() > TOKEN_BYTES {
                 return Err(malformed("a token is longer than 512 bytes"));
             }
+            // Which of two equal tokens a text gets would depend on the order of the file.
             if normal.insert(&**token, id).is_some() {
                 return Err(malformed("a token occurs twice"));
             }
