@@ -158,6 +158,8 @@ impl Defence for ByDraft {
     /// errs, and says "relevant" of what a draft obeys; so nobody is asked before a check.
     fn screening(&self, wished: Screening) -> Screening {
         match wished {
+            // Lazily the draft is the step itself; with the check it is taken once more, from what
+            // the limits allow, before the user is asked.
             Screening::Lazy { .. } => Screening::CHECKED,
             Screening::Eager | Screening::Drafted(_) => Screening::Drafted(self.drafter),
         }

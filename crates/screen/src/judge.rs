@@ -48,6 +48,8 @@ struct Answer {
 
 /// Serde would also take an array of the fields' values for a struct.
 fn parse(answer: &str) -> Option<Answer> {
+    // A form that the schema rules out is taken for no answer, so that a judge which was talked out of its
+    // form decides nothing.
     let is_object = answer.trim_ascii_start().starts_with('{');
     is_object.then(|| serde_json::from_str(answer).ok())?
 }
@@ -74,6 +76,7 @@ impl LmJudge {
     #[must_use]
     pub fn max_tokens(consultation: &Consultation) -> u32 {
         let tokens = Self::TOKENS_OF_FORM + Self::TOKENS_PER_REGION * consultation.regions.len();
+        // Saturating: too high a number is clamped below, where a wrapped one would cut every answer.
         let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
         tokens.clamp(Self::LEAST_TOKENS, Self::MOST_TOKENS)
     }
@@ -85,6 +88,8 @@ impl Screener for LmJudge {
     }
 
     fn screen(&self, history: &History, _: Option<&Draft>, nonce: &Nonce) -> Screening {
+        // The judge sees no draft: what an injection made the model draft cannot call its own region
+        // relevant.
         match consult(history, nonce, BEFORE, AFTER) {
             Ok(consultation) if !consultation.regions.is_empty() => {
                 Screening::Consult(consultation)

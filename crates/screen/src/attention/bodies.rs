@@ -24,6 +24,7 @@ pub(crate) struct Body {
 impl Body {
     fn of(mut tokens: Vec<Token>, most: usize) -> Self {
         let before = tokens.len().saturating_sub(most);
+        // What no window can hold need not be kept, only counted.
         tokens.drain(..before);
         tokens.shrink_to_fit();
         Self { before, tokens }
@@ -36,6 +37,7 @@ impl Body {
 
     /// The tokens after the first `skipped`, as far as they are kept.
     pub(crate) fn after(&self, skipped: usize) -> impl Iterator<Item = u32> {
+        // `skipped` is counted from the message's first token, and those before are not held.
         let skipped = skipped.saturating_sub(self.before);
         self.tokens.iter().skip(skipped).map(|token| token.id)
     }
@@ -76,13 +78,14 @@ impl Bodies {
         most: usize,
     ) -> Arc<Body> {
         let mut key = Sha256::new();
+        // Another window keeps another end of the same text.
         key.update(most.to_le_bytes());
         key.update(text);
         let key: Key = key.finalize().into();
         if let Some(body) = self.memory().bodies.get(&key) {
             return Arc::clone(body);
         }
-        // Nobody waits for this; two may read the same at once.
+        // Without the lock, since this takes the time. Two callers may read the same text at once.
         let body = Arc::new(Body::of(tokenizer.encode(text), most));
         self.memory().insert(key, &body);
         body
@@ -97,6 +100,7 @@ impl Bodies {
 impl Memory {
     /// Takes in a message and forgets the oldest until all fits.
     fn insert(&mut self, key: Key, body: &Arc<Body>) {
+        // Two callers have read the same text at once; it is in `order` and in the weight already.
         if self.bodies.insert(key, Arc::clone(body)).is_some() {
             return;
         }

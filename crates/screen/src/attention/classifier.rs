@@ -42,13 +42,14 @@ pub fn thresholds(relevant: &[f32]) -> Vec<f32> {
     RECALLS.map(|recall| threshold(relevant, recall)).collect()
 }
 
-/// The probability from which on regions must count as relevant to find `recall` per cent of these
-/// relevant ones of held-out data, which are told by their probabilities in any order. Without
-/// any, everything is relevant.
+/// The probability from which on regions must count as relevant to find `recall` per cent of the
+/// relevant regions of held-out data. `relevant` holds their probabilities, in any order. If it is
+/// empty, the threshold is 0 and everything is relevant.
 #[must_use]
 pub fn threshold(relevant: &[f32], recall: u8) -> f32 {
     let mut descending = relevant.to_vec();
     descending.sort_unstable_by(|a, b| b.total_cmp(a));
+    // Rounded up: the target is the least that is to be found.
     let found = (descending.len() * usize::from(recall)).div_ceil(100);
     let last = found.checked_sub(1).and_then(|last| descending.get(last));
     last.copied().unwrap_or(0.0)
@@ -128,6 +129,8 @@ impl Classifier {
     /// [`ClassifierError`]; treat it as "everything is relevant".
     pub fn scores(&self, regions: &[RegionFeatures]) -> Result<Vec<f32>, ClassifierError> {
         let wanted = self.columns.len();
+        // Also here, since the fields are public: where sizes do not fit, the loops would end early
+        // and give numbers all the same.
         if !self.network.fits(wanted) {
             return Err(ClassifierError::Sizes("layers"));
         }
@@ -173,6 +176,7 @@ impl Classifier {
         if !self.network.fits(features) {
             return Err(ClassifierError::Sizes("layers"));
         }
+        // A negative deviation would turn a feature round. NaN fails this comparison too.
         if !std_dev.iter().all(|deviation| *deviation >= 0.0) {
             return Err(ClassifierError::Value("deviations"));
         }
@@ -180,10 +184,13 @@ impl Classifier {
             return Err(ClassifierError::Sizes("thresholds"));
         }
         let are_probabilities = self.thresholds.iter().all(|it| (0.0..=1.0).contains(it));
+        // To find more, the threshold must be lower. Weights in which it is not were not made by
+        // the training.
         let descend = self.thresholds.is_sorted_by(|a, b| a >= b);
         if !are_probabilities || !descend || !RECALLS.contains(&self.target_recall) {
             return Err(ClassifierError::Value("thresholds"));
         }
+        // A negative slope would call the most relevant regions the least.
         if self.platt.slope.is_nan() || self.platt.slope <= 0.0 {
             return Err(ClassifierError::Value("calibration"));
         }
@@ -195,6 +202,7 @@ impl Classifier {
 
     /// Every number, in the order of the file.
     pub(crate) fn numbers(&self) -> Vec<f32> {
+        // `Header::read` takes them in this order.
         let Platt { slope, intercept } = self.platt;
         let mut numbers = vec![slope, intercept];
         numbers.extend(&self.thresholds);

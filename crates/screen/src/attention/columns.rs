@@ -220,6 +220,8 @@ impl Column {
     pub fn parse(name: &str) -> Option<Self> {
         let number = |text: &str| -> Option<u16> {
             let number: u16 = text.parse().ok()?;
+            // One spelling per column: `+1` or `01` would be the same head under another name, and
+            // pass the check for columns that are given twice.
             (number < MOST_HEADS && number.to_string() == text).then_some(number)
         };
         let parts: Vec<&str> = name.split('.').collect();
@@ -314,6 +316,7 @@ impl Columns {
                 columns.extend(HEAD.map(|(stat, _)| Column::Head { layer, head, stat }));
             }
         }
+        // A table that `parse` would refuse must not be written.
         columns.truncate(MOST_COLUMNS);
         Self(columns)
     }

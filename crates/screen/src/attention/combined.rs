@@ -38,6 +38,7 @@ impl Combined {
         let (mut open, mut relevant) = (BTreeSet::new(), BTreeSet::new());
         for (region, score) in scores {
             match score {
+                // The judge reads what attention could not.
                 Score::Unseen | Score::Answer => open.insert(*region),
                 _ if score.is_relevant(self.band.high) => relevant.insert(*region),
                 Score::Probability(_) if score.is_relevant(self.band.low) => open.insert(*region),
@@ -57,6 +58,7 @@ impl Screener for Combined {
         if history.regions().next().is_none() {
             return Screening::Decided(Relevance::Only(BTreeSet::new()));
         }
+        // No draft, or one that is too long, is no reason to give up: the judge needs none.
         let Ok(scores) = self.attention.look(history, draft) else {
             return self.judge.screen(history, draft, nonce);
         };
@@ -66,6 +68,8 @@ impl Screener for Combined {
         }
         match self.judge.screen(history, draft, nonce) {
             Screening::Consult(consultation) => {
+                // The judge is shown all regions and decides on the open ones alone: what attention is
+                // sure of stays, whatever the judge says.
                 Screening::Consult(consultation.settle(open, relevant))
             }
             decided @ Screening::Decided(_) => decided,

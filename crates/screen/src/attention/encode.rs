@@ -118,7 +118,7 @@ pub enum EncodeError {
 const START: &str = "<|im_start|>";
 const END: &str = "<|im_end|>";
 
-/// Messages shorter than this are not worth a window.
+/// A window with less room than this for the history is refused: next to nothing would be seen in it.
 const LEAST_BUDGET: usize = 64;
 
 /// Encodes a transcript and a draft: each message by itself, between the control tokens of the
@@ -150,6 +150,7 @@ pub(crate) fn encode_with(
     bodies: &Bodies,
 ) -> Result<Encoded, EncodeError> {
     let template = Template::of(tokenizer)?;
+    // The draft first: where it is refused, nothing of the history need be read.
     let output = tokenizer.encode(&draft.text);
     if output.is_empty() {
         return Err(EncodeError::EmptyDraft);
@@ -193,6 +194,8 @@ pub(crate) fn encode_with(
         });
         input.extend(&template.footer);
     }
+    // "Newest" are the messages that the drafted step reacts to. Where none of them is in the window, nothing is
+    // newer than the input's end.
     let spoke = |turn: &Turn| turn.role == Role::Assistant;
     let after = transcript.turns().iter().rposition(spoke);
     let after = after.map_or(0, |last| last + 1);
@@ -317,6 +320,8 @@ fn fit(turns: &[Turn], bodies: &[Arc<Body>], template: &Template, budget: usize)
         total += tokens;
         if total > budget {
             let is_pinned = |kept: &Kept| turns.get(kept.turn).is_some_and(|turn| turn.pinned);
+            // A quarter at once: if each new message dropped just what it needs, every step would begin with other
+            // text, and the model's cache would be of no use.
             drop_oldest(&mut kept, &mut total, budget - budget / 4, |kept| {
                 !is_pinned(kept)
             });
@@ -325,6 +330,7 @@ fn fit(turns: &[Turn], bodies: &[Arc<Body>], template: &Template, budget: usize)
             // What the user and the developer said goes too where that alone is too much.
             drop_oldest(&mut kept, &mut total, budget, |_| true);
         }
+        // After the dropping, so that the newest message is always in the window: it takes half the budget at most.
         kept.push(Kept {
             turn,
             skipped,
@@ -342,6 +348,7 @@ fn drop_oldest(
     may_go: impl Fn(&Kept) -> bool,
 ) {
     kept.retain(|message| {
+        // `retain` goes from the oldest on, and stops dropping as soon as the rest fits.
         let goes = *total > target && may_go(message);
         if goes {
             *total -= message.tokens;

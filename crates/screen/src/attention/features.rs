@@ -54,6 +54,8 @@ pub fn features(
     reducer: &Reducer,
     losses: &[f32],
 ) -> Result<Vec<RegionFeatures>, FeatureError> {
+    // A missing row would count as no attention, and its regions as irrelevant: refused before any
+    // number is made of it.
     if reducer.is_broken() {
         return Err(FeatureError::Rows);
     }
@@ -63,7 +65,7 @@ pub fn features(
             tokens: encoded.output.len(),
         });
     }
-    // Before anything else: the largest of several numbers hides one that is none.
+    // Before anything else, since the largest of several numbers hides a NaN among them.
     if !reducer.is_finite() || !losses.iter().copied().all(f32::is_finite) {
         return Err(FeatureError::NotFinite("saliency".to_owned()));
     }
@@ -73,6 +75,7 @@ pub fn features(
         .iter()
         .any(|it| matches!(it, Column::Lexical(_)));
     let words = match needs_words {
+        // The paper's columns need no words, and comparing them takes time.
         true => lexical(transcript, draft, encoded),
         false => vec![Words::default(); spans.len()],
     };
@@ -89,6 +92,8 @@ pub fn features(
         arguments: arguments.map(|one| distribution(one, &spans)).collect(),
     };
     let placed = transcript.regions().iter().zip(&encoded.regions);
+    // Regions that are not seen have no features; the screener decides on them without the
+    // classifier.
     let placed = placed.filter(|(_, tokens)| matches!(tokens.sight, Sight::Tokens(_)));
     let mut rows = Vec::with_capacity(spans.len());
     for (index, (((placed, _), span), words)) in placed.zip(&spans).zip(&words).enumerate() {
@@ -101,6 +106,7 @@ pub fn features(
         let values = columns.as_slice().iter().map(|column| {
             let value = step.value(*column, &region);
             let checked = value.is_finite().then_some(value);
+            // NaN fails every comparison with a threshold, so it would pass for irrelevant.
             checked.ok_or_else(|| FeatureError::NotFinite(column.to_string()))
         });
         rows.push(RegionFeatures {
@@ -143,6 +149,8 @@ impl StepFeatures<'_> {
                 let seen = seen.unwrap_or_default();
                 match stat {
                     HeadStat::Share => seen.share as f32,
+                    // A logarithm of 0 would be refused as not finite, and many regions get no
+                    // attention.
                     HeadStat::Peak => seen.peak.max(LEAST).ln(),
                     HeadStat::Spike => seen.spike,
                 }
@@ -159,6 +167,7 @@ impl StepFeatures<'_> {
             Over::All => of(&self.all).unwrap_or_default(),
             Over::Values => of(&self.values).unwrap_or_default(),
             Over::Argument => {
+                // The largest, since one argument that depends on the region is enough.
                 let results = self.arguments.iter().filter_map(of);
                 results.fold(0.0, f32::max)
             }
@@ -191,6 +200,7 @@ impl StepFeatures<'_> {
 
     fn messages_after(&self, span: &Range<usize>) -> usize {
         let messages = &self.encoded.messages;
+        // The region's own message is the last one that begins at or before it.
         let after = messages.partition_point(|message| message.tokens.start <= span.start);
         let own = after.checked_sub(1).and_then(|own| messages.get(own));
         // The newest message is never dropped, so its index counts all of them.
@@ -262,6 +272,8 @@ impl Distribution {
 }
 
 fn distribution(saliency: &[f32], regions: &[Range<usize>]) -> Vec<Distribution> {
+    // In f64: of thousands of numbers the small ones would be lost in f32 beside a sum that is
+    // already large.
     let total: f64 = saliency.iter().copied().map(f64::from).sum();
     let largest = saliency.iter().copied().fold(0.0, f32::max);
     // Without any saliency every region has none.

@@ -61,6 +61,7 @@ impl Vocabulary {
 pub(crate) fn lexical(transcript: &Transcript, draft: &Spoken, encoded: &Encoded) -> Vec<Words> {
     let mut vocabulary = Vocabulary::default();
     let mut values = wanted(draft, &mut vocabulary);
+    // Text outside regions is ⊥: a value that occurs there need not come from a region.
     let free = free(transcript, &mut vocabulary);
     for value in &mut values {
         value.free = longest_run(&value.words, &free);
@@ -87,6 +88,8 @@ pub(crate) fn lexical(transcript: &Transcript, draft: &Spoken, encoded: &Encoded
         .collect();
     for runs in &runs {
         for (value, run) in values.iter_mut().zip(runs) {
+            // The whole value; a common part of it, such as a greeting, does not make it less
+            // unique.
             value.regions += usize::from(*run == value.words.len());
         }
     }
@@ -143,6 +146,8 @@ fn wanted(draft: &Spoken, vocabulary: &mut Vocabulary) -> Vec<Wanted> {
 /// The newest words that no region covers.
 fn free(transcript: &Transcript, vocabulary: &mut Vocabulary) -> Vec<u32> {
     let mut words = Vec::new();
+    // Newest first, so that the bound drops the oldest words. Regions come in the order of the
+    // text, so they are met from the last one back.
     let mut regions = transcript.regions().iter().rev().peekable();
     for (index, turn) in transcript.turns().iter().enumerate().rev() {
         let mut end = turn.text.len();
@@ -154,7 +159,9 @@ fn free(transcript: &Transcript, vocabulary: &mut Vocabulary) -> Vec<u32> {
             let covered = of_turn.next().and_then(|placed| placed.place.as_ref());
             let start = covered.map_or(0, |(_, bytes)| bytes.end);
             let text = turn.text.get(start..end).unwrap_or_default();
+            // Reversed like the texts, and turned round as a whole at the end.
             words.extend(vocabulary.words(text).into_iter().rev());
+            // No passage may run across a region, whose words are left out here.
             words.push(GAP);
             if words.len() >= FREE_WORDS {
                 words.truncate(FREE_WORDS);
@@ -178,6 +185,8 @@ fn longest_run(value: &[u32], text: &[u32]) -> usize {
     let mut runs = vec![0usize; value.len()];
     let mut longest = 0;
     for word in text {
+        // The row before is overwritten while it is read: `before` holds what the left neighbour
+        // was in it. Memory is one row, not words times words.
         let mut before = 0;
         for (run, own) in runs.iter_mut().zip(value) {
             let here = if own == word { before + 1 } else { 0 };

@@ -58,6 +58,7 @@ impl LstmLayer {
 
     fn fits(&self, inputs: usize) -> bool {
         let units = self.units();
+        // The sizes of a file are below `MOST_UNITS`, so the products do not overflow.
         units > 0
             && self.input.fits(inputs, units * GATES)
             && self.recurrent.len() == units * units * GATES
@@ -70,10 +71,13 @@ impl LstmLayer {
         let mut state = vec![0.0; units];
         let mut states = Vec::with_capacity(inputs.len());
         for input in inputs {
+            // W·x + b, then U·h of the state before. Then c = σ(f)·c + σ(i)·tanh(g) and h =
+            // σ(o)·tanh(c).
             let mut gates = self.input.apply(input);
             for (gate, row) in gates.iter_mut().zip(rows(&self.recurrent, units)) {
                 *gate += dot(row, &state);
             }
+            // The order of PyTorch's gates, whose weights these are.
             let (input, rest) = gates.split_at(units);
             let (forget, rest) = rest.split_at(units);
             let (candidate, output) = rest.split_at(units);

@@ -59,6 +59,8 @@ pub enum OpenError {
 /// [`OpenError`]; without the screener nothing may be called irrelevant.
 pub fn open(model: &Path, sha256: &str, weights: &[u8]) -> Result<AttentionScreener, OpenError> {
     let classifier = Classifier::from_bytes(weights)?;
+    // Before the model is read, which takes a second: attention of another model is noise to these
+    // weights, and would be scored without an error.
     if classifier.about.model != sha256 {
         return Err(OpenError::OtherModel {
             trained_with: classifier.about.model,

@@ -45,7 +45,7 @@ struct Head {
 /// What a head makes of a region, over the tokens of values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeadRegion {
-    /// Sum of `|A · ∂L/∂A|`; in the end by that of all tokens.
+    /// Sum of `|A · ∂L/∂A|`; [`Reducer::head`] divides it by that of all tokens.
     pub(crate) share: f64,
     /// The largest `A`.
     pub(crate) peak: f32,
@@ -97,6 +97,8 @@ impl Reducer {
     /// Whether a row did not fit the step, or none came, or none of a head that is wanted.
     pub(crate) fn is_broken(&self) -> bool {
         let mut heads = self.heads.iter();
+        // A head that the weights name and the model lacks gives no row. Its columns must not pass
+        // for zeros.
         self.is_broken || self.rows == 0 || heads.any(|head| head.rows == 0)
     }
 
@@ -165,6 +167,8 @@ impl Reducer {
             return;
         };
         let mut total = 0.0;
+        // By pieces, not by regions: regions may share tokens, and each token is to count once in
+        // the row's total.
         for (piece, seen) in self.pieces.iter().zip(&mut self.scratch) {
             let parts = (
                 saliency.get_mut(piece.clone()),
@@ -189,6 +193,7 @@ impl Reducer {
             }
             region.share += f64::from(of_region.sum);
             region.peak = region.peak.max(of_region.peak);
+            // Of this row alone, so it must be taken before rows are added up.
             region.spike = region.spike.max(ratio(of_region.sum, total));
         }
     }
@@ -199,6 +204,8 @@ impl Observer for Reducer {
         self.rows += 1;
         let argument = self.argument.get(row.output);
         let rows = (
+            // Beyond the input are earlier output tokens; what a draft copies from itself says
+            // nothing about a region.
             row.attention.get(..self.input),
             row.gradient.get(..self.input),
         );
@@ -212,6 +219,7 @@ impl Observer for Reducer {
             .and_then(|layer| layer.get(row.head));
         let output = row.output * self.input..(row.output + 1) * self.input;
         match (argument, slot) {
+            // `measure` adds to the saliency in the same pass; all other rows are only added.
             (Some(_), Some(Some(slot))) => self.measure(*slot, output, attention, gradient),
             _ => {
                 if let Some(saliency) = self.saliency.get_mut(output) {
@@ -237,6 +245,8 @@ pub(crate) fn seen(encoded: &Encoded) -> Vec<Range<usize>> {
 /// `0..input`, cut wherever a region begins or ends.
 fn pieces(input: usize, regions: &[Range<usize>]) -> Vec<Range<usize>> {
     let ends = regions.iter().flat_map(|region| [region.start, region.end]);
+    // With the first and the last position the pieces cover all of the input, so a row's total is
+    // the sum over its pieces.
     let mut cuts: Vec<usize> = ends.filter(|cut| *cut < input).chain([0, input]).collect();
     cuts.sort_unstable();
     cuts.dedup();
@@ -307,6 +317,8 @@ fn accumulate(saliency: &mut [f32], attention: &[f32], gradient: &[f32]) -> Seen
             let product = (attention * gradient).abs();
             *saliency += product;
             *sum += product;
+            // A comparison, not `f32::max`, whose rule for NaN keeps the compiler from using one
+            // instruction. NaN shows in the sum.
             *peak = if *attention > *peak {
                 *attention
             } else {

@@ -153,6 +153,7 @@ impl AttentionScreener {
         tokenizer: Arc<dyn Encode + Send + Sync>,
         classifier: Arc<Classifier>,
     ) -> Result<Self, ClassifierError> {
+        // Here once, so that weights which cannot be used stop the start and not each step.
         classifier.check()?;
         Ok(Self {
             model,
@@ -175,6 +176,7 @@ impl AttentionScreener {
     /// [`Classifier::threshold_for`], everything is relevant.
     #[must_use]
     pub fn with_recall(self, percent: u8) -> Self {
+        // At 0 every region is relevant: a target that has no threshold fails closed.
         let threshold = self.classifier.threshold_for(percent).unwrap_or(0.0);
         Self { threshold, ..self }
     }
@@ -191,6 +193,7 @@ impl AttentionScreener {
     pub fn band(&self) -> Band {
         let threshold = |percent: u8| self.classifier.threshold_for(percent);
         Band {
+            // Thresholds descend with the recall. Without one the band is from 0 to 1, and the judge decides on all.
             low: threshold(*RECALLS.end()).unwrap_or(0.0),
             high: threshold(*RECALLS.start()).unwrap_or(1.0),
         }
@@ -216,6 +219,7 @@ impl AttentionScreener {
         // Without the lock, since this takes the time. Two that ask for the same step at once both compute it.
         let found = self.compute(&transcript, draft).map(Arc::new);
         let mut memory = self.memory();
+        // The oldest goes first; a step is asked about again at once or never.
         while memory.len() >= MEMORIES {
             memory.pop_front();
         }
@@ -236,11 +240,13 @@ impl AttentionScreener {
         let spoken = Spoken::of(draft);
         let (tokenizer, bodies) = (&*self.tokenizer, &self.bodies);
         let encoded = encode_with(transcript, &spoken, tokenizer, self.window, bodies)?;
+        // Three phases: both texts in tokens, attention of the model reduced to features, features to probabilities.
         let columns = &self.classifier.columns;
         let mut reducer = Reducer::new(&encoded, columns);
         let is_seen = |sight: &Sight| matches!(sight, Sight::Tokens(_));
         let is_any_seen = encoded.regions.iter().any(|region| is_seen(&region.sight));
         let rows = match is_any_seen {
+            // The expensive part: a run of the model over what is new of the history, and back over the draft.
             true => {
                 let (input, output) = (&encoded.input, &encoded.output);
                 let losses = self.model.attend(input, output, &mut reducer)?;
@@ -255,6 +261,8 @@ impl AttentionScreener {
             let score = match region.sight {
                 // There is one for each region that is seen.
                 Sight::Tokens(_) => found.next().map_or(Score::Unseen, Score::Probability),
+                // A stranger decides how long a result is, and must not get a region called irrelevant by pushing it
+                // out of the window.
                 Sight::Cut => Score::Unseen,
                 Sight::Description => Score::Description {
                     called: match &placed.source {
@@ -282,6 +290,7 @@ impl Screener for AttentionScreener {
 
     fn screen(&self, history: &History, draft: Option<&Draft>, _: &Nonce) -> Screening {
         if history.regions().next().is_none() {
+            // Nothing is labelled, so there is nothing to choose from and no reason to run a model.
             return Screening::Decided(Relevance::Only(BTreeSet::new()));
         }
         // Everything: the step then has the label of all that it saw, and is asked about rather than masked wrongly.
@@ -322,6 +331,7 @@ fn answer(transcript: &Transcript, draft: &Draft) -> Result<Scores, ScreenError>
         return Err(EncodeError::EmptyDraft.into());
     }
     let regions = transcript.regions().iter().map(|placed| {
+        // As where a call is drafted: the description of a tool that is not called is irrelevant.
         let score = match placed.source {
             ifc::Source::Description(_) => Score::Description { called: false },
             _ => Score::Answer,

@@ -33,19 +33,23 @@ struct Piece {
 }
 
 impl Origins {
-    /// The bytes of the rendered text that come from these bytes of the source. Empty where these
-    /// are, but for a source that is empty altogether: it is all of its rendering.
+    /// The bytes of the rendered text that come from these bytes of the source. An empty range gives
+    /// an empty one, unless the whole source is empty: it then gives all of the rendering.
     pub(crate) fn rendered(&self, source: Range<usize>) -> Range<usize> {
         if let [only] = self.0.as_slice()
             && only.source.is_empty()
         {
             return only.rendered.clone();
         }
+        // A piece that ends where the source begins does not belong to it; hence `<=` here and `<` at the
+        // other end.
         let first = self
             .0
             .partition_point(|piece| piece.source.end <= source.start);
         let start = self.0.get(first).map(|piece| {
             let within = source.start.saturating_sub(piece.source.start);
+            // A piece that was not copied, such as an escape, cannot be divided: a region that touches it
+            // has all of it.
             piece.rendered.start + if piece.copied { within } else { 0 }
         });
         let after = self
@@ -60,6 +64,7 @@ impl Origins {
             }
         });
         match (start, end) {
+            // White space between two pieces has no text: the range is then empty, where the two meet.
             (Some(start), Some(end)) if !source.is_empty() => start.min(end)..end,
             (Some(start), _) => start..start,
             (None, Some(end)) => end..end,
@@ -167,6 +172,7 @@ impl Speaker<'_> {
     fn object(&mut self) {
         let lexemes = lexemes(self.source);
         let mut left = top_level_commas(&lexemes);
+        // Only the two braces.
         let empty = lexemes.len() == 2;
         for (index, (kind, span)) in lexemes.into_iter().enumerate() {
             match kind {
@@ -174,6 +180,8 @@ impl Speaker<'_> {
                 Kind::Open => self.open(span),
                 Kind::Close => self.close(span),
                 Kind::Comma => {
+                    // The last comma of the call itself becomes "and"; those of inner lists and objects
+                    // stay commas.
                     let top = self.frames.len() == 1;
                     left = left.saturating_sub(usize::from(top));
                     let word = if top && left == 0 { " and " } else { ", " };
@@ -188,6 +196,7 @@ impl Speaker<'_> {
 
     fn open(&mut self, span: Range<usize>) {
         let is_object = self.source.get(span.clone()) == Some("{");
+        // An object needs parentheses to be told from what is around it; a list only inside another list.
         let (depth, in_list) = (
             self.frames.len(),
             self.frames.last().is_some_and(|frame| !frame.is_object),
@@ -243,6 +252,8 @@ impl Speaker<'_> {
             if let Some(frame) = self.frames.last_mut() {
                 frame.key_is_next = false;
             }
+            // A key of the call's own object begins an argument; keys inside a value belong to the
+            // argument that it is of.
             if self.frames.len() == 1 {
                 *self.next += 1;
             }
@@ -299,6 +310,8 @@ impl Speaker<'_> {
 
     /// The text of the JSON string at `span`, quotes included.
     fn unescape(&mut self, span: Range<usize>) {
+        // The quotes have no rendering, but a place: a region that covers one alone is mapped to an empty
+        // range there.
         self.say("", span.start..span.start + 1);
         let inner = span.start + 1..span.end.saturating_sub(1);
         let mut at = inner.start;
@@ -331,6 +344,7 @@ impl Speaker<'_> {
 fn escape(text: &str) -> Option<(usize, char)> {
     // `\n`, a code unit, and two code units that are surrogates of each other.
     [2, 6, 12].into_iter().find_map(|length| {
+        // Decoded by the JSON parser itself, so that both agree on what an escape means.
         let quoted = format!("\"{}\"", text.get(..length)?);
         let decoded: char = serde_json::from_str(&quoted).ok()?;
         Some((length, decoded))
@@ -372,6 +386,8 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'"' => return at + 1,
+            // What an escape hides cannot end the string. The text was parsed before, so two bytes are
+            // there, and a longer escape goes on with plain characters.
             b'\\' => at += 2,
             _ => at += 1,
         }

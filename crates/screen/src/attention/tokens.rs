@@ -27,11 +27,14 @@ impl Encode for Tokenizer {
 /// The tokens that overlap these bytes. A region without text, which is no less sensitive for
 /// that, is seen by the token that stands before it, or else after it.
 pub(super) fn covering(tokens: &[Token], bytes: &Range<usize>) -> Option<Range<usize>> {
+    // Tokens are in order and without gaps, so both ends are found by halving.
     let start = tokens.partition_point(|token| token.bytes.end <= bytes.start);
     let end = tokens.partition_point(|token| token.bytes.start < bytes.end);
     if start < end {
         return Some(start..end);
     }
+    // The token that ends where the region is. `None` only beyond the last token or where there is
+    // none, and the caller then takes the region for unseen.
     let before = tokens.partition_point(|token| token.bytes.end < bytes.start);
     (before < tokens.len()).then(|| before..before + 1)
 }

@@ -84,6 +84,8 @@ impl Transcript {
             transcript: Self::default(),
             places: Vec::new(),
         };
+        // In the order of `History::regions`: descriptions of tools, then messages. The places are
+        // matched with the regions by position below.
         for tool in history.tools() {
             let regions = tool.description.regions().len() + tool.parameters.regions().len();
             writer.places.extend(std::iter::repeat_n(None, regions));
@@ -142,6 +144,8 @@ impl Writer {
         let (role, pinned, result) = match message {
             Message::System(_) => (Role::System, true, false),
             Message::User(_) => (Role::User, true, false),
+            // Not pinned: the user did not say it in this conversation, so it is dropped before
+            // what was said.
             Message::Memory(_) => (Role::User, false, false),
             Message::Assistant { .. } => (Role::Assistant, false, false),
             Message::Result { .. } => (Role::User, false, true),
@@ -186,6 +190,7 @@ impl Writer {
     fn verbatim(&mut self, text: &mut String, said: &Labeled) {
         let start = text.len();
         text.push_str(said.reveal_tcb());
+        // The text is copied as it is, so a region's bytes only shift by what stands before it.
         for (span, _) in said.regions() {
             self.place(start + span.start..start + span.end);
         }
@@ -196,6 +201,7 @@ impl Writer {
         let arguments = call.arguments.reveal_tcb();
         let origins = speech::past_call(text, &call.tool, arguments);
         for (span, _) in call.arguments.regions() {
+            // The JSON is put in words, so its regions are followed through the rendering.
             self.place(origins.rendered(span));
         }
     }
@@ -222,6 +228,7 @@ impl Spoken {
             spoken.values.extend(values);
             spoken.tools.push(call.tool.clone());
         }
+        // An answer has no arguments; what it depends on is asked of all its words.
         if draft.calls.is_empty() && !spoken.text.is_empty() {
             spoken.values.push(Value {
                 argument: 0,

@@ -80,6 +80,7 @@ impl Classifier {
             projection: self.network.projection.as_ref().map(|it| it.bias.len()),
             layers: self.network.layers.iter().map(LstmLayer::units).collect(),
         };
+        // What `from_bytes` would refuse is not written.
         header.check()?;
         let header = serde_json::to_vec(&header)?;
         let length = u32::try_from(header.len()).map_err(|_| WeightsError::Length)?;
@@ -115,6 +116,8 @@ impl Classifier {
         if u32::from_le_bytes(*version) != VERSION {
             return Err(WeightsError::Format);
         }
+        // Finds damage, not malice: whoever changes a file can make its hash too. All that follows is
+        // checked as foreign.
         if Sha256::digest(content).as_slice() != hash {
             return Err(WeightsError::Hash);
         }
@@ -138,6 +141,7 @@ impl Classifier {
 
 impl Header {
     fn check(&self) -> Result<(), WeightsError> {
+        // Before anything is multiplied with them.
         let fits = |units: &usize| (1..=MOST_UNITS).contains(units);
         let sizes = self.projection.iter().chain(&self.layers).all(fits);
         match sizes && self.layers.len() <= MOST_LAYERS {
@@ -148,6 +152,7 @@ impl Header {
 
     fn read(self, numbers: &mut Numbers<'_>) -> Result<Classifier, WeightsError> {
         let columns = Columns::parse(self.columns.iter().map(String::as_str))?;
+        // In the order of `Classifier::numbers`.
         let [slope, intercept] = numbers.some()?;
         let thresholds = numbers.take(RECALLS.len())?;
         let mut width = columns.len();
