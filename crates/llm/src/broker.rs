@@ -68,10 +68,12 @@ impl Policy for Clearances {
         let Sink::Prompt(Submission { provider, .. }) = sink else {
             return Err(PolicyError("a broker sends prompts only".to_owned()));
         };
+        // An unknown provider is an error and not ⊥: an error denies, and the prompt stays here.
         let Some(clearance) = self.0.get(*provider) else {
             return Err(PolicyError(format!("there is no provider {provider}")));
         };
         Ok(Rule {
+            // Never a question: what a provider may see is the configuration's to say, and a broker has nobody to ask.
             exceeded: Exceeded::Deny,
             ..Rule::asking(
                 format!("provider.{provider}.clearance"),
@@ -82,7 +84,7 @@ impl Policy for Clearances {
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        // A broker calls no tool. Were it asked all the same, nothing would be known of the text.
+        // A broker calls no tool, so nobody asks. ⊤ is the label under which least is allowed.
         Labeled::unknown(result)
     }
 }
@@ -110,6 +112,8 @@ impl Broker {
         clearance: Label,
     ) -> Result<Self, BrokerError> {
         let name = provider.name().to_owned();
+        // Routes go by name: a second provider of that name would take over the first one's prompts, with a clearance
+        // that was not meant for it.
         if self.providers.contains_key(&name) {
             return Err(BrokerError::Duplicate(name));
         }
@@ -158,8 +162,8 @@ impl Broker {
             .map_or(&self.default_route, |(_, route)| route)
     }
 
-    /// What the providers are cleared for that may take steps, in the order in which they are asked: the provider of a
-    /// conversation's own model, or those of the route. A provider that there is not is cleared for nothing.
+    /// The clearances of the providers that may take steps, in the order in which they are asked: the provider of a
+    /// conversation's own model, or those of the route. A name that is not configured has no clearance.
     pub fn clearances(&self, own: Option<&String>) -> Arc<[Label]> {
         let route = own.map_or_else(|| self.route(Purpose::Step), slice::from_ref);
         let clearances = route.iter().map(|name| self.clearances.0.get(name));
@@ -195,10 +199,10 @@ impl Broker {
     }
 
     /// As [`Broker::complete_with`] over these providers, whatever the routes say. For a conversation with a
-    /// model of its own, which no other takes the place of.
+    /// model of its own, in whose place no other may answer.
     ///
     /// # Errors
-    /// As [`Broker::complete`]. A provider that there is not is cleared for nothing.
+    /// As [`Broker::complete`]. A name that is not configured is passed over, as if it were cleared for nothing.
     pub async fn complete_over(
         &self,
         route: &[String],
@@ -206,6 +210,7 @@ impl Broker {
         options: &RequestOptions,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answer, ProviderError> {
+        // One for all attempts: what the first provider has streamed rules out the next.
         let mut watched = Watched::new(sink);
         let mut failure = None;
         for (name, provider) in self.known(route) {
@@ -221,6 +226,8 @@ impl Broker {
                         provider: name.to_owned(),
                     });
                 }
+                // Text that somebody has seen cannot be taken back, and another provider's answer would be joined to
+                // it.
                 Err(error) if error.is_outage() && !watched.used => {
                     watched.ids.clear();
                     failure = Some(error);
@@ -229,6 +236,7 @@ impl Broker {
                 Err(error) => return Err(error),
             }
         }
+        // No failure means that no provider was asked: none of the route is cleared.
         Err(failure.unwrap_or_else(|| ProviderError::AboveClearance {
             provider: route.first().cloned().unwrap_or_default(),
             label: request.prompt.label().clone(),
@@ -280,6 +288,7 @@ impl Broker {
         let history = History::default();
         match self.monitor.decide(&self.clearances, &history, submission) {
             Decision::Allow(permit) => Some(Cleared::new(request, options, permit)),
+            // A question cannot be put here, so it counts as a refusal.
             Decision::Ask(_) | Decision::Deny(_) => None,
         }
     }

@@ -224,6 +224,8 @@ impl ProviderError {
             | Self::Timeout { .. }
             | Self::RateLimited { .. }
             | Self::Cancelled { .. } => true,
+            // Below 500 it is about the request, the key or the model's name. That is for the user to
+            // mend; another provider would only be one more that has seen the prompt.
             Self::Status { code, .. } => *code >= 500,
             _ => false,
         }
@@ -237,6 +239,7 @@ pub fn one_line(text: &str) -> String {
     let mut length = 0;
     for word in words.by_ref().filter(|word| !word.is_empty()) {
         let gap = usize::from(!line.is_empty());
+        // By characters and not by bytes, so that the cut is never inside one.
         let room = MESSAGE_LIMIT.saturating_sub(length + gap);
         if gap == 1 {
             line.push(' ');

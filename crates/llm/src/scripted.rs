@@ -60,6 +60,7 @@ impl Provider for Scripted {
         let started = Instant::now();
         let request = request.request();
         let mut answer = (self.script)(request);
+        // As a real provider does, so that tests of the token limit need no model.
         if let Some(end) = end_of_words(&answer.text, request.max_tokens) {
             answer.text.truncate(end);
             answer.stop = StopReason::Length;

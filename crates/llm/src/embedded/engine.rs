@@ -94,6 +94,7 @@ pub(super) fn run(
     ready: oneshot::Sender<Result<ModelInfo, EmbeddedError>>,
     mut jobs: mpsc::Receiver<Job>,
 ) {
+    // On this thread, which then owns the model and its context: neither is moved or shared.
     let loaded = llama().and_then(|llama| Ok((&llama.backend, load(&llama.backend, config)?)));
     let (backend, model) = match loaded {
         Ok(loaded) => loaded,
@@ -172,6 +173,7 @@ impl<'m> Engine<'m> {
         };
         let vocab = model.vocab();
         let text_of = |token: LlamaToken| {
+            // llama.cpp's sign for a token that the vocabulary lacks.
             if token.0 < 0 {
                 return String::new();
             }
@@ -245,6 +247,7 @@ impl<'m> Engine<'m> {
         if let Some(completion) = completion {
             return Ok(completion);
         }
+        // It chose words: they are made without tools in view, in a prompt of their own.
         let words = Ask {
             shape: AnswerShape::Text,
             ..ask.clone()
@@ -269,6 +272,7 @@ impl<'m> Engine<'m> {
         when_text: WhenText,
     ) -> Result<(Option<Completion>, Usage), Failure> {
         let prompt = self.prompt(ask)?;
+        // The grammar and the sampler before a sequence is taken: an error here leaves the cache as it was.
         let grammar =
             answer_grammar(&ask.shape, &ask.tools).map_err(|why| Failure::Model(why.into()))?;
         let picker = Picker::new(self.model, grammar.as_deref(), &self.config.sampling)
@@ -322,6 +326,7 @@ impl<'m> Engine<'m> {
         if tokens.is_empty() {
             return Err(Failure::Model("the prompt is empty".into()));
         }
+        // A prompt that leaves no room would be read for nothing.
         let answer = ask.max_tokens.min(LEAST_ANSWER);
         if tokens.len() as u64 + u64::from(answer) > u64::from(context) {
             return Err(Failure::TooLong {
@@ -358,9 +363,11 @@ impl<'m> Engine<'m> {
             batch.clear();
             for token in chunk {
                 at += 1;
+                // Logits are asked for at the prompt's last token alone: computing them for all is much of the work.
                 add(&mut batch, *token, at - 1, sequence, at == prompt.len())?;
             }
             self.decode(&mut batch)?;
+            // Only after the batch was decoded, so that the slots never claim what the sequence does not hold.
             self.slots.extend(place.slot, ids(chunk));
         }
         Ok(())
@@ -385,6 +392,7 @@ impl<'m> Engine<'m> {
         let context = usize::try_from(self.config.context_tokens).unwrap_or(usize::MAX);
         let mut batch = LlamaBatch::new(1, 1);
         let stop = loop {
+            // Between tokens: a call that nobody waits for must not hold up the queue.
             if job.events.is_closed() {
                 return Err(Failure::Cancelled);
             }
@@ -399,6 +407,7 @@ impl<'m> Engine<'m> {
                 break StopReason::End;
             }
             written += 1;
+            // Without the text of control tokens: an answer is text and never markup.
             let text = utf8.push(&vocab.token_to_piece(token, false, None::<NonZeroU16>));
             if let Some(delta) = stream.push(&text) {
                 if when_text == WhenText::Stop {
@@ -406,6 +415,8 @@ impl<'m> Engine<'m> {
                 }
                 let _ = job.events.send(Event::Text(delta));
             }
+            // After the text was sent: what was repeated so far is part of the answer, and the stop reason says why it
+            // ends.
             if repeats.push(token.0, &text) {
                 break StopReason::Repetition;
             }
@@ -417,6 +428,7 @@ impl<'m> Engine<'m> {
         };
         let names: Vec<&str> = ask.tools.iter().map(|tool| tool.name.as_str()).collect();
         let (text, calls, rest) = stream.finish(&names);
+        // Text that only looked like a call until its end.
         if when_text == WhenText::Stop && calls.is_empty() {
             return Ok(None);
         }

@@ -35,6 +35,8 @@ pub(super) fn answer_grammar(
         }
         AnswerShape::Text | AnswerShape::TextOrCalls if tools.is_empty() => return Ok(None),
         AnswerShape::Text => {
+            // Even where only text is asked for: a model that knows tools would otherwise write a
+            // call that is then shown as text.
             let text = text_rules(&mut rules, None);
             rules.define("root", &format!("{LEAD} {text}"));
         }
@@ -69,6 +71,7 @@ fn call_rule(rules: &mut Rules, tools: &[PromptTool]) -> String {
     let bodies: Vec<String> = tools
         .iter()
         .map(|tool| {
+            // What is no JSON gets any object: the grammar helps the model and refuses nothing.
             let parameters = Json::parse(&tool.parameters).unwrap_or(Json::Null);
             let arguments = rules.object_schema(&parameters);
             rules.add(&format!(

@@ -139,6 +139,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        // JSON has no NaN or infinity, and neither has text that was parsed.
         Ok(serde_json::Number::from_f64(value).map_or(Json::Null, Json::Number))
     }
 

@@ -58,6 +58,7 @@ impl Embedded {
     /// # Errors
     /// See [`EmbeddedError`].
     pub async fn load(config: EmbeddedConfig) -> Result<Self, EmbeddedError> {
+        // Before anything of llama.cpp runs: its first instruction may be one of them.
         check_processor()?;
         if config.slots == 0 || config.batch_tokens == 0 || config.context_tokens < 256 {
             return Err(EmbeddedError::Setting(
@@ -85,6 +86,8 @@ impl Embedded {
 
     async fn ask(&self, ask: Ask, sink: &mut dyn DeltaSink) -> Result<Completion, Failure> {
         let gone = || Failure::Model("its thread has stopped; start again".into());
+        // Unbounded, because the thread must not wait for a slow reader; it holds one event per
+        // token at most.
         let (events, mut answer) = mpsc::unbounded_channel();
         let asked = Instant::now();
         self.jobs
@@ -113,6 +116,7 @@ impl Provider for Embedded {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         let request = request.request();
+        // Copied: the thread may still be reading it when this future is dropped.
         let ask = Ask {
             messages: request.prompt.messages().to_vec(),
             tools: request.prompt.tools().to_vec(),

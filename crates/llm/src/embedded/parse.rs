@@ -65,6 +65,8 @@ impl AnswerStream {
         let raw = &self.raw;
         let mut end = raw.len();
         if self.with_calls {
+            // Nothing is sent until the whole answer is known: a call that was shown as text could
+            // not be taken back.
             if begins_like_a_call(raw) {
                 return 0;
             }
@@ -93,9 +95,11 @@ fn begins_like_a_call(raw: &str) -> bool {
 fn split(raw: &str, tools: &[&str]) -> (usize, Vec<ProposedCall>) {
     let all_text = || (raw.trim_end().len(), Vec::new());
     if begins_like_a_call(raw) {
+        // A fence with or without its language, or none.
         let body = raw.trim_start().trim_start_matches('`');
         let body = body.strip_prefix("json").unwrap_or(body);
         let calls = bare_calls(body, tools);
+        // JSON that is no call of a known tool was meant for the user.
         return if calls.is_empty() {
             all_text()
         } else {
@@ -120,6 +124,7 @@ fn tagged_calls(mut rest: &str, tools: &[&str]) -> Vec<ProposedCall> {
         let mut values = serde_json::Deserializer::from_str(body).into_iter::<Json>();
         let Some(Ok(json)) = values.next() else { break };
         let after = body.get(values.byte_offset()..).unwrap_or_default();
+        // The first thing that is no call ends the list; what follows it is not executed.
         let Some(found) = call(&json, tools) else {
             break;
         };
@@ -145,8 +150,11 @@ fn call(json: &Json, tools: &[&str]) -> Option<ProposedCall> {
     let arguments = json
         .get("arguments")
         .filter(|value| matches!(value, Json::Object(_)))?;
+    // A name that the prompt did not list is no call, so it is never judged as one.
     tools.contains(&tool).then(|| ProposedCall {
         tool: tool.to_owned(),
+        // Written anew from what was parsed, so that a duplicate key is gone before anybody judges
+        // the call.
         arguments: arguments.to_text(Spacing::Tight),
     })
 }

@@ -44,6 +44,8 @@ impl RepeatDetector {
         let mut looping = false;
         // `recent` holds the newest token first, so it is in step with the periods 1, 2, ….
         for ((period, run), earlier) in (1..).zip(&mut self.runs).zip(&self.recent) {
+            // A run of n at period p: the last n tokens repeat those p before them. Each token
+            // costs one comparison per period.
             *run = if *earlier == token { *run + 1 } else { 0 };
             looping |= *run >= LEAST_REPEATED.max(LEAST_CYCLES * period);
         }

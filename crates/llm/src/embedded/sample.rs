@@ -50,6 +50,7 @@ impl Picker {
         specials: &Specials,
     ) -> Result<LlamaToken, String> {
         let logits = context.get_logits_ith(-1);
+        // With a temperature the whole distribution is needed, so there is no short cut.
         let token = match &self.random {
             Some(_) => None,
             // Nearly always the likeliest token is allowed, and asking the grammar about one
@@ -78,6 +79,7 @@ impl Picker {
         one.apply_sampler(grammar);
         one.data
             .first()
+            // llama.cpp's grammar rules a token out by setting its logit to −∞.
             .is_some_and(|data| data.logit() > f32::NEG_INFINITY)
     }
 
@@ -91,7 +93,10 @@ impl Picker {
         if let Some(grammar) = &mut self.grammar {
             array.apply_sampler(grammar);
         }
+        // Before sampling, so that no rounding can bring a forbidden token back.
         array.data.retain(|data| data.logit() > f32::NEG_INFINITY);
+        // An error, not an end of the answer: a call that was cut here would pass for one that the
+        // model ended.
         if array.data.is_empty() {
             return Err("the answer's grammar allows no token here".into());
         }

@@ -202,6 +202,7 @@ impl Scope<'_> {
     /// `None` where nothing narrower than any value is known, or it would be too much.
     fn known(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
         rules.spend(schema.members());
+        // `$ref` counts as a level too, so a schema that refers to itself ends here.
         if depth >= DEPTH_LIMIT || rules.is_full() {
             return None;
         }
@@ -224,6 +225,8 @@ impl Scope<'_> {
             return alternatives(rules, &parts);
         }
         if let Some(Json::Array(parts)) = schema.get("allOf") {
+            // The intersection of several is no grammar of ours; a single one is just a wrapper, as generators write
+            // it.
             return match parts.as_slice() {
                 [only] => self.known(rules, only, depth + 1),
                 _ => None,
@@ -237,6 +240,7 @@ impl Scope<'_> {
                 alternatives(rules, &parts)
             }
             Some(kind) => self.of_type(rules, kind.as_str()?, schema, depth),
+            // Many apps leave out `type`.
             None if schema.get("properties").is_some() => self.object(rules, schema, depth),
             None => None,
         }
@@ -245,6 +249,8 @@ impl Scope<'_> {
     fn of_type(&self, rules: &mut Rules, kind: &str, schema: &Json, depth: usize) -> Option<Part> {
         match kind {
             "integer" => Some(Part::primitive(match schema.get("minimum") {
+                // Only the sign: exact bounds need a grammar of digits, and the call is checked by its schema
+                // afterwards.
                 Some(Json::Number(least)) if least.as_f64()? >= 0.0 => "natural",
                 _ => "integer",
             })),
@@ -273,6 +279,7 @@ impl Scope<'_> {
         if most == Some(0) {
             return rules.part(r#""[" ws "]""#, SPACE);
         }
+        // The first item stands before the repetition, without a comma.
         let more = least.saturating_sub(1);
         let repeat = match most {
             Some(most) => format!("{{{more},{}}}", most - 1),
@@ -301,6 +308,7 @@ impl Scope<'_> {
         if properties.is_empty() {
             return match schema.get("additionalProperties") {
                 Some(Json::Bool(true) | Json::Object(_)) => None,
+                // Apps that list no properties mean "no arguments", though by JSON Schema any object would fit.
                 _ => rules.part(r#""{" ws "}""#, SPACE),
             };
         }
@@ -346,6 +354,7 @@ impl Scope<'_> {
                 Some(next) if !is_required => format!(" | {next}"),
                 _ => String::new(),
             };
+            // A member that may be left out is open together with the next one; a required one closes that chain.
             names = if is_required { 1 } else { names + 1 };
             stacks = stacks.max(value.stacks).max(names);
             let (key, value) = (literal(&quoted(name)), value.name);
@@ -365,6 +374,7 @@ impl Scope<'_> {
         let mut at = self.root;
         for step in reference.strip_prefix("#/")?.split('/') {
             rules.spend(at.members());
+            // RFC 6901: `~1` before `~0`, or `~01` would become a slash.
             at = at.get(&step.replace("~1", "/").replace("~0", "~"))?;
         }
         Some(at)

@@ -48,12 +48,15 @@ impl Slots {
     /// with a copy of the longest shared beginning. What it held beyond `keep` is forgotten.
     pub(super) fn place(&mut self, prompt: &[i32]) -> Place {
         self.clock += 1;
+        // The last token must be decoded in any case, since its logits give the first token of the
+        // answer.
         let most = prompt.len().saturating_sub(1);
         let shared = |slot: &Slot| common_prefix(&slot.tokens, prompt).min(most);
         let best = self
             .slots
             .iter()
             .enumerate()
+            // Among equals the newest, so that the oldest stays free to be evicted.
             .max_by_key(|(_, slot)| (shared(slot), slot.used));
         let oldest = self
             .slots
@@ -72,6 +75,7 @@ impl Slots {
         };
         let keep = shared(best_slot);
         // A conversation that goes on keeps most of the prompt that its sequence holds.
+        // Compared with what the sequence really holds: a cancelled prompt was read in part only.
         let continues = keep * 2 >= best_slot.prompt.min(best_slot.tokens.len());
         let place = if continues || best == oldest {
             Place {
@@ -92,6 +96,7 @@ impl Slots {
                 copy_from: None,
             }
         };
+        // Recorded before it is done: if the copy or the removal fails, the caller forgets the slot.
         let kept: Vec<i32> = prompt.iter().take(place.keep).copied().collect();
         let clock = self.clock;
         if let Some(slot) = self.slots.get_mut(place.slot) {

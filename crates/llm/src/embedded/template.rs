@@ -71,6 +71,7 @@ impl ChatTemplate {
         environment.set_syntax(syntax);
         // As in the reference implementation: an absent key is false, its text empty.
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+        // A prompt is no HTML: escapes would change what the model reads.
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
@@ -80,6 +81,7 @@ impl ChatTemplate {
             move |value: Value, _: minijinja::value::Rest<Value>| to_json(&strings, &value),
         );
         environment.add_function(
+            // Templates refuse conversations with it, such as two messages of the user in a row.
             "raise_exception",
             |message: String| -> Result<Value, Error> {
                 Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -119,6 +121,7 @@ impl ChatTemplate {
     ) -> Result<String, Error> {
         let tools: Vec<Json> = tools.iter().map(tool_json).collect();
         let mut list: Vec<Value> = Vec::new();
+        // A template without tools: their list becomes part of the system message, calls and results become text.
         if !self.knows_tools && !tools.is_empty() {
             let (system, rest) = match messages.split_first() {
                 Some((PromptMessage::System(text), rest)) => (text.as_str(), rest),
@@ -243,6 +246,7 @@ fn dictionary<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
 
 /// The shape that chat templates expect of a tool.
 fn tool_json(tool: &PromptTool) -> Json {
+    // A schema that redaction has made unparsable still lets the tool be called.
     let parameters = Json::parse(&tool.parameters)
         .unwrap_or_else(|| Json::Object(vec![("type".into(), Json::String("object".into()))]));
     Json::Object(vec![
@@ -278,6 +282,7 @@ impl Table {
 
     /// A placeholder for the text; the empty text stays empty, for templates that ask.
     fn value(&self, text: &str) -> Value {
+        // A placeholder is never empty, and templates test content for emptiness.
         if text.is_empty() {
             return Value::from("");
         }
@@ -297,6 +302,8 @@ impl Table {
         let strings = self.lock();
         let mut pieces = Vec::new();
         let mut rest = text;
+        // Each placeholder must be whole and known. A template that upper-cased, trimmed or cut one is refused, not
+        // rendered in part.
         while let Some((before, after)) = rest.split_once(OPEN) {
             let (index, after) = after.split_once(CLOSE).ok_or_else(broken)?;
             let index: usize = index.parse().map_err(|_| broken())?;
@@ -325,6 +332,8 @@ fn to_json(table: &Table, value: &Value) -> Result<Value, Error> {
     if let Some(node) = value.downcast_object_ref::<JsonNode>() {
         return Ok(table.value(&node.json.to_text(Spacing::Wide)));
     }
+    // Anything else the template has put together itself, with placeholders for strings of content in it; they are
+    // resolved before the JSON is written, so that escapes come out right.
     let text = serde_json::to_string(value)
         .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
     let json = Json::parse(&text)
@@ -424,6 +433,8 @@ impl Object for JsonNode {
             Json::Object(entries) => Enumerator::Values(
                 entries
                     .iter()
+                    // A key is content that an app wrote. As a loop variable a template would print it outside any
+                    // placeholder, where markup is recognised.
                     .filter(|(key, _)| is_plain(key))
                     .map(|(key, _)| Value::from(key.as_str()))
                     .collect(),

@@ -52,6 +52,8 @@ impl Specials {
             // Some vocabularies list runs of blanks here; those are text.
             let special = (control || user_defined) && !text.trim().is_empty();
             specials.is_special.push(special);
+            // Markup that ends an answer must be writable, or no answer would end. User-defined tokens may be written
+            // too: `<tool_call>` is one of them in some vocabularies.
             specials.banned.push(control && !vocab.is_eog(token));
             if special {
                 if user_defined {
@@ -71,6 +73,7 @@ impl Specials {
         usize::try_from(token.0)
             .ok()
             .and_then(|i| self.banned.get(i).copied())
+            // A token outside the vocabulary counts as markup.
             .unwrap_or(true)
     }
 
@@ -90,6 +93,8 @@ impl Specials {
         context: usize,
     ) -> Result<Vec<LlamaToken>, TokenError> {
         let limit = context.saturating_mul(BYTES_PER_TOKEN);
+        // Before any work: a mail of megabytes would hold the one thread for minutes, only to be refused for its
+        // tokens.
         let bytes = pieces.iter().map(|piece| piece.text().len()).sum();
         if bytes > limit {
             return Err(TokenError::TooLong { bytes, limit });
@@ -100,7 +105,10 @@ impl Specials {
                 Run::Special(token) => tokens.push(token),
                 Run::Text(text) => {
                     for chunk in self.chunks(&text) {
+                        // Without special tokens, and without a BOS: what the template wants of these it has written
+                        // itself.
                         let part = vocab.tokenize(chunk.as_bytes(), false, false);
+                        // The guarantee is checked on the result, not trusted to the flag.
                         if part.iter().any(|token| self.is_special(*token)) {
                             return Err(TokenError::Markup);
                         }
@@ -118,6 +126,7 @@ impl Specials {
         let mut text = String::new();
         for piece in pieces {
             match piece {
+                // Never searched for markup, unlike the template's own text.
                 Piece::Content(content) => text.push_str(content),
                 Piece::Template(template) => {
                     let mut rest = template.as_str();
@@ -145,6 +154,7 @@ impl Specials {
         self.by_text
             .iter()
             .filter_map(|(special, token)| Some((text.find(special)?, special.len(), *token)))
+            // The leftmost, and of those at one place the longest, as llama.cpp matches them.
             .min_by_key(|(at, length, _)| (*at, std::cmp::Reverse(*length)))
     }
 
@@ -166,6 +176,7 @@ impl Specials {
         let mut start = 0;
         while let Some(at) = next.iter().filter_map(|(_, at)| *at).min() {
             let first = text.get(at..).and_then(|rest| rest.chars().next());
+            // Inside the token, so that neither part has it whole.
             let end = at + first.map_or(1, char::len_utf8);
             parts.extend(text.get(start..end));
             start = end;
@@ -199,6 +210,8 @@ fn bounded(text: &str) -> Vec<&str> {
             end -= 1;
         }
         let (head, _) = rest.split_at(end);
+        // A cut inside a word gives other tokens than the model knows, but a text without blanks must be cut
+        // somewhere; from the second half, so that each round takes a good part.
         let blank = head.rfind([' ', '\n']).filter(|at| *at > CHUNK / 2);
         let (part, after) = rest.split_at(blank.unwrap_or(end));
         parts.push(part);

@@ -146,6 +146,7 @@ impl Assembly {
         parser: &mut SseParser,
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Refused> {
+        // Events that were complete before an error still count: they came first.
         let pushed = parser.push(bytes);
         while !self.finished
             && let Some(event) = parser.next_event()
@@ -179,6 +180,7 @@ impl Assembly {
     fn json(&mut self, data: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
         let chunk: Chunk = serde_json::from_slice(data)
             .map_err(|error| Refused::Malformed(format!("not a chat completion: {error}")))?;
+        // Before anything else of the chunk: some servers report an error with status 200, beside empty choices.
         if let Some(error) = chunk.error {
             return Err(Refused::Reported(error));
         }
@@ -191,6 +193,7 @@ impl Assembly {
             self.usage.prompt_tokens = count("/prompt_tokens");
             self.usage.completion_tokens = count("/completion_tokens");
             let cached = count("/prompt_tokens_details/cached_tokens");
+            // Cached tokens are a part of the prompt's: a server that counts otherwise must not make the rest negative.
             self.usage.cached_tokens = cached.min(self.usage.prompt_tokens);
         }
         // One is asked for. A chunk without any has the usage.
@@ -288,6 +291,7 @@ impl Assembly {
             let slot = slot.ok_or_else(lost)?;
             // The first one names the call: some servers repeat it in each piece, some make a new one for each.
             if slot.id.is_empty() && !id.is_empty() {
+                // It goes to a proxy's client as it is, so nothing that could break a line or a terminal.
                 let is_word = id.bytes().all(|byte| byte.is_ascii_graphic());
                 if id.len() <= MAX_ID && is_word {
                     sink.call_id(at, &id);
@@ -305,9 +309,9 @@ impl Assembly {
     }
 
     /// The position of the call that a piece goes on with; `None` if it begins one. Only a piece with a tool's name
-    /// does so. Its index alone does not tell: some servers leave it out, some have the same one for all calls. What is
-    /// taken for a new call that is none has arguments that nobody can read; what is mixed into another call could be
-    /// made with that one's.
+    /// does so. Its index alone does not tell: some servers leave it out, some have the same one for all calls. In
+    /// doubt it begins a call: a piece that is none has arguments that do not parse, while a piece that is mixed into
+    /// another call could change what that one does.
     fn known(&self, index: Option<usize>, position: usize, id: &str, name: &str) -> Option<usize> {
         let has_name =
             |call: &PartialCall| name.is_empty() || call.name.is_empty() || call.name == name;
@@ -328,6 +332,7 @@ impl Assembly {
     /// A new call with this index, and its position among all.
     fn begin(&mut self, index: usize) -> Result<(usize, Option<&mut PartialCall>), Refused> {
         let at = self.calls.len();
+        // A hostile server could otherwise make a call of each event, and each call is shown, judged and recorded.
         if at >= MAX_CALLS {
             return Err(Refused::Malformed(format!(
                 "more than {MAX_CALLS} tool calls"

@@ -35,10 +35,12 @@ pub(super) fn body(
     limit_member: LimitMember,
 ) -> Result<Vec<u8>, String> {
     let by_call = wanted.filter(|wanted| wanted.form == Form::Call);
+    // Then the answer's tool is the only one: a model that is to answer by a call must not make a real one.
     let tools = match by_call {
         Some(wanted) => vec![answer_tool(wanted)?],
         None => tools(names, &request.prompt)?,
     };
+    // No server can answer it, so it is refused here, where the reason is known.
     if request.shape == AnswerShape::Calls && tools.is_empty() {
         return Err("a tool call is asked for, but the prompt lists no tools".to_owned());
     }
@@ -58,6 +60,7 @@ pub(super) fn body(
     let wished = options.tool_choice.as_ref().filter(is_shown);
     let tool_choice = match by_call {
         Some(_) => Some(named(ANSWER_TOOL)),
+        // The API refuses a choice where there are no tools.
         None => (!tools.is_empty()).then(|| tool_choice(names, &request.shape, wished)),
     };
     let mut messages = messages(config, names, &request.prompt);
@@ -84,6 +87,8 @@ pub(super) fn body(
         stream_options: stream.then_some(StreamOptions {
             include_usage: true,
         }),
+        // Named members come from fields above; a caller that set them here would get past the checks, with a
+        // duplicate member that servers read differently.
         more: (options.members.iter())
             .filter(|(name, _)| !OWN_MEMBERS.contains(&name.as_str()))
             .collect(),
@@ -299,6 +304,7 @@ fn message<'a>(names: &'a ToolNames, message: &'a PromptMessage, images: &[&Imag
             content: Said::new(content, images),
         },
         PromptMessage::Assistant { text, calls } => Message::Assistant {
+            // `null` beside calls, as the API writes it itself; without calls it must be a text, if an empty one.
             content: (!text.is_empty() || calls.is_empty()).then_some(text),
             tool_calls: calls
                 .iter()
@@ -364,6 +370,7 @@ pub(super) struct ToolNames {
 
 impl ToolNames {
     pub(super) fn new(prompt: &Prompt) -> Self {
+        // Past calls too: their tool may no longer be listed, and the history must still be valid for the API.
         let called = prompt.messages().iter().flat_map(|message| match message {
             PromptMessage::Assistant { calls, .. } => calls.as_slice(),
             _ => &[],
@@ -378,11 +385,13 @@ impl ToolNames {
 
     fn of(names: BTreeSet<&str>) -> Self {
         let mut taken: BTreeSet<String> = BTreeSet::new();
+        // Names that fit go first and stay as they are, so that no substitute can take one of them.
         let (fit, unfit): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| fits(name));
         let mut pairs = Vec::new();
         for name in fit.into_iter().chain(unfit) {
             let mut sent = name.to_owned();
             let mut number = 0u32;
+            // Numbered until it is free: two tools under one sent name would let a call reach the wrong one.
             while !fits(&sent) || taken.contains(&sent) {
                 number += 1;
                 sent = substitute(name, number);

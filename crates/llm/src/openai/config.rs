@@ -58,6 +58,7 @@ impl OpenAiConfig {
 
     /// The model that answers: the caller's, if each request may bring its own.
     pub(super) fn model_for<'a>(&'a self, options: &'a RequestOptions) -> &'a str {
+        // A wish that is not allowed is passed over, as for the key; the request itself stands.
         let own = options.model.as_deref().filter(|_| self.pass_through);
         own.unwrap_or(&self.model)
     }

@@ -51,6 +51,8 @@ impl Endpoint {
     ) -> Result<Self, KeyElsewhere> {
         let base_url = match (base_url, key_variable, environment) {
             (Some(configured), _, _) => configured,
+            // A file named the key for the default server, and whoever sets the environment wants it sent elsewhere.
+            // Neither may overrule the other without the user's word.
             (None, Some(variable), Some(other)) if !is_default(other) => {
                 let variable = variable.to_owned();
                 return Err(KeyElsewhere { variable });

@@ -40,15 +40,19 @@ impl OpenAiConfig {
         let code = response.status().as_u16();
         let asked = retry::retry_after(response.headers(), SystemTime::now());
         let body = read_body(response, ERROR_BODY_LIMIT).await;
+        // A body that cannot be read must not hide the status, which decides what happens next.
         let body = body.map(|(body, _)| body).unwrap_or_default();
         let reported = match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(body) => body.error,
+            // Not the API's form, such as a gateway's HTML: its words are quoted, cut to one line.
             Err(_) => ApiError {
                 message: String::from_utf8_lossy(&body).into_owned(),
                 ..ApiError::default()
             },
         };
         let error = match code {
+            // Waiting would not bring the money, so a spent quota is an error and not a limit on
+            // the rate.
             429 if !is_spent(&reported) => ProviderError::RateLimited {
                 provider,
                 retry_after: asked,
@@ -60,6 +64,7 @@ impl OpenAiConfig {
             _ => self.reported(code, &reported, key),
         };
         Failure {
+            // 408 means that the server did not get the request in time: it has done nothing yet.
             retry: error.is_outage() || code == 408,
             error,
             asked,
@@ -151,6 +156,7 @@ impl OpenAiConfig {
 
 /// The error with its causes: the outermost one says only that sending failed.
 pub(super) fn describe(error: reqwest::Error) -> String {
+    // The message names the provider already.
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -179,6 +185,7 @@ fn is_context_length(error: &ApiError) -> bool {
                 "context_length_exceeded" | "exceed_context_size_error"
             )
         })
+        // Of servers that give no code; the words are the original's.
         || error.message.contains("maximum context length")
 }
 
@@ -190,6 +197,7 @@ pub(super) async fn read_body(
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         let room = limit - body.len();
+        // Of a body that is too long, the first bytes are kept: they hold the message.
         if chunk.len() > room {
             body.extend(chunk.into_iter().take(room));
             return Ok((body, true));

@@ -74,15 +74,16 @@ struct JsonSchema<'a> {
     schema: &'a Value,
 }
 
-/// Whether a provider can hold an answer to a schema to the letter: each part has a type, each object names all of its
-/// members, and needs them. One that is told to hold to another schema refuses the request; not told to, it takes the
-/// schema for a hint. Whoever asks reads the answer by the schema either way.
+/// Whether `strict` may be set: each part has a type, and each object lists all of its members, requires them and
+/// admits no others. With `strict`, a provider refuses any other schema; without it, the schema is a hint. The caller
+/// checks the answer against the schema in both cases.
 fn is_closed(schema: &Value) -> bool {
     let kind = schema.get("type").and_then(Value::as_str);
     match kind {
         Some("object") => {
             let members = schema.get("properties").and_then(Value::as_object);
             let required = schema.get("required").and_then(Value::as_array);
+            // Strict mode wants every member required; optional ones are written as nullable there.
             let is_needed = |name: &String| {
                 required
                     .is_some_and(|names| names.iter().any(|it| it.as_str() == Some(name.as_str())))

@@ -46,6 +46,8 @@ impl OpenAi {
         let mut refusal = None;
         let mut last = None;
         let (mut passed_over, mut misfit) = (Vec::new(), Vec::new());
+        // From the strictest way to the loosest, until an answer fits. A refusal, prose, or JSON of another form
+        // leads to the next; any other error, or a model that will not answer, ends it.
         for form in self.unknown.left(label, model) {
             // The parameters of a tool are an object by the API's own rules, and servers refuse others.
             if form == Form::Call && !is_of_object(&schema) {
@@ -81,6 +83,7 @@ impl OpenAi {
                     // Another way does better, so they are not worth another try.
                     passed_over.append(&mut misfit);
                     completion.text = text;
+                    // The call of the answer's tool was only the way to the text, and no tool of an app.
                     completion.calls.clear();
                     last = Some(completion);
                     break;
@@ -140,6 +143,7 @@ fn shown(answered: &Answered, wanted: &Wanted<'_>) -> Shown {
         completion,
         declined,
     } = answered;
+    // Before the text is looked at: a refusal in words is no sign that the server does not know this way.
     if *declined {
         return Shown::Nothing;
     }
@@ -153,6 +157,7 @@ fn shown(answered: &Answered, wanted: &Wanted<'_>) -> Shown {
     match serde_json::from_str(text) {
         Ok(value) if hub::schema::fits(&value, wanted.schema) => Shown::Fits(text.to_owned()),
         Ok(_) => Shown::Misfit,
+        // Cut off in the middle: a looser way would be cut off as well.
         Err(error) if completion.stop != StopReason::End && error.is_eof() => Shown::Nothing,
         Err(_) => Shown::PassedOver,
     }

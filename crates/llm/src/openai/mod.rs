@@ -67,6 +67,8 @@ impl OpenAi {
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiConfigError> {
         let url = endpoint(&config, "chat/completions")?;
         let models = endpoint(&config, "models")?;
+        // By the parsed address, as the client will read it: `127.1` and `[::1]` are recognised, and a host that only
+        // begins with `localhost` is not.
         let loopback = is_loopback(&url);
         if url.scheme() == "http" && !loopback && !config.allow_plain_http {
             return Err(OpenAiConfigError::PlainHttp {
@@ -77,6 +79,7 @@ impl OpenAi {
         drop(rustls::crypto::ring::default_provider().install_default());
         let mut builder = Client::builder()
             .default_headers(headers(&config)?)
+            // A redirect would take the prompt, and the key, to an address that nobody has cleared.
             .redirect(redirect::Policy::none())
             .connect_timeout(config.timeouts.connect)
             .read_timeout(config.timeouts.read);
@@ -110,6 +113,7 @@ impl OpenAi {
     fn key<'a>(&self, options: &'a RequestOptions) -> Option<&'a ApiKey> {
         let own = self.config.api_key.is_some();
         let key = options.bearer.as_ref();
+        // Without pass-through a caller's key was not meant for this server and must not reach it.
         key.filter(|_| self.config.pass_through && !own)
     }
 
@@ -124,6 +128,7 @@ impl OpenAi {
             Some(key) => request.bearer_auth(key.expose()),
             None => request,
         };
+        // A list of models takes no time to make, so the short limit holds for all of it.
         let sent = request.timeout(self.config.timeouts.connect).send().await;
         let response = sent.map_err(|error| self.config.network(error))?;
         if !response.status().is_success() {
@@ -149,6 +154,8 @@ impl OpenAi {
     ) -> Result<Answered, ProviderError> {
         let (label, options) = (call.request().prompt.label(), call.options());
         let model = self.config.model_for(options);
+        // First try `max_tokens`, which nearly all compatible servers know; the newer name only where it was asked
+        // for, now or at an earlier answer.
         if options.token_limit == TokenLimit::Request
             && !self.unknown.knows(label, model, Feature::MaxTokens)
         {
@@ -168,6 +175,7 @@ impl OpenAi {
         let member = LimitMember::MaxCompletionTokens;
         match self.answer_within(member, call, wanted, sink).await {
             Ok(answered) => {
+                // Only after a success: a refusal alone may have another reason that quotes the name.
                 self.unknown.remember(label, model, Feature::MaxTokens);
                 Ok(answered)
             }
@@ -186,6 +194,7 @@ impl OpenAi {
         sink: &mut dyn DeltaSink,
     ) -> Result<Answered, ProviderError> {
         let (request, options) = (call.request(), call.options());
+        // Made from the prompt alone, so that both directions of one request agree on the names.
         let names = ToolNames::new(&request.prompt);
         let body = body::body(&self.config, &names, request, options, wanted, member);
         let body = body.map_err(|reason| self.config.unsendable(reason))?;
@@ -209,12 +218,15 @@ impl OpenAi {
         let started = Instant::now();
         let mut attempt = 0;
         loop {
+            // A new one for each attempt: pieces of a broken answer must not be joined to the next. The time counts
+            // from the first.
             let assembly = Assembly::new(started);
             let failure = match self.attempt(sending, assembly, sink).await {
                 Ok(answered) => return Ok(answered),
                 Err(failure) => failure,
             };
             let wait = self.config.retry.wait(attempt, failure.asked);
+            // Whether a retry is safe is decided where the failure is; how often and how long by the configuration.
             let Some(wait) = wait.filter(|_| failure.retry) else {
                 return Err(failure.error);
             };
@@ -247,6 +259,7 @@ impl OpenAi {
         if !response.status().is_success() {
             return Err(self.config.refusal(response, sending.key).await);
         }
+        // By what the server sends, not by what was asked for: some servers ignore `stream`, in both directions.
         let streamed = response
             .headers()
             .get(CONTENT_TYPE)
@@ -291,6 +304,7 @@ impl OpenAi {
                 return Err(self.config.too_large("the answer", limits.response));
             }
         }
+        // What has reached the sink cannot be sent again.
         let retry = !assembly.has_begun();
         assembly.complete(&sending.names).ok_or_else(|| Failure {
             error: self.config.unreachable("the answer ended too early"),
@@ -312,6 +326,7 @@ impl OpenAi {
             error: self.config.network(error),
             asked: None,
         })?;
+        // A cut answer could still parse, as one that lacks its end.
         if cut {
             return Err(self.config.too_large("the answer", limit));
         }
@@ -376,6 +391,8 @@ fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError>
     let base = config.base_url.trim_end_matches('/');
     let url: Url = format!("{base}/{path}").parse().map_err(|_| refuse())?;
     let plain = url.username().is_empty() && url.password().is_none();
+    // A user name would put a secret in errors and logs; a query or fragment would swallow the path that is added
+    // here.
     let usable = matches!(url.scheme(), "http" | "https")
         && plain
         && url.has_host()
@@ -385,6 +402,7 @@ fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError>
 }
 
 fn is_loopback(url: &Url) -> bool {
+    // `localhost` by name too, since RFC 6761 reserves it for loopback.
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse::<std::net::IpAddr>();
@@ -401,6 +419,7 @@ fn headers(config: &OpenAiConfig) -> Result<HeaderMap, OpenAiConfigError> {
                     provider: config.name.clone(),
                 }
             })?;
+        // So that the client's own logging leaves it out.
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }

@@ -9,6 +9,7 @@ use super::config::Retry;
 impl Retry {
     /// The wait before retry `attempt` (0 is the first): exponential, less up to half at random.
     pub(super) fn backoff(&self, attempt: u32, random: f64) -> Duration {
+        // Saturates, and the longest wait bounds it.
         let factor = 2u32.checked_pow(attempt).unwrap_or(u32::MAX);
         let full = self.base.saturating_mul(factor).min(self.longest);
         full.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
@@ -16,6 +17,8 @@ impl Retry {
 
     /// The wait before the next attempt, or `None` when the error must be passed on.
     pub(super) fn wait(&self, attempt: u32, asked: Option<Duration>) -> Option<Duration> {
+        // A server that asks for longer than we would wait is passed on at once: a user should not sit through a
+        // wait that ends in the same error.
         if attempt >= self.attempts || asked.is_some_and(|asked| asked > self.longest) {
             return None;
         }
@@ -32,6 +35,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     if let Ok(seconds) = value.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
     }
+    // A date in the past means now.
     let date = httpdate::parse_http_date(value).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
 }

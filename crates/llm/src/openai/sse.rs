@@ -48,6 +48,7 @@ impl SseParser {
         for &byte in bytes {
             let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
             match byte {
+                // The second half of a CRLF, which may come with the next bytes of the network.
                 b'\n' if after_cr => {}
                 b'\n' | b'\r' => self.end_line()?,
                 // Both count: an event can also grow by many short lines.
@@ -74,6 +75,9 @@ impl SseParser {
         if line.is_empty() {
             return self.end_event();
         }
+        // The HTML standard, "Interpreting an event stream": one space after the colon is dropped,
+        // and a line without a colon is a field with an empty value. Comments begin with a colon,
+        // so they are no `data`.
         let value = match line.strip_prefix(b"data") {
             Some([]) => &[],
             Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
@@ -86,6 +90,8 @@ impl SseParser {
 
     fn end_event(&mut self) -> Result<(), SseError> {
         let mut data = std::mem::take(&mut self.data);
+        // Without the last line's own `\n`. An event without `data` lines, such as a comment that
+        // keeps the connection alive, is none.
         if data.pop().is_some() {
             let data = String::from_utf8(data).map_err(|_| SseError::NotUtf8)?;
             self.ready.push_back(data);

@@ -6,8 +6,8 @@ use ifc::Label;
 
 use super::form::Form;
 
-/// Models of which is remembered what they know, for each label of prompts. A proxy's clients name the models, and
-/// there are more of them than anybody uses with one server.
+/// Models that are remembered for each label of prompts: more than anybody uses with one server. The clients of a
+/// proxy name the models, so there must be a limit.
 const MAX_MODELS: usize = 16;
 
 /// What a model may not know.
@@ -44,7 +44,8 @@ impl Unknown {
             .collect()
     }
 
-    /// Whether nothing has shown, to prompts whose labels flow to this one, that a model does not know a feature.
+    /// Whether a model counts as knowing a feature for a prompt with this label: no answer to a prompt whose label
+    /// flows to this one has shown otherwise.
     pub(super) fn knows(&self, label: &Label, model: &str, feature: Feature) -> bool {
         let found = self.lock();
         let mut found = found.iter();
@@ -63,6 +64,8 @@ impl Unknown {
         };
         // Counted by label: that there was no room tells nothing of other labels.
         let same = found.iter().filter(|it| it.label == *label).count();
+        // When full, nothing is remembered: the cost is one more refused request each time, never a wrong way of
+        // asking.
         if same < MAX_MODELS * FEATURES && !found.contains(&new) {
             found.push(new);
         }
