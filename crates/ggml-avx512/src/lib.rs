@@ -57,6 +57,7 @@ impl fmt::Display for CpuBackend {
 /// It takes the only [`LlamaBackend`], because the registry has no lock: this is the time before models are loaded
 /// and other threads look into it. Models that were loaded before stay with their backend.
 pub fn choose(llama: &mut LlamaBackend, wanted: bool) -> CpuBackend {
+    // The exclusive borrow stands for the lock that the registry lacks: nobody can load a model meanwhile.
     let _only = llama;
     if !wanted {
         return CpuBackend::Portable(Reason::AskedFor);
@@ -66,6 +67,8 @@ pub fn choose(llama: &mut LlamaBackend, wanted: bool) -> CpuBackend {
 
 #[cfg(avx512_backend)]
 fn replace_portable() -> CpuBackend {
+    // Before the registry is touched: asking the new backend for its entry runs code that was compiled with these
+    // instructions.
     if let Some(missing) = missing_instructions() {
         return CpuBackend::Portable(Reason::Processor(missing));
     }
