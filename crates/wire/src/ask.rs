@@ -31,7 +31,7 @@ pub struct Sampling {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplingMessage {
-    /// Whether the app puts it into the model's mouth, and not into the user's.
+    /// Whether the message has the role of the assistant, and not of the user.
     pub assistant: bool,
     /// The text.
     pub text: String,
@@ -80,7 +80,7 @@ pub enum Wish {
 }
 
 impl Wish {
-    /// One word for it.
+    /// What a message calls it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

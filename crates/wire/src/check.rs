@@ -203,16 +203,19 @@ fn check_form(form: &Form) -> Result<(), Violation> {
     let mut names = BTreeSet::new();
     let mut total_options = 0_usize;
     for field in &form.fields {
+        // The answer is an object: with one name for two fields, one answer would count for both.
         if field.name.is_empty() || !names.insert(field.name.as_str()) {
             return Err(Violation::Form("each field needs a name of its own"));
         }
         if let FieldKind::Choice(options) | FieldKind::Choices(options) = &field.kind {
             total_options = total_options.saturating_add(options.len());
             if options.is_empty() {
+                // Nobody could answer it.
                 return Err(Violation::Form("a choice needs options"));
             }
         }
     }
+    // Counted over the whole form: sixteen fields could otherwise have sixteen times as many.
     at_most("options", total_options, MAX_OPTIONS)?;
     // The first is the message, which has a limit of its own.
     for text in form.texts().skip(1) {

@@ -159,6 +159,7 @@ impl<F: Frame> Decoder<F> {
     fn advance(&mut self, input: &mut &[u8]) -> Result<Option<F>, DecodeError> {
         loop {
             match self.header {
+                // Before anything is allocated for the payload: a hijacked spoke could announce four gigabytes.
                 Header::Length { have: 4, value } if value > MAX_FRAME_BYTES => {
                     return Err(DecodeError::TooLong(value));
                 }
@@ -171,9 +172,11 @@ impl<F: Frame> Decoder<F> {
                     };
                     self.header = Header::Length {
                         have: have + 1,
+                        // Four bytes at most, so nothing is shifted out.
                         value: value << 8 | usize::from(byte),
                     };
                 }
+                // Before the payload, so that a stale binary is reported as one and not as bad JSON.
                 Header::Version { length } => match take_byte(input) {
                     None => return Ok(None),
                     Some(WIRE_VERSION) => self.header = Header::Payload { length },
@@ -213,9 +216,11 @@ impl<F: Frame> Decoder<F> {
         // Before serde makes values of it: a few megabytes of `0,0,0` become hundreds.
         JsonScan::new(MAX_FRAME_DEPTH, MAX_FRAME_NODES).feed(&self.payload)?;
         let frame: F = serde_json::from_slice(&self.payload).map_err(|_| DecodeError::Malformed)?;
+        // The type holds no limits, and that the sender has checked them counts for nothing if it is hijacked.
         frame.check()?;
         self.header = NEXT_FRAME;
         self.payload.clear();
+        // One large frame must not cost its size in memory for as long as the spoke lives.
         if self.payload.capacity() > KEPT_CAPACITY {
             self.payload = Vec::new();
         }

@@ -43,7 +43,8 @@ pub enum FieldKind {
         /// Its greatest number of characters.
         max_length: Option<u32>,
     },
-    /// A number. Its bounds are whole, rounded outwards: a fraction could become another one on its way.
+    /// A number. Its bounds are whole numbers, rounded outwards: a fraction could change when it is written and
+    /// read as JSON.
     Number {
         /// Its least value.
         minimum: Option<i32>,
@@ -176,6 +177,7 @@ impl Field {
                 if text.len() > MAX_FIELD_ANSWER_BYTES {
                     return Err(Unfit::Above);
                 }
+                // JSON Schema counts characters, not bytes (`minLength` and `maxLength`).
                 let length = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
                 within(&length, min_length.as_ref(), max_length.as_ref())
             }
@@ -191,6 +193,8 @@ impl Field {
             (FieldKind::Boolean, Value::Bool(_)) => Ok(()),
             (FieldKind::Choice(options), Value::String(value)) => offered(options, value),
             (FieldKind::Choices(options), Value::Array(values)) => {
+                // The first value that is repeated or unknown ends this, so each value is compared with no more
+                // others than there are options, however long the list is.
                 let one = |(at, value): (usize, &Value)| match value.as_str() {
                     Some(_) if values.iter().take(at).any(|before| before == value) => {
                         Err(Unfit::Type("name each option once"))

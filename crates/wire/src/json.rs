@@ -83,6 +83,7 @@ impl JsonScan {
                 }
                 self.count_node()?;
             }
+            // A bracket too many is not JSON, which the parser reports. Here the count must not wrap around.
             (ScanState::Plain, b']' | b'}') => self.depth = self.depth.saturating_sub(1),
             // The value behind it; the first one of an array or an object was counted with the bracket.
             (ScanState::Plain, b',') => self.count_node()?,
@@ -113,6 +114,7 @@ pub fn check_object(text: &str) -> Result<(), JsonError> {
     {
         return Err(JsonError::NotAnObject);
     }
+    // The syntax alone is checked: `IgnoredAny` allocates nothing for the values.
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map(|_| ())
         .map_err(|_| JsonError::Invalid)

@@ -45,8 +45,8 @@ pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
 /// a frame, even if every byte needs six.
 pub const MAX_TOOLS_BYTES: usize = 1 << 20;
 
-/// Most frames that say what a spoke has not passed on: there are few kinds of it, and each is told of
-/// when its count doubles.
+/// Most `Refused` frames of one spoke. There are few pairs of wish and reason, and each pair is reported only
+/// when its count reaches a power of two.
 pub const MAX_REFUSED: usize = 1_024;
 
 /// Deepest nesting of any JSON text that an app writes. Half of serde_json's own recursion limit

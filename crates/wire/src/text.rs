@@ -65,6 +65,7 @@ impl<'de> Deserialize<'de> for Quote {
 #[must_use]
 pub fn head(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);
+    // At most three steps, and the beginning of the text is a boundary.
     while !text.is_char_boundary(end) {
         end -= 1;
     }
