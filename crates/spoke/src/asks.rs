@@ -33,6 +33,7 @@ impl Asks {
         if self.open.contains_key(&call) {
             return refuse(request, Refusal::Busy);
         }
+        // Never used again, so that a late reply cannot answer another request of the same call.
         self.last += 1;
         let frame = SpokeFrame::Request {
             call,

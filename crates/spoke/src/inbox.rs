@@ -37,6 +37,8 @@ impl Inbox {
         loop {
             let mut input = self.portion.get(self.rest.clone()).unwrap_or_default();
             let frame = self.decoder.decode(&mut input).map_err(|_| BadFrame)?;
+            // Noted before the next await: the caller may drop this future there, and what was decoded must not
+            // be read twice.
             self.rest.start = self.rest.end.saturating_sub(input.len());
             if frame.is_some() {
                 return Ok(frame);

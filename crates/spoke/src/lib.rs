@@ -70,6 +70,7 @@ fn host(channel: OwnedFd) -> io::Result<Outcome> {
 /// channel, and its orphans must come to us.
 fn harden(channel: &OwnedFd) -> io::Result<()> {
     rustix::io::fcntl_setfd(channel, FdFlags::CLOEXEC)?;
+    // Else the app could attach to this process (`ptrace`), or read `/proc/PID/mem` and `/proc/PID/fd`.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // Process 1 of a namespace gets all orphans without asking.
     if !getpid().is_init() {

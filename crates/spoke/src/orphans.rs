@@ -48,7 +48,8 @@ impl Reaper {
                 _ = clock.tick() => {}
             }
             while let Some(orphan) = self.next_orphan() {
-                // Nobody asks how an orphan ended.
+                // By its number: `Id::All` could take the app's status here, if that has ended since, and tokio
+                // would find none. How an orphan ended is of no interest.
                 let _ = waitid(Id::Pid(orphan), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
             }
         }

@@ -135,6 +135,9 @@ impl Hub {
             requests
         ));
         loop {
+            // Whatever the hub and the app say meanwhile is answered beside the start: a hub that says stop
+            // does not wait for `start_timeout_ms`, and an app that asks while it starts does not wait for an
+            // answer that never comes.
             tokio::select! {
                 started = &mut starting => return match started {
                     Ok(client) => {
@@ -168,11 +171,13 @@ impl Hub {
     async fn answer_early(&mut self, frame: Option<HubFrame>) -> Result<(), Outcome> {
         match frame {
             None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
+            // A second app in one spoke would have the identity of the first, which is the socket.
             Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
             Some(
                 HubFrame::Cancel { .. }
                 | HubFrame::Pause { .. }
                 | HubFrame::Resume { .. }
+                // No call runs yet, so these are about calls that were refused.
                 | HubFrame::Reply { .. },
             ) => Ok(()),
             Some(HubFrame::Call { id, .. }) => {
@@ -340,6 +345,7 @@ impl<'a> Running<'a> {
         // The answers of two calls with one number could not be told apart.
         let refusal = if self.cancels.contains_key(&id) {
             Some(FailureReason::DuplicateCall)
+        // The tasks are counted, not `cancels`: a cancelled call works until its task has ended.
         } else if self.calls.len() >= usize::try_from(self.max_calls).unwrap_or(usize::MAX) {
             Some(FailureReason::TooManyCalls(Limit {
                 limit: self.max_calls.into(),
@@ -367,6 +373,7 @@ impl<'a> Running<'a> {
             Asked::Refused(wish, why) => return self.hub.refused(wish, why).await,
         };
         let wish = Wish::from(&request.ask);
+        // A cancelled call is not among them, so the user is not asked on behalf of one that was given up.
         match self.asks.begin(self.cancels.keys().copied(), request) {
             Ok(frame) => self.hub.send(&frame).await,
             Err(why) => self.hub.refused(wish, why).await,
@@ -374,6 +381,8 @@ impl<'a> Running<'a> {
     }
 
     async fn pass_on(&mut self, (id, result): Answer) -> Result<(), Outcome> {
+        // Whatever belongs to the call ends with it, before the hub hears of the end: a pause that stayed would
+        // stop the clock of every other call.
         self.cancels.remove(&id);
         self.paused.remove(&id);
         self.asks.forget(id);
