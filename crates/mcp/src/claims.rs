@@ -33,6 +33,7 @@ fn read(said: &Value) -> Option<Vec<String>> {
         }
     }
     let fits = |claim: &String| claim.len() <= MAX_CLAIM_BYTES;
+    // Refused, not cut: a claim that is left out may be the one that restricts.
     (claims.len() <= MAX_CLAIMS && claims.iter().all(fits)).then_some(claims)
 }
 

@@ -75,6 +75,7 @@ impl AppClient {
             stderr: Quote::default(),
         };
         let (pipes, ending) = process.watch(output_end).map_err(resources)?;
+        // From here on the app ends with this future, also when its caller drops it.
         let ending = EndOnDrop(ending);
         let max_line = size(limits.max_line_bytes);
         let transport = GuardedTransport::open(pipes, ending.0.clone(), output_ended, max_line);
@@ -99,6 +100,8 @@ impl AppClient {
                 ending,
             }),
             Err(reason) => {
+                // Kept only if nothing was recorded before: what fails later mostly follows from the first
+                // cause.
                 ending.0.record(reason);
                 Err(ending.0.complete().await)
             }
@@ -134,6 +137,7 @@ impl AppClient {
             .toolbox
             .validators
             .get(tool)
+            // The validators are those of the list at the start: a tool that the app has added since has none.
             .ok_or(FailureReason::UnknownTool)?;
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let result = tokio::select! {
@@ -154,7 +158,8 @@ impl AppClient {
         result
     }
 
-    /// Says that the app waits for us, by a way that is not seen here, until what this returns is dropped.
+    /// Stops the clock of all calls until the returned guard is dropped. It is for waits that are not seen
+    /// here, such as a question to the user about a connection.
     #[must_use]
     pub fn wait(&self) -> Waiting {
         self.mediator.wait()
@@ -171,7 +176,8 @@ impl AppClient {
         self.ending.0.complete().await;
     }
 
-    /// Resolves when the app has worked for so long, without what it waited for us.
+    /// Resolves when the app has worked for this long, not counting the time in which it waited for an answer
+    /// of ours.
     async fn at_work(&self, time: Duration) {
         let mut waiting = self.mediator.waiting();
         let mut left = time;
@@ -219,6 +225,7 @@ impl AppClient {
                         said: Quote::head(&error.message),
                     }));
                 }
+                // Nobody answers any more. Why not, the supervisor knows in a moment.
                 Err(_) => return Err(self.ending.0.likely_cause().await),
             };
             // The same call again, as the protocol has it: what is asked for stands beside it.
@@ -232,11 +239,13 @@ impl AppClient {
     async fn has_changed(&self, tool: &str) -> bool {
         // Held while the list is made: a call that comes meanwhile waits for what it says.
         let mut changed = self.changed.lock().await;
+        // Dropped before `seen`, as when this call runs out of time, it makes the next call look again.
         if let Some(unseen) = self.mediator.takes_change() {
             let now = tools::list(self.service.peer(), self.mediator.offer()).await;
             // Without a list nothing is known of any tool.
             let now = now.unwrap_or_default();
             let names = self.toolbox.described.iter().map(|tool| &tool.name);
+            // Against the list at the start, which the user has reviewed, and not against the one before.
             let other = names.filter(|name| !self.toolbox.is_unchanged(name, &now));
             *changed = other.cloned().collect();
             unseen.seen();

@@ -100,6 +100,7 @@ impl Extra {
         arguments: &Map<String, Value>,
     ) -> Result<Rendered, FailureReason> {
         let text = |name: &str| {
+            // Checked against the schema above: what it requires is there, and is a text.
             let value = arguments.get(name).and_then(Value::as_str);
             value.unwrap_or_default().to_owned()
         };

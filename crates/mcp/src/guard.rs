@@ -127,9 +127,12 @@ pub(crate) fn classify(line: &[u8]) -> Result<Kind, FailureReason> {
     let Some(first) = line.iter().find(|byte| !byte.is_ascii_whitespace()) else {
         return Ok(Kind::Blank);
     };
+    // Arrays too: MCP has had no batches of JSON-RPC since 2025-06-18.
     if *first != b'{' {
         return Err(FailureReason::InvalidJson);
     }
+    // A key that stands twice is an error here. Otherwise the app could show this guard one id, and `rmcp`,
+    // which reads the line again, another.
     let it: Envelope<'_> = serde_json::from_slice(line).map_err(|_| not_an_envelope(line))?;
     if it.jsonrpc.as_deref() != Some("2.0") {
         return Err(breach(Breach::Message));
@@ -142,6 +145,7 @@ pub(crate) fn classify(line: &[u8]) -> Result<Kind, FailureReason> {
         (true, Some(_), false) => Ok(Kind::Request),
         (true, None, false) => Ok(Kind::Notification),
         (false, Some(Id(Some(id), _)), true) => Ok(Kind::Answer(id)),
+        // The id is none of ours, or `null`, by which JSON-RPC answers a request that could not be read.
         (false, _, true) => Err(breach(Breach::UnknownAnswer)),
         _ => Err(breach(Breach::Message)),
     }
@@ -202,6 +206,7 @@ impl Ledger {
         if self.awaited.remove(&id) {
             self.abandoned.insert(id);
         }
+        // An id leaves this set only with its answer, so an app that never answers would let it grow without end.
         if self.abandoned.len() > MAX_ABANDONED {
             return Err(FailureReason::TooManyCalls(Limit {
                 limit: MAX_ABANDONED as u64,
@@ -225,7 +230,8 @@ impl Ledger {
 /// An allowance of unasked messages and bytes that refills with time.
 #[derive(Debug)]
 pub(crate) struct FloodMeter {
-    /// What is left, in parts of the whole allowance per refill nanosecond.
+    /// What is left. One message, or one byte, counts as `FLOOD_REFILL` in nanoseconds: so each nanosecond
+    /// gives back a whole number, which is the maximum.
     messages: u128,
     bytes: u128,
     seen: Duration,

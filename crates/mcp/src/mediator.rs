@@ -85,6 +85,7 @@ impl Mediator {
 
     /// Counts one more that waits for us.
     pub(crate) fn wait(&self) -> Waiting {
+        // A count, since several may wait at a time: the clock goes on when the last one has its answer.
         self.waiting.send_modify(|count| *count += 1);
         Waiting(Arc::clone(&self.waiting))
     }
@@ -189,6 +190,7 @@ impl Mediator {
 
     /// Hands a request on and waits for the answer.
     async fn ask(&self, ask: Ask) -> Reply {
+        // Until the answer is here: a person may take minutes, and that is not the app's time.
         let _waiting = self.wait();
         let (answer, answered) = oneshot::channel();
         let request = Asked::Request(Request { ask, answer });

@@ -28,6 +28,7 @@ where
         let params = PaginatedRequestParams::default().with_cursor(cursor.take());
         let (more, next) = page(params).await?;
         entries.extend(more);
+        // After each page, whose size the limits on a line bound.
         if entries.len() > most {
             return Err(too_long);
         }

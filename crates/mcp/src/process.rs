@@ -55,6 +55,7 @@ impl AppProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // So that the app's own children can be ended with it.
             .process_group(0)
             // For a start that is given up before `supervise` runs.
             .kill_on_drop(true)
@@ -89,6 +90,7 @@ impl AppProcess {
     async fn supervise(mut self, ending: Ending, mut output_ended: oneshot::Receiver<()>) {
         tokio::select! {
             biased;
+            // Somebody else has found the cause: a broken rule, a time-out, or the client was dropped.
             _ = ending.cause() => {}
             status = self.child.wait() => {
                 let _ = timeout(DRAIN_GRACE, output_ended).await;

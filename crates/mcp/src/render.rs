@@ -132,6 +132,7 @@ fn is_told(structured: &Value, texts: &[&str]) -> bool {
         value.as_str() == Some(text)
             || serde_json::from_str::<Value>(text).is_ok_and(|read| read == *value)
     };
+    // Any doubt counts as "not told": then all of it is in the text, and nothing is lost but the finer labels.
     let each = |value: &Value| match (value, texts) {
         (_, [text]) if told(value, text) => true,
         (Value::Array(items), texts) => {
@@ -151,6 +152,7 @@ fn is_told(structured: &Value, texts: &[&str]) -> bool {
 fn part(block: ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text,
+        // Those of a known kind were taken out before: this is none by its bytes, whatever its media type says.
         ContentBlock::Image(image) => omitted("image", &image.mime_type, decoded_len(&image.data)),
         ContentBlock::Audio(audio) => omitted("audio", &audio.mime_type, decoded_len(&audio.data)),
         ContentBlock::Resource(resource) => contents(resource.resource),

@@ -86,7 +86,7 @@ fn list_failure(error: ServiceError) -> FailureReason {
     })
 }
 
-/// Beside a title, which nothing shows: a tool has its name.
+/// The annotations without their title, which is shown nowhere: a tool is known by its name.
 fn hints(annotations: Option<&ToolAnnotations>) -> Hints {
     let hints = annotations.map(|said| Hints {
         read_only: said.read_only_hint,
@@ -120,6 +120,7 @@ fn accept(tools: Vec<Tool>) -> Result<Toolbox, FailureReason> {
         if input_schema.len() > MAX_SCHEMA_BYTES {
             return Err(bad(ToolProblem::SchemaTooLong));
         }
+        // Without a validator the arguments of a call could not be checked, so there is no such tool.
         let validator = schema::compile(&schema).ok_or_else(|| bad(ToolProblem::SchemaInvalid))?;
         // Cut, unlike a schema: a description is words for the model, and checks nothing.
         let description = head(

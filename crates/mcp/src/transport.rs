@@ -180,6 +180,7 @@ impl Reader {
         if !wanted {
             return Ok(None);
         }
+        // A line that passed the guard and is no message to `rmcp` would leave its request waiting for good.
         serde_json::from_slice(line)
             .map(Some)
             .map_err(|_| breach(Breach::Message))
@@ -200,6 +201,7 @@ async fn write_all(mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Vec<u8>>,
             _ = ending.cause() => return,
             written = timeout(WRITE_TIMEOUT, stdin.write_all(&line)) => written,
         };
+        // Part of the line may be written, and nothing can follow half a line: the connection is over.
         if !matches!(written, Ok(Ok(()))) {
             // An app that has just died is reported as such by the supervisor.
             let cause = ending.likely_cause().await;
