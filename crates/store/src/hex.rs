@@ -6,7 +6,8 @@ pub(crate) fn write(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// The bytes that are written so, in capitals or not; `None` if it is another text, or of another length.
+/// The bytes of a text of hexadecimal digits, in either case; `None` if it is anything else or of another
+/// length.
 pub(crate) fn read<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     if text.len() != 2 * BYTES {
         return None;

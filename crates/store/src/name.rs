@@ -16,7 +16,7 @@ pub struct Name(String);
 pub struct BadName;
 
 impl Name {
-    /// The name that is written so.
+    /// Makes a name of a text.
     ///
     /// # Errors
     /// It is empty, too long or has control characters.

@@ -210,6 +210,7 @@ fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Fou
     if !matches!(found, Found::Ours) {
         return Ok(found);
     }
+    // It writes to the file, so only now, when that is known to be ours.
     write_ahead(connection)?;
     // FULL: a commit is on disk when it returns, also if the power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -217,6 +218,7 @@ fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Fou
     // What is deleted is overwritten, and no copy of it goes to a temporary file, that of `VACUUM` included.
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // Damage is then found when a page is read, before anything is made of it.
     connection.pragma_update(None, "cell_size_check", true)?;
     Ok(Found::Ours)
 }
@@ -233,6 +235,7 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Found
     let tables: i64 =
         transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let found = match (application, version) {
+        // Most programs set neither number: an empty file is told from one of theirs by its tables.
         (0, 0) if tables == 0 => {
             transaction.execute_batch(schema.sql)?;
             transaction.execute_batch(ERASURE)?;
@@ -240,6 +243,7 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Found
             transaction.pragma_update(None, "user_version", schema.version)?;
             Found::Ours
         }
+        // No program of ours has written a version below this one.
         (application, version) if application != schema.application || version < schema.version => {
             Found::Foreign
         }

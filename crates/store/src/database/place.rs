@@ -35,6 +35,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
     // The checked folder itself, whatever links lead to it: SQLite is told to follow none.
     let folder = fs::canonicalize(folder).map_err(|error| io_error(folder, error))?;
     let path = folder.join(name);
+    // By us, since SQLite would create it with the rights that the umask leaves to others.
     let created = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -46,6 +47,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
         Err(error) => return Err(io_error(&path, error)),
     }
     check_file(&path)?;
+    // They hold the same texts: what was written last is in the log only.
     for suffix in BESIDE {
         let mut beside = path.clone().into_os_string();
         beside.push(suffix);
@@ -73,6 +75,7 @@ fn check_file(path: &Path) -> Result<(), DatabaseError> {
         let remedy = "remove it, or choose another path";
         return Err(refused(path, "it is a link or no plain file", remedy));
     }
+    // SQLite names the log after the file. Opened under two names, a file has two logs, and is corrupted.
     if metadata.nlink() > 1 {
         let remedy = "remove its other names (find -samefile shows them)";
         return Err(refused(path, "the file has a second name", remedy));

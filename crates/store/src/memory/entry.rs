@@ -45,8 +45,9 @@ impl Namespace {
         }
     }
 
-    /// Whether all that is in it was said with these apps, and with no other: whoever has their names now may be others, and
-    /// of names alone nobody knows whose they were.
+    /// Whether everything in it was said in conversations with some of these apps and no other one. Identities
+    /// count, since another app may have taken a name. Of [`Namespace::Names`] they are not known, so the
+    /// answer is no.
     pub fn is_of(&self, apps: &Apps) -> bool {
         match self {
             Self::Apps(own) => own

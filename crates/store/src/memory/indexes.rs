@@ -62,6 +62,7 @@ impl Indexes {
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.clear();
+        // Not held during the erasure, which can take seconds.
         drop(all);
         Removed {
             count,

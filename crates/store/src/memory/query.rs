@@ -79,6 +79,7 @@ pub(super) fn each_word(text: &str, mut found: impl FnMut(&str)) {
         .flat_map(char::to_lowercase)
         .filter(|c| !is_combining_mark(*c))
         .collect();
+    // Folded first and cut into words afterwards: a query is cut alike, however its letters were written.
     let words = folded.unicode_words();
     for word in words.flat_map(|word| word.split(|c: char| !c.is_alphanumeric())) {
         if !word.is_empty() {

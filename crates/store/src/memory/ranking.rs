@@ -107,6 +107,7 @@ impl Index {
     /// to the last bit whatever else there is.
     pub(super) fn search(&self, query: &Query, at: &Label, most: usize) -> Vec<(EntryId, f64)> {
         let groups = self.groups.iter();
+        // Once for each label: entries are many and labels few.
         let visible: Vec<bool> = groups.map(|group| group.label.flows_to(at)).collect();
         let seen = self.groups.iter().zip(&visible).filter(|(_, seen)| **seen);
         let (entries, length) = seen.fold((0, 0), |(entries, length), (group, _)| {
@@ -139,6 +140,7 @@ impl Index {
             }
         }
         let scored = scores.iter().enumerate().filter(|(at, score)| {
+            // What replaced it flows to its label, so that a reader who sees this one could see that one too.
             let replaced = self.entries.get(*at).is_none_or(|entry| entry.replaced);
             **score > 0.0 && !replaced
         });

@@ -105,6 +105,7 @@ impl SqliteMemory {
         draft: &Draft,
         stored: &Stored,
     ) -> Result<(), Failed> {
+        // Asked before the insertion, whose `UNIQUE` would say it in SQLite's words only.
         if place(connection, draft.id)?.is_some() {
             return Err(Stop::Refused(MemoryError::Taken(draft.id)));
         }
@@ -149,6 +150,8 @@ impl SqliteMemory {
     /// The entry of a row of [`COLUMNS`].
     fn entry(&self, connection: &Connection, row: &Row<'_>) -> Result<Entry, Failed> {
         let id = EntryId::from_bytes(row.get(0)?);
+        // A column of a wrong type makes this entry unreadable. As SQLite's own error it would stand for the
+        // whole file.
         let unreadable = |error: rusqlite::Error| {
             let reason = error.to_string();
             Stop::Refused(MemoryError::Unreadable { id, reason })
@@ -262,6 +265,7 @@ impl SqliteMemory {
         condition: &'static str,
         value: impl ToSql,
     ) -> Result<BTreeSet<i64>, Failed> {
+        // `UNION` keeps each entry once: what is derived in several ways is not followed as often.
         let family = connection
             .prepare_cached(&format!(
                 "WITH RECURSIVE family (entry) AS (
@@ -295,7 +299,8 @@ impl SqliteMemory {
     }
 }
 
-/// The condition of [`SqliteMemory::family`] for the ids of [`list`].
+/// The condition of [`SqliteMemory::family`] for the ids of [`list`]. They are one parameter together, since SQLite
+/// bounds how many a statement may have.
 const LISTED: &str = "id IN (SELECT unhex(value) FROM json_each(?1))";
 
 fn list(ids: &[EntryId]) -> String {
@@ -322,6 +327,8 @@ impl Memory for SqliteMemory {
             })?;
             let all: Vec<(&Draft, Stored)> = drafts.iter().zip(all).collect();
             let gone = self.make_room(connection, namespace, number, &all)?;
+            // After room was made: an entry whose source had to go for it is refused, since that is missing
+            // now.
             for (draft, stored) in &all {
                 self.insert(connection, number, draft, stored)?;
             }
@@ -339,6 +346,7 @@ impl Memory for SqliteMemory {
         self.database.read(|connection| {
             let mut before = i64::MAX;
             if let Some(id) = page.before {
+                // To a reader an entry that it may not see is missing: another error would tell that it exists.
                 let seen = place(connection, id)?
                     .filter(|(_, label)| stored::label(label, &self.names).label.flows_to(at));
                 before = seen.ok_or(Stop::Refused(MemoryError::Missing(id)))?.0;
@@ -518,6 +526,7 @@ fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
     if !gone.is_empty() {
         database::deleted(connection)?;
     }
+    // All references first: a foreign key refuses to delete what another entry still names as its source.
     for sequence in gone {
         connection
             .prepare_cached("DELETE FROM source WHERE derived = ?1")?
@@ -526,6 +535,7 @@ fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
     for sequence in gone {
         connection
             .prepare_cached(
+                // Before the entry is deleted, which says whose it was.
                 "UPDATE namespace SET forgotten = forgotten + 1
                  FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
             )?

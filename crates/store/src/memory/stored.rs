@@ -45,6 +45,8 @@ impl Stored {
             for source in &draft.sources {
                 if !known.contains_key(source) {
                     let label = written(*source)?;
+                    // A label that cannot be read has no names. It is ⊤, which `contains` demands of what is
+                    // derived from it.
                     let label = label.and_then(|label| serde_json::from_str(&label).ok());
                     known.insert(*source, label.unwrap_or_default());
                 }

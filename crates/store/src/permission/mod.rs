@@ -92,6 +92,8 @@ impl Permissions {
     ) -> Result<Option<PermissionId>, PermissionError> {
         self.locked(|stored| {
             let held = self.current(stored)?.get(action).into_iter().flatten();
+            // Whether its apps have changed needs no check here: their identities are a part of the action that
+            // is looked up.
             let mut covering = held.filter(|held| held.covers(label, now));
             Ok(covering.next().map(|held| held.id))
         })

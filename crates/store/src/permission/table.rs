@@ -124,6 +124,7 @@ pub(super) fn insert(
                 held.expires.map(Time::millis),
             ],
         )?;
+        // Erased after the commit: the whole file is written anew for that, which no transaction can contain.
         Ok::<_, Failed>(expired + double > 0)
     })?;
     erase(database, gone);

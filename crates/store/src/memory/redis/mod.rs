@@ -146,6 +146,7 @@ impl RedisMemory {
         drafts: &[Draft],
     ) -> Result<Option<usize>, Failed> {
         let refuse = |error| Err(Stop::Refused(error));
+        // What is watched from here on is so until `EXEC`; after a refusal `Server::with` ends it.
         watch(connection, [self.keys.state(namespace)])?;
         let mut state = state(connection, &self.keys, namespace)?;
         // Taken after the state is watched: whoever takes a higher number for this namespace and is
@@ -584,6 +585,8 @@ impl Memory for RedisMemory {
         self.server.erase()?;
         self.server.with(|connection| -> Result<_, Failed> {
             let erasure = self.keys.erasure();
+            // Another process may have noted a higher number meanwhile. Then the file is written anew once more
+            // than needed.
             let mut noted = cmd("HSET");
             noted.arg(erasure).arg("erased").arg(deletions);
             Ok(noted.exec(connection)?)
