@@ -81,6 +81,7 @@ impl<'a> Query<'a> {
         }
         let mut reader = Reader(bytes);
         let (id, flags, questions) = (reader.u16()?, reader.u16()?, reader.u16()?);
+        // A response, above all, is not answered: two programs could otherwise answer each other without end.
         if flags & NOT_A_QUERY != 0 || questions != 1 {
             return None;
         }

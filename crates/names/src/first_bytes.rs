@@ -68,6 +68,8 @@ pub fn come_first(port: u16) -> bool {
 /// Compares the first bytes of a client with the name and port that it connects to.
 #[must_use]
 pub fn look(name: &DomainName, port: u16, bytes: &[u8]) -> Verdict {
+    // Port 443 is for TLS alone and port 80 for HTTP alone. Elsewhere the first bytes say which of them it is,
+    // if any.
     if tls_hello::may_be_tls(bytes) && port != HTTP || port == HTTPS {
         return match tls_hello::read(bytes) {
             Hello::More => Verdict::More,
@@ -83,6 +85,7 @@ pub fn look(name: &DomainName, port: u16, bytes: &[u8]) -> Verdict {
         Head::Bad => Verdict::Refused(Misfit::NoHost),
         Head::For(host) => {
             let (asked, at) = host.rsplit_once(':').unwrap_or((&host, ""));
+            // A header that names another port names another place than the one that was decided on.
             match at.is_empty() || at.parse() == Ok(port) {
                 true => compare(name, asked),
                 false => Verdict::Refused(Misfit::OtherName(host)),

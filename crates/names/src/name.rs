@@ -31,7 +31,7 @@ pub enum BadName {
 }
 
 impl DomainName {
-    /// The name that is written so; case and one trailing dot do not matter.
+    /// Reads a name; case and one trailing dot do not matter.
     ///
     /// # Errors
     /// It is none.
@@ -90,7 +90,7 @@ fn is_label(label: &str) -> bool {
 pub struct Pattern(DomainName);
 
 impl Pattern {
-    /// The entry that is written so.
+    /// Reads an entry.
     ///
     /// # Errors
     /// What it should name is no domain that somebody owns.

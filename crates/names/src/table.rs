@@ -28,6 +28,8 @@ impl Table {
         if let Some(place) = self.places.get(name) {
             return address_at(*place);
         }
+        // No name makes way for another: its address would lead to a place that was decided on under another
+        // name.
         if self.names.len() >= MAX_NAMES {
             return None;
         }

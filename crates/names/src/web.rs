@@ -48,7 +48,7 @@ pub enum BadUrl {
 }
 
 impl WebUrl {
-    /// The address that is written so.
+    /// Reads an address.
     ///
     /// # Errors
     /// It is none, or one that nothing may be sent to.
