@@ -19,7 +19,7 @@ use crate::two_streams::TwoStreams;
 /// What is done for the client side by side. The error of one ends the program.
 pub(crate) type Tasks = JoinSet<Result<(), Trouble>>;
 
-/// A server that was agreed on how to speak to.
+/// A server whose way of speaking is known.
 pub(crate) enum Server {
     Streamable(Arc<Streamable>),
     TwoStreams(Arc<TwoStreams>),

@@ -41,7 +41,7 @@ impl Challenge {
         })
     }
 
-    /// Whether a token was taken, and is for less than this.
+    /// Whether the server accepts the token and wants it to be for more scopes.
     pub(crate) fn is_about_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }

@@ -83,7 +83,7 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthMethod {
-    /// Not at all: it says its name. What shows that it has asked is PKCE.
+    /// No authentication: the client states its name only, and PKCE (RFC 7636) shows that the code is for it.
     None,
     /// By a secret in the form.
     ClientSecretPost,
@@ -115,10 +115,10 @@ pub struct Met {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Granted {
-    /// What the server is sent.
+    /// The access token, which the server is sent.
     pub access: String,
-    /// What the next one is asked for with.
+    /// The refresh token, by which the next access token is asked for.
     pub refresh: Option<String>,
-    /// For how many seconds it is good, if that is said.
+    /// For how many seconds the access token is valid, if the server says so.
     pub seconds: Option<u64>,
 }

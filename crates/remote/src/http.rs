@@ -126,6 +126,7 @@ impl Http {
                 request.headers.insert(AUTHORIZATION, bearer(&token)?);
                 let response = self.raw(&request).await?;
                 match response.status() {
+                    // Once: a server that refuses the new token too wants another login.
                     StatusCode::UNAUTHORIZED => {
                         let other = tokens.other_than(&token).await?;
                         request.headers.insert(AUTHORIZATION, bearer(&other)?);
@@ -169,6 +170,8 @@ impl Http {
             .send()
             .await
             .map_err(|error| match error.is_connect() {
+                // Nothing was sent then, so the call may be refused as not made. Any later error leaves that
+                // open.
                 true => Trouble::NoConnection(describe(error)),
                 false => Trouble::Broken(describe(error)),
             })?;

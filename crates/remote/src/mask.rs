@@ -1,4 +1,4 @@
-//! What no server may send back to be read.
+//! Masking the secrets that a server sends back.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,9 +11,9 @@ use memchr::memmem;
 
 /// Shorter ones are words that may stand anywhere, as `Bearer`.
 const MIN_SECRET: usize = 8;
-/// So many tokens are known at a time. Of those that are renewed again and again, the oldest are of no use to anybody.
+/// Most tokens of a login that are remembered. They are renewed again and again, and the oldest have expired.
 const MOST: usize = 64;
-/// JSON in strings of JSON that is looked into, and once more in theirs.
+/// Layers of JSON in strings of JSON that are looked into, below the message itself.
 const DEPTH: usize = 3;
 /// Stands for letters that no secret has.
 const OTHER: u8 = 0;
@@ -22,8 +22,8 @@ const MASK: &[u8] = b"[secret]";
 
 /// The secrets that a server was sent. Copies share them.
 ///
-/// Whatever of them comes back is masked: a server that quotes a token in an error would put it into the trace. One that
-/// means to tell it finds another way, to somebody who may see its results.
+/// Whatever of them comes back is masked: a server that quotes a token in an error would put it into the trace.
+/// It is no protection against a server that means to pass a secret on, which can encode it in another way.
 #[derive(Clone, Default)]
 pub(crate) struct Mask(Arc<RwLock<Known>>);
 
@@ -92,6 +92,8 @@ impl Mask {
         let mut level = Cow::from(&text);
         let mut begins: Option<Vec<usize>> = None;
         let mut units: Option<Vec<usize>> = None;
+        // Each round looks for the secrets as they were sent, and then with the escapes of addresses undone.
+        // After that it undoes one layer of the escapes of JSON, which gives the text of the next round.
         for _ in 0..=DEPTH {
             let of_text = |place: Range<usize>| match &begins {
                 None => Some(place),

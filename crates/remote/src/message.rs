@@ -54,6 +54,7 @@ impl Message {
             (None, _) => Self::Answer,
             (Some(method), Some(id)) => {
                 let params = it.params;
+                // Tools and prompts are asked for by a name, resources by an address.
                 let name = params.and_then(|params| own(params.name).or_else(|| own(params.uri)));
                 Self::Request {
                     id: id.get().to_owned(),

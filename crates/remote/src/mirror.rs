@@ -109,6 +109,7 @@ impl Mirrored {
             known.get(tool).cloned().unwrap_or_default()
         };
         let mut headers = HeaderMap::new();
+        // Before the call is parsed: nearly all tools have no marks.
         if marked.is_empty() {
             return Ok(headers);
         }

@@ -66,6 +66,7 @@ impl Parser {
                 b'\n' if after_return => {}
                 b'\n' | b'\r' => events.extend(self.end_of_line()),
                 byte => {
+                    // Both together: an event may be one long line, or many short ones.
                     if self.line.len() + self.event.data.len() >= self.max {
                         return Err(TooLong);
                     }

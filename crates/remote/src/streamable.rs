@@ -70,6 +70,7 @@ impl Streamable {
         if !status.is_success() && !unknown_here(status) {
             return Err(Trouble::Status(status));
         }
+        // Of a 400, 404 or 405 too: what counts is whether there is a result of the handshake.
         let answer = match answer(response, id).await {
             Ok(answer) => answer,
             // Whatever it says, it does not know what it was asked.
@@ -170,6 +171,7 @@ impl Streamable {
                     self.pass(event).await?;
                     continue;
                 }
+                // Taken up again, it would be as long.
                 Err(trouble @ Trouble::TooLong(_)) => return Err(trouble),
                 // Whether it broke or ended, the answer is owed.
                 Ok(None) | Err(_) => {}
@@ -206,7 +208,7 @@ impl Streamable {
         self.output.message(answer).await.map_err(gone)
     }
 
-    /// Sends what nothing is answered to.
+    /// Sends a notification, or an answer: what the server does not reply to.
     pub(crate) async fn tell(&self, line: Vec<u8>, method: Option<&str>) -> Result<(), Trouble> {
         // By that version nothing is told but requests; one is given up by listening no longer.
         if self.stateless {

@@ -49,6 +49,7 @@ impl Tokens {
         let answer = answer.map_err(|error| Trouble::NoToken(error.to_string()))?;
         match answer.split_at_checked(1) {
             // Known to the mask before it is used, so that no answer can quote it.
+            // The refused token again is no other one: it would only be refused once more.
             Some(("+", token)) if token != refused => {
                 self.mask.add_token(token);
                 Ok(current.insert(token.to_owned()).clone())
