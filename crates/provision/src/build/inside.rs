@@ -36,6 +36,7 @@ pub fn main() -> ExitCode {
 fn run() -> io::Result<ExitCode> {
     let channel = UnixStream::from(sandbox::inherited_channel()?);
     let mut text = Vec::new();
+    // A longer order is cut here, and so is not JSON.
     channel.take(MAX_ORDER).read_to_end(&mut text)?;
     let order: Order = serde_json::from_slice(&text)?;
     let (program, arguments) = order

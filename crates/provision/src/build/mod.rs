@@ -88,8 +88,10 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
     let spec = spec(&step);
     let mut sandboxed = sandbox::spawn(&spec, step.program, OwnedFd::from(theirs))
         .map_err(|error| error.to_string())?;
+    // Before the order is handed over, so that the program finds its way out from its first connection on.
     let relay = relay::Relay::start(sandboxed.take_listeners(), step.hosts)?;
     let words = Arc::new(Mutex::new(Vec::new()));
+    // On a thread, since a pipe that nobody reads would stop the program as soon as it is full.
     let listener = sandboxed.take_stderr().map(|stderr| {
         let words = Arc::clone(&words);
         std::thread::spawn(move || listen(stderr, &words))

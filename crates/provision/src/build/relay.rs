@@ -287,6 +287,7 @@ fn connect(host: &Host) -> io::Result<TcpStream> {
 /// Copies both ways until both have ended.
 fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    // Both ways at a time: in a TLS handshake either side waits for the other.
     let up = std::thread::spawn(move || {
         let _ = io::copy(&mut from_client, &mut to_server);
         let _ = to_server.shutdown(Shutdown::Write);

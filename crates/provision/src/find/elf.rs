@@ -41,6 +41,7 @@ impl Finder<'_> {
             }
             let linked = read(&file);
             if let Some(interpreter) = linked.interpreter {
+                // The binary names this file as well, and may name any of the user's: only a binary is shown for it.
                 let end = resolved(&interpreter)?;
                 if is_elf(&end) {
                     self.places.provide(&interpreter, &end, Purpose::Program)?;

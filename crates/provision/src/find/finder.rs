@@ -60,6 +60,7 @@ impl<'a> Finder<'a> {
     }
 
     pub(super) fn finish(mut self, command: Vec<String>) -> Needs {
+        // A program that was found by its name starts others by theirs, and looks for them here.
         if !self.also_in_path.is_empty() {
             let usual = self.own_path.map_or(USUAL_PATH, String::as_str);
             let more = self

@@ -52,6 +52,7 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
             Err(error) => return Err(error),
         },
     };
+    // Of the name that the user wrote: `python` may be a link to a file that is called otherwise.
     let mut language = Language::of(&written);
     let own = !written.is_absolute() || finder.places.is_given(&written);
     if !own {

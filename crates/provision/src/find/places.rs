@@ -85,6 +85,7 @@ impl<'h> Places<'h> {
                 }
                 Err(_) => {
                     if identity(&next).is_some_and(|next| self.writable.contains(&next)) {
+                        // By device and number, since the same folder may be reached by another name.
                         theirs.push(next.clone());
                     }
                     way.here = next;
@@ -148,6 +149,7 @@ impl<'h> Places<'h> {
                 && found.purpose == purpose
                 && found.source.strip_prefix(source).ok() == found.target.strip_prefix(target).ok())
         });
+        // Each place is a mount, and a stranger's package or environment can name any number of them.
         if self.found.len() >= MAX_PLACES {
             return Err(FindError::TooMany { limit: MAX_PLACES });
         }

@@ -105,6 +105,8 @@ impl Finder<'_> {
             (Some(prefix), Some(library))
                 if library.is_dir() && Language::of(file) == Some(Language::Python) =>
             {
+                // An installation in a folder of its own is shown whole. One in `/usr` or `~/.local` shares that
+                // with other programs, so only its file and its library are shown.
                 if self.is_fit(prefix) {
                     self.places.cover(prefix, Purpose::Program)?;
                 } else {

@@ -72,7 +72,7 @@ pub struct Installer<'a> {
     pub scripts: bool,
 }
 
-/// What came of a package.
+/// What the installation of a package gave.
 struct Come {
     version: String,
     /// Its program, from the tree.
@@ -238,9 +238,10 @@ impl Installer<'_> {
         })
     }
 
-    /// A few packages of Python run a program of Node, and have npm fetch its modules beside it when they are first used.
-    /// They find them there. Where there is no npm, they do not use it either. Whether there is such a package, and those
-    /// that cannot have their modules.
+    /// Installs the modules of programs of Node that lie in packages of Python. A few such packages have npm
+    /// fetch them beside the program when they are first used; installed here, they are found there. Without
+    /// npm on this machine nothing is done, since such a package cannot use it either. Returns whether there is
+    /// such a package, and the programs whose modules cannot be installed.
     fn modules_for(
         &self,
         staging: &Staging,
@@ -274,7 +275,8 @@ impl Installer<'_> {
         Ok((!unsupplied.is_empty(), refused))
     }
 
-    /// Runs a step of the package manager, with the user's settings for its registries. The program that ran.
+    /// Runs a step of the package manager, with the user's settings for its registries. Returns the program
+    /// that ran.
     ///
     /// A step gets nothing of an earlier one but the tree. Programs of packages may have run in that, and what they left
     /// in its scratch folder would be settings, a cache or links for this one, and for this process.

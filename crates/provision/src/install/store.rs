@@ -278,6 +278,7 @@ impl Store {
             .mode(0o700)
             .create(&folder)
             .map_err(failed)?;
+        // The folder may not have existed when the store was made, so its path may still have links.
         let folder = folder.canonicalize().map_err(failed)?;
         let made = tempfile::Builder::new()
             // No hash begins so: what a crash leaves of it is removed by `tidy`.

@@ -166,6 +166,7 @@ fn enter(
     let metadata = path.symlink_metadata().map_err(io_error(path))?;
     let inside = path.strip_prefix(tree).unwrap_or(path);
     let too_large = |what: String| Err(TreeError::TooLarge { what });
+    // Counted before it is visited: a tree that goes on and on is refused at its limit.
     budget.entries += 1;
     budget.bytes = budget.bytes.saturating_add(if metadata.is_file() {
         metadata.len()
