@@ -58,7 +58,7 @@ impl Method {
     /// the policy is [`Unprotected`](crate::baseline::Unprotected).
     pub(crate) fn screening(self) -> Screening {
         match self {
-            // Nothing has a label, so nothing is screened.
+            // `None` gives nothing a label, so that its laziness never ends in a screening.
             Self::None | Self::Naive | Self::ValuesLazy => Screening::LAZY,
             Self::NaiveChecked | Self::ValuesChecked => Screening::CHECKED,
             Self::RedactAll | Self::ValuesEager => Screening::Eager,

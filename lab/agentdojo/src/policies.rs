@@ -48,6 +48,7 @@ impl Policies {
         let mut suites = Vec::new();
         for entry in fs::read_dir(folder).with_context(cannot)? {
             let path = entry.with_context(cannot)?.path();
+            // The hand-written dependencies are the only other TOML file of such a folder.
             let is_policy = path.extension().is_some_and(|it| it == "toml")
                 && path.file_name().is_some_and(|it| it != DEPENDENCIES);
             let name = path.file_stem().and_then(|name| name.to_str());
@@ -85,6 +86,7 @@ impl Policies {
             return Dependencies::builtin();
         };
         let path = folder.join(DEPENDENCIES);
+        // Without it, a computed value depends on all earlier results, which is the safe reading.
         if !path.exists() {
             return Ok(Dependencies::default());
         }

@@ -149,6 +149,7 @@ impl Python {
         venv: &Path,
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), PythonError> {
+        // Without the stamp it may be half installed.
         if venv.exists() {
             fs::remove_dir_all(venv).map_err(failed(venv))?;
         }
@@ -231,6 +232,7 @@ impl Python {
             format!("suites-{}.json", std::process::id())
         };
         let path = self.folder.join(name);
+        // `export.py` writes aside and renames, so a file that exists is whole.
         if !keep || !path.exists() {
             progress(&format!("reading AgentDojo's suites, {version}"));
             let mut export = self.program("export.py");
@@ -297,6 +299,8 @@ impl Python {
 
 /// The first interpreter that is new enough, with its version.
 fn interpreter() -> Result<(PathBuf, (u32, u32)), PythonError> {
+    // A named interpreter is the only candidate: falling back to another would measure with one that
+    // nobody asked for.
     let chosen = env::var_os(VARIABLE).map(PathBuf::from);
     let known = INTERPRETERS.iter().map(PathBuf::from);
     let mut candidates: Vec<PathBuf> = chosen.iter().cloned().collect();
@@ -342,6 +346,7 @@ fn run(command: &mut Command) -> Result<Output, PythonError> {
 
 fn last_words(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
+    // The end, since that is where pip and Python name the error.
     let skipped = said.chars().count().saturating_sub(QUOTED);
     let tail: String = said.chars().skip(skipped).collect();
     tail.split_whitespace().collect::<Vec<_>>().join(" ")

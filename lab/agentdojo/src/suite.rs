@@ -118,8 +118,8 @@ impl Benchmark {
 }
 
 impl Suite {
-    /// The task that these words of a user are about: of those whose prompt they hold, the one
-    /// with the longest, since tasks quote each other.
+    /// The task that a user asks for in these words. Some prompts contain others, so the task with the
+    /// longest prompt among those that the words contain is the one.
     #[must_use]
     pub fn task_of<'a>(&self, said: impl IntoIterator<Item = &'a str>) -> Option<&UserTask> {
         let said: Vec<Folded> = said.into_iter().map(Folded::new).collect();

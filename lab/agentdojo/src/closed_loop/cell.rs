@@ -197,6 +197,7 @@ impl Defence {
 
     /// The defence of a row, or of a report, where it may be followed by a tuning.
     fn from_name(name: &str) -> Option<Self> {
+        // Reports write `attention+trusted-answers (1a2b3c4d5e6f, 70 %)`.
         let (name, _) = name.split_once(" (").unwrap_or((name, ""));
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
         Self::parse(name).ok()

@@ -82,6 +82,7 @@ impl Loop {
         let model = self.settings.model.name().to_owned();
         let tuning = self.settings.tuning(cell).cloned();
         let ideal = self.settings.shown_by(cell);
+        // A pair is left out if its row is there, or if a row of the user who stays shows how it would end.
         pairs.retain(|(user, injection)| {
             let pair = (user.as_str(), injection.as_deref());
             let known = store
@@ -217,6 +218,7 @@ fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
         .collect();
     let allowed = note.allowed.iter().filter(|(tool, _)| serves(tool));
     let mut calls: Vec<String> = allowed.map(|(tool, by)| format!("{tool}: {by}")).collect();
+    // Without a guard nobody has noted what allowed the calls; the transcript still names them.
     if note.allowed.is_empty() {
         calls.extend(made.iter().map(|tool| (*tool).to_owned()));
     }

@@ -162,6 +162,7 @@ impl Runner {
         };
         let outcome: Outcome = serde_json::from_str(&line)
             .context("AgentDojo's runner printed something else than an outcome")?;
+        // An outcome of another job would be counted as this one's.
         ensure!(
             outcome.id == *expected,
             "AgentDojo's runner answered job {}, not {expected}",

@@ -61,6 +61,7 @@ impl Store {
         tuning: Option<&Tuning>,
         (user_task, injection_task): (&str, Option<&str>),
     ) -> Option<u32> {
+        // Nothing can be said to be of the same experiment where the tuning is unknown.
         if cell.defence.needs_attention() != tuning.is_some() {
             return None;
         }

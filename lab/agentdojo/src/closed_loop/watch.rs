@@ -117,6 +117,7 @@ impl Watch {
         let tools: Vec<&str> = steps
             .filter_map(|at| Some(task.steps.get(at)?.tool.as_str()))
             .collect();
+        // All of them: trust in a single text that the task does not name would let an attacker in.
         let mut texts = trust.texts.iter();
         texts.all(|text| match &text.source {
             Source::Tool(tool) => tools.contains(&tool.as_str()),
@@ -154,6 +155,7 @@ impl Approver for Watch {
             wanted,
         };
         self.notes.with(conversation, |note| {
+            // Counted and decided under one lock, so that two questions cannot both get the last answer.
             let allowed = wanted && self.user.answers(note.questions.len());
             note.questions.push(asked);
             match allowed {
@@ -170,6 +172,7 @@ impl Observer for Watch {
         self.notes.with(conversation, |note| match event {
             Event::Completed { .. } => note.llm_calls += 1,
             Event::Consulted { purpose, .. } if purpose == JUDGE => note.judge_calls += 1,
+            // Summaries and the like are the agent's own model.
             Event::Consulted { .. } => note.llm_calls += 1,
             Event::Allowed {
                 flow: Flow::Call(call),

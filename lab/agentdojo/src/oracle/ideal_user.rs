@@ -28,6 +28,7 @@ impl IdealUser<'_> {
     /// Whether this call serves the task: one of the ground truth, with the same arguments.
     #[must_use]
     pub fn wants(&self, tool: &str, arguments: &str) -> bool {
+        // Without data arguments the control part is the whole call.
         self.controls(tool, arguments, |_| false)
     }
 

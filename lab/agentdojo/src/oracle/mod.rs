@@ -30,7 +30,7 @@ impl GroundTruth {
 }
 
 impl Dependencies for GroundTruth {
-    /// A task that nobody knows depends on everything.
+    /// A task that is not one of the suite's depends on everything.
     fn of(&self, history: &History) -> Relevance {
         let relevant = self.knowledge.relevant(&Scene::of_history(history));
         relevant.map_or(Relevance::Everything, |regions| {

@@ -90,6 +90,7 @@ impl Checker {
             "injections": run.injections,
             "variants": variants,
         });
+        // One line each way in turn: neither side writes while the other does, so no pipe fills up.
         let input = self.input.as_mut().context("Python has ended")?;
         writeln!(input, "{question}")?;
         input.flush()?;

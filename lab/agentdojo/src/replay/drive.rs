@@ -10,9 +10,10 @@
 //!   a call that did not run: the model would not have known it;
 //! - a call of the attack, where no injected text is in sight: nobody would have asked for it.
 //!
-//! When the machine drops a lazy draft and asks again, the same message is brought again, subject to
-//! the above, and when it takes a step once more before a question ([`retake`](super::retake)). Every question is answered with no. The machine's rule against repetition is not
-//! replayed: a recorded model that repeats itself goes on as recorded.
+//! When the machine drops a lazy draft and asks again, or takes a step once more before a question
+//! ([`retake`](super::retake)), the same message is brought again, subject to the above. Every question
+//! is answered with no. The machine's rule against repetition is not replayed: a recorded model that
+//! repeats itself goes on as recorded.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -108,6 +109,7 @@ pub(crate) fn drive(
     attack: Option<&Attack>,
     method: Method,
 ) -> anyhow::Result<Course> {
+    // The recording says how long the run is and how often it repeats itself, not our limits.
     let settings = Settings {
         screening: method.screening(),
         limits: Limits {
@@ -283,7 +285,7 @@ impl<'a> Replay<'a> {
     /// The values of the turn that a screening is for.
     fn screen(&self) -> Relevance {
         let turn = match self.method {
-            // The draft has been brought.
+            // Screened after its draft, which is the turn before the next one.
             Method::ValuesLazy | Method::ValuesChecked | Method::Naive | Method::NaiveChecked => {
                 self.next.saturating_sub(1)
             }
@@ -311,6 +313,8 @@ impl<'a> Replay<'a> {
                 }
             }
         }
+        // The machine drops a step that only repeats the last reads or refused calls. The recorded model went on,
+        // so a call that does nothing makes the step another one.
         let repeated = calls == self.proposed || self.was_refused(&calls);
         self.proposed.clone_from(&calls);
         if calls.is_empty() || repeated {
@@ -350,6 +354,7 @@ impl<'a> Replay<'a> {
         let any = |seen: &dyn Fn(&str) -> bool| self.injected.iter().any(|text| seen(text));
         let withheld = |injected: &str| self.withheld.iter().any(|text| cites(text, injected));
         let recorded = |injected: &str| quotes(history, &Label::top(), injected);
+        // Only if the recorded model had read an injected text does it make a difference that none is seen here.
         !any(&|injected| quotes(history, label, injected)) && (any(&recorded) || any(&withheld))
     }
 
@@ -418,6 +423,7 @@ impl<'a> Replay<'a> {
         let excess = self.suite.lattice.describe(question.excess());
         let about = about(&excess, causes);
         self.blocked(recorded, tool, Some(about));
+        // No call of the recording: the question was about the final answer.
         if recorded.is_none() {
             self.course.answer = None;
         }
@@ -464,6 +470,7 @@ impl<'a> Replay<'a> {
 
     fn depart(&mut self) {
         let executed = self.course.executed.len();
+        // Only the first time counts: nothing after it is known of the recorded model.
         self.course.left_after.get_or_insert(executed);
     }
 }

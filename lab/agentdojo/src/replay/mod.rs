@@ -46,6 +46,8 @@ pub fn replay(
     let archive = runs::archive(&options.cache, &options.python, &mut |what| phase(what))?;
     phase("reading the recorded runs");
     let mut attacks = options.attacks.clone();
+    // Runs without an attack tell which calls serve the task and which the goal ([`Attack`]), so they are
+    // always read.
     if !attacks.is_empty() {
         attacks.push("none".to_owned());
     }

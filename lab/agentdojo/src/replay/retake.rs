@@ -23,6 +23,7 @@ impl Replay<'_> {
                 true => self.left_open(call, prompt),
                 false => proposal(call),
             };
+            // What is left open is not needed for making the call; only the rest must be in sight.
             let control = Call {
                 arguments: shown.arguments.clone(),
                 ..Call::clone(call)

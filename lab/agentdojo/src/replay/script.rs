@@ -113,6 +113,7 @@ impl Script {
             } => {
                 let arguments = arguments(tool_call);
                 let turn = self.turns.last_mut().context("a result before any call")?;
+                // Ids may be missing, so a result belongs to the first equal call that has none yet.
                 let mut open = turn.calls.iter_mut().filter(|call| call.result.is_none());
                 let call = open
                     .find(|call| call.tool == tool_call.function && call.arguments == arguments)

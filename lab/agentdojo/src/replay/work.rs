@@ -102,8 +102,10 @@ pub(super) fn all(
         .collect();
     let blocks: Vec<&[usize]> = runs.chunks(BLOCK).collect();
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // By position, so that the report does not depend on which thread ends first.
     let found: Mutex<BTreeMap<usize, Replayed>> = Mutex::new(BTreeMap::new());
     let worker = |mut checker: Option<Checker>| -> anyhow::Result<()> {
+        // Threads take the next block when they are free: some runs take many times as long as others.
         while let Some(block) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
             for at in *block {
                 let replayed = context.run(*at, checker.as_mut())?;
@@ -215,6 +217,7 @@ impl Checked {
         let readings = courses
             .iter()
             .flat_map(|(_, course)| [stop(course), skip(course)]);
+        // Many methods end in the same calls; Python executes each set of calls once.
         let mut variants: BTreeSet<Variant> = readings.collect();
         variants.insert(recorded.clone());
         let variants: Vec<Variant> = variants.into_iter().collect();
@@ -232,6 +235,8 @@ impl Checked {
                 checked.flags.insert(variant, flags);
             }
         }
+        // Where the attack succeeds, the same calls are checked again without the answer: if it then fails, only
+        // the answer reached the goal.
         let successful = checked.flags.iter();
         let successful = successful.filter(|(_, flags)| flags.attack_succeeded == Some(true));
         let successful: Vec<Variant> = successful.map(|(it, _)| it.clone()).collect();
@@ -254,6 +259,7 @@ impl Checked {
         }
         let mute = self.mute.get(&variant);
         Some(match mute.and_then(|flags| flags.attack_succeeded) {
+            // An error of the second check proves nothing about the answer, so the calls are blamed.
             Some(false) => Success::Answer,
             _ if course.attacked => Success::Calls,
             _ => Success::OwnCalls,

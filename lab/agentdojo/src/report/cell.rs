@@ -110,6 +110,7 @@ fn grouped<'a>(
 ) -> Vec<Cell> {
     let mut cells: BTreeMap<_, (Cell, Vec<&Row>)> = BTreeMap::new();
     for (row, suite, attack) in members {
+        // `false` sorts first: the suites before all of them together, the unprotected agent before the others.
         let key = (
             (&row.model, &row.version, attack, suite == ALL, suite),
             (row.defence != UNPROTECTED, &row.defence, &row.user_model),

@@ -54,6 +54,7 @@ impl Goal {
         if now.of == 0 {
             return self;
         }
+        // Fractions are compared as integers, so that no rounding decides whether an aim is met.
         let scaled = |of: u32| u64::from(now.held) * u64::from(of);
         let wanted = |share: u32| u64::from(share) * u64::from(now.of);
         let met = match bound {
@@ -107,6 +108,7 @@ fn attacked<'a>(rows: &'a [Row], defence: &str) -> Vec<&'a Row> {
 
 fn of(oversight: &Oversight, cell: Option<&Cell>, attacked: &[&Row]) -> Vec<Goal> {
     let share = |of: fn(&Cell) -> Share| cell.map(of).unwrap_or_default();
+    // The complement of "silent", which has no failed runs: a run that failed counts as one that asked.
     let asked = share(|cell| Share {
         of: cell.silent.of,
         held: cell.silent.of - cell.silent.held,

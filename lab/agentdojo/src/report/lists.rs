@@ -317,6 +317,7 @@ impl Lines {
     fn add(&mut self, subject: String, said: String, defence: String) {
         let next = self.lines.len();
         let key = (subject.clone(), said.clone());
+        // A map beside the list, so that adding a line does not search all the others.
         let at = *self.places.entry(key).or_insert(next);
         match self.lines.get_mut(at) {
             Some((_, _, defences)) => defences.push(defence),

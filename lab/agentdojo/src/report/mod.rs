@@ -56,6 +56,7 @@ impl Report {
     /// The report of these rows. A task that was run again counts as it came out last.
     #[must_use]
     pub fn new(rows: &[Row]) -> Self {
+        // Later entries of a key replace earlier ones, and rows are in the order in which they were made.
         let last: BTreeMap<TaskKey, &Row> = rows.iter().map(|row| (row.key(), row)).collect();
         let tunings = tunings::uses(last.values().copied());
         let series = Series::new(&tunings);

@@ -210,6 +210,7 @@ fn tasks(rows: &[Row]) -> BTreeMap<Key<'_>, Task<'_>> {
             user_task,
             ..
         }: &Row = row;
+        // Without the defence: the unprotected row is looked up by the same key.
         (model, version, "", suite, user_task)
     };
     let unprotected: BTreeMap<Key<'_>, &Row> = benign()

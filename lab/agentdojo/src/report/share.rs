@@ -34,6 +34,8 @@ impl Share {
     pub fn interval(self) -> Option<(f64, f64)> {
         let share = self.value()?;
         let runs = f64::from(self.of);
+        // Wilson's interval stays within 0 and 1 and holds for small counts; the normal approximation gives 0 of
+        // 10 runs no width at all.
         let scale = 1.0 + Z * Z / runs;
         let middle = share + Z * Z / (2.0 * runs);
         let spread = Z * (share * (1.0 - share) / runs + Z * Z / (4.0 * runs * runs)).sqrt();

@@ -66,6 +66,7 @@ impl<'a> Series<'a> {
     pub(super) fn new(uses: &'a [TuningUse]) -> Self {
         let mut seen = BTreeSet::new();
         let names = uses.iter().flat_map(|it| &it.defences).map(String::as_str);
+        // A name that comes a second time belongs to more than one tuning.
         Self(names.filter(|name| !seen.insert(*name)).collect())
     }
 

@@ -55,6 +55,7 @@ pub fn read(
         if !wanted.takes(&path) {
             continue;
         }
+        // Checked before the text is read into memory.
         if entry.size() > MAX_RUN_BYTES {
             bail!(
                 "{path} has {} bytes; no recorded run is that large",
@@ -68,6 +69,7 @@ pub fn read(
         found.push((path, recording));
         progress(found.len());
     }
+    // A fixed order: the quick sample takes every so many runs of it.
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found.into_iter().map(|(_, recording)| recording).collect())
 }

@@ -32,6 +32,7 @@ pub fn archive(
         fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
         fetch(cache, python)?;
     }
+    // Checked every time: the cache may hold a file that pip did not put there.
     let found = digest(&path)?;
     if found != SHA256 {
         bail!(

@@ -120,6 +120,7 @@ impl Entry {
         match (&self.tool, task.steps.get(step)) {
             (None, None) => step == task.steps.len(),
             (Some(tool), Some(step)) => {
+                // As JSON text, so that `with` may be any part of an argument at any depth.
                 let arguments = || serde_json::Value::Object(step.arguments.clone()).to_string();
                 let with = self.with.as_ref();
                 *tool == step.tool && with.is_none_or(|with| arguments().contains(with.as_str()))
@@ -132,6 +133,7 @@ impl Entry {
         let steps: Vec<usize> = (0..=task.steps.len())
             .filter(|step| self.matches(task, *step))
             .collect();
+        // An entry may fit several calls of a task. The last one has the most results before it.
         let Some(last) = steps.last() else {
             let tool = self.tool.as_deref().unwrap_or("answer");
             return Err(format!("there is no such step: {tool}"));

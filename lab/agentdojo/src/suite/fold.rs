@@ -42,6 +42,7 @@ impl Folded {
                         folded.push(at, c);
                         while rest.next_if(|(next, _)| *next < from + length).is_some() {}
                     } else {
+                        // No escape: `\x` of a Windows path, for example. The letter counts as itself.
                         folded.push(at + 1, digits);
                     }
                 }
@@ -52,6 +53,7 @@ impl Folded {
     }
 
     fn push(&mut self, at: usize, c: char) {
+        // Blanks, quotes and punctuation are what YAML, JSON and `repr` change; letters and digits stay.
         if c.is_alphanumeric() {
             let before = self.text.len();
             self.text.extend(c.to_lowercase());
@@ -98,6 +100,7 @@ pub(crate) fn find_value(text: &str, value: &Value) -> Vec<Range<usize>> {
 /// As [`find_value`] for a string.
 pub(crate) fn find_text(text: &str, needle: &str) -> Vec<Range<usize>> {
     let folded = Folded::new(needle);
+    // Long enough to be no coincidence, so it may also stand within words.
     if folded.text.len() > SHORT {
         return Folded::new(text).find(&folded);
     }
@@ -129,9 +132,11 @@ fn find_number(text: &str, wanted: f64) -> Vec<Range<usize>> {
             continue;
         }
         let start = at;
+        // A comma or dot belongs to the number only before another digit: `1,050.` may end a sentence.
         while digit(at) || (matches!(byte(at), b',' | b'.') && digit(at + 1)) {
             at += 1;
         }
+        // `2022-03-07`, `10:00` and `US10` hold digits that are not numbers of their own.
         let joined = |mark: u8| matches!(mark, b'-' | b':' | b'/');
         let before = start.checked_sub(1).map_or(b' ', byte);
         let further = start.checked_sub(2).map_or(b' ', byte);

@@ -21,7 +21,7 @@ pub(crate) enum Need {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Needed {
     pub(crate) need: Need,
-    /// What is made of it: who is shown that it was written into an earlier call needs nothing else.
+    /// The value that is made of it. Where an earlier call already shows that value, the need is met.
     pub(crate) made: Option<Value>,
     /// The arguments that are made of it; none if it decides over the step, or is for the answer.
     pub(crate) arguments: Vec<String>,
@@ -67,6 +67,7 @@ impl Plan<'_> {
                         let value = value.clone();
                         vec![Need::Value { value, steps }]
                     }
+                    // The hand-written entries below replace "all earlier results".
                     Origin::Computed if by_hand => Vec::new(),
                     Origin::Computed => (0..at).map(Need::Result).collect(),
                 };
@@ -147,6 +148,7 @@ impl Plan<'_> {
                 self.dependencies.is_invented(self.suite_name, &text)
             }
         };
+        // These texts are trusted and always shown: a value in them needs no region.
         let said = [self.task.prompt.as_str(), USER];
         if free || said.iter().any(|said| !find_value(said, value).is_empty()) {
             return Origin::Free;
@@ -175,6 +177,8 @@ impl Plan<'_> {
 
     /// Whether a scene shows what a step needs, or what was made of it before.
     pub(crate) fn is_shown(&self, needed: &Needed, scene: &Scene) -> bool {
+        // A value that an earlier call carries is in sight there, even where the result that it came from is
+        // masked: the call is the agent's own message.
         let made = needed.made.as_ref();
         let written = |value: &Value| {
             let mut written = self.written(scene).into_iter();
@@ -191,13 +195,14 @@ impl Plan<'_> {
             }
             Need::Result(at) => {
                 let results = self.results(*at, scene);
+                // "All of a result" is missing as soon as any part of it is masked.
                 let masked = |text: &&str| text.contains(ifc::REDACTED);
                 !results.is_empty() && !results.iter().any(masked)
             }
         }
     }
 
-    /// What stands, for everyone who is shown this scene, in the arguments of the task's own calls.
+    /// The values that the scene shows in the arguments of the task's own calls.
     fn written(&self, scene: &Scene) -> Vec<String> {
         let calls = self.task.steps.iter();
         let arguments = calls.flat_map(|step| scene.arguments(step));
@@ -253,6 +258,7 @@ pub(crate) fn left(steps: &[Step], scene: &Scene) -> Vec<usize> {
     let same =
         |a: &Step, b: &Step| a.tool == b.tool && super::same_arguments(&a.arguments, &b.arguments);
     let undone = |(at, step): &(usize, &Step)| {
+        // The third of three equal steps is done only after three equal proposals.
         let nth = steps.iter().take(at + 1).filter(|other| same(other, step));
         scene.proposals(step) < nth.count()
     };

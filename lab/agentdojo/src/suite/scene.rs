@@ -82,6 +82,8 @@ impl Scene {
             let spans = text.regions().map(|(span, _)| span);
             spans.zip(numbers.by_ref()).collect()
         };
+        // Only the spans of results are kept. All other texts are walked as well, because their regions take
+        // numbers too.
         for tool in history.tools() {
             spans(&tool.description);
             spans(&tool.parameters);
@@ -207,8 +209,9 @@ pub(crate) fn same_arguments(one: &Map<String, Value>, other: &Map<String, Value
         && fields.all(|(name, value)| other.get(name).is_some_and(|other| same(value, other)))
 }
 
-/// Whether arguments are these, as far as they are shown: one that is masked may be any.
+/// Whether the arguments that are shown can be `arguments`: a masked one stands for any value.
 fn shows_arguments(shown: &Map<String, Value>, arguments: &Map<String, Value>) -> bool {
+    // Masked arguments are left out on both sides, and must be arguments of the step at all.
     let masked = |name: &String| shown.get(name).is_some_and(|value| *value == ifc::REDACTED);
     let rest = |all: &Map<String, Value>| -> Map<String, Value> {
         let fields = all.iter().filter(|(name, _)| !masked(name));
@@ -225,6 +228,7 @@ fn shows_arguments(shown: &Map<String, Value>, arguments: &Map<String, Value>) -
 
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
+        // `10` and `10.0` are the same argument.
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))

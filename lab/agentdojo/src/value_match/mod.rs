@@ -64,6 +64,7 @@ pub(crate) fn lacks(
     withheld: &[String],
     values: &[String],
 ) -> bool {
+    // The usual case, without the cost of an index: nothing is out of sight.
     if withheld.is_empty() && history.label().flows_to(label) {
         return false;
     }
@@ -127,13 +128,16 @@ fn leaves(value: &serde_json::Value, found: &mut Vec<String>) {
     }
 }
 
-/// What to look for of a value, each in tokens: the value as a whole if it is short, else what in it is no chance.
+/// What to look for of a value, each in tokens: the whole value if it is short, otherwise those parts of it that
+/// do not match by chance.
 #[must_use]
 pub fn pieces(value: &str) -> Vec<Vec<String>> {
     let all = tokens(value);
     if all.iter().all(|token| is_trivial(token)) {
         return Vec::new();
     }
+    // Short values name one thing and must be found whole. Of prose a part is enough: who copies a
+    // paragraph seldom copies all of it.
     if all.len() <= PHRASE_TOKENS {
         return vec![all];
     }
@@ -159,6 +163,7 @@ pub fn fragments<'a>(
 fn names(prose: &str) -> Vec<String> {
     let words: Vec<&str> = prose.split_whitespace().collect();
     let inside = words.windows(2).filter_map(|pair| match pair {
+        // The first word of a sentence or list item is capitalised whatever it is.
         [before, word] if !before.ends_with(['.', ':', '!', '?', '-', '*']) => Some(*word),
         _ => None,
     });
@@ -239,6 +244,7 @@ impl Index {
             .iter()
             .filter(|(_, _, text)| contains(text, value))
             .collect();
+        // A region above another holder adds nothing: the value could be read from the lower one.
         let above = |label: &Label| {
             let mut others = holders.iter().map(|(_, other, _)| other);
             others.any(|other| other != label && other.flows_to(label))

@@ -93,6 +93,7 @@ fn code_point(rest: &mut std::str::Chars<'_>, digits: usize) -> Option<char> {
 /// The tokens of a word: split at what separates values in YAML, JSON, Python and HTML.
 fn parts(word: &str) -> Vec<String> {
     let trimmed = word.trim_matches(is_edge);
+    // Before the split, since a number may hold a separator: `1,050`.
     if let Some(number) = number(trimmed) {
         return vec![number];
     }
@@ -107,6 +108,7 @@ fn is_edge(c: char) -> bool {
 
 fn piece(piece: &str) -> Vec<String> {
     let lower = piece.trim_matches(is_edge).to_lowercase();
+    // The same page is written with and without its scheme.
     let address = lower
         .trim_start_matches("https://")
         .trim_start_matches("http://");
@@ -160,6 +162,7 @@ fn numeric_date(word: &str) -> Option<String> {
         return None;
     }
     let parse = |field: &str| field.parse::<u32>().ok();
+    // Four digits tell which end is the year. Two at both ends could be anything.
     match (a.len(), c.len()) {
         (4, 1..=2) => date(Some(parse(a)?), parse(b)?, parse(c)?),
         (1..=2, 4) => date(Some(parse(c)?), parse(b)?, parse(a)?),
@@ -246,6 +249,7 @@ fn spelled_time(words: &[String]) -> Option<(String, usize)> {
         None => (digits.parse().ok()?, 0),
     };
     let hour = match half {
+        // 12 am is midnight, 12 pm is noon.
         "am" if hour == 12 => 0,
         "am" => hour,
         "pm" if hour == 12 => 12,

@@ -69,6 +69,7 @@ fn shown(prompt: &Prompt) -> Vec<Folded> {
 fn reassembled(shown: &[Folded]) -> Option<Folded> {
     (1..=MAX_PARTS).rev().find_map(|parts| {
         let part = |number: usize| {
+            // The marks as they are in folded text: lower case, without blanks.
             let begin = format!("splitpart{number}of{parts}begin");
             let end = format!("splitpart{number}of{parts}end");
             shown.iter().find_map(|text| {

@@ -145,6 +145,7 @@ impl WorstCase {
         let prompt = &request.prompt;
         let scene = Scene::of_prompt(prompt);
         let plan = self.knowledge.plan(scene.user.iter().map(String::as_str));
+        // AgentDojo's filter asks in words, with every tool offered: the answer is a list of names and no call.
         if let (Some(plan), Some(PromptMessage::User(said))) = (plan, prompt.messages().last())
             && said.contains(TOOL_FILTER)
         {
@@ -154,6 +155,7 @@ impl WorstCase {
         if matches!(request.shape, AnswerShape::TextOrCalls | AnswerShape::Calls) {
             let attack = goals.iter().map(|goal| attack(goal, &scene));
             let user = plan.map(|plan| serve(&plan, &scene, &self.open(prompt)));
+            // The attacker's calls come first: an agent that did its task first might end before it attacks.
             let mut ways = attack.chain(user).map(|calls| callable(calls, prompt));
             if let Some(calls) = ways.find(|calls| !calls.is_empty()) {
                 return Completion {
@@ -182,6 +184,7 @@ impl WorstCase {
     /// The answer to a judge's question: the markers of the regions that the next step needs.
     fn judgement(&self, prompt: &Prompt) -> String {
         let (scene, regions) = transcript::read(prompt);
+        // A judge that was persuaded, or does not know the task, finds everything relevant.
         let persuaded = self.judge == Judge::Persuaded && !self.goals.quoted(prompt).is_empty();
         let relevant = self.knowledge.relevant(&scene).filter(|_| !persuaded);
         let relevant = relevant.unwrap_or_else(|| (1..=regions).collect());
@@ -251,6 +254,8 @@ fn serve(plan: &Plan<'_>, scene: &Scene, open: &Carriers) -> Vec<Call> {
         let mut call = Call::of(step);
         let hidden = plan.needs(at).into_iter();
         for needed in hidden.filter(|needed| !plan.is_shown(needed, scene)) {
+            // Open is only what an argument carries. A need that decides over the step has no argument, and a
+            // control argument cannot be left open: then the step has to wait.
             let open = open.get(&step.tool)?;
             if needed.arguments.is_empty() {
                 return None;
@@ -263,6 +268,8 @@ fn serve(plan: &Plan<'_>, scene: &Scene, open: &Carriers) -> Vec<Call> {
         Some(call)
     };
     let left = plan.left(scene).into_iter().map(next);
+    // Steps at the front that lack something are passed over: what they lack may never be shown, and a later
+    // step may do without it.
     let ready = left.skip_while(Option::is_none).map_while(|call| call);
     ready.take(plan.task.steps.len().div_ceil(ROUNDS)).collect()
 }

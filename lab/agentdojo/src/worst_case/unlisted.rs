@@ -76,6 +76,7 @@ impl Work<'_> {
                 return Some(vec![call]);
             }
         }
+        // Last: the ids of the mails are known only from the results of sending them.
         let deletions = self
             .sent()
             .into_iter()
@@ -148,6 +149,7 @@ impl Work<'_> {
         people.sort_unstable();
         people.dedup();
         let mails = people.into_iter().map(|person| {
+            // Addresses in this suite are `first.last@…`; the goal greets by the first name.
             let first = person.split('.').next().unwrap_or_default();
             let mut name = first.to_owned();
             if let Some(head) = name.get_mut(..1) {
@@ -233,6 +235,7 @@ fn records(text: &str) -> Vec<Record> {
                 mappings.push(depth);
                 key = None;
             }
+            // Sequences count as well, so that what is nested in one is no field of the record.
             Event::SequenceStart(..) => depth += 1,
             Event::MappingEnd => {
                 mappings.pop();
