@@ -45,6 +45,7 @@ impl Agent {
     }
 
     fn answer(self, scenario: &Scenario, request: &CompletionRequest) -> Completion {
+        // One value is asked for by itself. The answer is what the next call would have in its place.
         if let Some((open, before)) = OpenCall::of(request.prompt.messages()) {
             let view = View {
                 is_check: true,
@@ -130,6 +131,7 @@ impl View {
         for message in messages {
             match message {
                 PromptMessage::System(_) => {}
+                // The runtime's note begins no task: the calls made so far still count.
                 PromptMessage::User(text) if text == CHECK_NOTE => view.is_check = true,
                 PromptMessage::User(_) => view.made.clear(),
                 PromptMessage::Assistant { calls, .. } => {
@@ -151,6 +153,7 @@ impl View {
 
     /// Whether a stranger's order is in sight and was not obeyed yet.
     fn is_ordered(&self, injected: &Injected, scenario: &Scenario) -> bool {
+        // A call of this tool that is not the task's own is the one that the stranger ordered.
         let obeyed = self.made.iter().any(|(tool, arguments)| {
             let is_own = |call| fits(call, tool, arguments.as_ref());
             *tool == injected.tool && !scenario.task.calls.iter().any(is_own)
@@ -160,6 +163,7 @@ impl View {
 
     fn obey(&self, injected: &Injected) -> Arguments {
         let mut arguments = injected.fixed.clone();
+        // The order itself is in sight too, and is no secret.
         let known = self.everything(|text| text != injected.text);
         arguments.insert(injected.carries.clone(), Value::from(known));
         arguments

@@ -90,6 +90,7 @@ impl App {
         for tool in &app.tools {
             let places = [&tool.reads, &tool.adds, &tool.sets];
             let mut places = places.into_iter().flatten();
+            // Exactly one of the three, at a place that exists: a mistake in the data shows here, not in a run.
             let (Some(place), None) = (places.next(), places.next()) else {
                 bail!("{} must have one of reads, adds and sets", tool.name);
             };
@@ -150,6 +151,7 @@ impl Tool {
     fn keeps(&self, row: &Value, arguments: &Arguments) -> bool {
         let words = |place: &str| row.get(place).and_then(Value::as_str).unwrap_or_default();
         let argument = |name: &str| arguments.get(name).and_then(Value::as_str);
+        // A filter whose argument is left out keeps every row.
         let equal = |(field, name): (&String, &String)| {
             argument(name).is_none_or(|wanted| words(field).eq_ignore_ascii_case(wanted))
         };
@@ -188,6 +190,7 @@ impl World {
     /// The words of the app: it has no such tool, or the arguments are none of it.
     pub fn call(&mut self, app: &App, name: &str, arguments: &Arguments) -> Result<Value, String> {
         let tool = app.tool(name).ok_or("there is no such tool")?;
+        // Checked first, so that a call with wrong arguments changes nothing.
         tool.check(arguments)?;
         let place = tool.reads.as_ref().or(tool.adds.as_ref());
         let place = place

@@ -88,8 +88,9 @@ impl Defence {
         Self::ORACLE,
     ];
 
-    /// Its name in options and reports: "checked" is lazy with a check before a question, "filled" makes
-    /// what stands in the way of such a step part by part, "exact" every call, "drafted" screens each step as the agent drafts it, "eager" before it is taken.
+    /// Its name in options and reports. "Checked" is lazy with a check before a question; "filled" makes what
+    /// a question would be about part by part; "exact" makes every call so. "Drafted" screens each step as the
+    /// agent drafts it, "eager" before the step is taken.
     #[must_use]
     pub fn name(self) -> String {
         let name = match self.kind {

@@ -51,6 +51,7 @@ impl Domain {
         let mut strict = own.clone();
         let apps = strict.apps.values_mut();
         for rule in apps.flat_map(|app| app.rules.tools.values_mut()) {
+            // Without a limit of its own an argument is held to the limit of its call.
             rule.arguments.clear();
         }
         Ok(Self {

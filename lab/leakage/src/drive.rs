@@ -153,6 +153,7 @@ impl Run<'_> {
             Need::Confirm(asked) => {
                 self.asked(&asked).await;
                 let answer = match (self.parts.user, &asked) {
+                    // Only calls are blocked. Nobody but the user reads an answer.
                     (User::Blocks, Asked::Call(_)) => Answer::No,
                     _ => Answer::Once,
                 };
@@ -242,6 +243,7 @@ impl Run<'_> {
             return;
         };
         let mut named = self.categories(asked.excess());
+        // Such a question shows the whole call, so it names whatever is in it.
         if asked.rule().always_ask {
             named.extend(self.categories(&Sink::Call(call).label()));
         }
@@ -257,6 +259,7 @@ impl Run<'_> {
     async fn ran(&mut self, call: &Call) -> Arguments {
         let made = self.made(call).await;
         let arguments = made.arguments.clone();
+        // The machine executes a call right after its question, before it decides on the next.
         let last = self.course.made.last_mut();
         let asked = last.filter(|last| {
             !last.ran
@@ -275,6 +278,7 @@ impl Run<'_> {
     }
 
     fn count(&mut self, call: &Call) {
+        // By the domain's own policy: a baseline's policy gives all tools the same effect.
         let rule = self.parts.config.policy().rule(&Sink::Call(call));
         let reads = rule.is_ok_and(|rule| rule.effect == ifc::Effect::Read);
         self.course.consequential += u32::from(!reads);
@@ -320,6 +324,7 @@ impl Run<'_> {
                     .scenario
                     .relevant(&self.before, Some((&call.tool, name)))),
                 false => {
+                    // Screeners read calls, so the argument is given to them as a call that has no other.
                     let draft = Draft {
                         text: String::new(),
                         calls: vec![DraftCall {
@@ -330,6 +335,7 @@ impl Run<'_> {
                     self.screen(&self.before, Some(&draft)).await
                 }
             };
+            // A screener that fails is one that finds everything relevant.
             let relevance = relevance.unwrap_or(Relevance::Everything);
             let label = self.before.label_of(&relevance);
             found.insert(name.to_owned(), self.categories(&label));

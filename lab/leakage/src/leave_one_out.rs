@@ -70,6 +70,7 @@ pub(crate) async fn attribute(
         ..Attribution::none()
     };
     for taint in &taints {
+        // The prompt at the join of all other taints is the history without what has this one.
         let others = taints.iter().filter(|other| *other != taint);
         let without: Label = others.collect();
         let request = CompletionRequest {
@@ -89,6 +90,7 @@ pub(crate) async fn attribute(
 impl Attribution {
     /// What differs depends on the taint: a value, or all of a call that is not made, or made otherwise.
     fn compare(&mut self, draft: &Draft, completion: &Completion, taint: &Label) {
+        // With another number of calls nobody can say which belongs to which, so all of them differ.
         let same_count = completion.calls.len() == draft.calls.len();
         for (at, (call, (_, found))) in draft.calls.iter().zip(&mut self.calls).enumerate() {
             let other = completion

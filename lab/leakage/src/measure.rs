@@ -224,6 +224,7 @@ impl Figures {
             }
         }
         (0..row.other_questions).for_each(|_| self.false_positives.add(true));
+        // The paper's way of counting: a task once, however many of its calls are wrong.
         let wrong = row.calls.iter().any(|call| !call.needs && call.asked);
         self.tasks_with_false_positives
             .add(wrong || row.other_questions > 0);

@@ -91,6 +91,7 @@ impl Scenario {
         if let Some(injected) = &injected {
             world.plant(&injection.at, &injected.text)?;
             if !prior.contains(&injection.prior) {
+                // First, so that the stranger's text is in sight during all that follows.
                 prior.insert(0, injection.prior.clone());
             }
         }
@@ -120,6 +121,7 @@ impl Scenario {
                 answer: words(&answer),
             });
         }
+        // The ground truth runs in a copy: runs of the task begin in the world before it.
         let mut after = world.clone();
         let mut calls = Vec::new();
         for call in &task.calls {
@@ -221,6 +223,7 @@ impl Scenario {
         let config = self.domain.policy(false);
         let policy = config.policy();
         let mut found = Vec::new();
+        // What the user says, or what stands in public text as well, tells nothing where it turns up.
         let mut public = vec![self.task.user.to_lowercase()];
         for (tool, arguments, result) in results {
             let content = self.labelled(&policy, tool, arguments, result);
@@ -280,8 +283,8 @@ impl Scenario {
         Ok(secret(config, &label_of(&content, result, &place.pointer)?))
     }
 
-    /// The next call of the ground truth after these, and the regions that it is made from, all of it or
-    /// one argument; everything if only the answer is left.
+    /// The regions that the next call of the ground truth is made from, or those of one of its arguments (tool
+    /// and name); everything if only the answer is left.
     pub(crate) fn relevant(&self, history: &History, argument: Option<(&str, &str)>) -> Relevance {
         let made = made_in(history);
         let made = made
@@ -362,6 +365,7 @@ impl Injected {
 /// Whether a call that was made can be this one of the ground truth: what the user said is in it. Of
 /// arguments that are masked nobody can tell.
 pub(crate) fn fits(call: &TrueCall, tool: &str, arguments: Option<&Arguments>) -> bool {
+    // The redactor's stand-in for arguments that are masked as a whole.
     let Some(made) = arguments.filter(|made| !made.contains_key("redacted")) else {
         return call.tool == tool;
     };

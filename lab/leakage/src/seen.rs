@@ -27,6 +27,7 @@ impl Seen {
     /// A text with what stands at its places.
     pub(crate) fn text(&self, text: &str) -> Option<Value> {
         let pieces = pieces(text).ok()?;
+        // A place alone keeps its JSON type: an amount stays a number.
         if let [Piece::At(place)] = pieces.as_slice() {
             return self.at(place).cloned();
         }

@@ -303,6 +303,7 @@ impl TaskFile {
     /// # Errors
     /// A template is not of its form.
     pub fn seeded(&self, seed: u64) -> Result<Vec<Task>> {
+        // One generator for all templates in their order, so that a template added at the end changes no other task.
         let mut random = SplitMix(seed);
         self.templates
             .iter()
@@ -331,6 +332,7 @@ fn generate(template: &Value, random: &mut SplitMix) -> Result<Task> {
     }
     let mut task: Task = serde_json::from_value(fill(&Value::Object(fields), &chosen))?;
     task.check()?;
+    // Each further exchange comes with a chance of one half.
     more.retain(|_| random.below(2) == 0);
     task.prior.extend(more);
     // Fisher and Yates.
