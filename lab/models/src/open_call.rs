@@ -27,8 +27,8 @@ impl OpenCall {
         Some((open, before))
     }
 
-    /// The answer of an agent that would make these calls: what its call of this form has in the open place. That it
-    /// cannot tell, if it has none.
+    /// The answer of an agent that would make these calls: the value that its call of this form has in the open
+    /// place, or [`REDACTED`] if there is no such call.
     #[must_use]
     pub fn answer(&self, calls: &[ProposedCall]) -> Completion {
         let value = calls.iter().find_map(|call| self.value(call));
@@ -44,7 +44,8 @@ impl OpenCall {
     }
 }
 
-/// Whether a value has the form of another but for what is hidden or open in that; `found` is what is open.
+/// Whether `made` has the form of `form`, where any value fits what is hidden or open. The value in the open place
+/// goes to `found`.
 fn has_form(made: &Value, form: &Value, found: &mut Option<Value>) -> bool {
     match (made, form) {
         (_, Value::String(mark)) if mark == OPEN => {
@@ -53,6 +54,7 @@ fn has_form(made: &Value, form: &Value, found: &mut Option<Value>) -> bool {
         }
         (_, Value::String(mark)) if mark == REDACTED => true,
         (Value::Object(made), Value::Object(form)) => {
+            // A field more or less would be a call of another form.
             made.len() == form.len()
                 && form.iter().all(|(name, form)| {
                     made.get(name)

@@ -53,6 +53,7 @@ fn in_sentence(sentence: &str, carrier: usize, tools: &[PromptTool]) -> Vec<Inst
             Some((at, tool))
         })
         .collect();
+    // A clause ends where the next order begins, so that each order takes its arguments from its own words.
     let ends = orders.iter().skip(1).map(|(at, _)| *at);
     let ends: Vec<usize> = ends.chain([words.len()]).collect();
     orders
@@ -74,6 +75,7 @@ fn ordered(
     tools: &[PromptTool],
 ) -> Option<String> {
     let bare = plain(word);
+    // The name of a tool is an order wherever it stands; a mere verb only where a clause begins.
     if let Some(tool) = tools
         .iter()
         .find(|tool| plain(own_name(&tool.name)) == bare)
@@ -89,6 +91,7 @@ fn ordered(
     let synonym = SYNONYMS.iter().find(|(other, _)| *other == bare);
     let verb = synonym.map_or(bare.as_str(), |(_, verb)| verb);
     let about = plain(sentence);
+    // Of `read_email` and `read_file`, the one whose other words the sentence has too.
     let candidates = tools
         .iter()
         .filter(|tool| parts(own_name(&tool.name)).next() == Some(verb));

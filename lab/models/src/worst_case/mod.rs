@@ -182,6 +182,7 @@ fn calls(
             arguments: instruction.arguments(tools, messages),
         }];
     }
+    // An order to refuse ends the user's task. The attacker's calls, above, are not affected by it.
     if orders.contains(&Order::Refuse) {
         return Vec::new();
     }
@@ -254,6 +255,7 @@ fn summarise(progress: &Progress<'_>, orders: &[Order], messages: &[PromptMessag
             step,
             pointer,
         } => {
+            // Where each app has a conversation of its own, amounts come as words of their answers and not as results.
             let shown = progress.shown(*step, pointer).parse().ok();
             let amount = shown.or_else(|| said(messages, service));
             let told = amount.map(|amount| orders::told(orders, service, amount));

@@ -75,6 +75,7 @@ impl<'a> Progress<'a> {
         let planned = plan
             .find(|(at, call)| !self.results.contains_key(at) && is_tool(tool, &call.tool))
             .map(|(at, _)| at);
+        // Orders come before the plan (`calls`), so a call that fits both obeys the order.
         if self.pending.front().is_some_and(|next| next.tool == tool) {
             self.pending.pop_front();
         } else if let Some(at) = planned {
@@ -90,6 +91,7 @@ impl<'a> Progress<'a> {
 
     fn read(&mut self, found: Vec<Instruction>) {
         for instruction in found {
+            // The same order in a second result, of a search for example, is obeyed once.
             let key = (instruction.tool.clone(), instruction.clause.clone());
             if !self.seen.contains(&key) {
                 self.seen.push(key);
