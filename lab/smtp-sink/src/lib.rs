@@ -121,6 +121,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             let _ = stream.write_all(b"421 4.3.2 too many connections\r\n");
             continue;
         }
+        // By this copy the server can close the connection while its thread waits for a line.
         let Ok(copy) = stream.try_clone() else {
             continue;
         };

@@ -82,6 +82,7 @@ impl Session {
     }
 
     fn greet(&mut self, reply: String) -> Output {
+        // A greeting in the middle of a session discards the message under way (RFC 5321 §4.1.4).
         self.reset();
         self.greeted = true;
         Output::Reply(reply)
@@ -156,6 +157,7 @@ impl Session {
         let line = line.strip_prefix(b".").unwrap_or(line);
         if let Some(data) = &mut self.data {
             if data.len() + line.len() + 2 > MAX_MESSAGE_BYTES {
+                // Not refused yet: the client sends the whole message before it reads a reply.
                 self.oversized = true;
             } else {
                 data.extend_from_slice(line);
@@ -219,6 +221,7 @@ fn path<'a>(argument: &'a str, keyword: &str) -> Option<(&'a str, &'a str)> {
 }
 
 fn is_mailbox(path: &str) -> bool {
+    // No control characters, blanks or brackets: what is printed of an envelope is one line.
     let printable = path
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'<');
