@@ -65,6 +65,7 @@ impl App {
 
     /// Whether a tool only reads, by the rules.
     fn reads(&self, tool: &str) -> bool {
+        // The manifests of this crate write the effect right after the head of a tool's table.
         let read = format!("[tools.{tool}]\neffect = \"read\"\n");
         self.rules.contains(&read)
     }

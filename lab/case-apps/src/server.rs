@@ -70,7 +70,7 @@ impl ServerHandler for CaseServer {
                 Ok(value) => value.clone(),
                 Err(error) => Value::from(error.as_str()),
             };
-            // A call that cannot be kept must not have happened in silence.
+            // Experiments are judged by this record, so a call that it cannot take is an error of the call.
             state.log(&Logged {
                 tool: name.to_owned(),
                 arguments,
