@@ -152,8 +152,10 @@ impl Notes {
     /// # Errors
     /// A name or text that is refused, or the folder.
     pub fn write(&self, name: &str, text: &str) -> Result<Written, NotesError> {
+        // Before the folder is locked and touched: a bad name or text changes nothing.
         let (file, text) = (file_name(name)?, checked(text)?);
         let folder = self.folder();
+        // Created first: the file system decides whether there was a note, and not a look that may be out of date.
         let replaced = match folder.create(&file, text, MAX_BYTES) {
             Err(FolderError::Exists) => {
                 folder.replace(&file, text, MAX_BYTES)?;
