@@ -128,6 +128,7 @@ fn server(value: Option<String>) -> Result<(String, u16), String> {
     let wrong = || {
         format!("SMTP_SERVER is {value:?}: give host:port, for example 127.0.0.1:25 or [::1]:25")
     };
+    // The last colon, since an IPv6 address has more of them.
     let (host, port) = value.rsplit_once(':').ok_or_else(wrong)?;
     let host = host
         .strip_prefix('[')
@@ -138,6 +139,7 @@ fn server(value: Option<String>) -> Result<(String, u16), String> {
         .ok()
         .filter(|&port| port != 0)
         .ok_or_else(wrong)?;
+    // A host name has the form of what may follow the `@` of an address.
     let known = host.parse::<IpAddr>().is_ok() || is_address(&format!("x@{host}"));
     if known {
         Ok((host.to_owned(), port))
@@ -150,6 +152,7 @@ fn from(value: Option<String>) -> Result<Mailbox, String> {
     let value = value
         .ok_or("MAIL_FROM is not set: give the user's address, for example anna@example.org")?;
     let mailbox = value.parse::<Mailbox>().ok().filter(|mailbox| {
+        // The display name goes into a header as well, and a line break must not get there.
         is_address(mailbox.email.as_ref()) && !value.chars().any(char::is_control)
     });
     mailbox.ok_or_else(|| format!("MAIL_FROM is {value:?}: give an address such as anna@example.org or Anna <anna@example.org>"))

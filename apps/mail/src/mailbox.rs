@@ -120,6 +120,7 @@ impl Mailbox {
             if let Some(parsed) = entry.read(Depth::Body(MAX_SEARCHED_CHARS))?
                 && matches(&parsed, &words)
             {
+                // Without its body: a listing does not show it, and thousands of them would fill the memory.
                 found.push((
                     entry,
                     Parsed {

@@ -65,6 +65,7 @@ impl Maildir {
     /// The mails of a folder, the youngest files first, at most [`MAX_MAILS`].
     pub(crate) fn entries(&self, folder: &str) -> Result<Vec<Entry>, MailError> {
         let folders = self.folders()?;
+        // The exact name first, since two folders may differ in case only.
         let Some((name, path)) = folders.get_key_value(folder).or_else(|| {
             folders
                 .iter()
@@ -141,6 +142,7 @@ impl Entry {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(MailError::io("read")(error)),
         };
+        // Asked of the open file: the path may have another one by now.
         let longer = file.metadata().map_err(MailError::io("read"))?.len() > limit;
         let mut raw = Vec::new();
         file.take(limit)

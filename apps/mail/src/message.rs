@@ -57,6 +57,7 @@ pub(crate) enum Depth {
 /// Reads a mail. Every input gives a result: what cannot be parsed is shown as text.
 pub(crate) fn parse(raw: &[u8], depth: Depth) -> Parsed {
     let structured = match depth {
+        // The header is parsed by itself, so what is nested in the body costs nothing.
         Depth::Headers => true,
         Depth::Body(_) => parts(raw) <= MAX_PARTS,
     };
@@ -112,6 +113,7 @@ fn with_body(message: &Message<'_>, max: usize) -> Parsed {
             }
         }
     }
+    // Bounded here, after HTML has become text: before it, tags would use up the limit.
     let (body, truncated) = text::lines(whole.trim_start_matches('\n'), max);
     let attachments = message
         .attachments()

@@ -36,6 +36,7 @@ fn compose(smtp: &Smtp, to: &[String], subject: &str, body: &str) -> Result<Mess
     if to.is_empty() || to.len() > MAX_RECIPIENTS {
         return Err(MailError::BadRecipientCount(MAX_RECIPIENTS));
     }
+    // A line break in a subject would begin another header, such as `Bcc`.
     if subject.chars().any(char::is_control) || subject.chars().count() > MAX_SUBJECT_CHARS {
         return Err(MailError::BadSubject(MAX_SUBJECT_CHARS));
     }
@@ -46,6 +47,7 @@ fn compose(smtp: &Smtp, to: &[String], subject: &str, body: &str) -> Result<Mess
     let mut builder = Message::builder()
         .from(smtp.from.clone())
         .subject(subject)
+        // `None` makes lettre generate an id.
         .message_id(None);
     let mut recipients = Vec::new();
     for (number, address) in (1..).zip(to) {
