@@ -156,6 +156,7 @@ impl Folder {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(FolderError::NotAFile);
         }
+        // One byte more than allowed tells a file that is too long from one that just fits, also while it grows.
         let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
         let mut bytes = Vec::new();
         File::from(file)
@@ -199,6 +200,7 @@ impl Folder {
     /// # Errors
     /// A bad name, no such file, not a plain one, or the file system.
     pub fn delete(&self, name: &str) -> Result<(), FolderError> {
+        // `unlinkat` would delete a link or a pipe as readily as a file.
         self.mode(checked(name)?)?;
         fs::unlinkat(&self.directory, name, AtFlags::empty()).map_err(FolderError::new("changed"))
     }

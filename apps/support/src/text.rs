@@ -6,6 +6,7 @@ pub fn one_line(text: &str, max: usize) -> String {
     let mut line = String::new();
     for (count, character) in text
         .split_whitespace()
+        // A space before every word but the first, which `skip` drops.
         .flat_map(|word| [" ", word])
         .flat_map(str::chars)
         .skip(1)

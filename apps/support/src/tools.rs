@@ -51,6 +51,7 @@ pub fn plain(schema: &mut Schema) {
     if let Some(kind) = kind {
         schema.insert("type".to_owned(), kind);
     }
+    // `uint32` and its like are formats of schemars, not of JSON Schema.
     schema.remove("format");
 }
 
