@@ -119,6 +119,7 @@ impl Calendar {
     pub fn list(&self, from: &str, to: &str) -> Result<Listing, CalendarError> {
         let time = |text, name| Moment::parse(text).ok_or(CalendarError::BadTime(name));
         let (from, to) = (time(from, "from")?, time(to, "to")?);
+        // A day is exclusive as an end, so that the whole of the last day is in the range.
         let to = to.next_day().unwrap_or(to);
         let range = from.instant(&self.home).zip(to.instant(&self.home));
         let Some((from, to)) = range.filter(|(from, to)| from < to) else {
@@ -155,7 +156,7 @@ impl Calendar {
         let changes = draft.changes(None, &self.home)?;
         let now = Zoned::now();
         let words = format!("{draft:?}");
-        // Nanoseconds and words: two events of one name are two events of one content at one moment.
+        // From nanoseconds and content: a name could only be taken by the same event, made at the same moment.
         let uid = tools::id(&[&now.timestamp().as_nanosecond().to_string(), &words]);
         let mut lines = vec![Line::text("UID", &uid), stamp("DTSTAMP", now.timestamp())];
         lines.extend(changes.lines);
@@ -199,6 +200,8 @@ impl Calendar {
         let found = find(&folder, id)?;
         let goes = |n: &usize| {
             let same = |other: Event| other.uid == found.event.uid;
+            // Occurrences that were changed are events of their own with the same UID. They go with their series; a
+            // changed occurrence goes alone.
             let series = found.event.recurring && !found.event.exception;
             *n == found.n || (series && Event::read(&found.name, &found.file, *n).is_some_and(same))
         };
@@ -241,6 +244,7 @@ fn find(folder: &Folder, id: &str) -> Result<Found, CalendarError> {
         return Err(CalendarError::BadId);
     }
     let (mut found, mut several) = (None, false);
+    // To the end even after a hit: a second event with this id makes acting on it a guess.
     each(folder, |name, file, n, event| {
         if event.id == id {
             let (name, file) = (name.to_owned(), file.clone());
@@ -284,6 +288,7 @@ fn each(
             skipped += 1;
             continue;
         };
+        // Counted before the events are read, so that no single file costs more than the limit.
         count += file.len();
         if count > MAX_EVENTS {
             return Err(CalendarError::TooMany(MAX_EVENTS));

@@ -154,6 +154,8 @@ impl Event {
         };
         let one_day = || self.start.next_day()?.instant(home);
         let end = self.end.as_ref().and_then(|end| end.instant(home));
+        // Without an end a day lasts a day, and a time has no length (RFC 5545 §3.6.1). An end before the start
+        // counts as the start.
         let end = end.or_else(one_day).unwrap_or(start).max(start);
         let length = start.duration_until(end);
         let last = match (self.recurring, &self.until) {
@@ -168,6 +170,7 @@ impl Event {
                 .and_then(|at| at.checked_add(length).ok())
                 .unwrap_or(Timestamp::MAX),
         };
+        // An event without a length has no time after its start, and still takes place.
         start < to && (last > from || start >= from)
     }
 
@@ -248,6 +251,7 @@ impl Draft {
             if attendees.len() > MAX_ATTENDEES || !attendees.iter().all(|one| is_address(one)) {
                 return Err(CalendarError::BadAttendees(MAX_ATTENDEES));
             }
+            // An empty list writes no line, so the old ones have to be named.
             changes.removed.push("ATTENDEE");
             let line = |one: &String| Line::new("ATTENDEE", "", &format!("mailto:{one}"));
             changes.lines.extend(attendees.iter().map(line));
@@ -289,6 +293,7 @@ impl Draft {
         // An end that is kept is kept as it was, and not moved along with the start by a duration.
         if let Some(end) = end.filter(|_| new_end.is_some() || old.is_some()) {
             changes.lines.push(end.line("DTEND"));
+            // An event has an end or a duration, never both (RFC 5545 §3.6.1).
             changes.removed.push("DURATION");
         }
         Ok(())

@@ -56,6 +56,7 @@ impl Line {
         let unfolded = unfold(&raw);
         let end = name_end(&unfolded).ok_or(Broken)?;
         let (name, rest) = unfolded.split_at(end);
+        // A quoted parameter may hold a colon (RFC 5545 §3.2).
         let colon = unquoted(rest, ':').ok_or(Broken)?;
         let (params, value) = (rest.get(..colon), rest.get(colon + 1..));
         let (params, value) = params.zip(value).ok_or(Broken)?;
@@ -93,6 +94,7 @@ impl File {
             match line.name.as_str() {
                 "BEGIN" => {
                     let top = line.value.eq_ignore_ascii_case("VCALENDAR");
+                    // A calendar is outermost and only there.
                     if top != open.is_empty() || open.len() == MAX_DEPTH {
                         return Err(Broken);
                     }
@@ -238,6 +240,7 @@ fn fold(line: &str) -> String {
     for character in line.chars() {
         if width + character.len_utf8() > FOLD_BYTES {
             folded.push_str("\r\n ");
+            // The space that begins the line counts.
             width = 1;
         }
         folded.push(character);
@@ -272,6 +275,7 @@ fn logical_lines(text: &str) -> impl Iterator<Item = String> {
         while let Some(more) = physical.next_if(|next| next.starts_with([' ', '\t'])) {
             line += more;
         }
+        // A last line without its end gets one, so that lines can be written after it.
         if !line.ends_with('\n') {
             line += "\r\n";
         }

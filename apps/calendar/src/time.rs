@@ -22,6 +22,7 @@ impl Moment {
     pub(crate) fn parse(text: &str) -> Option<Moment> {
         // A bracketed zone is text of the caller's choice, and jiff would read it.
         let plain = |byte: u8| byte.is_ascii_digit() || b"-+:.TtZz ".contains(&byte);
+        // 35 bytes are a time with nine digits of a second and an offset.
         if text.len() > 35 || !text.bytes().all(plain) {
             return None;
         }
@@ -32,6 +33,7 @@ impl Moment {
             return Some(Moment::Zoned(at.to_zoned(TimeZone::UTC)));
         }
         let clock = text.get(10..)?;
+        // With a zone it was no valid moment above. Read as a local time it would lose the zone.
         let zoned = clock.contains(['Z', 'z', '+', '-']);
         let at = text.parse().ok().filter(|_| !zoned);
         at.map(Moment::Local)
