@@ -178,6 +178,7 @@ impl Machine {
             let name = format!("cargo xtask {command}");
             let mut words = vec!["cargo", "xtask", command];
             words.extend(options.timings.then_some(TIMINGS));
+            // The reports are kept before an error ends this: a build that fails is one to look at.
             let ran = phases.time(&name, || self.command(&words));
             if options.timings {
                 self.keep_timings(command)?;
@@ -190,6 +191,7 @@ impl Machine {
     fn clone_repository(&self) -> Result<()> {
         let clone = self.root.join(CLONE);
         let mut git = Command::new("git");
+        // Without hard links, so that nothing in the machine can change this repository's objects.
         git.args(["clone", "--quiet", "--no-hardlinks", "--no-checkout"]);
         run(git.arg(&self.repository).arg(&clone))?;
         let mut checkout = Command::new("git");
@@ -251,6 +253,7 @@ impl Machine {
             return Ok(());
         }
         let mut remove = Command::new("rm");
+        // One file system only: were a mount left after all, what is mounted would stay.
         remove.args(["--recursive", "--force", "--one-file-system"]);
         run(remove.arg(&self.root))
     }

@@ -115,6 +115,7 @@ fn has_elf_class(path: &Path) -> bool {
     } else {
         1
     };
+    // The first four bytes are the magic number, the fifth is the class: 1 for 32 bits, 2 for 64.
     let mut head = [0; 5];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head == [0x7f, b'E', b'L', b'F', class]

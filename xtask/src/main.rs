@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             eprint!("{HELP}");
             Ok(())
         }
-        // What takes an hour does not start on a word that it would not heed.
+        // Commands that take an hour do not start if a word of the user's would be ignored.
         "ci" | "nightly" | "agentdojo" | "mutants" if !rest.is_empty() => Err(usage(format!(
             "`cargo xtask {command}` takes no arguments, and got `{}`",
             rest.join(" ")
@@ -265,7 +265,7 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
     })?;
     let fuzzed = phases.time("200,000 inputs of each fuzz target", fuzz);
-    // A failure of one does not hide those of the others.
+    // All three run whatever comes of the others; the first failure is the one that is returned.
     let named = phases.time("named mutants", mutants::named);
     let source = phases.time("source mutants", || mutants::source(&[]));
     if is_root() {

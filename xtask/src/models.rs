@@ -28,6 +28,7 @@ pub(crate) fn pull_beside(
             pulled.map(|()| started.elapsed())
         });
         let done = work();
+        // The scope waits for the thread, so after a failure it must be told to end.
         stop.store(done.is_err(), Ordering::Relaxed);
         let pulled = pulls.join();
         done?;

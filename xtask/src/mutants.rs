@@ -40,12 +40,14 @@ pub(crate) fn named() -> Result<()> {
 /// One survives the tests, or makes them run for ever; the error names all of them.
 pub(crate) fn source(arguments: &[String]) -> Result<()> {
     let program = Path::new(TOOLS).join("bin/cargo-mutants");
+    // Pinned, because another version makes other mutants, which `.cargo/mutants.toml` does not know.
     if !is_installed(&program) {
         let version = ["install", "--locked", "--version", CARGO_MUTANTS];
         run(cargo(version).args(["--root", TOOLS, "cargo-mutants"]))?;
     }
     let mut command = Command::new(&program);
     command.args(["mutants", "--workspace", "--output", OUTPUT, "--no-shuffle"]);
+    // The report names the survivors; the exit code only says that there are some.
     let ended = run(command.args(arguments));
     let survivors = survivors(&Path::new(OUTPUT).join("mutants.out"))?;
     if !survivors.is_empty() {

@@ -130,6 +130,7 @@ fn ensure_all(needs: &[Need]) -> Result<()> {
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())
         .status()?;
+    // Asked again: a package may be installed and its program still not run.
     let still: Vec<&str> = missing().map(|need| need.what).collect();
     if !status.success() || !still.is_empty() {
         bail!(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 struct Phase {
     name: String,
     wall: Duration,
-    /// Ran while the phase after it did, so its time is not a part of the sum.
+    /// Ran at the same time as another phase, so its time is not a part of the sum.
     beside: bool,
 }
 

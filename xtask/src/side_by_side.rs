@@ -77,6 +77,7 @@ pub(crate) fn run_all(variables: &[(&str, &str)]) -> Result<()> {
                 }
             });
         }
+        // The loop below ends when the last sender is gone.
         drop(ended);
         for (at, (program, output, took)) in results.into_iter().enumerate() {
             let passed = show(&program.name, &output, took, (at + 1, count));

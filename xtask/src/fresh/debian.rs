@@ -64,6 +64,7 @@ impl Debian {
         let mut command = Command::new("mmdebstrap");
         command.args(["--mode=root", "--variant=minbase", "--quiet"]);
         command.arg(format!("--include={PACKAGES}"));
+        // Proxies and time-outs of this machine are handed on: mmdebstrap configures apt for the new root alone.
         let dump = output("apt-config", &["dump", "--no-empty", "Acquire"])?;
         command.args(acquire_options(&dump).map(|option| format!("--aptopt={option}")));
         run(command.arg(&self.suite).arg(root).arg(&self.sources))?;
