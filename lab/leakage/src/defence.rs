@@ -261,6 +261,7 @@ impl Policy for ConfirmEveryCall {
         let rule = self.0.rule(sink)?;
         let is_call = matches!(sink, Sink::Call(_));
         Ok(Rule {
+            // No limit of any kind: a call is a question because it is a call.
             limit: Label::top(),
             arguments: std::collections::BTreeMap::new(),
             exceeded: Exceeded::Ask,

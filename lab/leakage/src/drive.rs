@@ -91,6 +91,7 @@ impl Parts<'_> {
             },
             clearances: self.broker.clearances(None),
         };
+        // The conversation so far is given as a history, as the proxy gives one; only the last turn is run.
         let mut run = Run {
             parts: self,
             screener: self.defence.screener(self.scenario, self.attention)?,

@@ -220,6 +220,7 @@ impl Scenario {
 
     /// Every private value of the results, unless the user says it too or it is public elsewhere.
     fn find_secrets(&self, results: &[(String, Arguments, Value)]) -> Result<Vec<Secret>> {
+        // What results are labelled is the same with limits of single arguments and without.
         let config = self.domain.policy(false);
         let policy = config.policy();
         let mut found = Vec::new();
