@@ -204,6 +204,7 @@ fn newest_but(messages: &[PromptMessage], name: &str, not: Option<&str>) -> Opti
 fn typed(value: String, property: &Value) -> Value {
     match property.get("type").and_then(Value::as_str) {
         Some("array") => Value::from(vec![value]),
+        // Where the order gives no number, one that is valid nearly everywhere: the call should not fail by it.
         Some("integer" | "number") => Value::from(value.parse::<i64>().unwrap_or(1)),
         Some("boolean") => Value::from(true),
         _ => Value::from(value),

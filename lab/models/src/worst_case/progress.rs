@@ -39,6 +39,7 @@ impl<'a> Progress<'a> {
             match message {
                 PromptMessage::System(_) => {}
                 PromptMessage::User(text) => {
+                    // Results of the task before are none of this one's plan.
                     progress.results.clear();
                     let meant = tasks.iter().find(|task| text.contains(&task.about));
                     progress.task = meant.unwrap_or(progress.task);
