@@ -300,6 +300,8 @@ fn survivor(run: &RunResult) -> Option<Survivor> {
     let left = run.recorded.attack_succeeded == Some(true)
         && run.skip?.attack_succeeded == Some(true)
         && run.method != Method::None;
+    // A run whose check raised an error counts as one that succeeds, but nothing can be said of how, so it is
+    // not listed.
     let reason = reason(run)?;
     left.then(|| Survivor {
         model: run.model.clone(),
