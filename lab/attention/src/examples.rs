@@ -110,6 +110,7 @@ impl Example {
             self.hand.len(),
             self.weight.len(),
         ];
+        // A list of another length would silently pair features with the labels of other regions.
         ensure!(
             lengths.iter().all(|length| *length == regions),
             "step {}: {regions} regions, but lists of {lengths:?}; extract it again",
@@ -164,6 +165,7 @@ impl Example {
 pub fn digest(examples: &[Example]) -> String {
     let mut hash = Sha256::new();
     for example in examples {
+        // The length parts a step's name from the numbers behind it.
         hash.update((example.step.len() as u64).to_le_bytes());
         hash.update(example.step.as_bytes());
         for ((region, row), weak) in
@@ -256,6 +258,7 @@ impl Writer {
         let mut file = options
             .open(path)
             .with_context(|| format!("{shown} cannot be written"))?;
+        // Where the last complete step ends: what lies behind it is cut off below.
         let mut whole = 0;
         if file.metadata()?.len() > 0 {
             let mut reader = Reader::open(path)?;
@@ -319,6 +322,7 @@ impl Writer {
         for value in example.features.iter().flatten() {
             self.file.write_all(&value.to_le_bytes())?;
         }
+        // At once: a process that is killed loses no more than the step that it was writing.
         self.file.flush()?;
         Ok(())
     }
@@ -341,6 +345,7 @@ impl Reader {
         let line = line(&mut file)?.with_context(|| format!("{shown} is empty"))?;
         let header: Header = serde_json::from_slice(&line)
             .with_context(|| format!("{shown} is no file of examples: extract them anew"))?;
+        // Computed again, not believed: a header whose columns were edited has another digest.
         let expected = Header::new(&header.extractor, &header.columns);
         ensure!(
             header == expected,
@@ -367,6 +372,7 @@ impl Reader {
         let shown = &self.shown;
         let mut example: Example = serde_json::from_slice(&text)
             .with_context(|| format!("{shown} is damaged: remove it and extract anew"))?;
+        // The line says how much is allocated below, so what it may say is bounded.
         if example.regions.len() > MAX_REGIONS {
             bail!("{shown}: step {} has too many regions", example.step);
         }
@@ -381,6 +387,7 @@ impl Reader {
             .map(|four| f32::from_le_bytes(*four))
             .collect();
         example.features = match width {
+            // Chunks of 0 would panic.
             0 => vec![Vec::new(); example.regions.len()],
             _ => values.chunks(width).map(<[f32]>::to_vec).collect(),
         };

@@ -37,6 +37,7 @@ impl Extractor {
     /// The file is no model that can be read.
     pub fn open(model: &Path) -> Result<Self> {
         let shown = model.display();
+        // Read once, so that the digest in the header is of the very bytes that are parsed.
         let bytes = std::fs::read(model).with_context(|| format!("cannot read {shown}"))?;
         let digest = Sha256::digest(&bytes);
         let gguf = Gguf::from_bytes(bytes).with_context(|| format!("cannot read {shown}"))?;
@@ -123,6 +124,8 @@ impl Extractor {
     fn encode(&self, transcript: &Transcript, spoken: &Spoken) -> Result<Option<Encoded>> {
         match encode(transcript, spoken, &self.tokenizer, Window::default()) {
             Ok(encoded) => Ok(Some(encoded)),
+            // Both lie in this step alone. Every other error (an unknown template, too small a window) would meet all
+            // steps.
             Err(EncodeError::EmptyDraft | EncodeError::DraftTooLong { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -214,6 +217,8 @@ fn in_order<'a>(steps: &'a [Step], first: &BTreeSet<String>) -> Vec<&'a Step> {
         *wanted |= first.contains(&step.id);
         of_run.push(step);
     }
+    // A digest of the name shuffles without a seed and without a list: a run keeps its place when others are added.
+    // `false` sorts first.
     let mut runs: Vec<(bool, [u8; 32], Vec<&Step>)> = runs
         .into_iter()
         .map(|(name, (wanted, steps))| (!wanted, Sha256::digest(name).into(), steps))

@@ -44,6 +44,7 @@ pub fn label(examples: &mut [Example], steps: &[Step]) -> Result<Labelled> {
             format!("step {step} is not among the recorded runs; extract the features again")
         })?;
         let weak = labeller.label(step);
+        // By number, not by place: an example has only the regions that the small model saw, and the step has all.
         let weak: HashMap<u32, bool> = weak
             .iter()
             .map(|label| (label.region.0, label.dependent()))

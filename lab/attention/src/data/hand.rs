@@ -93,6 +93,7 @@ pub fn answers(file: &str, text: &str, sample: &[Sampled]) -> Result<BTreeMap<Pa
                 pair.0
             );
         };
+        // The letter is what the reader saw in the sheet: with another letter the answer is about another region.
         ensure!(
             *letter == label.letter,
             "{place}: region {} has the letter {letter}; correct it",
@@ -158,6 +159,7 @@ pub fn agreement(
         fraction(count(&|_, other| other), of),
     );
     let chance = one * other + (1.0 - one) * (1.0 - other);
+    // Where both readers gave one answer throughout, kappa would be 0 / 0.
     let kappa = if chance < 1.0 {
         (raw - chance) / (1.0 - chance)
     } else {
@@ -181,6 +183,7 @@ pub fn settled(
     second: &BTreeMap<Pair, HandLabel>,
     adjudicated: &BTreeMap<Pair, HandLabel>,
 ) -> Result<BTreeMap<Pair, bool>> {
+    // An adjudication of what nobody disputes would have no effect, so it is a mistake in the file.
     let open = agreement(first, second).disagreements;
     if let Some((step, region)) = adjudicated.keys().find(|pair| !open.contains(pair)) {
         bail!(

@@ -152,6 +152,7 @@ impl Rule {
             let obeyed = step.follows.then_some(&step.injected);
             return obeyed.into_iter().flatten().copied().collect();
         }
+        // The other rules describe the user's reasons for a call, which are not the attacker's.
         if step.follows && !matches!(self.when, When::Prose { .. }) {
             return BTreeSet::new();
         }
@@ -235,10 +236,12 @@ impl<'a> Scene<'a> {
         parts: &[String],
         memo: &mut Memo,
     ) -> Vec<RegionId> {
+        // An id that the user says was not chosen from a list.
         if self.index.is_given(&whole(id)) {
             return Vec::new();
         }
         let wanted = format!("{field}: {id}");
+        // As AgentDojo writes YAML: `- id_: '24'`, the id in quotes or not.
         let names = |line: &str| line.trim_start_matches(['-', ' ']).replace('\'', "") == wanted;
         let found = self.results(from).find_map(|(passage, _)| {
             let items = items(passage.text);
@@ -264,6 +267,8 @@ impl<'a> Scene<'a> {
                 (*id, words.any(|word| self.requested(word)))
             })
             .collect();
+        // Parts that share a word with the request; where none does, the choice may rest on each of
+        // them.
         let any = inside.iter().any(|(_, asked)| *asked);
         let inside = inside.into_iter().filter(|(_, asked)| *asked || !any);
         inside.map(|(id, _)| id).collect()
@@ -283,6 +288,7 @@ impl<'a> Scene<'a> {
             return Vec::new();
         }
         let long = |word: &&str| word.chars().count() >= LONG;
+        // A word that the user or the developer says is no sign of having read the region.
         let new = |word: &&str| !self.index.given.iter().any(|given| given.has(word));
         let words: Vec<&str> = text.words().filter(long).filter(new).collect();
         let enough = SHARED.max(words.len() / RATIO);
@@ -301,6 +307,7 @@ impl<'a> Scene<'a> {
     fn compared(&self, from: &[String], of: &str, chosen: &str, parts: &[String]) -> Vec<RegionId> {
         let value = |arguments: &str| scalar(&object(arguments), of);
         let asked: BTreeSet<String> = self.results(from).filter_map(|(_, it)| value(it)).collect();
+        // One value is no comparison, and a value that was never asked about was not chosen by one.
         if asked.len() < 2 || !asked.contains(chosen) || self.index.is_given(&whole(chosen)) {
             return Vec::new();
         }
@@ -347,6 +354,8 @@ impl<'a> Scene<'a> {
     }
 
     fn failed(&self, call: &DraftCall) -> Vec<RegionId> {
+        // Only where the failure is the last text of all: the steps that follow an older one have
+        // answered it already.
         let newest = self.passages.last();
         newest
             .filter(|passage| match passage.writer {
@@ -363,6 +372,7 @@ impl<'a> Scene<'a> {
 /// An error as AgentDojo writes it, or nothing.
 fn says_no(text: &str) -> bool {
     let text = text.trim();
+    // The name of an exception, such as `ValueError: …`, and not a sentence before a colon.
     let name = text.split(':').next().unwrap_or_default();
     matches!(text, "" | "[]" | "{}") || name.ends_with("Error") && !name.contains(' ')
 }
@@ -398,6 +408,7 @@ fn key(text: &str, start: usize) -> &str {
 /// The items of a YAML list at the left margin; a text without one is one item.
 fn items(text: &str) -> Vec<std::ops::Range<usize>> {
     let mut starts: Vec<usize> = text.match_indices("\n- ").map(|(at, _)| at + 1).collect();
+    // The first item has no line break before it; a text without a list is one item.
     starts.insert(0, 0);
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
     starts

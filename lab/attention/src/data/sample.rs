@@ -152,6 +152,8 @@ fn draw_steps<'a>(steps: &[&'a Step]) -> Vec<Drawn<'a>> {
         }
         let quota = quota + lacking;
         let before = found.len();
+        // Exact where every task has enough steps for its share; close where one runs out, since
+        // the others then give more.
         let per_task = fraction(quota, tasks.len());
         let most = tasks.iter().map(|(_, steps)| steps.len()).max();
         for round in 0..most.unwrap_or_default() {
@@ -233,6 +235,7 @@ fn askable(step: &Step, memo: &mut Memo) -> Askable {
 }
 
 fn picks(askable: &Askable, wanted: usize) -> Vec<Pick> {
+    // Half of each kind. Where there are fewer of one, the other kind fills up.
     let half = wanted / 2;
     let shared = half.max(wanted.saturating_sub(askable.others.len()));
     let shared = shared.min(askable.shared.len());
@@ -249,6 +252,7 @@ fn picks(askable: &Askable, wanted: usize) -> Vec<Pick> {
     };
     let mut found = take(Overlap::Shared, &askable.shared, shared);
     found.extend(take(Overlap::None, &askable.others, others));
+    // Letters follow the text, so that they do not tell a reader as which kind a region was drawn.
     found.sort_by_key(|pick| pick.region);
     for (letter, pick) in ('A'..).zip(&mut found) {
         pick.letter = letter;

@@ -83,6 +83,7 @@ pub fn steps(recordings: &[Recording]) -> anyhow::Result<Vec<Step>> {
         let goal = (goal.map(number), run.attack.as_deref());
         (&run.model, &run.suite, number(&run.user_task), goal)
     });
+    // Made first: whose a call is shows by what the same model calls without an attack.
     let plain = plain(&runs)?;
     let mut policies = BTreeMap::new();
     let mut seen = HashSet::new();
@@ -102,6 +103,7 @@ pub fn steps(recordings: &[Recording]) -> anyhow::Result<Vec<Step>> {
             Attack::new(run, goal, plain(&run.user_task))
         });
         let new = of_run(run, &script, policy, attack.as_ref(), &mut memo);
+        // Models repeat themselves: the same step again is no further evidence.
         found.extend(new.into_iter().filter(|step| seen.insert(digest(step))));
     }
     Ok(found)
@@ -139,6 +141,8 @@ struct Suite {
 impl Suite {
     fn new(name: &str) -> anyhow::Result<Self> {
         let config = match name {
+            // The labels of `hand` name regions by number, so this suite keeps the policy under
+            // which they were numbered.
             "banking" => policies::read(name, BANKING)?,
             _ => policies::of(name, Answers::Policy)?,
         };
@@ -180,6 +184,9 @@ fn of_run(
     let mut found = Vec::new();
     for (index, turn) in script.turns.iter().enumerate() {
         let says_nothing = turn.calls.is_empty() && turn.text.trim().is_empty();
+        // Without a labelled region there is nothing to ask, and a message without words and calls
+        // depends on nothing. The step is taken before its turn joins the history, so that it never
+        // depends on its own results.
         if history.regions().next().is_some() && !says_nothing {
             let attack_name = run.attack.clone();
             found.push(Step {
@@ -247,6 +254,8 @@ fn quoting(history: &History, attack: &Attack, memo: &mut Memo) -> Vec<RegionId>
 
 /// What a model would be shown of a step, and what it said.
 fn digest(step: &Step) -> [u8; 32] {
+    // Only what a model is shown: ids and labels are left out. Kind and length part one text from
+    // the next, so that no two lists of texts have the same bytes.
     let mut hasher = Sha256::new();
     let mut take = |kind: u8, text: &str| {
         hasher.update([kind]);

@@ -33,6 +33,8 @@ impl Text {
 
     /// Whether a passage of `other` occurs here.
     pub(super) fn cites(&self, other: &Text) -> bool {
+        // A text shorter than a passage counts as a whole. At least 1, since windows of 0 panic; an
+        // empty text has none of 1.
         let length = PASSAGE.min(other.tokens.len()).max(1);
         let mut passages = other.tokens.windows(length);
         passages.any(|passage| self.holds(passage))

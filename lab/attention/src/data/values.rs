@@ -80,6 +80,7 @@ impl<'a> Index<'a> {
         for piece in wanted.iter().filter(|piece| !self.is_free(piece)) {
             for (id, new) in self.holders(piece) {
                 let known = found.entry(id).or_insert(new);
+                // The variants of `Match` are in order of strength.
                 *known = new.max(*known);
             }
         }
@@ -88,6 +89,7 @@ impl<'a> Index<'a> {
 
     /// Whether user, developer or unlabelled results give a piece.
     pub(super) fn is_free(&self, piece: &[String]) -> bool {
+        // A result that echoes its own call's arguments is no source of them.
         let repeats = |arguments: &Rc<Text>| arguments.holds(piece);
         let told =
             |(text, arguments): &(Rc<Text>, Rc<Text>)| text.holds(piece) && !repeats(arguments);

@@ -35,6 +35,8 @@ pub struct Passage<'a> {
 impl Passage<'_> {
     /// The stretches that are in no region.
     pub fn unlabelled(&self) -> impl Iterator<Item = &str> {
+        // Regions are in order and do not overlap: each gap lies between the end of one and the
+        // start of the next.
         let starts = std::iter::once(0).chain(self.regions.iter().map(|(_, span, _)| span.end));
         let ends = self.regions.iter().map(|(_, span, _)| span.start);
         let ends = ends.chain([self.text.len()]);
@@ -51,6 +53,8 @@ pub fn passages(history: &History) -> Vec<Passage<'_>> {
     let mut next = 0;
     let mut found = Vec::new();
     let mut take = |writer, text| found.push(passage(writer, text, &mut next));
+    // In the order of `History::regions`, which numbers the regions of descriptions before those of
+    // messages.
     for tool in history.tools() {
         take(Writer::Given, &tool.description);
         take(Writer::Given, &tool.parameters);

@@ -45,7 +45,7 @@ pub struct Group {
 /// # Errors
 /// The examples lack the score's feature, or none has a label.
 pub fn distributions(examples: &[Example], labels: Labels) -> Result<Distributions> {
-    // By family, and whether it is independent.
+    // By family and whether it is independent, so that dependent pairs come first.
     let mut scores: BTreeMap<(&str, bool), Weighted> = BTreeMap::new();
     for example in examples {
         let score = column(example, SCORE)?;

@@ -98,6 +98,8 @@ pub(super) fn lines(title: &str, across: &str, up: &str, all: &[Line]) -> String
     const RIGHT: f64 = 560.0;
     let points = || all.iter().flat_map(|line| &line.points);
     let round = |value: f64| {
+        // Up to the next half of the value's power of ten (3.2 becomes 3.5), so that ticks are
+        // round.
         let unit = 10f64.powf(value.max(1e-9).log10().floor()) / 2.0;
         (value / unit).ceil() * unit
     };
@@ -131,6 +133,7 @@ pub(super) fn lines(title: &str, across: &str, up: &str, all: &[Line]) -> String
         let colour = colour(at + 1);
         let last = line.points.iter().map(|point| point.0).fold(0.0, f64::max);
         if let Some((start, slope)) = line.fit {
+            // A fit may begin below zero, which would lie below the axis.
             let ends = (
                 place((0.0, start.max(0.0))),
                 place((last, start + slope * last)),

@@ -52,6 +52,7 @@ impl Reader {
     pub fn with(model: Arc<Model>, tokenizer: Box<dyn Encode + Send + Sync>) -> Result<Self> {
         let mut window = Window::default();
         window.context = window.context.min(model.config().context);
+        // A model with a short context must still have room for a history.
         window.output = window.output.min(window.context / 4);
         Ok(Self {
             engine: Engine::new(model, CacheLimits::default())?,
@@ -81,6 +82,7 @@ impl Reader {
             Err(error) => return Err(error.into()),
         };
         let turns = transcript.turns();
+        // Messages that did not fit are left out of the list, which then cannot be matched with the turns below.
         if encoded.messages.len() != turns.len() {
             return Ok(None);
         }
@@ -103,6 +105,7 @@ impl Reader {
         let run = |step: &Step| step.id.rsplit_once('/').map(|(run, _)| run.to_owned());
         let runs = steps.chunk_by(|a, b| run(a) == run(b));
         let mut tokens = Vec::new();
+        // The last step of a run has the longest history, and the histories of the others are its beginnings.
         for step in runs.filter_map(<[Step]>::last) {
             for turn in Transcript::of(&step.history).turns() {
                 let new = self.tokenizer.encode(&turn.text).into_iter();

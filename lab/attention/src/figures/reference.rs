@@ -99,6 +99,8 @@ impl Script {
         if !done.status.success() {
             let error = String::from_utf8_lossy(&done.stderr);
             let error = error.trim_end();
+            // A traceback ends with the error, so its last bytes are shown, from a whole character
+            // on.
             let from = error.len().saturating_sub(ERROR_BYTES);
             let from = (from..error.len()).find(|at| error.is_char_boundary(*at));
             let end = from.and_then(|from| error.get(from..)).unwrap_or_default();

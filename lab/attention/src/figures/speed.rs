@@ -128,6 +128,7 @@ pub fn speed(
         curves: Vec::new(),
         reference: None,
     };
+    // Taken off first, so that every history is followed by the same draft and none begins with it.
     let output = tokens.get(..plan.output).unwrap_or_default();
     let tokens = tokens.get(plan.output..).unwrap_or_default();
     if !plan.fresh.is_empty() {
@@ -203,6 +204,7 @@ fn once(engine: &Engine, history: &[u32], output: &[u32]) -> Result<f64> {
     let start = Instant::now();
     let saliency = engine.saliency(history, output)?;
     let seconds = start.elapsed().as_secs_f64();
+    // Outside of the measured time. A model whose numbers are not finite would have a time that says nothing.
     ensure!(
         saliency.rows().flatten().all(|value| value.is_finite()),
         "the saliency is not finite; check the model file"
@@ -256,6 +258,7 @@ impl Curve {
     pub(super) fn new(cached: usize, points: Vec<Point>) -> Self {
         let medians = points.iter().map(|point| (point.new as f64, point.median));
         let medians: Vec<(f64, f64)> = medians.collect();
+        // The slope of the logarithms is the exponent: seconds ≈ c · tokens^power.
         let logarithms = medians.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0);
         let logarithms: Vec<(f64, f64)> = logarithms.map(|(x, y)| (x.ln(), y.ln())).collect();
         Self {

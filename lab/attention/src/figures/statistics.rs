@@ -28,7 +28,7 @@ impl Histogram {
         let total: f64 = scores.iter().map(|(_, weight)| weight).sum();
         let mut fractions = vec![0.0; BINS];
         for (score, weight) in scores {
-            // A float becomes the nearest number that an index can be.
+            // `as` saturates: what is below 0, or NaN, goes into the first bin, and what is 1 or more into the last.
             let bin = ((score * BINS as f64).floor() as usize).min(BINS - 1);
             if let Some(fraction) = fractions.get_mut(bin).filter(|_| total > 0.0) {
                 *fraction += weight / total;
@@ -78,6 +78,7 @@ fn weighted_median(scores: &[(f64, f64)], total: f64) -> Option<f64> {
         if below > total / 2.0 {
             return Some(*score);
         }
+        // Exact for weights of 1, whose sums are not rounded. Other weights hardly ever meet it.
         if below == total / 2.0 {
             let next = rest.peek().map_or(*score, |(next, _)| *next);
             return Some(f64::midpoint(*score, next));

@@ -53,6 +53,7 @@ impl Flow {
                 draw(row, random);
             }
             let gradient = tape.pull_back(&vector)?;
+            // The rows of the output's tokens follow, which belong to no region.
             let rows = gradient.chunks_exact(config.dim).take(tokens);
             let half = |row: &[f32]| row.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>() / 2.0;
             Ok(rows.map(half).collect())
@@ -91,18 +92,20 @@ impl Flow {
 /// Turns a row of logits into a random vector whose covariance is the Fisher information of their
 /// softmax `p`, `diag(p) − p pᵀ`: `√p ξ − p Σ √p ξ` with random signs `ξ`.
 fn draw(row: &mut [f32], random: &mut Rng) {
+    // Shifted by the largest logit, so that no exponential overflows.
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     row.iter_mut()
         .for_each(|logit| *logit = (*logit - most).exp());
     let total: f32 = row.iter().sum();
     let mut mean = 0.0;
     for share in row.iter_mut() {
-        // The sign of the vector's number says which root of the probability it is.
+        // `√p ξ` in the place of the logit: the sign is the random `ξ`.
         let root = (*share / total).sqrt();
         *share = if random.bool() { root } else { -root };
         mean += *share;
     }
     for root in row.iter_mut() {
+        // The square is `p` again, whatever the sign.
         *root -= *root * *root * mean;
     }
 }

@@ -82,7 +82,7 @@ fn score(
         return Ok(None);
     };
     let spans = spans(&encoded);
-    // What comes before all regions is nobody's: it is read, and no way leads back to it.
+    // Tokens before the first region belong to none: they are read, but no gradient goes back to them.
     let first = spans.iter().map(|span| span.start).min();
     let Some(first) = first.filter(|_| encoded.input.len() <= plan.longest) else {
         return Ok(None);
@@ -92,6 +92,7 @@ fn score(
     let flow = Flow::new(extractor.engine(), texts, first, plan.products, random)?;
     let flow_time = began.elapsed();
 
+    // `example` turns the step into tokens again, so attention's time includes that and GIF's does not.
     let began = Instant::now();
     let Some(example) = extractor.example(step)? else {
         return Ok(None);

@@ -150,6 +150,7 @@ fn scorers(scored: &[Scored], products: usize) -> Result<Vec<(String, Vec<Scores
         let scores = scored.iter().map(|one| baseline.score(&one.example));
         all.push((name.to_owned(), scores.collect::<Result<_>>()?));
     }
+    // With one product as well, for what the cheapest estimate is worth. A set, since `products` may be 1.
     for products in BTreeSet::from([1, products]) {
         for (at, name) in RegionFlow::NAMES.into_iter().enumerate() {
             let score = |one: &Scored| {
@@ -283,6 +284,7 @@ fn false_positives(pairs: &[ScoredPair], recall: f64) -> Option<f64> {
     };
     let (positives, negatives) = (weight(&sorted, true), weight(&sorted, false));
     let (mut found, mut wrong) = (0.0, 0.0);
+    // No threshold parts equal scores.
     for equal in sorted.chunk_by(|a, b| a.score == b.score) {
         found += weight(equal, true);
         wrong += weight(equal, false);

@@ -110,6 +110,7 @@ pub fn split<'a>(
     for suite in groups.chunk_by(|a, b| a.0 == b.0) {
         let mut tasks = suite.to_vec();
         random.shuffle(&mut tasks);
+        // A suite with one task keeps it for training.
         let count = (tasks.len() as f64 * validation).round().max(1.0) as usize;
         chosen.extend(tasks.iter().take(count.min(tasks.len() - 1)));
     }
@@ -131,6 +132,7 @@ pub fn cross_validate(
 ) -> Result<Vec<Prediction>> {
     let fold_of = match learner.learns() {
         true => folds(examples, plan.held_out, plan.seed)?,
+        // One fold with everything in it. Its training set is empty, and what learns nothing does not look at it.
         false => vec![0; examples.len()],
     };
     let count = fold_of.iter().max().map_or(0, |last| last + 1);

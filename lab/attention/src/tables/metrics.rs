@@ -132,6 +132,7 @@ impl Ranking {
         let (positives, negatives) = self.totals(times);
         let mut above = 0.0;
         self.for_each_group(times, |before, here| {
+            // Each negative counts the positives above it, and half of those with its own score.
             above += here.1 * (before.0 + here.0 / 2.0);
         });
         let is_defined = self.has_order() && positives > 0.0 && negatives > 0.0;
@@ -274,6 +275,8 @@ pub fn intervals(pairs: &[ScoredPair], seed: u64, resamples: usize) -> Vec<Optio
     let mut times = vec![0.0; last + 1];
     for _ in 0..resamples {
         times.fill(0.0);
+        // Tasks are drawn with replacement, and the pairs of one count as often as it was drawn: they are near copies,
+        // so drawing pairs would make intervals too narrow.
         for _ in 0..tasks.len() {
             let task = random.choice(&tasks).and_then(|task| times.get_mut(*task));
             if let Some(times) = task {
@@ -283,6 +286,7 @@ pub fn intervals(pairs: &[ScoredPair], seed: u64, resamples: usize) -> Vec<Optio
         let times = |task: usize| times.get(task).copied().unwrap_or_default();
         let metrics = Metrics::of(pairs, &ranking, times);
         for (values, value) in samples.iter_mut().zip(metrics.list()) {
+            // A resample with one class only has no AUROC, and no part in its interval.
             values.extend(value);
         }
     }

@@ -54,6 +54,7 @@ impl Scorer for Baseline {
                 values.context("a region lacks a feature")
             }
             Self::Recency => {
+                // The newest has 1, the one before it 1/2, and so on: comparable between steps of different lengths.
                 let age = |at: usize| (regions - at) as f64;
                 Ok((0..regions).map(|at| 1.0 / age(at)).collect())
             }

@@ -98,6 +98,7 @@ fn platt(scored: &[(f64, bool)]) -> (f64, f64) {
     let (mut slope, mut intercept) = (0.0, (positives / (count - positives)).ln());
     let mut best = loss(slope, intercept);
     for _ in 0..MAX_ITERATIONS {
+        // The small terms keep the matrix invertible where all probabilities are near 0 or 1.
         let (mut gradient, mut hessian) = ((L2 * slope, 0.0), (L2, 0.0, 1e-9));
         for (score, label) in scored {
             let x = (score - mean) / std_dev;
@@ -112,6 +113,7 @@ fn platt(scored: &[(f64, bool)]) -> (f64, f64) {
             );
         }
         let determinant = hessian.0 * hessian.2 - hessian.1 * hessian.1;
+        // Singular by rounding all the same: what was found so far stands.
         if determinant <= 0.0 {
             break;
         }
@@ -144,6 +146,7 @@ fn platt(scored: &[(f64, bool)]) -> (f64, f64) {
 /// The threshold with the fewest errors, half-way to the next score below; the highest such threshold.
 fn most_accurate_threshold(descending: &[(f64, bool)]) -> f64 {
     let positives = descending.iter().filter(|(_, label)| *label).count();
+    // The first candidate predicts no dependency at all, which misses every positive.
     let (mut fewest_errors, mut lowest_above) = (positives, f64::INFINITY);
     let (mut true_positives, mut false_positives) = (0, 0);
     for group in descending.chunk_by(|a, b| a.0 == b.0) {

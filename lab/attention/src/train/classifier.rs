@@ -149,6 +149,7 @@ fn metrics(
     let pair = |(score, label): (f64, bool)| {
         let score = calibration.probability(score);
         ScoredPair {
+            // Steps and tasks matter to intervals only, which are not computed here.
             step: 0,
             task: 0,
             label,

@@ -154,6 +154,7 @@ impl Hyperparameters {
             if now < loss {
                 (best, loss, epochs) = (network.weights()?, now, epoch);
             }
+            // `epochs` is the best one so far, and stays 0 while no loss is a number.
             if epoch >= epochs + self.patience {
                 break;
             }
@@ -162,6 +163,7 @@ impl Hyperparameters {
             loss.is_finite(),
             "the validation loss is not finite: the learning rate is too high"
         );
+        // Early stopping: the weights are those of the lowest validation loss, not the last ones.
         network.restore(&best)?;
         Ok(Trained {
             network,
@@ -185,6 +187,7 @@ impl Hyperparameters {
             !validation.is_empty(),
             "there are no user tasks left to stop by"
         );
+        // From the training set alone: what training stops by must be as new to the network as what it is measured with.
         let normalisation = standardisation(&train)?;
         let rows = |examples: Vec<Example>| -> Vec<Rows> {
             let rows = examples.into_iter();
@@ -226,6 +229,7 @@ impl Hyperparameters {
     /// Steps of similar length together, so that little is padded; then the minibatches in random order.
     fn batches<'a>(&self, rows: &'a [Rows], random: &mut fastrand::Rng) -> Vec<Vec<&'a Rows>> {
         let mut order: Vec<&Rows> = rows.iter().collect();
+        // The sort below is stable, so steps of one length meet others in each epoch.
         random.shuffle(&mut order);
         order.sort_by_key(|rows| rows.features.len());
         let batches = order.chunks(self.batch_size);

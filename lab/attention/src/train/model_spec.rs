@@ -74,6 +74,7 @@ fn in_groups(header: &Header, groups: &[&str]) -> Result<Vec<String>> {
         let rest = column.strip_prefix(group);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
+    // A name that matches nothing is refused: a slip in it would silently train on fewer features.
     for group in groups {
         ensure!(
             header.columns.iter().any(|column| within(column, group)),

@@ -163,6 +163,7 @@ impl Network {
 
     /// Restores a copy.
     pub(super) fn restore(&self, weights: &[(String, Vec<f32>)]) -> Result<()> {
+        // `weights` has the same fixed order.
         for ((_, var), (_, values)) in self.vars.iter().zip(weights) {
             var.set(&Tensor::from_slice(values, var.shape(), &Device::Cpu)?)?;
         }
