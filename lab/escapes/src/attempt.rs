@@ -141,6 +141,7 @@ pub(crate) struct Ground {
     pub(crate) only: Vec<String>,
 }
 
+// Many attempts are plain functions without the ground as an argument, and each process learns one ground only.
 static PLACES: OnceLock<[String; 3]> = OnceLock::new();
 
 /// Says where the mounts are, before anything is tried.

@@ -46,6 +46,7 @@ pub fn run_as_ordinary_user(hostile: &Path, job: &Job) -> Result<Outcome, Error>
         return run(hostile, job);
     }
     let folder = tempfile::tempdir()?;
+    // A temporary folder is its owner's alone; this one is for another user.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
     let copy = |from: &Path, name: &str| -> Result<PathBuf, Error> {
         let to = folder.path().join(name);
@@ -73,6 +74,7 @@ pub fn run_as_ordinary_user(hostile: &Path, job: &Job) -> Result<Outcome, Error>
 }
 
 fn outcome(command: &mut Command) -> Result<Outcome, Error> {
+    // The variable is what an attempt looks for in the environment that the spoke inherits.
     command.env(VARIABLE, "x").stdin(Stdio::null());
     let output = command
         .output()
@@ -89,6 +91,8 @@ pub(crate) fn main(job: &str) -> Result<(), Error> {
     let job: Job = serde_json::from_str(job)?;
     // Whatever outlives its parent comes to this process, and is seen.
     set_child_subreaper(Some(getpid()))?;
+    // Before anything is taken away: the filter binds this thread and what it starts from then on, and the world must
+    // be whole.
     let mut world = World::new()?;
     let weaker = match &job.weaker {
         None => None,
@@ -139,6 +143,7 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
     ours.set_read_timeout(Some(PATIENCE))?;
     let sandboxed = sandbox::spawn(&spec, &program, OwnedFd::from(theirs))?;
     let degraded = &sandboxed.enforced().degraded;
+    // Without this, a layer that is still in force would be compared with itself.
     let named = weaker.and_then(|weaker| weaker.name.parse::<Layer>().ok());
     if let Some(layer) = named.filter(|layer| !degraded.contains_key(layer)) {
         return Err(format!("{layer} is in force, though it was taken away").into());
@@ -204,6 +209,7 @@ pub(crate) fn of_an_app(mut channel: &UnixStream, ground: &Ground) -> Result<Vec
 }
 
 fn next(mut channel: &UnixStream, decoder: &mut Decoder<SpokeFrame>) -> Result<SpokeFrame, Error> {
+    // Each frame here answers one of the hub's, so nothing stands behind it that would be lost with `portion`.
     let mut portion = vec![0; 1 << 16];
     loop {
         let length = channel.read(&mut portion)?;
@@ -224,6 +230,8 @@ fn end(mut sandboxed: Sandboxed) -> Result<Seen, Error> {
     let outer = sandboxed.pid();
     drop(sandboxed);
     let mut left = Vec::new();
+    // A child is listed below the thread that started it. Orphans of the spoke are among them, since this process is
+    // their subreaper.
     for task in fs::read_dir("/proc/self/task")?.flatten() {
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         for child in children.split_whitespace() {

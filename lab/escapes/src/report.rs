@@ -30,6 +30,7 @@ impl Row {
             one.or_else(|| other.map(|it| (it.group, it.expected())))
         };
         let row = |Seen { name, observed }: Seen| {
+            // A look from outside is in neither list of attempts.
             let (group, expected) =
                 known(&name).unwrap_or(("outside", "as if there had been no spoke"));
             Self {

@@ -65,7 +65,7 @@ const NO_USER: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWUSER as u64)]);
 const NO_MOUNT: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWNS as u64)]);
 const NO_PID: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWPID as u64)]);
 const NO_IPC: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWIPC as u64)]);
-/// Limits of everything but processes.
+/// Limits of everything but processes. A call whose new limit is null only reads one, and is left.
 const NO_LIMITS: Missing = Missing(
     libc::SYS_prlimit64,
     &[Test::Not(1, libc::RLIMIT_NPROC as u64), Test::Not(2, 0)],
@@ -137,6 +137,7 @@ const ALL: &[Weaker] = &[
     without(
         "landlock-network",
         &[Layer::LandlockNetwork],
+        // 2 is LANDLOCK_RULE_NET_PORT: rules on paths are still there.
         &[Missing(libc::SYS_landlock_add_rule, &[Test::Is(1, 2)])],
         &["take a port"],
     ),
@@ -294,6 +295,7 @@ pub fn bites(
                 .collect(),
         })
     };
+    // A companion alone: it is only there to be compared with.
     if weaker.lets_through.is_empty() {
         return Ok(Vec::new());
     }
@@ -340,10 +342,12 @@ pub(crate) fn take_away(weaker: &Weaker) -> Result<(), Error> {
         });
         let conditions: Vec<_> = conditions.collect::<Result<_, _>>()?;
         let of_call = rules.entry(*number).or_default();
+        // A call without a rule is refused with any arguments.
         if !conditions.is_empty() {
             of_call.push(SeccompRule::new(conditions)?);
         }
     }
+    // The error of a kernel that was built without the call.
     let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let arch = std::env::consts::ARCH.try_into()?;
     let filter: BpfProgram =
@@ -358,6 +362,7 @@ fn install(filter: &BpfProgram) -> io::Result<()> {
     let program = [filter.len(), address(filter.as_slice())];
     let install = || call(libc::SYS_seccomp, [FILTER, 0, address(&program)]);
     install()
+        // Without CAP_SYS_ADMIN the kernel takes a filter only from a process that has promised to gain no privileges.
         .or_else(|_| {
             call(
                 libc::SYS_prctl,

@@ -77,6 +77,7 @@ impl World {
         let udp = datagrams(&arrivals)?;
         let abstract_name = format!("sluice-escapes-{}", std::process::id());
         let pipe = unix(&base.join("ro"), &abstract_name, &arrivals)?;
+        // A copy with a name of its own, by which an attempt would know it in `/proc`.
         let victim = base.join(format!("victim-{}", std::process::id()));
         fs::copy("/usr/bin/sleep", &victim)?;
         let victim = Command::new(victim)
@@ -177,6 +178,7 @@ impl World {
             Ok(now) if now == self.secret => held("as it was"),
             other => escaped(format!("{other:?}")),
         };
+        // No thread reads the pipe, so what was written is still in it.
         let _ = self.pipe.read(&mut [0; 64]).map(|length| match length {
             0 => {}
             _ => arrived(&self.arrivals, "the named pipe"),
@@ -230,6 +232,7 @@ impl Drop for World {
 /// A copy of `id` that belongs to another user, where this one may give it away, and runs as its owner.
 fn set_id_program(path: &Path) -> Result<(), Error> {
     fs::copy("/usr/bin/id", path)?;
+    // The owner before the mode: `chown` clears the bit that makes a program run as its owner.
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(path, Some(ANOTHER_USER), Some(ANOTHER_USER))?;
     }
@@ -254,6 +257,7 @@ fn listen(at: SocketAddr, what: &'static str, arrivals: &Arrivals) -> Result<u16
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             arrived(&arrivals, what);
+            // An echo of the mark, by which an attempt tells this listener from the end of a relay.
             let mut said = [0; 7];
             let mut stream = stream;
             let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(500)));
@@ -305,6 +309,7 @@ fn unix(folder: &Path, abstract_name: &str, arrivals: &Arrivals) -> Result<fs::F
             arrived(&arrivals, "a Unix socket of datagrams in a mount");
         }
     });
+    // By `mknodat`, for which the standard library has no function: 0o010_666 is a named pipe that everybody may use.
     let pipe = folder.join("socket-pipe");
     let name = crate::kernel::path(&pipe.display().to_string());
     call(
@@ -358,6 +363,7 @@ fn left_behind(folder: &Path) -> Result<Vec<String>, Error> {
             entry.file_name().to_string_lossy().into_owned(),
             entry.metadata()?,
         );
+        // Put there by the host.
         if name == SET_ID_PROGRAM {
             continue;
         }
@@ -378,7 +384,7 @@ fn left_behind(folder: &Path) -> Result<Vec<String>, Error> {
 /// Niceness of a process: the 19th field of its line.
 fn niceness(process: u32) -> Option<i64> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second is its name, in parentheses, with whatever in it.
+    // The second field is the name, in parentheses, with whatever in it. Behind it comes the third, so the 19th is at 16.
     let (_, rest) = line.rsplit_once(") ")?;
     rest.split(' ').nth(16)?.parse().ok()
 }

@@ -37,7 +37,7 @@ impl Line {
         self.go_on()
     }
 
-    /// As from now on it did as it should.
+    /// Answers every call from now on as a sound spoke does.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         loop {
             let id = self.call()?;

@@ -109,6 +109,7 @@ fn headers(list: &mut List) {
     });
     list.ends("a frame of four gigabytes", |line| {
         line.called()?;
+        // With bytes behind it: a hub that believes the length has something to collect.
         line.raw(&header(WIRE_VERSION, u32::MAX))?;
         endless(line, b" ")
     });
@@ -137,6 +138,7 @@ fn headers(list: &mut List) {
         for byte in framed(WIRE_VERSION, result(id, SOUND).to_string().as_bytes()) {
             line.raw(&[byte])?;
         }
+        // Slow and sound: the call is to be answered as if the frame had come at once.
         line.go_on()
     });
     list.ends("a longest frame of nothing but spaces", |line| {
@@ -146,6 +148,8 @@ fn headers(list: &mut List) {
         let id = line.called()?;
         let frame = framed(WIRE_VERSION, result(id, SOUND).to_string().as_bytes());
         let null = std::fs::File::open("/dev/null")?;
+        // The frame itself is sound. What must not happen is that the hub keeps what came along
+        // with it.
         let null = [null.as_fd(); 16];
         let mut room = [std::mem::MaybeUninit::uninit(); 256];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -325,12 +329,15 @@ fn exchanges(list: &mut List) {
         line.say(&result(id, SOUND))?;
         line.say(&result(id, FORGED))
     });
+    // An old id must not answer a new call, whose arguments the user may have been asked about.
     list.ends("the result of the last call, for the next", |line| {
         let id = line.called()?;
         line.say(&result(id, SOUND))?;
         line.call()?;
         line.say(&result(id, FORGED))
     });
+    // Numbers of calls can be guessed, so an answer can be sent ahead: it must not count for a call
+    // with other arguments.
     list.ends("a result before its call", |line| {
         let id = line.called()?;
         line.say(&result(id, SOUND))?;

@@ -50,6 +50,7 @@ fn try_in_a_process(code: impl FnOnce() -> Observed) -> io::Result<Observed> {
         }
     }
     let _ = kill_process_group(child, Signal::KILL);
+    // By its own id too: it may not have come to make its group.
     let _ = kill_process(child, Signal::KILL);
     let status = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
     Ok(match serde_json::from_slice(&said) {

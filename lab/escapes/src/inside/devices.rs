@@ -130,6 +130,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             .iter()
             .filter_map(|table| fs::read_to_string(table).ok())
             .collect();
+        // Ports are in hexadecimal in these tables.
         match text.contains(&format!(":{:04X} ", ground.tcp)) {
             true => escaped("the host's listener is listed"),
             false => held("not in the tables"),
@@ -162,6 +163,7 @@ pub(super) fn add(attempts: &mut Attempts) {
     attempts.add("find physical addresses", |_| {
         // With the right to it, an entry has the number of the page in its lower bits.
         let here = 7_u8;
+        // Eight bytes for each page of the address space.
         let offset = crate::kernel::address(&here) / 4096 * 8;
         let entry = File::open("/proc/self/pagemap").and_then(|file| {
             let mut entry = [0; 8];
@@ -178,6 +180,7 @@ pub(super) fn add(attempts: &mut Attempts) {
     attempts.group("terminals", "nothing is typed for the user");
     for (name, number) in [
         ("type into the terminal", libc::TIOCSTI),
+        // TIOCLINUX.
         ("paste into the console", 0x541C),
         ("take a terminal", libc::TIOCSCTTY),
     ] {
@@ -204,6 +207,7 @@ pub(super) fn add(attempts: &mut Attempts) {
         nothing(
             call(
                 libc::SYS_syslog,
+                // SYSLOG_ACTION_READ_ALL, which takes nothing from other readers.
                 [3, crate::kernel::address_mut(&mut buffer), flag(64)],
             ),
             "they are read",

@@ -215,6 +215,7 @@ fn writing(attempts: &mut Attempts) {
         unchanged(File::open(file()).and_then(|file| file.set_len(1)))
     });
     attempts.add("punch a hole into what is open for reading", |_| {
+        // FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE.
         with_open(|number| call(libc::SYS_fallocate, [number, 3, 0, 4]))
     });
     attempts.add("write through one's own descriptor's name", |_| {
@@ -374,7 +375,8 @@ fn map_and_poke(number: usize, protection: i32) -> io::Result<usize> {
 fn through_a_pipe(number: usize) -> io::Result<usize> {
     let (ours, mut theirs) = io::pipe()?;
     let writing = flag(theirs.as_raw_fd());
-    // Filled and emptied first, which once left the pipe's pages ready to be written on.
+    // Filled and emptied first, which once left the pipe's pages ready to be written on
+    // (CVE-2022-0847).
     theirs.write_all(&[0; 4096])?;
     let mut emptied = [0_u8; 4096];
     io::Read::read_exact(&mut &ours, &mut emptied)?;
@@ -384,6 +386,7 @@ fn through_a_pipe(number: usize) -> io::Result<usize> {
         [number, address_mut(&mut offset), writing, 0, 1, 0],
     )?;
     theirs.write_all(b"!!!!")?;
+    // What went into the pipe is no gain: whether the file has it too is seen by `unchanged`.
     Err(io::Error::other("it went into the pipe alone"))
 }
 
@@ -427,6 +430,7 @@ fn links(attempts: &mut Attempts) {
         let (one, two) = (path(&format!("{}/.", writable())), path(read_only()));
         let here = minus(libc::AT_FDCWD);
         nothing(
+            // RENAME_EXCHANGE.
             call(libc::SYS_renameat2, [here, of(&one), here, of(&two), 2]),
             "swapped",
         )
@@ -489,6 +493,7 @@ fn links(attempts: &mut Attempts) {
             let name = format!("{}/{}", writable(), how.replace(' ', "-"));
             let _ = fs::write(&name, "#!/bin/sh\n");
             let done = code(&path(&name));
+            // What counts is the file that is left, not what the call returned.
             let mode = fs::metadata(&name).map_or(0, |it| it.permissions().mode());
             let _ = fs::remove_file(&name);
             let _ = fs::remove_dir(&name);

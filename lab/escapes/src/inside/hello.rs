@@ -1,6 +1,6 @@
 //! The first message of a TLS client, put together by hand.
 
-/// An extension for one server name, as RFC 6066 has it.
+/// The `server_name` extension with these names. RFC 6066 §3 allows one host name only.
 pub(super) fn server_name(names: &[&[u8]]) -> Vec<u8> {
     let mut list = Vec::new();
     for name in names {

@@ -197,6 +197,7 @@ fn inherited(attempts: &mut Attempts) {
     });
     attempts.add("dump a core where the host collects them", |_| {
         let mut limit = [0_u64; 2];
+        // RLIMIT_CORE. Where cores go to a helper of the host, the kernel passes over 0, and 1 is what turns them off.
         match call(libc::SYS_prlimit64, [0, 4, 0, address_mut(&mut limit)]) {
             Ok(_) if limit[1] > 1 => escaped(format!("{limit:?}")),
             Ok(_) => held(format!("{limit:?}")),

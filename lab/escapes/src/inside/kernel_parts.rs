@@ -20,6 +20,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             call(libc::SYS_io_uring_register, [minus(-1), 8, 0, 0])
         }),
         ("a map of the kernel's programs (bpf)", || {
+            // BPF_MAP_CREATE (0) of an array: its type, the bytes of a key and of a value, and one entry.
             let map = [2_u32, 4, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
             open(libc::SYS_bpf, [0, address(&map), 72]).map(|_| 0)
         }),
@@ -28,6 +29,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             let program = [0xb7_u64, 0x95];
             let licence = path("GPL");
             let mut attributes = [0_u64; 16];
+            // BPF_PROG_LOAD (5) of a filter for sockets (1) with two instructions.
             attributes[0] = 1 | (2 << 32);
             attributes[1] = u64::try_from(address(&program)).unwrap_or(0);
             attributes[2] = u64::try_from(of(&licence)).unwrap_or(0);
@@ -41,6 +43,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             )
         }),
         ("the user's ring of keys", || {
+            // KEYCTL_GET_KEYRING_ID of the user's ring, which is made if it is not there.
             call(libc::SYS_keyctl, [0, minus(-4), 1])
         }),
         ("a key by asking the host's helper", || {
@@ -49,6 +52,7 @@ pub(super) fn add(attempts: &mut Attempts) {
         }),
         ("counters of the processor (perf)", || {
             let mut attributes = [0_u64; 16];
+            // A software event, and the size of the structure.
             attributes[0] = 1 | (128 << 32);
             attributes[5] = 0x60; // not of the kernel, not of a hypervisor
             open(
@@ -58,6 +62,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             .map(|_| 0)
         }),
         ("page faults for oneself (userfaultfd)", || {
+            // UFFD_USER_MODE_ONLY, which needs no privilege.
             open(libc::SYS_userfaultfd, [1]).map(|_| 0)
         }),
         ("a file without a name (memfd)", || {
@@ -71,13 +76,16 @@ pub(super) fn add(attempts: &mut Attempts) {
             open(libc::SYS_fanotify_init, [0, 0]).map(|_| 0)
         }),
         ("a filter of one's own (seccomp)", || {
+            // SECCOMP_GET_ACTION_AVAIL (2) of SECCOMP_RET_ALLOW: it asks and changes nothing.
             let action = 0x7fff_0000_u32;
             call(libc::SYS_seccomp, [2, 0, address(&action)])
         }),
         ("a ruleset of one's own (landlock)", || {
+            // LANDLOCK_CREATE_RULESET_VERSION: it asks and makes nothing.
             call(libc::SYS_landlock_create_ruleset, [0, 0, 1])
         }),
         ("another personality", || {
+            // ADDR_NO_RANDOMIZE.
             call(libc::SYS_personality, [0x0004_0000])
         }),
         ("pages moved between nodes", || {
@@ -107,6 +115,8 @@ pub(super) fn add(attempts: &mut Attempts) {
             call(libc::SYS_kexec_load, [0, 0, 0, 0])
         }),
         ("the end of the machine", || {
+            // The numbers that the call asks for, with the command that only turns off Ctrl-Alt-Del: the host is to
+            // survive it.
             call(libc::SYS_reboot, [0xfee1_dead, 672_274_793, 0, 0])
         }),
         ("swapping", || {
@@ -122,6 +132,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             )
         }),
         ("the clock", || {
+            // Set to what it is, in case it works.
             let mut now = [0_i64; 2];
             call(libc::SYS_clock_gettime, [0, address_mut(&mut now)])?;
             call(libc::SYS_clock_settime, [0, address(&now)])
@@ -151,6 +162,7 @@ pub(super) fn add(attempts: &mut Attempts) {
         }),
         ("the books of modules of security", || {
             let (mut ids, mut size) = ([0_u64; 16], 128_u32);
+            // lsm_list_modules.
             call(461, [address_mut(&mut ids), address_mut(&mut size), 0])
         }),
         ("a call that is not one", || call(1023, [0])),

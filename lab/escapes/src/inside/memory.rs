@@ -36,6 +36,7 @@ fn take(ground: &Ground, kind: i32, piece: usize) -> Observed {
             libc::SYS_mmap,
             [0, piece, READ_WRITE, flag(kind), minus(-1), 0],
         ) {
+            // Only a page that was written is memory.
             Ok(place) => touch(place, piece),
             Err(_) => break,
         }
@@ -85,6 +86,7 @@ pub(super) fn add(attempts: &mut Attempts) {
         nothing(locked, "1 MiB is locked")
     });
     attempts.add("all pages locked, and those to come", |_| {
+        // MCL_CURRENT and MCL_FUTURE.
         nothing(call(libc::SYS_mlockall, [3]), "locked")
     });
     attempts.add("pages of the heap", |ground| {
@@ -109,6 +111,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             return held("no memory");
         };
         let length = limit(ground) + BEYOND;
+        // MREMAP_MAYMOVE.
         match call(libc::SYS_mremap, [place, MIB, length, 1]) {
             Ok(place) => {
                 touch(place, length);
@@ -179,6 +182,7 @@ pub(super) fn add(attempts: &mut Attempts) {
     });
     attempts.add("shared memory of System V", |_| {
         nothing(
+            // A private segment (IPC_PRIVATE), made now (IPC_CREAT).
             call(libc::SYS_shmget, [0, MIB, 0o1600]),
             "memory that no limit counts",
         )
@@ -221,6 +225,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             libc::SYS_fcntl,
             [flag(theirs.as_raw_fd()), flag(libc::F_SETPIPE_SZ), MIB],
         ) {
+            // 64 KiB are what a pipe has without asking.
             Ok(bytes) if bytes > 1 << 16 => {
                 escaped(format!("{bytes} bytes of the kernel's in one pipe"))
             }

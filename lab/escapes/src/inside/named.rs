@@ -47,6 +47,7 @@ pub(super) fn judged(heard: io::Result<Vec<u8>>) -> Observed {
     let heard = match heard {
         Ok(heard) => heard,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            // Silence is no refusal: a way that is broken would look like one that is closed.
             return Observed::Failed("neither an answer nor a refusal".to_owned());
         }
         Err(error) => return held(error),
@@ -134,6 +135,7 @@ fn names(attempts: &mut Attempts) {
     attempts.add(
         "ask the resolver for a pointer that leads to itself",
         |_| {
+            // A compressed name whose pointer leads to byte 12, where it begins itself.
             let mut query = question(&[0xc0, 12], 1);
             query.truncate(16);
             match exchanged(&query) {
@@ -157,6 +159,7 @@ fn asked(name: &str, kind: u16) -> io::Result<u16> {
 }
 
 fn question(name: &[u8], kind: u16) -> Vec<u8> {
+    // Id 7, recursion wished for, one question.
     let mut query = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     query.extend(name);
     query.extend(kind.to_be_bytes());

@@ -46,6 +46,8 @@ pub(super) fn add(attempts: &mut Attempts) {
         );
     }
     attempts.add("make namespaces past the filter's sight (clone3)", |_| {
+        // `struct clone_args`: the flags come first, and 17 is SIGCHLD, the signal at the child's
+        // end.
         let arguments: [u64; 8] = [
             u64::from((libc::CLONE_NEWUSER | libc::CLONE_NEWNS).cast_unsigned()),
             0,
@@ -194,6 +196,7 @@ fn mounts(attempts: &mut Attempts) {
         attempts.add(name, move |ground| nothing(code(ground), "done"));
     }
     attempts.add("clear the read-only flag of a mount", move |_| {
+        // `struct mount_attr`: nothing to set, and MOUNT_ATTR_RDONLY to clear.
         let attributes = [0_u64, 1, 0, 0];
         let place = path(read_only());
         nothing(
@@ -206,6 +209,7 @@ fn mounts(attempts: &mut Attempts) {
     });
     attempts.add("clone a tree of mounts", move |_| {
         let place = path("/");
+        // OPEN_TREE_CLONE.
         nothing(open(libc::SYS_open_tree, [here(), of(&place), 1]), "cloned")
     });
     attempts.add("move a mount", move |_| {
@@ -227,6 +231,7 @@ fn mounts(attempts: &mut Attempts) {
         nothing(open(libc::SYS_fspick, [here(), of(&place), 0]), "picked")
     });
     attempts.add("list the host's mounts (listmount)", |_| {
+        // `struct mnt_id_req`: its size, and LSMT_ROOT for all mounts of the namespace.
         let request = [24_u64, u64::MAX, 0];
         let mut mounts = [0_u64; 16];
         nothing(

@@ -81,7 +81,8 @@ fn families(attempts: &mut Attempts) {
                 libc::SOCK_RAW,
                 libc::SOCK_SEQPACKET,
             ];
-            // Kernel connections to one protocol want that protocol.
+            // 0 is the family's own choice. Where a family wants its protocol named, this attempt is weaker than it
+            // could be; netlink's are tried below.
             let tried = kinds.map(|kind| socket(family, kind, 0));
             let refusal = tried
                 .iter()
@@ -239,6 +240,7 @@ fn ways_out(attempts: &mut Attempts) {
         let on = 1_i32;
         let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
             let (number, to) = (flag(socket.as_raw_fd()), address_of(ground.tcp));
+            // TCP_FASTOPEN_CONNECT: the connection is made by the first write.
             call(libc::SYS_setsockopt, [number, 6, 30, address(&on), 4])?;
             call(libc::SYS_connect, [number, address(&to), 16])
         });
@@ -273,6 +275,7 @@ fn ways_out(attempts: &mut Attempts) {
         nothing(done, "set")
     });
     attempts.add("list the interfaces by a control of a socket", |_| {
+        // SIOCGIFCONF without a buffer, which asks how long the list is.
         let mut request = [0_usize; 2];
         let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
             call(

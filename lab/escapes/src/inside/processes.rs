@@ -130,6 +130,7 @@ fn signals(attempts: &mut Attempts) {
         )
     });
     attempts.add_for_everybody("signal everybody", |ground| {
+        // A signal that is ignored by default: the host is to survive it.
         let sent = call(libc::SYS_kill, [kernel::minus(-1), flag(libc::SIGURG)]);
         match call(libc::SYS_kill, [victim(ground), 0]) {
             Ok(_) => escaped(format!("{sent:?}, and the host's are among them")),
@@ -167,23 +168,27 @@ fn scheduling(attempts: &mut Attempts) {
         }),
         ("set the limits of a process of the host", |it| {
             let limit = [1024_u64, 1024];
+            // RLIMIT_CORE.
             call(libc::SYS_prlimit64, [victim(it), 4, address(&limit), 0])
         }),
         ("read the limits of a process of the host", |it| {
             let mut limit = [0_u64; 2];
             call(
                 libc::SYS_prlimit64,
+                // RLIMIT_NOFILE.
                 [victim(it), 7, 0, address_mut(&mut limit)],
             )
         }),
         ("run before everything else", |_| {
             let priority = 1_i32;
+            // SCHED_FIFO.
             call(libc::SYS_sched_setscheduler, [0, 1, address(&priority)])
         }),
         ("be nice to nobody", |_| {
             call(libc::SYS_setpriority, [0, 0, kernel::minus(-20)])
         }),
         ("read and write first", |_| {
+            // IOPRIO_CLASS_RT for this process.
             call(libc::SYS_ioprio_set, [1, 0, 1 << 13])
         }),
     ];
@@ -191,6 +196,8 @@ fn scheduling(attempts: &mut Attempts) {
         attempts.add(name, move |ground| nothing(code(ground), "done"));
     }
     attempts.add_for_everybody("slow every process of the user down", |ground| {
+        // PRIO_USER, to the usual niceness, which slows nobody down if it works. What counts is
+        // whether the host's processes are seen.
         let _ = call(libc::SYS_setpriority, [2, 0, 0]);
         let priority = call(libc::SYS_getpriority, [0, victim(ground)]);
         nothing(priority, "the host's are among them")
@@ -283,6 +290,7 @@ fn memory(attempts: &mut Attempts) {
             let range = [0_usize, 0];
             call(
                 libc::SYS_process_madvise,
+                // MADV_COLD of no bytes.
                 [flag(process.as_raw_fd()), address(&range), 1, 20, 0],
             )
         })

@@ -318,6 +318,7 @@ fn in_flight(ground: &Ground) -> Observed {
 /// One message with a hundred times the same descriptor.
 fn send(socket: &impl AsRawFd, file: &File) -> io::Result<usize> {
     let (length, level, kind) = (16 + 4 * 100_usize, libc::SOL_SOCKET, libc::SCM_RIGHTS);
+    // `struct cmsghdr`, and behind it the descriptors.
     let mut control = Vec::with_capacity(length);
     control.extend(length.to_ne_bytes());
     control.extend(level.to_ne_bytes());
@@ -327,6 +328,7 @@ fn send(socket: &impl AsRawFd, file: &File) -> io::Result<usize> {
     }
     let byte = [7_u8];
     let part = [address(&byte), 1];
+    // `struct msghdr`: no address, one part, the control message, no flags.
     let message = [
         0,
         0,

@@ -71,8 +71,10 @@ async fn open(hostile: &Path, script: &str, times: Times) -> Result<Stage, Error
 
 async fn with_product(hostile: &Path, attempt: &FrameAttempt) -> Result<Observed, Error> {
     let begun = Instant::now();
+    // Before both spokes: what is left of either in the end counts as taken.
     let before = (resident()?, descriptors()?);
     let bystander = open(hostile, SOUND, LONG).await?;
+    // At the same time, so that a hub that is held up by one spoke keeps the other waiting.
     let (heard, beside) = tokio::join!(exchange(hostile, attempt), call(&bystander));
     let (heard, gone) = heard?;
     // Once more, when all is over.
@@ -118,11 +120,13 @@ async fn exchange(hostile: &Path, attempt: &FrameAttempt) -> Result<(Heard, bool
     let stage = match open(hostile, attempt.name, SHORT).await {
         Ok(stage) => stage,
         Err(error) => {
+            // Refused at the start: there is no spoke any more, and nothing to ask of it.
             heard.refusals.push(error.to_string());
             return Ok((heard, true));
         }
     };
     let mut person = Person::default();
+    // Twice: some attempts are about the next call.
     for _ in 0..2 {
         let argument = "x".repeat(ARGUMENT);
         if stage.spoke.is_gone() {

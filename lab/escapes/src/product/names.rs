@@ -62,7 +62,8 @@ fn by_product(
     lacking: Option<Lacking>,
 ) -> Result<Vec<Seen>, Error> {
     let permitted = Pattern::new(PERMITTED).map_err(|error| error.to_string())?;
-    // The world has it too.
+    // The name that is not permitted has an address as well, so that nothing but the rules keeps
+    // the app from it.
     let other = Pattern::new(OTHER).map_err(|error| error.to_string())?;
     let mut addresses = vec![PUBLIC.parse()?];
     if lacking == Some(Lacking::PublicAddresses) {

@@ -66,7 +66,7 @@ impl Stage {
             policy: Arc::new(rules),
             resolver,
         };
-        // Nobody reads what is told: whoever floods it loses entries.
+        // Nobody reads these events: what does not fit into the channel is lost.
         let (events, _) = mpsc::channel::<Event>(64);
         let spoke = Spoke::open(setup, &gate, events).await?;
         Ok(Self { spoke, gate })

@@ -32,7 +32,7 @@ impl Names {
         })
     }
 
-    /// The addresses of a name, as somebody says whom nobody can believe.
+    /// The addresses of a name, as the attacker's own name server gives them.
     pub(super) fn look_up(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
         let rebound = REBOUND.iter().find(|it| rebound_name(it.label) == name);
         let Some(rebound) = rebound else {

@@ -65,6 +65,7 @@ fn take_until(channel: &mut UnixStream, kind: &str, heard: &mut Heard) {
 fn next(channel: &mut UnixStream) -> io::Result<Value> {
     let mut header = [0; 5];
     channel.read_exact(&mut header)?;
+    // The fifth byte is the version, which this hub does not look at.
     let [a, b, c, d, _] = header;
     let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).map_err(io::Error::other)?;
     if length > MAX_FRAME_BYTES {

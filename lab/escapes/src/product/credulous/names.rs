@@ -124,6 +124,7 @@ impl Hub {
             SocketAddr::V4(address) => *address.ip(),
             SocketAddr::V6(address) => match IpAddr::V6(*address.ip()).to_canonical() {
                 IpAddr::V4(address) => address,
+                // No name has this address.
                 IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
             },
         };
