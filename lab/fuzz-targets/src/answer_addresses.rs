@@ -16,6 +16,7 @@ pub(crate) fn answer_addresses(bytes: &[u8]) -> bool {
 
     let mut pieces = Inert::new(|_: &str, _| false);
     let mut streamed = String::new();
+    // Behind every letter, so that each address is cut at each of its letters.
     for piece in input.split_inclusive(|c: char| c.is_alphabetic()) {
         streamed.push_str(&pieces.push(piece));
     }

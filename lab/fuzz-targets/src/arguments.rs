@@ -14,6 +14,7 @@ pub(crate) fn arguments(bytes: &[u8]) -> bool {
         return false;
     };
     assert!(text.len() <= Arguments::MAX_BYTES);
+    // No member of an object may lose the label that the whole text had.
     assert!(arguments.is_empty() || arguments.label() == label);
 
     let canonical = arguments.to_json();

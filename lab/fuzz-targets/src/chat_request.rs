@@ -13,6 +13,8 @@ pub(crate) fn chat_request(bytes: &[u8]) -> bool {
         }
     };
     assert!(!body.messages.is_empty() && body.messages.len() <= 10_000);
+    // Calls find their tool by its name, so two of one name would be judged by the rules of one of
+    // them.
     let mut names = std::collections::HashSet::new();
     for tool in body.tools() {
         assert!(names.insert(&tool.function.name), "two tools have one name");
@@ -31,6 +33,7 @@ pub(crate) fn chat_request(bytes: &[u8]) -> bool {
     if let Err(why) = body.refuse_foreign_parts() {
         assert!(!why.is_empty());
     }
+    // `sampling` takes what it returns, so that it is sent on once.
     assert!(body.sampling().values().all(|value| !value.is_null()));
     assert!(body.sampling().is_empty());
     true

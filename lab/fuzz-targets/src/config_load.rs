@@ -31,6 +31,7 @@ pub(crate) fn config_load(bytes: &[u8]) -> bool {
             assert!(errors.count() > 0);
             for error in errors.iter() {
                 assert!(error.line > 0 && error.column > 0 && error.width > 0);
+                // A file of somebody else's must not write to the terminal that shows its mistakes.
                 assert!(!error.to_string().contains('\u{1b}'));
             }
             false
@@ -42,6 +43,7 @@ pub(crate) fn config_load(bytes: &[u8]) -> bool {
                 arguments: Arguments::none(),
                 label: Label::bottom(),
             };
+            // Whatever was accepted, an app that is not in it has no rule, and its results have the label ⊤.
             let policy = config.policy();
             assert!(policy.rule(&Sink::Call(&call)).is_err());
             assert!(

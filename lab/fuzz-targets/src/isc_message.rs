@@ -49,9 +49,11 @@ pub(crate) fn isc_message(bytes: &[u8]) -> bool {
     }
 
     // A secret of the same length in the place of another one, within some string: a reader at ⊥ sees the same.
+    // Each costs two admissions, and a text of quotation marks has thousands.
     for inside in strings(said).into_iter().take(4) {
         let other: String = said[inside.clone()]
             .chars()
+            // Letters and digits alone, so that what is JSON stays so.
             .map(|c| if c.is_ascii_alphanumeric() { 'x' } else { c })
             .collect();
         let swapped = [&said[..inside.start], &other, &said[inside.end..]].concat();

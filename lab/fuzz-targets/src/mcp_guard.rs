@@ -25,6 +25,8 @@ pub(crate) fn mcp_guard(bytes: &[u8]) -> bool {
         }
         is_message = true;
         let read = serde_json::from_slice::<serde_json::Value>(&line);
+        // The guard passes over the members that it does not need, with numbers that are too large
+        // for `Value`.
         let Ok(read) = read else { continue };
         assert_eq!(read.get("jsonrpc").and_then(|it| it.as_str()), Some("2.0"));
         if let guard::Kind::Answer(id) = kind {

@@ -22,6 +22,7 @@ pub(crate) fn names_dns(bytes: &[u8]) -> bool {
         Answer::Refused,
     ] {
         let response = query.response(answer);
+        // An answer is a pointer to the name, type, class, time to live, length and an IPv4 address.
         assert!(response.len() <= bytes.len() + 16);
         // A response is never taken for a query.
         assert_eq!(Query::read(&response), None);

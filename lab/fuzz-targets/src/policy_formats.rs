@@ -74,6 +74,7 @@ pub(crate) fn policy_formats(bytes: &[u8]) -> bool {
         return false;
     };
     let (format, text) = input.split_at_checked(1).unwrap_or(("", input));
+    // In the order of `Format::NAMES`; JSON is the first, and everything else is taken for it.
     let labels = match format {
         "y" => &LABELS[1],
         "p" => &LABELS[2],
@@ -82,6 +83,7 @@ pub(crate) fn policy_formats(bytes: &[u8]) -> bool {
     };
     let labeled = labels.label(text.to_owned());
     assert_eq!(labeled.reveal_tcb(), text);
+    // A text that is none of its format has one label throughout.
     let is_read = labeled.regions().count() > 1;
     let mut at = 0;
     for (span, label) in labeled.regions() {

@@ -15,6 +15,7 @@ pub(crate) fn policy_pattern(bytes: &[u8]) -> bool {
         Ok(pattern) => {
             let matches = pattern.matches(text);
             assert!(!matches || text.len() <= MAX_LENGTH);
+            // What matches is believed to be an identifier: it must not hold a sentence.
             assert!(!matches || !text.contains(char::is_whitespace));
             assert_eq!(pattern.as_str(), written);
             matches

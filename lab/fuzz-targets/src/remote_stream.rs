@@ -49,7 +49,7 @@ pub(crate) fn remote_stream(bytes: &[u8]) -> bool {
         assert_eq!(events, expected);
         assert_eq!(parser.last_id().map(str::to_owned), last_id);
     } else if portion == 1 {
-        // Whatever came before the end of the patience is as it was meant.
+        // Byte by byte, so every event that ended before the limit has come out, and is the same as without one.
         assert_eq!(events, expected[..events.len()]);
     }
     !events.is_empty()

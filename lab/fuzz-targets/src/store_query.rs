@@ -15,6 +15,7 @@ pub(crate) fn store_query(bytes: &[u8]) -> bool {
             assert!(text.len() <= MAX_QUERY_BYTES && query.words().count() <= MAX_QUERY_WORDS);
             for word in query.words() {
                 assert!((1..=MAX_WORD_BYTES).contains(&word.len()));
+                // Folding is done once: a word that is folded again is the same.
                 let own = Query::new(word).expect("a word is short");
                 assert!(own.words().eq([word]), "{word:?}");
             }

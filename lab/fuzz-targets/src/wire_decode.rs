@@ -9,6 +9,7 @@ pub(crate) fn wire_decode(bytes: &[u8]) -> bool {
         return false;
     };
     let portion = usize::from(*portion).max(1);
+    // Both directions: a hostile spoke sends the first, and a spoke reads the second.
     let of_spoke = decode::<SpokeFrame>(stream, portion);
     let of_hub = decode::<HubFrame>(stream, portion);
     of_spoke || of_hub
