@@ -70,6 +70,7 @@ struct Way {
 /// Measures both ways.
 pub(crate) async fn egress(args: EgressArgs) -> Result<Exit> {
     let host = host(args.congestion.as_deref()).context("no host on loopback")?;
+    // One spoke for all rounds: what is measured is the way out, not the start.
     let app = App::start(host).await?;
     let program = binary(PROGRAM)?;
     let (mut direct, mut through) = (Way::default(), Way::default());
@@ -77,8 +78,10 @@ pub(crate) async fn egress(args: EgressArgs) -> Result<Exit> {
     for round in 0..=args.rounds {
         progress.moved("rounds", round, args.rounds);
         for (bytes, times) in [(1, SHORT), (args.bytes, 1)] {
+            // One after the other, and never at once: both would share the processor.
             let directly = directly(&program, host, bytes, times).await?;
             let by_the_hub = app.fetch(bytes, times).await?;
+            // The first round warms the caches of both ways and is not counted.
             if round > 0 {
                 direct.add(bytes, directly);
                 through.add(bytes, by_the_hub);

@@ -176,6 +176,7 @@ impl Side {
         command.args(["bench", "embedded", "--child"]);
         command.args(["--model", &args.model]);
         command.args(["--words", &args.words.to_string()]);
+        // Said to each side, so that no build counts the cores in a way of its own.
         let threads = args.threads.map_or_else(available_parallelism, Ok)?;
         command.args(["--threads", &threads.to_string()]);
         if portable {
@@ -221,6 +222,8 @@ async fn serve(args: &EmbeddedArgs) -> Result<()> {
     while asked.next_line().await?.is_some() {
         number += 1;
         let request = request(number, args.words);
+        // Wall time is the engine's own, to the first token; processor time is taken here and by the sink at the first
+        // text.
         let mut sink = FirstText::default();
         let before = processor_time()?;
         let answer = broker.complete(&request, &mut sink).await?;

@@ -21,7 +21,7 @@ pub(crate) struct Escapes {
 /// Makes every attempt, by each attacker, under each user that this one may be.
 pub(crate) fn escapes(args: &Escapes) -> Result<Exit> {
     let (hostile, spoke) = (binary("hostile")?, binary("sluice-spoke")?);
-    // Beside them; `hostile` has no use for the product's hub.
+    // Its path is derived from that of `hostile`, so here it only has to be there.
     binary("escapes-hub")?;
     let mut hubs = vec![Hub::OrdinaryUser];
     if rustix::process::geteuid().is_root() {

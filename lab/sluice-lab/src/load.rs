@@ -86,6 +86,8 @@ pub(crate) fn constant(
         let mut errors = 0;
         let mut turn = number;
         while every * turn < duration {
+            // From the due time and not from the sending: a stall counts for every request that it
+            // holds up (no coordinated omission).
             let due = start + every * turn;
             thread::sleep(due.saturating_duration_since(Instant::now()));
             match send() {
@@ -134,6 +136,8 @@ where
             let mut connection = Connection::new(stream);
             let mut send = || match connection.exchange(&target.request) {
                 Ok(()) => Ok(()),
+                // A connection is used no more after an error, since half an answer may still be on
+                // its way.
                 Err(error) => {
                     connection = Connection::new(connect(target.address)?);
                     Err(error)
@@ -216,6 +220,8 @@ fn whole(read: &[u8]) -> Option<usize> {
         let length = name.eq_ignore_ascii_case("content-length");
         value.trim().parse::<usize>().ok().filter(|_| length)
     });
+    // Without a length the message has no body, as RFC 9112 says of requests; the bench's servers
+    // always say one.
     Some(head + length.unwrap_or(0))
 }
 

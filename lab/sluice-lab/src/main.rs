@@ -98,6 +98,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // By hand and not by `#[tokio::main]`, whose end would wait for blocking work: see below.
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

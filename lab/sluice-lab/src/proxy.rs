@@ -108,6 +108,7 @@ fn measure(args: &Proxy, mut ways: [Way; 4]) -> Result<Exit> {
         for way in &mut ways {
             progress.say(&format!("round {number} of {ROUNDS}: {}", way.name));
             let measured = constant(&way.target, args.rate, args.connections, round)?;
+            // Rounds are pooled, so the quantiles are of all requests and not means of quantiles.
             way.constant.join(measured);
             let measured = saturated(&way.target, SATURATING, round / 4)?;
             way.saturated.join(measured);
@@ -183,6 +184,7 @@ async fn guard(upstream: SocketAddr, protected: bool) -> Result<SocketAddr> {
         Arc::new(config.lattice.clone()),
         Arc::new(NaiveTainting),
     );
+    // Nothing is screened before the coarse label of a call would break a rule.
     parts.settings.screening = Screening::LAZY;
     let setup = ProxySetup::new(parts, "bench");
     let guard = Guard::bind(setup).await?;

@@ -97,6 +97,7 @@ pub(crate) fn read<R: Row>(path: &Path) -> Result<Vec<R>> {
 /// being written.
 fn finished<R: Row>(path: &Path) -> Result<Vec<R>> {
     let text = text(path)?;
+    // Without a line break at its end a row is not complete, even if what is there of it parses.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut rows: Vec<R> = parse(whole, path)?;
     rows.retain(|row| !row.has_failed());

@@ -177,6 +177,7 @@ fn script(args: &Saliency) -> Result<Option<Script>> {
         lean: true,
         passes: args.passes,
     };
+    // A missing package is reported before the engine's minutes, not after them.
     script.check()?;
     Ok(Some(script))
 }

@@ -142,6 +142,7 @@ fn shown(request: &CompletionRequest) -> Shown {
     let texts: Vec<&str> = said.chain(described).collect();
     Shown {
         text: texts.join("\n"),
+        // Plans and judgements are asked for as JSON, and steps and answers never are.
         is_step: !matches!(request.shape, AnswerShape::Json { .. }),
         record: json!({
             "messages": request.prompt.messages().iter().map(message).collect::<Vec<_>>(),

@@ -109,6 +109,8 @@ impl Sluice {
             [_] => String::new(),
             _ => queries.iter().map(|query| format!("{query}\n")).collect(),
         };
+        // Beside the reading: a child that waits for its output to be read would otherwise never
+        // read its input.
         let typed = tokio::spawn(type_in(stdin, lines));
         let mut lines = BufReader::new(stdout).lines();
         let mut session = Session::default();
@@ -147,6 +149,7 @@ impl Sluice {
         let mut command = Command::new(&self.0);
         command.stdin(Stdio::null()).kill_on_drop(true);
         command.env("XDG_STATE_HOME", &home.state);
+        // A key in the environment would let a session reach a paid model.
         command.env_remove("OPENAI_API_KEY");
         command
     }

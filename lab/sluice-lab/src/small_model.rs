@@ -44,6 +44,8 @@ pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
 /// # Errors
 /// The model was not pulled, or the weights are not for it.
 pub(crate) fn screener(weights: &[u8], recall: Option<u8>) -> Result<AttentionScreener> {
+    // The weights are bound to the hash of the model's file: with another model their features
+    // would mean nothing.
     let screener = open(&file()?, model()?.sha256, weights)
         .context("write other weights with `sluice-lab screener train`")?;
     Ok(match recall {

@@ -74,6 +74,7 @@ pub(crate) async fn spokes(args: SpokesArgs) -> Result<Exit> {
     world.visit(0).await?;
     tokio::time::sleep(SETTLED).await;
     let before = Held::now()?;
+    // Whatever is held from here on must be given back.
     let mut found = Found::default();
     let progress = Progress::new();
     for number in 0..args.starts {
@@ -217,6 +218,7 @@ impl Held {
         let begun = Instant::now();
         loop {
             let now = Self::now()?;
+            // No more, and not the same: something that was there before may be gone by now.
             if now.processes <= self.processes
                 && now.descriptors <= self.descriptors
                 && now.mounts <= self.mounts
@@ -234,6 +236,7 @@ impl Held {
 
 /// Groups that this process has made for spokes, by their names.
 fn control_groups(folder: &Path) -> usize {
+    // Names of groups have the hub's process id, so groups of other hubs on this machine do not count.
     let ours = format!("sluice-spoke-{}-", std::process::id());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));

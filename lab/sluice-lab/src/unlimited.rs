@@ -85,6 +85,7 @@ pub(crate) async fn call(
         .monitor
         .decide(&*gate.policy, &History::default(), call);
     let Decision::Allow(permit) = decided else {
+        // Nothing can deny here, so this is a mistake of the bench.
         bail!("a policy without limits denies");
     };
     let mut refuses = Refuses;

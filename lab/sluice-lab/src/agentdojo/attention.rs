@@ -30,6 +30,7 @@ pub(super) async fn open(needed: bool, args: &AttentionArgs) -> Result<Option<Tu
         return Ok(None);
     }
     let args = args.clone();
+    // Reading and checking the model's file takes a second, in which the runtime must hear Ctrl-C.
     let open = move || {
         let file = args.weights.as_deref();
         let weights = small_model::weights(file)?;

@@ -122,6 +122,7 @@ enum AnswersArg {
 /// Runs the loop.
 pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     let cells = cells(&args, small_model::is_here())?;
+    // Rows go to a folder in any case; without `--out` it is gone when this function ends.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = args.out.as_deref().unwrap_or(scratch.path());
     let mut store = Store::open(out)?;
@@ -138,6 +139,7 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
             })
         })
     };
+    // The first run installs a package, which takes minutes.
     let Some(python) = interruptible(python).await else {
         return Ok(Exit::Interrupted);
     };
@@ -165,6 +167,7 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     };
     // Dropping it ends the Python side; the rows so far are on disk.
     let ended = interruptible(everything).await;
+    // Only after a loop that came to its end: aims of half a run say nothing.
     let recorded = match (&ended, args.goals) {
         (Some(Ok(())), true) => Some(recorded(&progress, args.quick).await?),
         _ => None,
@@ -228,8 +231,8 @@ fn defences(args: &LoopArgs) -> Result<Vec<Defence>> {
     names.into_iter().map(Defence::parse).collect()
 }
 
-/// Who answers in the cells of a defence. Whoever stays comes first: who leaves after more answers than
-/// are asked for is no other, and does not run again.
+/// Who answers in the cells of a defence. Users who stay come before those who leave after some answers: where a task
+/// asks no more than that, its rows are the same, and it is not run again.
 fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserModel>> {
     if !args.goals {
         return args
@@ -249,6 +252,7 @@ fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserMo
             UserModel::Absent,
         ],
         (true, true) | (false, false) => vec![UserModel::Absent],
+        // Without a defence there are no questions, and the aims need no attack on it.
         (false, true) => Vec::new(),
     })
 }
@@ -294,6 +298,7 @@ fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
     }
     if args.quick && !args.goals && args.defence.is_empty() && attention_is_here {
         let (defence, suite, attack) = QUICK_ATTENTION;
+        // Beside the cell of the first defence, so that both have the same version, user and rules for answers.
         let same = |cell: &&Cell| cell.suite == suite && cell.attack.as_deref() == Some(attack);
         let beside = cells.iter().find(same).cloned();
         cells.extend(beside.map(|cell| Cell { defence, ..cell }));

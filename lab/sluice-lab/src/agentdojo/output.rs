@@ -38,6 +38,7 @@ pub(super) fn show(report: &Report, shown: Shown, goals: bool) -> Result<()> {
 pub(super) fn keep(report: &Report, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let json = ("report.json".to_owned(), report.json()?);
+    // The report last: where it is, the plots are complete.
     let plots = report.tradeoff().into_iter().chain(report.utility());
     for (name, text) in plots.chain([json]) {
         write(&folder.join(name), &text)?;

@@ -63,6 +63,7 @@ pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
         return Ok(Exit::Interrupted);
     };
     let found = done??;
+    // A misspelt name matches no run; a report of nothing would read like one without questions.
     if found.runs.is_empty() {
         bail!(
             "the archive has no such runs; see `sluice-lab bench agentdojo replay --help` for names"

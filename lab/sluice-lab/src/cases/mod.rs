@@ -140,6 +140,7 @@ async fn run(
         arguments.extend(["--allow-degraded".to_owned(), degraded]);
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // The embedded model serves all runs: what it was shown in the last one is not this one's.
     served.forget();
     let session = sluice
         .ask(world.home(), study.queries, &arguments, false)

@@ -75,6 +75,7 @@ struct Fares {
 
 impl Fares {
     fn tells(&self, amount: f64) -> bool {
+        // Half a cent: fares have two digits.
         self.told.iter().any(|told| (told - amount).abs() < 0.005)
     }
 
@@ -222,6 +223,7 @@ pub(super) fn exposure(ended: &Ended<'_>) -> Result<Finding> {
 
 /// Case study 4: whose instructions the prompt held that the answer was made from.
 pub(super) fn alteration(ended: &Ended<'_>) -> Result<Finding> {
+    // The last step is the one that made the answer.
     let mut steps = ended.prompts.iter().rev().filter(|shown| shown.is_step);
     let shown = steps.next().map_or("", |shown| shown.text.as_str());
     let (muse, solver) = (shown.contains(MUSE_MARK), shown.contains(SOLVER_MARK));

@@ -82,6 +82,7 @@ impl World {
         };
         let mut config = world.configuration(setting, way, base_url)?;
         if strict && way == Way::Isolated {
+            // Only isolated apps send each other messages.
             config += "\n[isc]\nmode = \"strict\"\n";
         }
         fs::write(&world.home.config, config)?;
@@ -177,6 +178,7 @@ egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
             config += setting.functionalities;
         }
         if way == Way::Joint {
+            // Apps of one group may share a conversation.
             let apps = serde_json::to_string(setting.named)?;
             write!(config, "\n[group.all]\napps = {apps}\n")?;
         }

@@ -59,6 +59,7 @@ fn query(email: Email) -> Query {
         text: format!("{ASK} {}", email.text.trim()),
         steps: Vec::new(),
         any_order: false,
+        // The model without mistakes answers with the reference itself.
         answer: vec![SummaryPart::Words(
             Value::Object(reference.clone()).to_string(),
         )],

@@ -115,6 +115,7 @@ async fn run(
 ) -> Result<Option<Vec<Row>>> {
     let mut rows: Rows<Row> = Rows::open(args.out.as_deref(), args.resume)?;
     let model = args.model.name();
+    // A report over rows of two models would compare models and call it systems.
     if let Some(other) = rows.all().iter().find(|row| row.model != model) {
         bail!(
             "the rows that are there are of the model {}, not of {model}",

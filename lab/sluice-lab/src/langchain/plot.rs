@@ -72,6 +72,7 @@ fn draw(svg: &mut Svg, name: &str, rows: &[&Row], left: f64) {
         let count = float(totals.len().max(1));
         let mut from = (x(0.0), y(0.0));
         for (rank, total) in (1..).zip(totals) {
+            // A step for each query: across to its time, then up by its share.
             let across = (x(total), from.1);
             let up = (x(total), y(float(rank) / count));
             svg.line(from, across, colour(at), 2.0);

@@ -136,6 +136,7 @@ impl<'a> Runner<'a> {
         let provider = provider_table(&self.served.base_url);
         let mut config = format!("{LATTICE}\n{provider}\n[screener]\nkind = \"judge\"\n");
         if !protected {
+            // Where nothing is labelled, no screener has anything to do; this one needs no model.
             config = config.replace("\"judge\"", "\"naive\"");
         }
         for name in &self.benchmark.apps {
@@ -170,6 +171,7 @@ fn returned(records: &[Value]) -> Vec<(String, String)> {
         let arguments = event.pointer("/call/arguments")?.as_str()?;
         let arguments: Value = serde_json::from_str(arguments).ok()?;
         let letter = match arguments.get("letter") {
+            // The one tool for all letters has the letter as its argument; each of the 26 is named by its own.
             Some(letter) => letter.as_str().unwrap_or_default(),
             None if tool.chars().count() == 1 => tool,
             None => "",

@@ -92,6 +92,7 @@ fn step_mistake(query: &Query, calls: &[String]) -> Option<Mistake> {
         return None;
     }
     let count = |of: &[String], tool: &String| of.iter().filter(|call| *call == tool).count();
+    // The first that applies: a call of another tool explains what is missing, and what is missing explains the order.
     if calls.iter().any(|tool| !expected.contains(tool)) {
         return Some(Mistake::Unexpected);
     }
@@ -116,6 +117,7 @@ fn likeness(reference: &Map<String, Value>, answer: &str) -> f64 {
         let own = value.as_str().unwrap_or_default().to_lowercase();
         let other = found
             .get(name)
+            // A field that is not there counts like an empty one.
             .map(words)
             .unwrap_or_default()
             .to_lowercase();

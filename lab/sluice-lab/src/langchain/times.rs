@@ -58,6 +58,7 @@ pub(super) fn times(records: &[Value]) -> Times {
                 *of_steps += 1;
             }
             "planned" => planned = now,
+            // Of several spokes the last one counts, which is when all of them run.
             "spoke_started" => times.sandbox = now - planned,
             // A call is recorded as allowed right before it is made.
             "returned" | "call_failed" | "call_unknown" => times.execution += now - before,

@@ -31,6 +31,8 @@ pub(super) fn features(
 ) -> Result<Exit> {
     let steps = steps(progress)?;
     let sample = hand::sample()?;
+    // Without the hand-labelled steps there is nothing to judge by, so a run that is ended early
+    // has them.
     let first: BTreeSet<String> = sample.into_iter().map(|sampled| sampled.step).collect();
     progress.say("loading the model");
     let extractor = Extractor::open(&small_model::file()?)?;

@@ -36,6 +36,8 @@ pub(super) fn gif(args: &GifArgs, progress: &Progress) -> Result<Exit> {
     progress.say("loading the model");
     let classifier = Classifier::from_bytes(WEIGHTS)?;
     let extractor = Extractor::open(&small_model::file()?)?;
+    // Only the columns that the classifier reads, and no cache, so that the costs of both are those
+    // of one step alone.
     let extractor = extractor
         .with_columns(classifier.columns.clone())
         .without_cache()?;
