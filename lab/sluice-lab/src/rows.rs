@@ -61,6 +61,7 @@ impl<R: Row> Rows<R> {
 
     /// Adds a row, to the file too.
     pub(crate) fn add(&mut self, row: R) -> Result<()> {
+        // The file first: what is reported is what a resumed run will find.
         if let Some((path, file)) = &mut self.file {
             let line = lines(std::slice::from_ref(&row))?;
             file.write_all(line.as_bytes())

@@ -111,6 +111,7 @@ fn run(args: &Saliency, progress: &Progress) -> Result<Exit> {
 /// The plot of a figure, and the numbers of all so far.
 fn keep(folder: &Path, shown: &Shown, all: &Map<String, Value>) -> Result<()> {
     let cannot = || format!("cannot write to {}", folder.display());
+    // One file for all figures, written anew with each.
     let json = serde_json::to_string_pretty(all)?;
     fs::write(folder.join("saliency.json"), json).with_context(cannot)?;
     if let Some(svg) = &shown.svg {

@@ -274,6 +274,7 @@ impl Memory {
     fn of_tree(pid: u32) -> Result<Self> {
         let mut memory = Self::default();
         for pid in descendants(pid).into_iter().chain([pid]) {
+            // A process may end between the list and this look.
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
                 continue;
             };

@@ -116,6 +116,7 @@ pub fn answers(file: &str, text: &str, sample: &[Sampled]) -> Result<BTreeMap<Pa
 pub fn weights(sample: &[Sampled]) -> BTreeMap<Pair, f64> {
     let pairs = sample.iter().flat_map(|sampled| {
         sampled.regions.iter().map(|pick| {
+            // The probability of the region within its kind, times that of the step.
             let region = fraction(pick.drawn, pick.of);
             let weight = 1.0 / (sampled.probability * region);
             ((sampled.step.clone(), pick.region), weight)

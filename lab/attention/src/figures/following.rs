@@ -135,6 +135,7 @@ pub fn following(
         let all = all.filter(|(_, step)| Situation::of(step) == Some(situation));
         let mut all: Vec<(usize, &Step)> = all.collect();
         population.insert(situation, all.len());
+        // Situations come in a fixed order, so one seed draws the same steps again.
         random.shuffle(&mut all);
         let some = all.into_iter().take(each);
         drawn.extend(some.map(|(at, step)| (situation, at, step)));

@@ -64,6 +64,7 @@ impl Script {
             bail!("{script} is not there; give the path of lab/attention/python/reference.py");
         }
         for package in PACKAGES {
+            // One by one, so that the message names the package that is missing.
             let import = format!("import {package}");
             let done = self.python(&["-c", &import])?;
             if !done.status.success() {

@@ -176,6 +176,7 @@ impl Table {
             .iter()
             .map(|(name, scores)| (name, pairs(examples, scores, labels, threshold)))
             .collect();
+        // Attention with the shipped weights: its own threshold sets the recall at which all are compared.
         let (_, first) = judged.first().context("there is no scorer")?;
         let outcomes = |predicted: fn(&ScoredPair) -> bool| {
             Confusion::of(

@@ -107,6 +107,7 @@ pub fn split<'a>(
     let groups: Vec<(&str, &str)> = groups.into_iter().collect();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut chosen: BTreeSet<(&str, &str)> = BTreeSet::new();
+    // Suite by suite, so that every suite is in both parts.
     for suite in groups.chunk_by(|a, b| a.0 == b.0) {
         let mut tasks = suite.to_vec();
         random.shuffle(&mut tasks);

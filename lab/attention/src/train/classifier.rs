@@ -75,6 +75,8 @@ pub fn train(
     })?;
     let scored = labelled_scores(&trained, &validation)?;
     let calibration = Calibration::fit(&scored, training.target_recall)?;
+    // What ships is in single precision and computed by the screener's own code, so it is compared with the network
+    // below.
     let classifier = Classifier {
         about,
         columns: Columns::parse(trained.columns.iter().map(String::as_str))?,

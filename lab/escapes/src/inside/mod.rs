@@ -46,6 +46,7 @@ pub(crate) fn make_all(ground: &Ground) -> Vec<Seen> {
     know_the_mounts(ground);
     let attempts = attempts();
     let wanted = |attempt: &&Attempt| {
+        // A spoke either may reach a name or may not, so one run has the attempts by name or the others.
         let named = ground.only.is_empty() || ground.only.contains(&attempt.name);
         named && attempt.by_name == ground.by_name && (ground.own_pids || !attempt.everybody)
     };

@@ -44,6 +44,8 @@ pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
     ground.by_name = true;
     ground.only.clone_from(&job.only);
     let names = Arc::new(Names::new()?);
+    // What a configuration can give up is given up in the product's own hub; the other checks have
+    // no switch.
     let mut seen = match lacking {
         Some(lacking @ (Lacking::FirstBytes | Lacking::Table)) => {
             credulous::by_name(job, &spec, &ground, &names, lacking)?

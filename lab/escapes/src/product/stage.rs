@@ -38,6 +38,7 @@ impl Policy for Rules {
         match (&self.connections, sink) {
             (Some(rules), Sink::Connection(_)) => rules.rule(sink),
             _ => Ok(Rule {
+                // Nobody is there who could answer a question.
                 exceeded: Exceeded::Deny,
                 ..Rule::asking("escapes", Effect::Write, Label::top())
             }),

@@ -50,6 +50,8 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     let mut without = String::new();
     for suite in &args.without {
         let before = examples.len();
+        // Before the digest and the split: neither the weights nor what is said of them may know
+        // the suite.
         examples.retain(|example| example.suite != *suite);
         if examples.len() == before {
             bail!(

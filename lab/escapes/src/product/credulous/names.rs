@@ -49,6 +49,7 @@ pub(in crate::product) fn by_name(
         lacking,
     });
     let queries = UdpSocket::from(sockets.queries);
+    // Threads wait on these sockets, in whatever mode they come.
     queries.set_nonblocking(false)?;
     let answering = Arc::clone(&hub);
     std::thread::spawn(move || answering.answer(&queries));
