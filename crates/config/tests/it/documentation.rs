@@ -44,7 +44,7 @@ fn the_example_is_a_policy_without_a_warning() {
     assert_eq!(config.proxy.app.as_deref(), Some("agent"));
     let examples = config.examples();
     assert!(examples.iter().all(config::ExampleOutcome::passed));
-    assert_eq!(examples.len(), 10);
+    assert_eq!(examples.len(), 13);
 }
 
 #[test]
