@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ifc::{Arguments, Label};
 use jsonschema::Validator;
-use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use rmcp::model::CallToolResponse;
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, RoleClient, RunningService, ServiceError,
     serve_client,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use wire::limits::MAX_SERVER_INFO_BYTES;
@@ -20,6 +21,7 @@ use wire::{
 };
 
 use crate::claims::claims;
+use crate::exact;
 use crate::guard::breach;
 use crate::mediator::{Asked, Mediator, Waiting};
 use crate::process::{AppFailure, AppProcess, Ending};
@@ -199,15 +201,15 @@ impl AppClient {
         arguments: &str,
         validator: Arc<Validator>,
     ) -> Result<CallResult, FailureReason> {
-        let arguments = check_arguments(arguments.to_owned(), validator).await?;
+        let Checked { text, members } = check_arguments(arguments.to_owned(), validator).await?;
         if self.has_changed(tool).await {
             return Err(FailureReason::ToolChanged);
         }
         if let Some(extra) = self.toolbox.extras.get(tool) {
-            let rendered = extra.call(self.service.peer(), &arguments).await?;
+            let rendered = extra.call(self.service.peer(), &members).await?;
             return self.accept(rendered, false, Vec::new());
         }
-        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let mut params = exact::call(tool.to_owned(), text);
         for _ in 0..=MAX_INPUT_ROUNDS {
             let called = self.service.peer().call_tool_once(params.clone()).await;
             let needed = match called {
@@ -278,23 +280,35 @@ impl AppClient {
     }
 }
 
+/// Arguments that fit the schema of their tool.
+struct Checked {
+    /// What an app is sent: the canonical text, in which nothing is rounded or left out.
+    text: String,
+    /// What a reader finds in it.
+    members: Map<String, Value>,
+}
+
 /// Parses and checks on another thread: an app's schema can be made to take long.
 async fn check_arguments(
     arguments: String,
     validator: Arc<Validator>,
-) -> Result<serde_json::Map<String, Value>, FailureReason> {
+) -> Result<Checked, FailureReason> {
     let checked = tokio::task::spawn_blocking(move || {
-        let unusable = |_| InvalidArguments {
+        let unusable = || InvalidArguments {
             problem: Quote::head("the arguments are not a JSON object within the limits"),
         };
         // Before there are values of it, which take many times the bytes of the text.
-        wire::json::check_object(&arguments).map_err(unusable)?;
-        let value: Value = serde_json::from_str(&arguments)
-            .map_err(|_| unusable(wire::json::JsonError::Invalid))?;
+        wire::json::check_object(&arguments).map_err(|_| unusable())?;
+        // The hub's own reader. About what it refuses, a name that stands twice for one, the app and the check below may
+        // disagree.
+        let read = Arguments::parse(&arguments, &Label::bottom()).map_err(|_| unusable())?;
+        let text = read.to_json();
+        let value: Value = serde_json::from_str(&text).map_err(|_| unusable())?;
+        // Numbers are rounded here, which can only make the schema's bounds less sharp. The app has to know them itself.
         schema::check(&validator, &value)?;
         match value {
-            Value::Object(map) => Ok(map),
-            _ => Err(unusable(wire::json::JsonError::NotAnObject)),
+            Value::Object(members) => Ok(Checked { text, members }),
+            _ => Err(unusable()),
         }
     });
     match checked.await {

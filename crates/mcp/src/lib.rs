@@ -12,6 +12,7 @@
 
 mod claims;
 mod client;
+mod exact;
 mod extras;
 mod form;
 mod guard;

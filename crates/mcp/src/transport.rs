@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use wire::{Breach, FailureReason};
 
+use crate::exact;
 use crate::guard::{FloodMeter, Kind, Ledger, LineGuard, breach, classify, is_of_tools};
 use crate::process::{Ending, Pipes};
 
@@ -102,7 +103,7 @@ impl Transport<RoleClient> for GuardedTransport {
         self.enter(&item);
         let outgoing = self.outgoing.clone();
         async move {
-            let mut line = serde_json::to_vec(&item).map_err(io::Error::other)?;
+            let mut line = exact::line(item).map_err(io::Error::other)?;
             line.push(b'\n');
             outgoing
                 .send(line)

@@ -23,7 +23,8 @@ fn main() -> io::Result<()> {
     let mode = std::env::args().nth(1).unwrap_or_default();
     before_anything(&mode)?;
     for line in io::stdin().lock().lines() {
-        let message: Value = serde_json::from_str(&line?)?;
+        let line = line?;
+        let message: Value = serde_json::from_str(&line)?;
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         match message.get("method").and_then(Value::as_str) {
             _ if asking::takes(&mode, &message)? => {}
@@ -35,6 +36,10 @@ fn main() -> io::Result<()> {
                 eprintln!("cancelled");
             }
             Some("tools/list") => list_tools(&mode, &id, &message)?,
+            // As it came: what a reader of JSON makes of it is another question.
+            Some("tools/call") if mode == "says-the-line" => {
+                answer(&id, &json!({"content": [{"type": "text", "text": line}]}))?;
+            }
             Some("tools/call") => call(&mode, &id, &message)?,
             _ => eprintln!("got {message}"),
         }
@@ -124,6 +129,7 @@ fn list_tools(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
             .map(|i| named(&format!("t{i}"), object()))
             .collect(),
         "bad-tool-name" => vec![named("send mail\n", object())],
+        "says-the-line" => vec![named("echo", object())],
         "two-tools-one-name" => vec![named("a", object()), named("a", object())],
         "bad-schema" => vec![named("a", json!({"type": "objekt"}))],
         "fetching-schema" => vec![named(

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ifc::{Arguments, Label};
 use serde_json::{Value, json};
 use wire::*;
 
@@ -51,6 +52,59 @@ fn all_pages_are_listed_and_long_descriptions_are_cut() {
         cut.first().map(|tool| tool.description.clone()),
         Some("é".repeat(2048))
     );
+}
+
+/// What was judged, and what the user was shown, is a text. A reader on its way to the app may take another number for
+/// the one that stands there, or one of two members.
+#[test]
+fn an_app_gets_the_arguments_as_they_were_judged() {
+    let mut hub = Hub::ready("says-the-line");
+    for (id, arguments) in [
+        // An account of twenty digits, beyond 64 bits.
+        r#"{"account":21000418450200051332}"#,
+        r#"{"amount":0.1000000000000000055511151231257827,"least":-0}"#,
+        r#"{"one":1.0,"two":1e0,"three":100E-2,"four":1}"#,
+        r#"{"near":0.30000000000000004,"tiny":5e-324,"zero":1e-400}"#,
+        r#"{"deep":[{"n":123456789012345678901234567890}],"text":"\u0000\n\"é\\"}"#,
+        r#"{"__proto__":{"to":"eve"},"arguments":{"name":"other"},"name":"b"}"#,
+        "{}",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let judged = Arguments::parse(arguments, &Label::bottom()).unwrap();
+        hub.call(id as u64, &judged.to_json(), 15_000);
+        let line = hub.result(id as u64);
+        let sent = format!(r#""arguments":{}"#, judged.to_json());
+        assert!(line.contains(&sent), "{arguments} became {line}");
+        let read: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["params"]["name"], json!("echo"), "{line}");
+    }
+}
+
+/// The hub sends none of these, and an app reads each in its own way.
+#[test]
+fn arguments_that_readers_disagree_about_never_reach_the_app() {
+    let mut hub = Hub::ready("says-the-line");
+    for (id, arguments) in [
+        r#"{"to":"eve","to":"ada"}"#,
+        r#"{"to":"eve","\u0074o":"ada"}"#,
+        r#"{"all":[{"to":"eve","to":"ada"}]}"#,
+        r#"{"text":"\ud800"}"#,
+        r#"{"n":1e400}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        hub.call(id as u64, arguments, 15_000);
+        match hub.call_failure(id as u64) {
+            FailureReason::InvalidArguments(_) => {}
+            other => panic!("{arguments}: {other:?}"),
+        }
+    }
+    // A line break between two values is none between two messages.
+    hub.call(99, "{\n \"a\": 1\r\n}", 15_000);
+    assert!(hub.result(99).contains(r#""arguments":{"a":1}"#));
 }
 
 #[test]
