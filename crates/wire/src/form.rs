@@ -144,7 +144,12 @@ impl Field {
                 let number: Number = typed
                     .parse()
                     .map_err(|_| Unfit::Type("type a number, such as 12 or -3"))?;
-                Value::Number(number)
+                // The app gets what is written here, and `Number` has 64 bits: an account of twenty digits would be
+                // another one.
+                match decimal(typed) == decimal(&number.to_string()) {
+                    true => Value::Number(number),
+                    false => return Err(Unfit::Type("it has too many digits for a number")),
+                }
             }
             FieldKind::Boolean => match typed.to_lowercase().as_str() {
                 "yes" | "true" => Value::Bool(true),
@@ -219,6 +224,32 @@ impl Field {
     }
 }
 
+/// A number of JSON by its digits: whether it is negative, its digits without zeros at either end, and the power of ten of
+/// the last one. `None` for an exponent that no number needs.
+fn decimal(number: &str) -> Option<(bool, String, i64)> {
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, i64::from(exponent.parse::<i32>().ok()?)),
+        None => (number, 0),
+    };
+    let (is_negative, mantissa) = match mantissa.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, mantissa),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return Some((is_negative, String::new(), 0));
+    }
+    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+    let last = exponent - i64::try_from(fraction.len()).ok()? + zeros;
+    Some((
+        is_negative,
+        significant.trim_start_matches('0').to_owned(),
+        last,
+    ))
+}
+
 fn chosen(options: &[FieldOption], number: &str) -> Result<String, Unfit> {
     // Options are numbered from 1, so 0 is none of them.
     let number: usize = number.parse().unwrap_or(0);
@@ -247,6 +278,7 @@ fn within<T: PartialOrd>(value: &T, least: Option<&T>, most: Option<&T>) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -309,6 +341,56 @@ mod tests {
         let both = Ok(json!(["blue", "red"]));
         check(FieldKind::Choices(options()), "2, 1", both);
         check(FieldKind::Choices(options()), "1 1 1", Err(()));
+    }
+
+    /// What is typed, or what an app gets for it, would be another number.
+    #[test]
+    fn a_number_is_the_one_that_was_typed_or_none() {
+        let read = |line: &str| {
+            let kind = FieldKind::Number {
+                minimum: None,
+                maximum: None,
+            };
+            field(true, kind).read(line).map(Option::unwrap)
+        };
+        for line in [
+            "0",
+            "-0",
+            "0.30000000000000004",
+            "-1.50",
+            "12e2",
+            "1E+3",
+            "0.1e-7",
+            "18446744073709551615",
+            "100000000000000000000",
+            "5e-324",
+        ] {
+            let value = read(line).unwrap();
+            // As the app reads it: written and read once more.
+            let again: Value = serde_json::from_str(&value.to_string()).unwrap();
+            assert_eq!(again, value, "{line}");
+            assert_eq!(again.as_f64(), line.parse().ok(), "{line}");
+        }
+        for line in [
+            "21000418450200051332",
+            "18446744073709551617",
+            "0.1000000000000000055511151231257827",
+            "1e-400",
+            "9007199254740993.0",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_double_can_be_typed(number in any::<f64>().prop_filter("finite", |it| it.is_finite())) {
+            let kind = FieldKind::Number { minimum: None, maximum: None };
+            let line = serde_json::to_string(&number).unwrap();
+            let value = field(true, kind).read(&line).unwrap().unwrap();
+            let again: Value = serde_json::from_str(&value.to_string()).unwrap();
+            prop_assert_eq!(again.as_f64().map(f64::to_bits), Some(number.to_bits()), "{}", line);
+        }
     }
 
     #[test]
