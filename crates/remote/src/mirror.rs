@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// What marks an argument in a schema.
@@ -46,14 +47,16 @@ struct Marked {
 
 /// What is looked at of a call.
 #[derive(Deserialize)]
-struct Call {
-    params: Params,
+struct Call<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
 }
 
+/// Values as they are written: as one of `serde_json` a number is rounded, and the body is not.
 #[derive(Deserialize)]
-struct Params {
-    #[serde(default)]
-    arguments: Value,
+struct Params<'a> {
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
 }
 
 impl Mirrored {
@@ -113,15 +116,19 @@ impl Mirrored {
         if marked.is_empty() {
             return Ok(headers);
         }
-        let call: Call = serde_json::from_slice(call).map_err(|_| "the call is not understood")?;
+        let call: Call<'_> =
+            serde_json::from_slice(call).map_err(|_| "the call is not understood")?;
         let mut room = MAX_VALUES;
         for Marked { header, path } in marked {
             let mut steps = path.iter();
-            let found = steps.try_fold(&call.params.arguments, |at, step| at.get(step));
-            let Some(found) = found.filter(|found| !found.is_null()) else {
+            let found = call
+                .params
+                .arguments
+                .and_then(|all| steps.try_fold(all, member));
+            let Some(found) = found.filter(|found| found.get() != "null") else {
                 continue;
             };
-            let value = text(found).and_then(|text| value(&text));
+            let value = text(found.get()).and_then(|text| value(&text));
             let value =
                 value.ok_or("an argument that its server wants as a header cannot be one")?;
             room = (room.checked_sub(value.len()))
@@ -132,20 +139,22 @@ impl Mirrored {
     }
 }
 
-/// A value as a header has it. `None` for what no mark is for.
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(is) => Some(is.to_string()),
-        Value::Number(number) => {
-            let whole = match (number.as_i64(), number.as_f64()) {
-                (Some(whole), _) => whole,
-                // `5.0` is 5 by JSON Schema. What is not exact is beyond the limit.
-                (None, Some(float)) if float.fract() == 0.0 => {
-                    format!("{float:.0}").parse().ok()?
-                }
-                _ => return None,
-            };
+/// The member of this name; `None` if there is none, or the value is no object.
+fn member<'a>(value: &'a RawValue, name: &String) -> Option<&'a RawValue> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
+    members.get(name).copied()
+}
+
+/// A value, given as JSON, as a header has it. `None` for what no mark is for.
+fn text(value: &str) -> Option<String> {
+    match value.as_bytes().first()? {
+        b'"' => serde_json::from_str(value).ok(),
+        b't' | b'f' => Some(value.to_owned()),
+        b'-' | b'0'..=b'9' => {
+            // `5.0` is 5 by JSON Schema. By its digits: a double would make 5 of 5.00000000000000001 too.
+            let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
+            let is_whole = fraction.bytes().all(|digit| digit == b'0');
+            let whole: i64 = whole.parse().ok().filter(|_| is_whole)?;
             (-MAX_INTEGER..=MAX_INTEGER)
                 .contains(&whole)
                 .then(|| whole.to_string())
@@ -259,5 +268,72 @@ fn is_primitive(kind: Option<&Value>) -> bool {
             }
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A router that reads the header and a server that reads the body must not see two numbers.
+    #[test]
+    fn a_header_says_what_the_body_says_or_nothing() {
+        let header = |json: &str| text(json);
+        for (json, said) in [
+            ("5", "5"),
+            ("5.0", "5"),
+            ("-0", "0"),
+            ("-7.000", "-7"),
+            ("9007199254740991", "9007199254740991"),
+            (r#""\u0061""#, "a"),
+            ("true", "true"),
+        ] {
+            assert_eq!(header(json).as_deref(), Some(said), "{json}");
+        }
+        for json in [
+            "5.00000000000000001",
+            "9007199254740990.9",
+            "9007199254740992",
+            "9007199254740993",
+            "21000418450200051332",
+            "1e300",
+            "1e400",
+            "0.5",
+            "null",
+            "{}",
+            "[1]",
+            r#""\ud800""#,
+        ] {
+            assert_eq!(header(json), None, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_argument_is_found_by_the_meaning_of_its_name() {
+        let schema = serde_json::json!({"result": {"tools": [{"name": "t", "inputSchema": {"properties": {
+            "a": {"properties": {"b": {"type": "string", "x-mcp-header": "B"}}},
+        }}}]}});
+        let mirrored = Mirrored::default();
+        assert!(
+            mirrored
+                .listed(schema.to_string().into_bytes())
+                .1
+                .is_empty()
+        );
+        for (call, said) in [
+            (r#"{"params":{"arguments":{"a":{"b":"x"}}}}"#, Some("x")),
+            (
+                r#"{"params":{"arguments":{"\u0061":{"\u0062":"x"}}}}"#,
+                Some("x"),
+            ),
+            (r#"{"params":{"arguments":{"a":{"b":null}}}}"#, None),
+            (r#"{"params":{"arguments":{"a":["b"]}}}"#, None),
+            (r#"{"params":{"arguments":null}}"#, None),
+            (r#"{"params":{}}"#, None),
+        ] {
+            let headers = mirrored.headers("t", call.as_bytes()).unwrap();
+            let found = headers.get("mcp-param-b").map(|it| it.to_str().unwrap());
+            assert_eq!(found, said, "{call}");
+        }
     }
 }
