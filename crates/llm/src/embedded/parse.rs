@@ -1,11 +1,15 @@
 //! From a model's answer to text and calls, also while it is being written.
 
-use hub::{AnswerShape, ProposedCall};
+use std::collections::BTreeMap;
 
-use super::{
-    grammar::{CALL_CLOSE, CALL_OPEN},
-    json::{Json, Spacing},
-};
+use hub::{AnswerShape, ProposedCall};
+use ifc::{Arguments, Label};
+use serde_json::value::RawValue;
+
+use super::grammar::{CALL_CLOSE, CALL_OPEN};
+
+/// The members of a call, each as it is written.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// An answer that is being written.
 #[derive(Debug)]
@@ -121,11 +125,13 @@ fn tagged_calls(mut rest: &str, tools: &[&str]) -> Vec<ProposedCall> {
     let mut calls = Vec::new();
     while let Some(body) = rest.trim_start().strip_prefix(CALL_OPEN) {
         // An argument may hold the closing word, so the JSON itself says where it ends.
-        let mut values = serde_json::Deserializer::from_str(body).into_iter::<Json>();
-        let Some(Ok(json)) = values.next() else { break };
+        let mut values = serde_json::Deserializer::from_str(body).into_iter::<Members<'_>>();
+        let Some(Ok(members)) = values.next() else {
+            break;
+        };
         let after = body.get(values.byte_offset()..).unwrap_or_default();
         // The first thing that is no call ends the list; what follows it is not executed.
-        let Some(found) = call(&json, tools) else {
+        let Some(found) = call(&members, tools) else {
             break;
         };
         calls.push(found);
@@ -139,23 +145,25 @@ fn tagged_calls(mut rest: &str, tools: &[&str]) -> Vec<ProposedCall> {
 
 fn bare_calls(body: &str, tools: &[&str]) -> Vec<ProposedCall> {
     serde_json::Deserializer::from_str(body)
-        .into_iter::<Json>()
+        .into_iter::<Members<'_>>()
         .map_while(Result::ok)
-        .map_while(|json| call(&json, tools))
+        .map_while(|members| call(&members, tools))
         .collect()
 }
 
-fn call(json: &Json, tools: &[&str]) -> Option<ProposedCall> {
-    let tool = json.get("name")?.as_str()?;
-    let arguments = json
-        .get("arguments")
-        .filter(|value| matches!(value, Json::Object(_)))?;
+fn call(members: &Members<'_>, tools: &[&str]) -> Option<ProposedCall> {
+    let tool: String = serde_json::from_str(members.get("name")?.get()).ok()?;
+    let arguments = members.get("arguments")?.get();
     // A name that the prompt did not list is no call, so it is never judged as one.
-    tools.contains(&tool).then(|| ProposedCall {
-        tool: tool.to_owned(),
-        // Written anew from what was parsed, so that a duplicate key is gone before anybody judges
-        // the call.
-        arguments: arguments.to_text(Spacing::Tight),
+    let is_call = arguments.starts_with('{') && tools.contains(&tool.as_str());
+    is_call.then(|| ProposedCall {
+        tool,
+        // A reader would round numbers, and keep one of two members of one name. What is not read strictly stays as the
+        // model wrote it, and is refused by who reads it next.
+        arguments: match Arguments::parse(arguments, &Label::bottom()) {
+            Ok(read) => read.to_json(),
+            Err(_) => arguments.to_owned(),
+        },
     })
 }
 
@@ -228,6 +236,37 @@ mod tests {
             &[],
         );
         check("", "", &[]);
+    }
+
+    #[test]
+    fn arguments_are_those_that_the_model_wrote() {
+        for (written, read) in [
+            (
+                r#"{"id": 21000418450200051332}"#,
+                r#"{"id":21000418450200051332}"#,
+            ),
+            (r#"{"z": 1.0, "a": 1e2}"#, r#"{"a":1e2,"z":1.0}"#),
+            // Refused where a call is read, as those of any other provider.
+            (
+                r#"{"to": "eve", "to": "ada"}"#,
+                r#"{"to": "eve", "to": "ada"}"#,
+            ),
+            (r#"{"id": "\ud800"}"#, r#"{"id": "\ud800"}"#),
+        ] {
+            let raw = format!(r#"{{"name": "read", "arguments": {written}}}"#);
+            check(&raw, "", &[("read", read)]);
+        }
+        let deep = format!(r#"{{"id":{}{}}}"#, "[".repeat(1000), "]".repeat(1000));
+        let raw = format!(r#"<tool_call>{{"name":"read","arguments":{deep}}}</tool_call>"#);
+        check(&raw, "", &[("read", &deep)]);
+        for text in [
+            r#"{"name":"read","arguments":"{\"id\":1}"}"#,
+            r#"{"name":"read","arguments":[]}"#,
+            "```json\n[\"read\",{}]\n```",
+            "<tool_call>[\"read\",{}]</tool_call>",
+        ] {
+            check(text, text, &[]);
+        }
     }
 
     #[test]
