@@ -1,6 +1,8 @@
 //! The request for one value of a call, and what its answer is.
 
 use ifc::{ArgumentPath, Arguments, Label, REDACTED};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::schema::{fits, inlined};
@@ -36,8 +38,17 @@ pub(super) fn opened<'p>(
         }
     }
     let arguments = arguments.with_value(open, nth, &mark(OPEN))?.to_json();
-    let arguments: Value = serde_json::from_str(&arguments).ok()?;
-    Some(json!({ "tool": call.tool, "arguments": arguments }).to_string())
+    // The text itself: a reader would round its numbers, and the model is to see the call that is made.
+    let arguments = RawValue::from_string(arguments).ok()?;
+    let tool = &call.tool;
+    serde_json::to_string(&Opened { tool, arguments }).ok()
+}
+
+/// What follows the note.
+#[derive(Serialize)]
+struct Opened<'a> {
+    tool: &'a str,
+    arguments: Box<RawValue>,
 }
 
 /// What a tool's parameters say of the value at a path; anything, where they say nothing.
@@ -83,4 +94,25 @@ pub(super) fn read(answer: &Completion, schema: &Value) -> Option<String> {
     let is_whole = answer.stop == StopReason::End && arguments.len() == 1;
     let read = serde_json::from_str(value).ok()?;
     (is_whole && !is_marked && fits(&read, schema)).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_call_is_the_one_that_is_made() {
+        let call = ProposedCall {
+            tool: "pay".to_owned(),
+            arguments: r#"{"to": "a", "account": 21000418450200051332, "rate": 1e0, "note": "n"}"#
+                .to_owned(),
+        };
+        let note = ArgumentPath::of("note");
+        assert_eq!(
+            opened(&call, std::iter::empty(), (&note, 0)).as_deref(),
+            Some(
+                r#"{"tool":"pay","arguments":{"account":21000418450200051332,"note":"[open]","rate":1e0,"to":"a"}}"#
+            )
+        );
+    }
 }
