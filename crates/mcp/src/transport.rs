@@ -223,3 +223,85 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     // A ledger is whole after every statement, so a poisoned one is as good.
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `rmcp` takes a line for.
+    fn taken(line: &str) -> Option<Kind> {
+        let read: RxJsonRpcMessage<RoleClient> = serde_json::from_str(line).ok()?;
+        let answer = |id: &NumberOrString| number(id).map(Kind::Answer);
+        match &read {
+            JsonRpcMessage::Request(_) => Some(Kind::Request),
+            JsonRpcMessage::Notification(_) => Some(Kind::Notification),
+            JsonRpcMessage::Response(it) => answer(&it.id),
+            JsonRpcMessage::Error(it) => it.id.as_ref().and_then(answer),
+        }
+    }
+
+    /// Two readers look at each line. If they took one for two things, an answer could be counted for one call and given
+    /// to another, or a request pass for a notification, which is not looked at.
+    #[test]
+    fn a_line_is_for_rmcp_what_it_was_for_the_guard() {
+        let members: [&[&str]; 5] = [
+            &[
+                "",
+                r#""id":7"#,
+                r#""id":"7""#,
+                r#""id":null"#,
+                r#""id":7.0"#,
+                r#""id":-7"#,
+                r#""id":7,"id":8"#,
+                r#""id":7,"\u0069d":8"#,
+                r#""id":18446744073709551615"#,
+            ],
+            &[
+                "",
+                r#""method":"ping""#,
+                r#""method":"notifications/tools/list_changed""#,
+                r#""method":null"#,
+                r#""method":7"#,
+                r#""Method":"ping""#,
+                r#""method":"ping","method":"roots/list""#,
+            ],
+            &[
+                "",
+                r#""result":{}"#,
+                r#""result":null"#,
+                r#""result":{"content":[],"content":[{"type":"text","text":"a"}]}"#,
+                r#""result":{},"result":{"tools":[]}"#,
+            ],
+            &["", r#""error":{"code":1,"message":"m"}"#, r#""error":null"#],
+            &["", r#""params":{}"#, r#""params":{},"params":{"a":1}"#],
+        ];
+        let mut lines = vec![r#"{"jsonrpc":"2.0""#.to_owned()];
+        for choices in members {
+            let longer = |line: &String| {
+                let choices = choices.iter().map(|choice| match choice.is_empty() {
+                    true => line.clone(),
+                    false => format!("{line},{choice}"),
+                });
+                choices.collect::<Vec<_>>()
+            };
+            lines = lines.iter().flat_map(longer).collect();
+        }
+        let (mut passed, mut understood) = (0, 0);
+        for line in lines {
+            let line = line + "}";
+            // What the guard refuses ends the app.
+            let Ok(kind) = classify(line.as_bytes()) else {
+                continue;
+            };
+            passed += 1;
+            if let Some(taken) = taken(&line) {
+                understood += 1;
+                assert_eq!(taken, kind, "{line}");
+            }
+        }
+        assert!(
+            understood > 30 && passed >= understood,
+            "{understood} of {passed}"
+        );
+    }
+}
