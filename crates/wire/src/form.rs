@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
+use crate::json::decimal;
 use crate::limits::MAX_FIELD_ANSWER_BYTES;
 
 /// A question of an app. All texts in it are the app's.
@@ -222,32 +223,6 @@ impl Field {
         let options = options.iter().flat_map(|it| [&it.value, &it.title]);
         own.into_iter().chain(options).map(String::as_str)
     }
-}
-
-/// A number of JSON by its digits: whether it is negative, its digits without zeros at either end, and the power of ten of
-/// the last one. `None` for an exponent that no number needs.
-fn decimal(number: &str) -> Option<(bool, String, i64)> {
-    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, i64::from(exponent.parse::<i32>().ok()?)),
-        None => (number, 0),
-    };
-    let (is_negative, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, mantissa),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let significant = digits.trim_end_matches('0');
-    if significant.is_empty() {
-        return Some((is_negative, String::new(), 0));
-    }
-    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
-    let last = exponent - i64::try_from(fraction.len()).ok()? + zeros;
-    Some((
-        is_negative,
-        significant.trim_start_matches('0').to_owned(),
-        last,
-    ))
 }
 
 fn chosen(options: &[FieldOption], number: &str) -> Result<String, Unfit> {
