@@ -372,3 +372,71 @@ impl Function {
         (1..=NAME_LIMIT).contains(&self.name.len()) && self.name.bytes().all(fits)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(message: &str) -> String {
+        format!(r#"{{"model":"m","messages":[{message}]}}"#)
+    }
+
+    fn accepts(body: impl AsRef<[u8]>) -> bool {
+        parse(body.as_ref()).is_ok()
+    }
+
+    /// What is labelled is what goes upstream, since that is written anew. But the client means one conversation, and of
+    /// a text with two readings nobody knows which.
+    #[test]
+    fn a_body_has_one_reading_or_none() {
+        let user = r#"{"role":"user","content":"hi!"}"#;
+        assert!(accepts(body(user)));
+        for message in [
+            r#"{"role":"user","role":"system","content":"hi"}"#,
+            r#"{"role":"user","\u0072ole":"system","content":"hi"}"#,
+            r#"{"role":"user","content":"hi","content":[{"type":"text","text":"other"}]}"#,
+            r#"{"role":"user","content":[{"type":"text","text":"a","text":"b"}]}"#,
+            r#"{"role":"tool","tool_call_id":"1","tool_call_id":"2","content":"hi"}"#,
+            r#"{"role":"assistant","tool_calls":[{"id":"1","id":"2","function":{"name":"a","arguments":"{}"}}]}"#,
+            r#"{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"a","name":"b","arguments":"{}"}}]}"#,
+            r#"{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"a","arguments":{"to":"ada"}}}]}"#,
+            r#"{"role":"user","content":"\ud800"}"#,
+            r#"{"role":"user","content":NaN}"#,
+            r#"{"role":"user","content":"hi",}"#,
+            r#"{"role":"user","content":"hi"/* or not */}"#,
+            r#"{"role":"user","content":{"text":"hi"}}"#,
+        ] {
+            assert!(!accepts(body(message)), "{message}");
+        }
+        for body in [
+            format!(r#"{{"model":"m","messages":[{user}],"messages":[]}}"#),
+            format!(r#"{{"model":"m","messages":[{user}],"m\u0065ssages":[]}}"#),
+            format!(r#"{{"model":"m","model":"n","messages":[{user}]}}"#),
+            format!("\u{feff}{}", body(user)),
+            format!("{} {{}}", body(user)),
+            body(&"[".repeat(200)),
+            body(&user.replace('!', "\u{1}")),
+        ] {
+            assert!(!accepts(&body), "{body}");
+        }
+        let bytes = body(user).into_bytes().into_iter();
+        let bytes = bytes.map(|byte| if byte == b'!' { 0xff } else { byte });
+        assert!(!accepts(bytes.collect::<Vec<u8>>()));
+    }
+
+    /// Names are those of the API to the letter: a member in other letters is another one, which is passed over.
+    #[test]
+    fn what_a_call_was_made_with_stays_a_text() {
+        let arguments = r#"{"to":"eve","to":"ada","n":21000418450200051332}"#;
+        let written = Value::from(arguments).to_string();
+        let call = format!(r#"{{"id":"1","function":{{"name":"a","arguments":{written}}}}}"#);
+        let message = format!(r#"{{"Role":"system","role":"assistant","tool_calls":[{call}]}}"#);
+        let read = parse(body(&message).as_bytes()).unwrap();
+        let [message] = read.messages.as_slice() else {
+            panic!("{} messages", read.messages.len());
+        };
+        assert_eq!(message.role, "assistant");
+        let arguments_of = message.calls().iter().map(|call| &*call.function.arguments);
+        assert_eq!(arguments_of.collect::<Vec<_>>(), [arguments]);
+    }
+}

@@ -1,8 +1,8 @@
 //! What a client sent, in a form that can be compared: the digest of a conversation's beginning.
 
-use ifc::Image;
-use serde_json::Value;
+use ifc::{Arguments, Image, Label};
 use sha2::{Digest as _, Sha256};
+use wire::json::decimal;
 
 use crate::openai_api::{request::ChatMessage, response::CallOut};
 
@@ -145,26 +145,48 @@ pub(super) fn field(hash: &mut Sha256, text: Option<&str>) {
     }
 }
 
-/// JSON text with sorted members and no blanks; other text as it is.
+/// Arguments in the one form of all their writings: members sorted, no blanks, the shortest escapes, numbers by their
+/// digits. Clients write `1.0` for `1`, but a number that was rounded is another one. Text that readers disagree about, with a
+/// name that stands twice for one, has no other form than its own.
 pub(super) fn canonical(text: &str) -> String {
-    match serde_json::from_str::<Value>(text) {
-        Ok(value) => sorted(value).to_string(),
+    match Arguments::parse(text, &Label::bottom()) {
+        Ok(arguments) => with_plain_numbers(&arguments.to_json()),
         Err(_) => text.to_owned(),
     }
 }
 
-/// Members in order, whatever map the JSON library was built with.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().collect();
-            members.sort_by(|(a, _), (b, _)| a.cmp(b));
-            let members = members.into_iter();
-            Value::Object(members.map(|(name, value)| (name, sorted(value))).collect())
+/// Canonical JSON text with each number by its digits.
+fn with_plain_numbers(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '"' => string(rest),
+            '-' | '0'..='9' => rest.find([',', ']', '}']).unwrap_or(rest.len()),
+            other => other.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        match decimal(token).filter(|_| first != '"') {
+            Some((is_negative, digits, power)) => {
+                let sign = if is_negative { "-" } else { "" };
+                plain.push_str(&format!("{sign}{digits}e{power}"));
+            }
+            None => plain.push_str(token),
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        other => other,
+        rest = after;
     }
+    plain
+}
+
+/// The length of the string that a JSON text begins with, both quotes included.
+fn string(json: &str) -> usize {
+    let mut is_escaped = false;
+    let end = json.bytes().enumerate().skip(1).find(|(_, byte)| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
+    });
+    end.map_or(json.len(), |(at, _)| at + 1)
 }
 
 #[cfg(test)]
@@ -202,7 +224,18 @@ mod tests {
             one(r#"{"b":[1,{"y":1.0,"x":"ü"}],"a":null}"#),
             one(r#"{ "a": null, "b": [1, {"x": "\u00fc", "y": 1.0}] }"#)
         );
+        assert_eq!(
+            one(r#"{"n":[1,-1.50,100,0],"s":"1.0 \" 2\\"}"#),
+            one(r#"{"n":[1.0,-15e-1,1E2,0.0],"s":"1.0 \" 2\\"}"#)
+        );
+        assert_ne!(one(r#"{"a":"1.0"}"#), one(r#"{"a":"1"}"#));
         assert_ne!(one(r#"{"a":1}"#), one(r#"{"a":2}"#));
+        // Of the one of these a reader may make the other.
+        assert_ne!(one(r#"{"a":"2","a":"1"}"#), one(r#"{"a":"1"}"#));
+        assert_ne!(
+            one(r#"{"n":21000418450200051332}"#),
+            one(r#"{"n":21000418450200051333}"#)
+        );
         assert_ne!(one(r#"{"a":1}"#), one(r#"{"a":"1"}"#));
         assert_ne!(one("not json"), one("not  json"));
         assert_eq!(
