@@ -12,6 +12,7 @@ mod config_load;
 mod gguf;
 mod isc_message;
 mod isc_schema;
+mod llm_answer;
 mod llm_embedded;
 mod login_callback;
 mod mcp_form;
@@ -42,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("gguf", gguf::gguf),
     ("isc_message", isc_message::isc_message),
     ("isc_schema", isc_schema::isc_schema),
+    ("llm_answer", llm_answer::llm_answer),
     ("llm_calls", llm_embedded::llm_calls::llm_calls),
     ("llm_grammar", llm_embedded::llm_grammar::llm_grammar),
     ("login_callback", login_callback::login_callback),

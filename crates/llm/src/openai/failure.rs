@@ -7,11 +7,11 @@ use std::{
 
 use reqwest::Response;
 
-use super::answer::{ApiError, ErrorBody, Refused};
+use super::answer::refused::{ApiError, ErrorBody, Refused};
 use super::config::OpenAiConfig;
 use super::retry;
 use crate::ApiKey;
-use crate::provider::{ProviderError, one_line};
+use crate::provider::{ErrorNames, ProviderError, one_line};
 
 /// Bytes of an error's body that are read: enough for the message, whatever the server sends.
 const ERROR_BODY_LIMIT: usize = 64 << 10;
@@ -74,9 +74,7 @@ impl OpenAiConfig {
     pub(super) fn refused(&self, refused: Refused, key: Option<&ApiKey>) -> Failure {
         Failure::last(match refused {
             Refused::Malformed(reason) => self.malformed(&reason, key),
-            Refused::EventTooLarge => {
-                return self.too_large("an event of the answer", self.limits.event);
-            }
+            Refused::TooLarge { what, limit } => return self.too_large(what, limit),
             Refused::Reported(error) => self.reported(200, &error, key),
         })
     }
@@ -91,7 +89,7 @@ impl OpenAiConfig {
                 provider,
                 code,
                 message,
-                names: Box::new(error.names()),
+                names: Box::new(names(error)),
             }
         }
     }
@@ -166,6 +164,21 @@ pub(super) fn describe(error: reqwest::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// An error's names, where they look like names and not like somebody's text.
+fn names(error: &ApiError) -> ErrorNames {
+    let is_name = |name: &&str| {
+        (1..=64).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    };
+    let code = error.code.as_ref().and_then(|code| code.as_str());
+    ErrorNames {
+        kind: error.r#type.as_deref().filter(is_name).map(str::to_owned),
+        code: code.filter(is_name).map(str::to_owned),
+    }
 }
 
 /// A 429 that waiting does not cure: no money left.

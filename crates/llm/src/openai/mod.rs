@@ -8,7 +8,6 @@ mod failure;
 mod form;
 mod json;
 mod retry;
-mod sse;
 mod unknown;
 
 use std::time::Instant;
@@ -26,11 +25,10 @@ pub use self::config::{
 };
 pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
 use self::{
-    answer::{Answered, Assembly},
+    answer::{Answered, Bounds, Piece, Reader},
     body::{LimitMember, ToolNames},
     failure::{Failure, describe, read_body},
     form::Wanted,
-    sse::SseParser,
     unknown::{Feature, Unknown},
 };
 use crate::{
@@ -218,10 +216,9 @@ impl OpenAi {
         let started = Instant::now();
         let mut attempt = 0;
         loop {
-            // A new one for each attempt: pieces of a broken answer must not be joined to the next. The time counts
-            // from the first.
-            let assembly = Assembly::new(started);
-            let failure = match self.attempt(sending, assembly, sink).await {
+            // Each attempt reads into a new answer: pieces of a broken one must not be joined to the next. The time
+            // counts from the first.
+            let failure = match self.attempt(sending, started, sink).await {
                 Ok(answered) => return Ok(answered),
                 Err(failure) => failure,
             };
@@ -238,7 +235,7 @@ impl OpenAi {
     async fn attempt(
         &self,
         sending: &Sending<'_>,
-        assembly: Assembly,
+        started: Instant,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answered, Failure> {
         let request = self.client.post(self.url.clone());
@@ -264,62 +261,77 @@ impl OpenAi {
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-        if streamed {
-            self.read_stream(response, sending, assembly, sink).await
-        } else {
-            self.read_whole(response, sending, assembly, sink).await
+        let limits = self.config.limits;
+        let mut reader = Reader::new(Bounds {
+            stream: limits.response,
+            event: limits.event,
+        });
+        let read = match streamed {
+            true => {
+                self.read_stream(response, &mut reader, sending, started, sink)
+                    .await
+            }
+            false => {
+                self.read_whole(response, &mut reader, sending, started, sink)
+                    .await
+            }
+        };
+        read?;
+        let has_begun = reader.has_begun();
+        if let Some(mut answered) = reader.complete(started.elapsed()) {
+            for call in &mut answered.completion.calls {
+                call.tool = sending.names.received(&call.tool).to_owned();
+            }
+            return Ok(answered);
         }
+        Err(match streamed {
+            true => Failure {
+                error: self.config.unreachable("the answer ended too early"),
+                retry: !has_begun,
+                asked: None,
+            },
+            false => {
+                let reason = "the answer does not say why it ended";
+                Failure::last(self.config.malformed(reason, sending.key))
+            }
+        })
     }
 
     async fn read_stream(
         &self,
         mut response: Response,
+        reader: &mut Reader,
         sending: &Sending<'_>,
-        mut assembly: Assembly,
+        started: Instant,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, Failure> {
-        let limits = self.config.limits;
-        let mut parser = SseParser::new(limits.event);
-        let mut received = 0usize;
-        while !assembly.is_finished() {
+    ) -> Result<(), Failure> {
+        while !reader.is_finished() {
             let chunk = match response.chunk().await {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 Err(error) => {
                     return Err(Failure {
-                        retry: !assembly.has_begun() && !error.is_timeout(),
+                        retry: !reader.has_begun() && !error.is_timeout(),
                         error: self.config.network(error),
                         asked: None,
                     });
                 }
             };
-            // All bytes count, comments and empty events too: they keep a connection alive, and say nothing.
-            let room = limits.response - received;
-            let within = chunk.get(..room).unwrap_or(&chunk);
-            received += within.len();
-            assembly
-                .stream(within, &mut parser, sink)
-                .map_err(|refused| self.config.refused(refused, sending.key))?;
-            if within.len() < chunk.len() && !assembly.is_finished() {
-                return Err(self.config.too_large("the answer", limits.response));
-            }
+            let taken = reader.stream(&chunk, started.elapsed());
+            pass_on(reader, sink);
+            taken.map_err(|refused| self.config.refused(refused, sending.key))?;
         }
-        // What has reached the sink cannot be sent again.
-        let retry = !assembly.has_begun();
-        assembly.complete(&sending.names).ok_or_else(|| Failure {
-            error: self.config.unreachable("the answer ended too early"),
-            retry,
-            asked: None,
-        })
+        Ok(())
     }
 
     async fn read_whole(
         &self,
         response: Response,
+        reader: &mut Reader,
         sending: &Sending<'_>,
-        mut assembly: Assembly,
+        started: Instant,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<(), Failure> {
         let limit = self.config.limits.response;
         let (body, cut) = read_body(response, limit).await.map_err(|error| Failure {
             retry: !error.is_timeout(),
@@ -330,13 +342,19 @@ impl OpenAi {
         if cut {
             return Err(self.config.too_large("the answer", limit));
         }
-        assembly
-            .whole(&body, sink)
-            .map_err(|refused| self.config.refused(refused, sending.key))?;
-        assembly.complete(&sending.names).ok_or_else(|| {
-            let reason = "the answer does not say why it ended";
-            Failure::last(self.config.malformed(reason, sending.key))
-        })
+        let taken = reader.whole(&body, started.elapsed());
+        pass_on(reader, sink);
+        taken.map_err(|refused| self.config.refused(refused, sending.key))
+    }
+}
+
+/// What of an answer came before it is whole, for who waits for it.
+fn pass_on(reader: &mut Reader, sink: &mut dyn DeltaSink) {
+    while let Some(piece) = reader.poll() {
+        match piece {
+            Piece::Text(text) => sink.text(&text),
+            Piece::CallId { call, id } => sink.call_id(call, &id),
+        }
     }
 }
 

@@ -3,13 +3,11 @@
 use std::collections::VecDeque;
 
 /// Why a stream of events is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SseError {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SseError {
     /// An event is longer than the limit.
-    #[error("an event is too large")]
     TooLarge,
     /// An event is not UTF-8.
-    #[error("an event is not valid UTF-8")]
     NotUtf8,
 }
 
@@ -18,7 +16,7 @@ pub(crate) enum SseError {
 /// Holds at most one unfinished event of `limit` bytes beside the events that one `push` finished.
 /// Fields other than `data` are ignored: chat completions do not use them.
 #[derive(Debug)]
-pub(crate) struct SseParser {
+pub(super) struct SseParser {
     limit: usize,
     /// The unfinished line.
     line: Vec<u8>,
@@ -32,7 +30,7 @@ pub(crate) struct SseParser {
 }
 
 impl SseParser {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
             line: Vec::new(),
@@ -44,7 +42,7 @@ impl SseParser {
     }
 
     /// Takes the next bytes. After an error the parser must not be used again.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         for &byte in bytes {
             let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
             match byte {
@@ -62,7 +60,7 @@ impl SseParser {
     }
 
     /// The data of the next whole event.
-    pub(crate) fn next_event(&mut self) -> Option<String> {
+    pub(super) fn next_event(&mut self) -> Option<String> {
         self.ready.pop_front()
     }
 

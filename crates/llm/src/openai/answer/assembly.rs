@@ -1,84 +1,51 @@
-//! The answer: chunks of a stream, or one whole message, put together to a completion.
+//! Chunks of a stream, or one whole message, put together to a completion.
 
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use hub::{Completion, ProposedCall, StopReason, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::body::ToolNames;
-use super::sse::{SseError, SseParser};
-use crate::provider::{DeltaSink, ErrorNames};
+use super::refused::{ApiError, Refused};
 
 /// Calls in one answer. The API's own bound on parallel calls is lower.
 const MAX_CALLS: usize = 128;
 /// Bytes of a call's id. Some servers keep a signed thought in it.
 const MAX_ID: usize = 4096;
 
-/// Why an answer is refused.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// Breaks the protocol.
-    Malformed(String),
-    /// An event of its stream is longer than the limit.
-    EventTooLarge,
-    /// The server reports an error in the middle of its answer.
-    Reported(ApiError),
+/// What is passed on of an answer before it is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// The next piece of its text; never empty.
+    Text(String),
+    /// What the server calls the call at this position.
+    CallId { call: usize, id: String },
 }
 
-/// An error as the API reports it.
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct ApiError {
-    pub(super) message: String,
-    pub(super) r#type: Option<String>,
-    /// A string on the original, a number on some others.
-    pub(super) code: Option<Value>,
+/// An answer, and what its server says of it.
+pub(crate) struct Answered {
+    /// With the names of tools as the server writes them.
+    pub(crate) completion: Completion,
+    /// The model will not answer, or may not: asking in another way is of no use.
+    pub(crate) declined: bool,
 }
 
-impl ApiError {
-    /// Its names, where they look like names and not like somebody's text.
-    pub(super) fn names(&self) -> ErrorNames {
-        let is_name = |name: &&str| {
-            (1..=64).contains(&name.len())
-                && name
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
-        };
-        let code = self.code.as_ref().and_then(Value::as_str);
-        ErrorNames {
-            kind: self.r#type.as_deref().filter(is_name).map(str::to_owned),
-            code: code.filter(is_name).map(str::to_owned),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-pub(super) struct ErrorBody {
-    pub(super) error: ApiError,
-}
-
-/// Puts a completion together. Text goes to the sink as it comes.
+/// Puts a completion together.
+#[derive(Debug, Default)]
 pub(super) struct Assembly {
     text: String,
     calls: Vec<PartialCall>,
     stop: Option<StopReason>,
     usage: Usage,
-    started: Instant,
-    finished: bool,
     /// The server has said that it stopped, and not why.
     unnamed_stop: bool,
     declined: bool,
+    /// What has come and nobody has taken yet.
+    pieces: VecDeque<Piece>,
 }
 
-/// An answer, and what its server says of it.
-pub(super) struct Answered {
-    pub(super) completion: Completion,
-    /// The model will not answer, or may not: asking in another way is of no use.
-    pub(super) declined: bool,
-}
-
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct PartialCall {
     index: usize,
     /// Empty while none has come.
@@ -125,59 +92,8 @@ struct FunctionDelta {
 }
 
 impl Assembly {
-    pub(super) fn new(started: Instant) -> Self {
-        Self {
-            text: String::new(),
-            calls: Vec::new(),
-            stop: None,
-            usage: Usage::default(),
-            started,
-            finished: false,
-            unnamed_stop: false,
-            declined: false,
-        }
-    }
-
-    /// Takes the next bytes of a stream. What follows `[DONE]` is passed over, whether it is an event, an error or no
-    /// event at all: a later piece is not read, so the rest of this one must not count either.
-    pub(super) fn stream(
-        &mut self,
-        bytes: &[u8],
-        parser: &mut SseParser,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<(), Refused> {
-        // Events that were complete before an error still count: they came first.
-        let pushed = parser.push(bytes);
-        while !self.finished
-            && let Some(event) = parser.next_event()
-        {
-            self.event(&event, sink)?;
-        }
-        match pushed {
-            // The error is behind the events that were ready.
-            Err(_) if self.finished => Ok(()),
-            Ok(()) => Ok(()),
-            Err(SseError::TooLarge) => Err(Refused::EventTooLarge),
-            Err(error @ SseError::NotUtf8) => Err(Refused::Malformed(error.to_string())),
-        }
-    }
-
-    /// Takes one event of a stream.
-    fn event(&mut self, data: &str, sink: &mut dyn DeltaSink) -> Result<(), Refused> {
-        if data.trim() == "[DONE]" {
-            self.finished = true;
-            return Ok(());
-        }
-        self.json(data.as_bytes(), sink)
-    }
-
-    /// Takes the body of a whole answer.
-    pub(super) fn whole(&mut self, body: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
-        self.finished = true;
-        self.json(body, sink)
-    }
-
-    fn json(&mut self, data: &[u8], sink: &mut dyn DeltaSink) -> Result<(), Refused> {
+    /// Takes a chunk of a stream, or a whole answer, as JSON that has come so long after the request.
+    pub(super) fn chunk(&mut self, data: &[u8], at: Duration) -> Result<(), Refused> {
         let chunk: Chunk = serde_json::from_slice(data)
             .map_err(|error| Refused::Malformed(format!("not a chat completion: {error}")))?;
         // Before anything else of the chunk: some servers report an error with status 200, beside empty choices.
@@ -201,8 +117,8 @@ impl Assembly {
             return Ok(());
         };
         match (choice.delta, choice.message) {
-            (Some(delta), _) => self.delta(delta, false, sink)?,
-            (None, Some(message)) => self.delta(message, true, sink)?,
+            (Some(delta), _) => self.delta(delta, false, at)?,
+            (None, Some(message)) => self.delta(message, true, at)?,
             (None, None) => {}
         }
         match choice.finish_reason.as_deref() {
@@ -215,9 +131,9 @@ impl Assembly {
         Ok(())
     }
 
-    /// Whether the stream said that nothing follows.
-    pub(super) fn is_finished(&self) -> bool {
-        self.finished
+    /// What is to be passed on next.
+    pub(super) fn poll(&mut self) -> Option<Piece> {
+        self.pieces.pop_front()
     }
 
     /// Whether anything of an answer has come.
@@ -225,11 +141,11 @@ impl Assembly {
         !self.text.is_empty() || !self.calls.is_empty()
     }
 
-    /// The answer, or `None` when the server has not said why it stopped: a cut-off answer
-    /// must not pass for a whole one.
-    pub(super) fn complete(mut self, names: &ToolNames) -> Option<Answered> {
-        self.usage.total_time = self.started.elapsed();
-        let unnamed = (self.unnamed_stop && self.finished).then_some(StopReason::End);
+    /// The answer; `None` when the server has not said why it stopped. `is_finished` says that it has said that nothing
+    /// follows.
+    pub(super) fn complete(mut self, is_finished: bool, at: Duration) -> Option<Answered> {
+        self.usage.total_time = at;
+        let unnamed = (self.unnamed_stop && is_finished).then_some(StopReason::End);
         let stop = self.stop.or(unnamed)?;
         // Some servers send nothing for a call without arguments. Of one that was cut off they had not come yet.
         let none = if stop == StopReason::End { "{}" } else { "" };
@@ -240,7 +156,7 @@ impl Assembly {
                 .calls
                 .into_iter()
                 .map(|call| ProposedCall {
-                    tool: names.received(&call.name).to_owned(),
+                    tool: call.name,
                     arguments: if call.arguments.trim().is_empty() {
                         none.to_owned()
                     } else {
@@ -257,23 +173,18 @@ impl Assembly {
     }
 
     /// Takes a piece of the message, or the whole one, in which each call stands once.
-    fn delta(
-        &mut self,
-        delta: Delta,
-        is_whole: bool,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<(), Refused> {
+    fn delta(&mut self, delta: Delta, is_whole: bool, at: Duration) -> Result<(), Refused> {
         self.declined |= delta.refusal.as_ref().is_some_and(|it| !it.is_empty());
         // A refusal is an answer to the user like any other text.
         for piece in [delta.content, delta.refusal].into_iter().flatten() {
             if !piece.is_empty() {
-                self.mark_first_token();
+                self.usage.time_to_first_token.get_or_insert(at);
                 self.text.push_str(&piece);
-                sink.text(&piece);
+                self.pieces.push_back(Piece::Text(piece));
             }
         }
         for (position, call) in delta.tool_calls.into_iter().flatten().enumerate() {
-            self.mark_first_token();
+            self.usage.time_to_first_token.get_or_insert(at);
             // A whole answer has no indexes; some servers leave them out of streams too.
             let index = call.index.filter(|_| !is_whole);
             let id = call.id.unwrap_or_default();
@@ -283,18 +194,19 @@ impl Assembly {
                 true => None,
                 false => self.known(index, position, &id, &name),
             };
-            let (at, slot) = match known {
-                Some(at) => (at, self.calls.get_mut(at)),
+            let place = match known {
+                Some(place) => place,
                 None => self.begin(index.unwrap_or(position))?,
             };
             let lost = || Refused::Malformed("lost a tool call".to_owned());
-            let slot = slot.ok_or_else(lost)?;
+            let slot = self.calls.get_mut(place).ok_or_else(lost)?;
             // The first one names the call: some servers repeat it in each piece, some make a new one for each.
             if slot.id.is_empty() && !id.is_empty() {
                 // It goes to a proxy's client as it is, so nothing that could break a line or a terminal.
                 let is_word = id.bytes().all(|byte| byte.is_ascii_graphic());
                 if id.len() <= MAX_ID && is_word {
-                    sink.call_id(at, &id);
+                    let id = id.clone();
+                    self.pieces.push_back(Piece::CallId { call: place, id });
                 }
                 slot.id = id;
             }
@@ -329,8 +241,8 @@ impl Assembly {
         (name.is_empty() || (has_id && has_name(call))).then_some(newest)
     }
 
-    /// A new call with this index, and its position among all.
-    fn begin(&mut self, index: usize) -> Result<(usize, Option<&mut PartialCall>), Refused> {
+    /// Begins a call with this index; its position among all.
+    fn begin(&mut self, index: usize) -> Result<usize, Refused> {
         let at = self.calls.len();
         // A hostile server could otherwise make a call of each event, and each call is shown, judged and recorded.
         if at >= MAX_CALLS {
@@ -342,12 +254,7 @@ impl Assembly {
             index,
             ..PartialCall::default()
         });
-        Ok((at, self.calls.last_mut()))
-    }
-
-    fn mark_first_token(&mut self) {
-        let elapsed = self.started.elapsed();
-        self.usage.time_to_first_token.get_or_insert(elapsed);
+        Ok(at)
     }
 }
 
