@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use config::App;
 use hub::trace::escape;
-use provision::{Host, InstallError, Installer, Package, Record, Registry, Store, launcher};
+use provision::{
+    Host, InstallError, Installer, Package, Record, Registry, Store, Unknown, launcher,
+};
 use sha2::{Digest, Sha256};
 
 use crate::question::Lines;
@@ -41,9 +43,10 @@ pub(crate) fn store() -> Result<Store> {
 /// other command.
 ///
 /// # Errors
-/// Nothing is installed for it, or its files are not what they were: a line that says what to do.
+/// What it means is not known, nothing is installed for it, or its files are not what they were: a line that says what to
+/// do.
 pub(crate) fn of(app: &App) -> Result<Option<Installed>, String> {
-    let Some(package) = launcher(&app.command) else {
+    let Some(package) = wanted(app).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
     let store = store().map_err(|error| error.to_string())?;
@@ -76,6 +79,11 @@ pub(crate) fn of(app: &App) -> Result<Option<Installed>, String> {
     }))
 }
 
+/// What its command would fetch, if it is a launcher's.
+fn wanted(app: &App) -> Result<Option<Package>, Unknown> {
+    launcher(&app.command, app.env.keys().chain(&app.env_from))
+}
+
 fn remedy(app: &App) -> String {
     format!(
         "install it once with `sluice app add {} -- {}`",
@@ -90,9 +98,10 @@ fn remedy(app: &App) -> String {
 /// # Errors
 /// The store cannot be read.
 pub(crate) fn identity(app: &App) -> Result<[u8; 32]> {
-    let record = match launcher(&app.command) {
-        Some(_) => store()?.get(&app.name)?,
-        None => None,
+    let record = match wanted(app) {
+        Ok(Some(_)) => store()?.get(&app.name)?,
+        // Where what it means is not known it does not start.
+        Ok(None) | Err(_) => None,
     };
     Ok(identity_with(app, record.as_ref()))
 }
@@ -212,7 +221,8 @@ pub(crate) fn package(record: &Record) -> String {
 
 /// What the command of an app would fetch at its start, as long as nothing is installed for it.
 pub(crate) fn unmet(app: &App) -> Option<Package> {
-    let package = launcher(&app.command)?;
+    // `of` says what is wrong with a command.
+    let package = wanted(app).ok().flatten()?;
     let record = store().and_then(|store| Ok(store.get(&app.name)?));
     // A record that cannot be read is not replaced by a fetch: `of` says what is wrong with it.
     matches!(record, Ok(None)).then_some(package)

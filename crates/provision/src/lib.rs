@@ -12,4 +12,4 @@ mod launcher;
 pub use build::main as build_main;
 pub use find::{FindError, Found, Host, Needs, Purpose, Wanted, find};
 pub use install::{InstallError, Installed, Installer, Record, Store, StoreError, TreeError};
-pub use launcher::{Package, Registry, launcher};
+pub use launcher::{Package, Registry, Unknown, launcher};

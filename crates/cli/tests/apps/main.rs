@@ -391,6 +391,24 @@ fn what_is_no_name_or_no_package_is_refused_before_anything_is_fetched() {
         &["app", "remove", "../home", "--yes"],
         "is no name for an app",
     );
+    // There, a package of this name may be a stranger's.
+    let registry = format!("--registry=http://{}", stage.registry.address);
+    let words = ["app", "add", "server", "--yes"];
+    stage.refused(
+        &[&words[..], &["--", "npx", &registry, "@test/server"]].concat(),
+        "npx is given '--registry', and",
+    );
+    let variable = [
+        "--env",
+        "NPM_CONFIG_REGISTRY=x",
+        "--",
+        "npx",
+        "@test/server",
+    ];
+    stage.refused(
+        &[&words[..], &variable].concat(),
+        "npx is given 'NPM_CONFIG_REGISTRY', and",
+    );
     assert!(stage.path("home/.ssh/id_rsa").exists());
     assert!(stage.registry.secrets().is_empty());
     stage.nothing_is_left();

@@ -95,7 +95,8 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) 
     };
     // Before anything is fetched: a name that is taken, or a mistake.
     with(file, &before, &block::of(wish, &[], &[]))?;
-    let fetched = match launcher(&wish.command) {
+    let variables = wish.env.keys().chain(&wish.env_from);
+    let fetched = match launcher(&wish.command, variables)? {
         Some(package) => Some(install(&wish.name, package, how.scripts).await?),
         None => None,
     };
