@@ -5,6 +5,7 @@
 //! `uvx` would fetch at each start into a [`Store`] once, in a sandbox that reaches the user's registries and nothing else.
 
 mod build;
+mod files;
 mod find;
 mod install;
 mod launcher;

@@ -10,9 +10,10 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 
 use super::error::FindError;
-use super::finder::{Finder, open};
+use super::finder::Finder;
 use super::places::resolved;
 use super::wanted::Purpose;
+use crate::files::open;
 
 /// Where the linker looks whatever a binary says; distributions keep architectures in folders below.
 const STANDARD: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];

@@ -2,12 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use super::error::FindError;
 use super::places::Places;
@@ -15,12 +11,6 @@ use super::wanted::{Host, Needs, Wanted};
 
 /// Where programs are looked for in a spoke.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// A program that was found.
-pub(super) struct Program {
-    /// What to execute, in the sandbox as here.
-    pub(super) run: PathBuf,
-}
 
 /// What has been found for one command so far.
 pub(super) struct Finder<'a> {
@@ -113,20 +103,6 @@ impl<'a> Finder<'a> {
             self.also_in_path.push(folder);
         }
     }
-}
-
-/// Opens a file, and nothing else: a stranger's `#!` line or binary may name a pipe, which has whoever opens it wait for a
-/// writer, or a device.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    // It may have become another since.
-    let no_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
-    File::options()
-        .read(true)
-        .custom_flags(no_wait.bits().cast_signed())
-        .open(path)
 }
 
 pub(super) fn is_executable(file: &Path) -> bool {

@@ -14,15 +14,16 @@ mod script;
 mod too_much;
 mod wanted;
 
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FindError;
 pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
-use self::finder::{Finder, Program, is_executable, open};
+use self::finder::{Finder, is_executable};
 use self::places::{Hold, in_resolved_folder, resolved};
 use self::script::Language;
+use crate::files::beginning;
 
 /// Bytes of a file's beginning that say what it is; the kernel reads as many of a `#!` line.
 const HEAD: u64 = 256;
@@ -58,9 +59,9 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     if !own {
         let found = finder.program(&written)?;
         if let Some(first) = command.first_mut() {
-            *first = found.run.to_string_lossy().into_owned();
+            *first = found.to_string_lossy().into_owned();
         }
-        language = Language::of(&found.run).or(language);
+        language = Language::of(&found).or(language);
     }
     let script = language.and_then(|language| Some((language, language.script(arguments)?)));
     if let Some((language, at)) = script {
@@ -94,8 +95,8 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
 }
 
 impl Finder<'_> {
-    /// What a program needs, by an absolute path that may lead over links.
-    pub(super) fn program(&mut self, written: &Path) -> Result<Program, FindError> {
+    /// What a program needs, by an absolute path that may lead over links. What to execute, in the sandbox as here.
+    pub(super) fn program(&mut self, written: &Path) -> Result<PathBuf, FindError> {
         self.interpreters += 1;
         if self.interpreters > MAX_INTERPRETERS {
             let (path, reason) = (written.to_owned(), "interpreters are nested too deep");
@@ -116,7 +117,7 @@ impl Finder<'_> {
                     self.environment(&environment)?;
                     // An environment is found by the name that its interpreter was started with.
                     if Language::of(&file) == Some(Language::Python) {
-                        return Ok(Program { run: file });
+                        return Ok(file);
                     }
                 }
             }
@@ -126,12 +127,12 @@ impl Finder<'_> {
             }
         }
         self.real_program(&file)?;
-        Ok(Program { run: file })
+        Ok(file)
     }
 
     /// What a program needs, by a path without links.
     fn real_program(&mut self, file: &Path) -> Result<(), FindError> {
-        let head = head(file)?;
+        let head = beginning(file, HEAD).map_err(|error| unreadable(file, &error))?;
         let refuse = |reason| {
             Err(FindError::NoProgram {
                 path: file.to_owned(),
@@ -177,14 +178,9 @@ impl Finder<'_> {
     }
 }
 
-fn head(file: &Path) -> Result<Vec<u8>, FindError> {
-    let mut head = Vec::new();
-    let read = open(file).and_then(|file| file.take(HEAD).read_to_end(&mut head));
-    match read {
-        Ok(_) => Ok(head),
-        Err(error) => Err(FindError::Unreadable {
-            path: file.to_owned(),
-            reason: error.to_string(),
-        }),
+fn unreadable(file: &Path, error: &io::Error) -> FindError {
+    FindError::Unreadable {
+        path: file.to_owned(),
+        reason: error.to_string(),
     }
 }

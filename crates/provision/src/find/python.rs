@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::FindError;
-use super::finder::{Finder, open};
+use super::finder::Finder;
 use super::places::{Hold, resolved};
 use super::script::Language;
+use super::unreadable;
 use super::wanted::Purpose;
+use crate::files::text;
 
 /// Most bytes of a settings file of Python's; they have a few lines.
 const MAX_SETTINGS: u64 = 64 << 10;
@@ -191,14 +193,5 @@ fn site_packages(prefix: &Path) -> Vec<PathBuf> {
 }
 
 fn settings(file: &Path) -> Result<String, FindError> {
-    use std::io::Read;
-    let mut text = String::new();
-    let read = open(file).and_then(|file| file.take(MAX_SETTINGS).read_to_string(&mut text));
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => Err(FindError::Unreadable {
-            path: file.to_owned(),
-            reason: error.to_string(),
-        }),
-    }
+    text(file, MAX_SETTINGS).map_err(|error| unreadable(file, &error))
 }

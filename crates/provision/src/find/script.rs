@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{FindError, WantedBy};
-use super::finder::{Finder, Program};
+use super::finder::Finder;
 use super::places::{in_resolved_folder, resolved};
 use super::too_much;
 use super::wanted::Purpose;
@@ -146,7 +146,7 @@ impl Finder<'_> {
         let interpreter = match &shebang.by_env {
             Some(name) if !Path::new(name).is_absolute() => {
                 let written = self.in_path(name)?;
-                let Program { run, .. } = self.program(&written).map_err(named)?;
+                let run = self.program(&written).map_err(named)?;
                 // Found there under the same name as here.
                 let folder = match run.parent().filter(|folder| folder.join(name).exists()) {
                     Some(folder) => folder.to_owned(),
@@ -159,7 +159,7 @@ impl Finder<'_> {
                 run
             }
             _ => {
-                let Program { run, .. } = self.program(name).map_err(named)?;
+                let run = self.program(name).map_err(named)?;
                 let end = resolved(name)?;
                 let unit = self.unit_of(&end);
                 self.places.provide(name, &unit, Purpose::Program)?;
@@ -208,7 +208,7 @@ impl Finder<'_> {
         let Ok(program) = self.in_path(name) else {
             return Ok(());
         };
-        let Program { run } = self.program(&program)?;
+        let run = self.program(&program)?;
         if let Some(folder) = run.parent() {
             self.also_in_path(folder.to_owned());
         }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::error::InstallError;
 use crate::build::Host;
+use crate::files::text;
 
 /// Most bytes that are read of a file of settings.
 const MAX_SETTINGS: u64 = 256 << 10;
@@ -59,7 +59,8 @@ pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
     let mut registries = vec![of("registry").to_owned()];
     let mut lines = vec![format!("registry={}", of("registry"))];
     // The file as well, since npm does not print the secrets in it.
-    let own = read(Path::new(of("userconfig")));
+    // One that cannot be read says nothing.
+    let own = text(Path::new(of("userconfig")), MAX_SETTINGS).unwrap_or_default();
     let own: Vec<(&str, &str)> = own
         .lines()
         .filter_map(|line| line.split_once('='))
@@ -191,15 +192,6 @@ impl Settings {
             self.env.push(("PIP_CERT".to_owned(), file.to_owned()));
         }
     }
-}
-
-/// What cannot be read says nothing.
-fn read(file: &Path) -> String {
-    use std::io::Read;
-    let mut text = String::new();
-    let read =
-        fs::File::open(file).and_then(|file| file.take(MAX_SETTINGS).read_to_string(&mut text));
-    read.map_or_else(|_| String::new(), |_| text)
 }
 
 /// npm puts the values of variables for `${NAME}`, and the build spoke has none of the user's.
