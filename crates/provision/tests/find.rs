@@ -393,6 +393,75 @@ fn a_binary_brings_the_libraries_that_it_was_linked_with() {
     );
 }
 
+/// A 64-bit ELF file with a table for the linker, and nothing to execute.
+fn elf(needed: &[String], folders: &[String]) -> Vec<u8> {
+    const NEEDED: u64 = 1;
+    const RUNPATH: u64 = 29;
+    let mut strings = vec![0];
+    let mut table = Vec::new();
+    let tags = needed.iter().map(|name| (NEEDED, name));
+    for (tag, text) in tags.chain(folders.iter().map(|folder| (RUNPATH, folder))) {
+        table.extend(tag.to_le_bytes());
+        table.extend((strings.len() as u64).to_le_bytes());
+        strings.extend(text.as_bytes());
+        strings.push(0);
+    }
+    let sections_at = (64 + strings.len() + table.len()) as u64;
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    // Shared object, x86-64, version 1; no entry and no segments.
+    file.extend([3_u16, 62].map(u16::to_le_bytes).concat());
+    file.extend(1_u32.to_le_bytes());
+    file.extend([0, 0, sections_at].map(u64::to_le_bytes).concat());
+    file.extend(0_u32.to_le_bytes());
+    // Sizes of the headers, and three sections, of which the first with names is also that of the sections' own.
+    file.extend([64_u16, 56, 0, 64, 3, 1].map(u16::to_le_bytes).concat());
+    let (strings_size, table_size) = (strings.len() as u64, table.len() as u64);
+    file.extend(strings);
+    file.extend(table);
+    let mut section = |kind: u32, at: u64, size: u64, link: u32, entry: u64| {
+        file.extend([0, kind].map(u32::to_le_bytes).concat());
+        file.extend([0, 0, at, size].map(u64::to_le_bytes).concat());
+        file.extend([link, 0].map(u32::to_le_bytes).concat());
+        file.extend([1, entry].map(u64::to_le_bytes).concat());
+    };
+    section(0, 0, 0, 0, 0);
+    section(3, 64, strings_size, 0, 0);
+    section(6, 64 + strings_size, table_size, 1, 16);
+    file
+}
+
+/// A package may bring a binary that names libraries and folders without end.
+#[test]
+fn a_binary_names_as_many_libraries_as_one_needs() {
+    let machine = Machine::new();
+    machine
+        .program("home/tool/tool", "")
+        .binary("home/tool/lib/real.so");
+    let absent = |count: usize| (0..count).map(|at| format!("absent{at}.so")).collect();
+    let folders = |count: usize| (0..count).map(|at| format!("$ORIGIN/no{at}")).collect();
+    let check = |needed: Vec<String>, folders: Vec<String>, expected: bool| {
+        fs::write(machine.at("home/tool/tool"), elf(&needed, &folders)).unwrap();
+        let (_, places) = machine.needs(&[&machine.text("home/tool/tool")]);
+        let (names, at) = (needed.len(), folders.len());
+        let found = places.contains(&"home/tool/lib/real.so".to_owned());
+        assert_eq!(found, expected, "{names} names, {at} folders");
+    };
+    let (real, lib) = (["real.so".to_owned()], ["$ORIGIN/lib".to_owned()]);
+    let all = |most: Vec<String>, last: &[String]| [most, last.to_vec()].concat();
+    check(real.to_vec(), lib.to_vec(), true);
+    check(all(absent(255), &real), all(folders(255), &lib), true);
+    check(all(absent(256), &real), lib.to_vec(), false);
+    check(real.to_vec(), all(folders(256), &lib), false);
+    check(
+        real.to_vec(),
+        vec![all(folders(256), &lib).join(":")],
+        false,
+    );
+    // A table that is longer than any linker's is not read.
+    check(all(real.to_vec(), &absent(1 << 16)), lib.to_vec(), false);
+}
+
 /// A package may bring a binary that names the user's files as its libraries.
 #[test]
 fn a_file_that_is_no_library_is_not_given_as_one() {

@@ -1,24 +1,28 @@
 //! What a binary needs from the dynamic linker.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, ReadCache};
+use object::{Endianness, ReadCache, ReadRef};
 
 use super::error::FindError;
 use super::finder::Finder;
 use super::places::resolved;
 use super::wanted::Purpose;
-use crate::files::open;
+use crate::files::{beginning, open};
 
 /// Where the linker looks whatever a binary says; distributions keep architectures in folders below.
 const STANDARD: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
-/// Most libraries of one program. A browser has about a hundred.
+/// Most libraries of one program, and most that one file names, or folders of them. A browser has about a hundred.
 const MAX_LIBRARIES: usize = 256;
+/// Most bytes that are read of one file: its headers, and the names that a linker reads. Those of a large program are some
+/// ten thousand, and a stranger's file may call any part of itself a table of them.
+const MAX_READ: u64 = 1 << 20;
 
 /// What a binary names.
 #[derive(Debug, Default)]
@@ -78,9 +82,7 @@ impl Finder<'_> {
 }
 
 fn is_elf(file: &Path) -> bool {
-    let mut magic = [0; 4];
-    let read = open(file).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == *b"\x7fELF"
+    beginning(file, 4).is_ok_and(|magic| magic == *b"\x7fELF")
 }
 
 fn in_standard_folder(library: &Path) -> bool {
@@ -91,16 +93,55 @@ fn in_standard_folder(library: &Path) -> bool {
     })
 }
 
-/// What a file names; nothing if it is no 64-bit ELF file that can be read, or a static one.
+/// A file of which few bytes are read, whatever it says of itself.
+#[derive(Clone, Copy)]
+struct Bounded<'f> {
+    file: &'f ReadCache<File>,
+    /// Bytes that may still be read.
+    left: &'f Cell<u64>,
+}
+
+impl Bounded<'_> {
+    fn spend(&self, bytes: u64) -> Result<(), ()> {
+        let left = self.left.get().checked_sub(bytes).ok_or(())?;
+        self.left.set(left);
+        Ok(())
+    }
+}
+
+impl<'f> ReadRef<'f> for Bounded<'f> {
+    fn len(self) -> Result<u64, ()> {
+        self.file.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'f [u8], ()> {
+        // First, since memory for all of it is taken before it is read.
+        self.spend(size)?;
+        self.file.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'f [u8], ()> {
+        // Of 4096 bytes at most, or it is an error.
+        let bytes = self.file.read_bytes_at_until(range, delimiter)?;
+        self.spend(bytes.len() as u64)?;
+        Ok(bytes)
+    }
+}
+
+/// What a file names; nothing if it is no 64-bit ELF file that can be read, a static one, or one with more than a linker
+/// reads.
 fn read(file: &Path) -> Linked {
     let Ok(opened) = open(file) else {
         return Linked::default();
     };
-    let cache = ReadCache::new(opened);
-    parse(&cache, file).unwrap_or_default()
+    let data = Bounded {
+        file: &ReadCache::new(opened),
+        left: &Cell::new(MAX_READ),
+    };
+    parse(data, file).unwrap_or_default()
 }
 
-fn parse(data: &ReadCache<File>, file: &Path) -> object::read::Result<Linked> {
+fn parse(data: Bounded<'_>, file: &Path) -> object::read::Result<Linked> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -113,15 +154,15 @@ fn parse(data: &ReadCache<File>, file: &Path) -> object::read::Result<Linked> {
     let sections = header.sections(endian, data)?;
     let table = sections.dynamic_table(endian, data)?;
     for entry in &table {
-        if entry.tag == DT_NEEDED {
+        if entry.tag == DT_NEEDED && linked.needed.len() < MAX_LIBRARIES {
             linked.needed.push(text(table.string(entry)?));
         }
         if entry.tag == DT_RPATH || entry.tag == DT_RUNPATH {
             let folders = text(table.string(entry)?);
             let folders = folders.split(':').filter(|folder| !folder.is_empty());
-            linked
-                .folders
-                .extend(folders.map(|folder| origin(folder, file)));
+            let room = MAX_LIBRARIES.saturating_sub(linked.folders.len());
+            let folders = folders.take(room).map(|folder| origin(folder, file));
+            linked.folders.extend(folders);
         }
     }
     Ok(linked)
