@@ -56,6 +56,18 @@ fn refusal(folder: &Path, with: Vec<String>) -> String {
 }
 
 #[test]
+fn a_build_that_ends_before_it_has_its_order_says_why() {
+    let folder = machine();
+    // As long as no order may be, so that the build spoke ends while it is written.
+    let with = (0..100_000).map(|at| format!("package{at}")).collect();
+    let refusal = refusal(folder.path(), with);
+    assert!(
+        refusal.contains("it said: sluice-build: EOF while parsing"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn settings_that_are_a_pipe_are_not_waited_for() {
     let folder = machine();
     let pipe = folder.path().join("npmrc");

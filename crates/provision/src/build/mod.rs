@@ -31,6 +31,8 @@ pub(crate) const SETTINGS: &str = "/settings";
 const PROXY_PORT: u16 = 8118;
 /// How long one step may take. A large package on a slow line takes minutes.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// How long one that did not take its order may go on before it is ended: it has nothing left to do but to say why.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How often it is looked whether the step has ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of the end of what the package manager says.
@@ -99,26 +101,17 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
     let mut env = step.env;
     env.extend(step.needs.env);
     if !spec.listen.is_empty() {
-        let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
-        // Each of npm, pip and what they start reads another one of these.
-        let names = [
-            "HTTPS_PROXY",
-            "HTTP_PROXY",
-            "https_proxy",
-            "http_proxy",
-            "npm_config_https_proxy",
-            "npm_config_proxy",
-        ];
-        env.extend(names.map(|name| (name.to_owned(), proxy.clone())));
+        env.extend(proxy_env());
     }
     let order = Order {
         command: step.needs.command,
         env,
     };
-    // By value: the end of the channel is the end of the order.
-    hand_over(ours, &order)?;
     let overrun = sandboxed.overrun();
-    let done = wait(&mut sandboxed)?;
+    // By value: the end of the channel is the end of the order.
+    let handed = hand_over(ours, &order);
+    let time = if handed.is_ok() { TIMEOUT } else { LAST_WORDS };
+    let done = wait(&mut sandboxed, time);
     // Ends whatever is left inside: from here on nothing writes into the tree, which is judged and hashed next.
     drop(sandboxed);
     if let Some(listener) = listener {
@@ -131,11 +124,33 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
         return Err(format!("it was ended for what it wrote: {what}"));
     }
     let said = words.lock().unwrap_or_else(PoisonError::into_inner);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    handed.map_err(|error| {
+        // No program of a package has run, so these are words of the build spoke's own.
+        let last = said.lines().last().unwrap_or("nothing");
+        format!("{error}; it said: {}", last.escape_debug())
+    })?;
     Ok(Built {
-        done,
-        said: String::from_utf8_lossy(&said).into_owned(),
+        done: done?,
+        said,
         refused: relay.stop(),
     })
+}
+
+fn proxy_env() -> impl Iterator<Item = (String, String)> {
+    // Each of npm, pip and what they start reads another one of these.
+    let names = [
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "https_proxy",
+        "http_proxy",
+        "npm_config_https_proxy",
+        "npm_config_proxy",
+    ];
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    names
+        .into_iter()
+        .map(move |name| (name.to_owned(), proxy.clone()))
 }
 
 fn spec(step: &Step<'_>) -> Spec {
@@ -191,9 +206,9 @@ fn hand_over(mut channel: UnixStream, order: &Order) -> Result<(), String> {
         .map_err(|error| format!("the build spoke does not read: {error}"))
 }
 
-fn wait(sandboxed: &mut Sandboxed) -> Result<bool, String> {
+fn wait(sandboxed: &mut Sandboxed, time: Duration) -> Result<bool, String> {
     let begun = Instant::now();
-    while begun.elapsed() < TIMEOUT {
+    while begun.elapsed() < time {
         match sandboxed.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
             Ok(None) => std::thread::sleep(LOOK),
@@ -204,7 +219,7 @@ fn wait(sandboxed: &mut Sandboxed) -> Result<bool, String> {
     let _ = sandboxed.kill();
     Err(format!(
         "it took longer than {} minutes and was ended",
-        TIMEOUT.as_secs() / 60
+        time.as_secs() / 60
     ))
 }
 
