@@ -8,20 +8,20 @@ use ifc::{Arguments, Label};
 use jsonschema::Validator;
 use rmcp::model::CallToolResponse;
 use rmcp::service::{
-    ClientCacheConfig, ClientInitializeError, RoleClient, RunningService, ServiceError,
-    serve_client,
+    ClientCacheConfig, ClientInitializeError, RoleClient, RunningService, serve_client,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use wire::limits::MAX_SERVER_INFO_BYTES;
 use wire::{
-    AppError, AppLimits, Breach, FailureReason, InvalidArguments, Limit, Offer, Protocol, Quote,
-    ServerInfo, SpokeFault, Timeout, ToolDescription, head,
+    AppLimits, Breach, FailureReason, InvalidArguments, Limit, Offer, Protocol, Quote, ServerInfo,
+    SpokeFault, Timeout, ToolDescription, head,
 };
 
 use crate::claims::claims;
 use crate::exact;
+use crate::failure::answered;
 use crate::guard::breach;
 use crate::mediator::{Asked, Mediator, Waiting};
 use crate::process::{AppFailure, AppProcess, Ending};
@@ -206,29 +206,24 @@ impl AppClient {
             return Err(FailureReason::ToolChanged);
         }
         if let Some(extra) = self.toolbox.extras.get(tool) {
-            let rendered = extra.call(self.service.peer(), &members).await?;
+            let rendered = extra
+                .call(self.service.peer(), &members, &self.ending.0)
+                .await?;
             return self.accept(rendered, false, Vec::new());
         }
         let mut params = exact::call(tool.to_owned(), text);
         for _ in 0..=MAX_INPUT_ROUNDS {
-            let called = self.service.peer().call_tool_once(params.clone()).await;
+            let called = self.service.peer().call_tool_once(params.clone());
+            let called = answered(called, Breach::CallAnswer, &self.ending.0).await?;
             let needed = match called {
-                Ok(CallToolResponse::Complete(result)) => {
+                CallToolResponse::Complete(result) => {
                     let is_error = result.is_error.unwrap_or(false);
                     let claims = claims(result.meta.as_ref());
                     return self.accept(render(result), is_error, claims);
                 }
-                Ok(CallToolResponse::InputRequired(needed)) => needed,
+                CallToolResponse::InputRequired(needed) => needed,
                 // A result of another shape: nobody can say what the text of it is.
-                Ok(_) | Err(ServiceError::UnexpectedResponse) => break,
-                Err(ServiceError::McpError(error)) => {
-                    return Err(FailureReason::AppError(AppError {
-                        code: error.code.0,
-                        said: Quote::head(&error.message),
-                    }));
-                }
-                // Nobody answers any more. Why not, the supervisor knows in a moment.
-                Err(_) => return Err(self.ending.0.likely_cause().await),
+                _ => break,
             };
             // The same call again, as the protocol has it: what is asked for stands beside it.
             (params.input_responses, params.request_state) = self.mediator.inputs(needed).await?;
@@ -243,7 +238,8 @@ impl AppClient {
         let mut changed = self.changed.lock().await;
         // Dropped before `seen`, as when this call runs out of time, it makes the next call look again.
         if let Some(unseen) = self.mediator.takes_change() {
-            let now = tools::list(self.service.peer(), self.mediator.offer()).await;
+            let offer = self.mediator.offer();
+            let now = tools::list(self.service.peer(), offer, &self.ending.0).await;
             // Without a list nothing is known of any tool.
             let now = now.unwrap_or_default();
             let names = self.toolbox.described.iter().map(|tool| &tool.name);
@@ -344,7 +340,7 @@ async fn handshake(
             version: short(&it.version),
         },
     );
-    let toolbox = tools::list(service.peer(), &offer).await?;
+    let toolbox = tools::list(service.peer(), &offer, ending).await?;
     Ok((service, server, toolbox))
 }
 

@@ -4,12 +4,14 @@ use rmcp::model::{
     GetPromptRequestParams, PromptMessage, ReadResourceRequestParams, Role, ServerCapabilities,
     Tool,
 };
-use rmcp::service::{Peer, RoleClient, ServiceError};
+use rmcp::service::{Peer, RoleClient};
 use serde_json::{Map, Value, json};
-use wire::{AppError, Breach, FailureReason, Limit, Offer, Quote};
+use wire::{Breach, FailureReason, Limit, Offer};
 
+use crate::failure::answered;
 use crate::guard::breach;
 use crate::pages;
+use crate::process::Ending;
 use crate::render::{Rendered, render_contents, render_messages};
 
 /// Most entries of a list.
@@ -98,6 +100,7 @@ impl Extra {
         self,
         peer: &Peer<RoleClient>,
         arguments: &Map<String, Value>,
+        ending: &Ending,
     ) -> Result<Rendered, FailureReason> {
         let text = |name: &str| {
             // Checked against the schema above: what it requires is there, and is a text.
@@ -105,17 +108,19 @@ impl Extra {
             value.unwrap_or_default().to_owned()
         };
         match self {
-            Self::ListResources | Self::ListPrompts => self.list(peer).await,
+            Self::ListResources | Self::ListPrompts => self.list(peer, ending).await,
             Self::ReadResource => {
                 let params = ReadResourceRequestParams::new(text("uri"));
-                let read = peer.read_resource(params).await.map_err(failure)?;
+                let read = peer.read_resource(params);
+                let read = answered(read, Breach::CallAnswer, ending).await?;
                 Ok(render_contents(read.contents))
             }
             Self::GetPrompt => {
                 let given = arguments.get("arguments").and_then(Value::as_object);
                 let mut params = GetPromptRequestParams::new(text("name"));
                 params.arguments = given.cloned();
-                let prompt = peer.get_prompt(params).await.map_err(failure)?;
+                let prompt = peer.get_prompt(params);
+                let prompt = answered(prompt, Breach::CallAnswer, ending).await?;
                 let said = |it: PromptMessage| {
                     let who = match it.role {
                         Role::User => "user",
@@ -129,18 +134,24 @@ impl Extra {
     }
 
     /// All pages, as JSON that label rules can read.
-    async fn list(self, peer: &Peer<RoleClient>) -> Result<Rendered, FailureReason> {
+    async fn list(
+        self,
+        peer: &Peer<RoleClient>,
+        ending: &Ending,
+    ) -> Result<Rendered, FailureReason> {
         let too_long = FailureReason::ResultTooLong(Limit {
             limit: MAX_ENTRIES as u64,
         });
         let listed = pages::all(MAX_ENTRIES, too_long, Breach::CallAnswer, |params| async {
             let (page, next) = match self {
                 Self::ListPrompts => {
-                    let page = peer.list_prompts(Some(params)).await.map_err(failure)?;
+                    let page = peer.list_prompts(Some(params));
+                    let page = answered(page, Breach::CallAnswer, ending).await?;
                     (serde_json::to_value(page.prompts), page.next_cursor)
                 }
                 _ => {
-                    let page = peer.list_resources(Some(params)).await.map_err(failure)?;
+                    let page = peer.list_resources(Some(params));
+                    let page = answered(page, Breach::CallAnswer, ending).await?;
                     (serde_json::to_value(page.resources), page.next_cursor)
                 }
             };
@@ -155,16 +166,5 @@ impl Extra {
             _ => "resources",
         };
         Ok(Rendered::text(json!({ kind: entries }).to_string()))
-    }
-}
-
-/// An error of the app; anything else breaks the protocol.
-fn failure(error: ServiceError) -> FailureReason {
-    match error {
-        ServiceError::McpError(error) => FailureReason::AppError(AppError {
-            code: error.code.0,
-            said: Quote::head(&error.message),
-        }),
-        _ => breach(Breach::CallAnswer),
     }
 }

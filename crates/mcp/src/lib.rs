@@ -14,6 +14,7 @@ mod claims;
 mod client;
 mod exact;
 mod extras;
+mod failure;
 mod form;
 mod guard;
 mod mediator;

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use jsonschema::Validator;
 use rmcp::model::{Tool, ToolAnnotations};
-use rmcp::service::{Peer, RoleClient, ServiceError};
+use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
 use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
 use wire::{
-    BadTool, Breach, FailureReason, Hints, Limit, Offer, Protocol, Quote, SpokeFault,
-    ToolDescription, ToolProblem, head, is_tool_name,
+    BadTool, Breach, FailureReason, Hints, Limit, Offer, Quote, SpokeFault, ToolDescription,
+    ToolProblem, head, is_tool_name,
 };
 
 use crate::extras::Extra;
+use crate::failure::answered;
+use crate::process::Ending;
 use crate::{pages, schema};
 
 /// The tools of an app: as described to the hub, and with what checks their arguments.
@@ -39,7 +41,11 @@ impl Toolbox {
 
 /// Asks for all pages and accepts all tools, or refuses the app. A tool left out silently would be
 /// missed by the user and never explained.
-pub(crate) async fn list(peer: &Peer<RoleClient>, offer: &Offer) -> Result<Toolbox, FailureReason> {
+pub(crate) async fn list(
+    peer: &Peer<RoleClient>,
+    offer: &Offer,
+    ending: &Ending,
+) -> Result<Toolbox, FailureReason> {
     let has = peer.peer_info().map(|info| info.capabilities.clone());
     let has = has.unwrap_or_default();
     let extras: Vec<Extra> = Extra::offered(offer, &has).collect();
@@ -58,7 +64,8 @@ pub(crate) async fn list(peer: &Peer<RoleClient>, offer: &Offer) -> Result<Toolb
     });
     let most = MAX_TOOLS.saturating_sub(tools.len());
     let listed = pages::all(most, too_many, Breach::ListTools, |params| async {
-        let page = peer.list_tools(Some(params)).await.map_err(list_failure)?;
+        let page = peer.list_tools(Some(params));
+        let page = answered(page, Breach::ListTools, ending).await?;
         Ok((page.tools, page.next_cursor))
     });
     tools.extend(listed.await?);
@@ -73,17 +80,6 @@ async fn accepted(
     let toolbox = tokio::task::spawn_blocking(|| accept(tools)).await;
     let toolbox = toolbox.unwrap_or(Err(FailureReason::Spoke(SpokeFault::Internal)))?;
     Ok(Toolbox { extras, ..toolbox })
-}
-
-fn list_failure(error: ServiceError) -> FailureReason {
-    let said = match &error {
-        ServiceError::McpError(error) => Quote::head(&error.message),
-        _ => Quote::default(),
-    };
-    FailureReason::Protocol(Protocol {
-        breach: Breach::ListTools,
-        said,
-    })
 }
 
 /// The annotations without their title, which is shown nowhere: a tool is known by its name.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::{answer, notify, say};
+use crate::{answer, close_stdout, notify, say};
 
 /// How often the tools were listed.
 static LISTS: AtomicUsize = AtomicUsize::new(0);
@@ -39,6 +39,8 @@ pub(crate) fn takes(mode: &str, message: &Value) -> io::Result<bool> {
                     {"uri": "note://2/image", "mimeType": "image/png", "blob": "iVBORw0KGgo="},
                 ]}),
                 Some("note://endless") => return Ok(true),
+                Some("note://deadly") => std::process::exit(7),
+                Some("note://mute") => return close_stdout().map(|()| true),
                 // To be kept for so long, as the app says, the first time.
                 Some(uri @ ("note://brief" | "note://lasting"))
                     if READS.fetch_add(1, Ordering::Relaxed) == 0 =>

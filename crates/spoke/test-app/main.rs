@@ -112,6 +112,16 @@ fn after_initialized(mode: &str) -> io::Result<()> {
 }
 
 fn list_tools(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
+    match mode {
+        "exit-at-list" => exit(7),
+        "close-stdout-at-list" => return close_stdout(),
+        "refuse-list" => {
+            return say(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no tools today"}}),
+            );
+        }
+        _ => {}
+    }
     let echo = json!({
         "name": "echo",
         "description": "Gives the text back.",
@@ -329,7 +339,7 @@ fn flood(byte: &[u8]) -> io::Result<()> {
 }
 
 /// Gives up stdout and goes on running.
-fn close_stdout() -> io::Result<()> {
+pub(crate) fn close_stdout() -> io::Result<()> {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(null)?;
     std::thread::sleep(Duration::from_secs(1000));

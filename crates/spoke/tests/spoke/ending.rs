@@ -92,6 +92,19 @@ fn output_that_is_not_the_protocol_ends_the_app() {
     );
     check_start("close-stdout", FailureReason::OutputClosed);
     check_start("endless-pages", breach(Breach::ListTools));
+    check_start(
+        "refuse-list",
+        FailureReason::Protocol(Protocol {
+            breach: Breach::ListTools,
+            said: Quote::head("no tools today"),
+        }),
+    );
+}
+
+#[test]
+fn an_app_that_ends_instead_of_listing_its_tools_breaks_no_rule() {
+    check_start("exit-at-list", exited(7));
+    check_start("close-stdout-at-list", FailureReason::OutputClosed);
 }
 
 #[test]

@@ -110,6 +110,24 @@ fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
 }
 
 #[test]
+fn an_app_that_ends_instead_of_reading_breaks_no_rule() {
+    let exited = FailureReason::AppExited(AppExited {
+        status: Some(7),
+        signal: None,
+    });
+    for (uri, expected) in [
+        ("note://deadly", exited),
+        ("note://mute", FailureReason::OutputClosed),
+    ] {
+        let mut hub = Hub::offering("extras", offer());
+        let uri = json!({ "uri": uri }).to_string();
+        hub.call_tool(1, "resources/read", &uri, 15_000);
+        assert_eq!(hub.call_failure(1), expected);
+        assert_eq!(hub.failure().0, expected);
+    }
+}
+
+#[test]
 fn an_app_answers_each_call_itself() {
     for uri in ["note://brief", "note://lasting"] {
         let mut hub = Hub::offering("extras", offer());
