@@ -65,13 +65,8 @@ pub(crate) async fn serve(stream: UnixStream, orphans: &Reaper) -> Outcome {
 async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infallible, Outcome> {
     let (command, limits, offer) = hub.wait_for_start().await?;
     let (requests, mut asked) = mpsc::channel(REQUEST_QUEUE);
-    let started = AppStart {
-        command: &command,
-        limits: &limits,
-        offer: &offer,
-    };
     let client = hub
-        .start_app(started, requests, &mut asked, orphans)
+        .start_app(&command, &limits, &offer, requests, &mut asked, orphans)
         .await?;
     let client = Arc::new(client);
     let outcome = Running::new(hub, Arc::clone(&client), &limits, asked)
@@ -82,13 +77,6 @@ async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infal
         client.stop().await;
     }
     Err(outcome)
-}
-
-/// How to start the app.
-struct AppStart<'a> {
-    command: &'a AppCommand,
-    limits: &'a AppLimits,
-    offer: &'a Offer,
 }
 
 struct Hub {
@@ -110,12 +98,14 @@ impl Hub {
 
     async fn start_app(
         &mut self,
-        start: AppStart<'_>,
+        command: &AppCommand,
+        limits: &AppLimits,
+        offer: &Offer,
         requests: mpsc::Sender<Asked>,
         asked: &mut mpsc::Receiver<Asked>,
         orphans: &Reaper,
     ) -> Result<AppClient, Outcome> {
-        let process = match AppProcess::spawn(start.command) {
+        let process = match AppProcess::spawn(command) {
             Ok(process) => process,
             Err(reason) => {
                 return Err(self
@@ -128,12 +118,8 @@ impl Hub {
         };
         // Nothing is awaited since its start: the reaper would take its end for an orphan's.
         orphans.spare(process.pid());
-        let mut starting = std::pin::pin!(AppClient::start(
-            process,
-            start.limits,
-            start.offer,
-            requests
-        ));
+        let starting = AppClient::start(process, limits, offer, requests);
+        let mut starting = std::pin::pin!(starting);
         loop {
             // Whatever the hub and the app say meanwhile is answered beside the start: a hub that says stop
             // does not wait for `start_timeout_ms`, and an app that asks while it starts does not wait for an
