@@ -2,7 +2,8 @@
 
 use names::WebUrl;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use super::ask::post;
@@ -19,7 +20,23 @@ struct Answer {
     access_token: String,
     token_type: String,
     refresh_token: Option<String>,
+    #[serde(default, deserialize_with = "seconds")]
     expires_in: Option<u64>,
+}
+
+/// A number of seconds, which some servers write as text or with a fraction of zeros. A token without one is used until it
+/// is refused, so that what says nothing else is as good as none.
+fn seconds<'de, D: Deserializer<'de>>(said: D) -> Result<Option<u64>, D::Error> {
+    let text = match Value::deserialize(said)? {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text,
+        _ => return Ok(None),
+    };
+    let whole = match text.split_once('.') {
+        Some((whole, zeros)) if zeros.bytes().all(|digit| digit == b'0') => whole,
+        _ => &*text,
+    };
+    Ok(whole.parse().ok())
 }
 
 /// Sends a form to the endpoint, which is of the origin that this process is for.
@@ -61,4 +78,37 @@ pub(super) async fn ask(
 /// Whether this can stand in a header behind `Bearer`.
 fn is_token(text: &str) -> bool {
     (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_taken_however_its_time_is_written() {
+        let check = |written: &str, expected: Option<u64>| {
+            let text = format!(r#"{{"access_token":"t","token_type":"Bearer"{written}}}"#);
+            let answer: Answer = serde_json::from_str(&text).unwrap();
+            assert_eq!(answer.expires_in, expected, "{written}");
+        };
+        check("", None);
+        for (written, expected) in [
+            ("3600", Some(3600)),
+            ("3600.0", Some(3600)),
+            ("\"3600\"", Some(3600)),
+            ("\"3600.00\"", Some(3600)),
+            ("0", Some(0)),
+            ("null", None),
+            ("3600.5", None),
+            ("-1", None),
+            ("1e300", None),
+            ("\"\"", None),
+            ("\"an hour\"", None),
+            ("\".0\"", None),
+            ("[3600]", None),
+            ("true", None),
+        ] {
+            check(&format!(r#","expires_in":{written}"#), expected);
+        }
+    }
 }
