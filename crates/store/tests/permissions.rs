@@ -51,10 +51,6 @@ fn actions() -> Vec<Action> {
         app: app.clone(),
         domain: Domain::new(domain).unwrap(),
     };
-    let sharing = |item, app: &App| Action::Sharing {
-        item: name(item),
-        app: app.clone(),
-    };
     let selection = |functionality, app: &App| Action::Selection {
         functionality: name(functionality),
         app: app.clone(),
@@ -70,8 +66,6 @@ fn actions() -> Vec<Action> {
         collaboration(mail.clone(), calendar.clone(), "rides", Direction::Asking),
         collaboration(app("mail", 9), calendar.clone(), "dates", Direction::Asking),
         collaboration(mail.clone(), app("calendar", 9), "dates", Direction::Asking),
-        sharing("dates", &mail),
-        sharing("dates", &app("mail", 9)),
         egress(&mail, "dates"),
         egress(&mail, "example.com"),
         egress(&mail, "sub.example.com"),
@@ -267,7 +261,7 @@ fn the_list_says_what_has_become_of_each() {
 fn a_permission_that_cannot_be_read_allows_nothing() {
     let (_folder, path) = place();
     let permissions = open(&path);
-    let action = actions().remove(13);
+    let action = actions().remove(11);
     let id = permissions
         .grant(&always(action.clone(), label(&[])), at(0))
         .unwrap();
@@ -296,7 +290,7 @@ fn the_export_has_everything() {
         .unwrap();
     let domain = Grant {
         expires: Some(at(9)),
-        ..always(actions().remove(12), label(&[]))
+        ..always(actions().remove(10), label(&[]))
     };
     permissions.grant(&domain, at(8)).unwrap();
     let json = permissions.export(&Apps::new(), at(8)).unwrap();

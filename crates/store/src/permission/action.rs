@@ -140,13 +140,6 @@ pub enum Action {
         /// Which way.
         direction: Direction,
     },
-    /// Giving a data item of the hub's memory to an app.
-    Sharing {
-        /// The item: an entity and attribute, as the hub names it.
-        item: Name,
-        /// The app.
-        app: App,
-    },
     /// An app's data leaving for a domain.
     Egress {
         /// The app.
@@ -168,10 +161,9 @@ impl Action {
     pub fn apps(&self) -> Vec<&App> {
         match self {
             Self::Collaboration { from, to, .. } => vec![from, to],
-            Self::Selection { app, .. }
-            | Self::Sharing { app, .. }
-            | Self::Egress { app, .. }
-            | Self::Tool { app, .. } => vec![app],
+            Self::Selection { app, .. } | Self::Egress { app, .. } | Self::Tool { app, .. } => {
+                vec![app]
+            }
         }
     }
 }

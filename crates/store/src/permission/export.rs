@@ -40,10 +40,6 @@ enum ActionTwin {
         functionality: String,
         direction: &'static str,
     },
-    Sharing {
-        item: String,
-        app: AppTwin,
-    },
     Egress {
         app: AppTwin,
         domain: String,
@@ -114,10 +110,6 @@ fn action(action: &Action) -> ActionTwin {
             to: twin(to),
             functionality: functionality.to_string(),
             direction: direction.name(),
-        },
-        Action::Sharing { item, app } => ActionTwin::Sharing {
-            item: item.to_string(),
-            app: twin(app),
         },
         Action::Egress { app, domain } => ActionTwin::Egress {
             app: twin(app),

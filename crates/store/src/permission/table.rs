@@ -10,8 +10,8 @@ use crate::database::{self, Database, Schema, Stop};
 use crate::names::Names;
 use crate::{Name, PermissionId, Time};
 
-/// A row is one permission. `object` is the functionality, the item, the domain or the tool; `peer`
-/// is the app that answers in a collaboration, and `step` which way that flows.
+/// A row is one permission. `object` is the functionality, the domain or the tool; `peer` is the app that
+/// answers in a collaboration, and `step` which way that flows. Nothing is kept of the kind `sharing`.
 pub(super) const SCHEMA: Schema = Schema {
     application: 0x534c_5045,
     version: 1,
@@ -35,7 +35,6 @@ CREATE TABLE permission (
 
 const SELECTION: &str = "selection";
 const COLLABORATION: &str = "collaboration";
-const SHARING: &str = "sharing";
 const EGRESS: &str = "egress";
 const TOOL: &str = "tool";
 
@@ -198,7 +197,6 @@ impl<'a> Columns<'a> {
                 step: Some(direction.name()),
                 ..plain(COLLABORATION, functionality.as_str(), from)
             },
-            Action::Sharing { item, app } => plain(SHARING, item.as_str(), app),
             Action::Egress { app, domain } => plain(EGRESS, domain.as_str(), app),
             Action::Tool { app, tool } => plain(TOOL, tool.name().as_str(), app),
         }
@@ -235,10 +233,6 @@ fn permission(row: &Row<'_>, names: &Names) -> Result<(Action, Held), Failed> {
                 .into_iter()
                 .find(|known| step.as_deref() == Some(known.name()))
                 .ok_or_else(|| unreadable("its step is unknown"))?,
-        },
-        SHARING => Action::Sharing {
-            item: name(object)?,
-            app,
         },
         EGRESS => Action::Egress {
             app,
