@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 /// Longest file name, in bytes: most file systems end at 255.
@@ -177,13 +177,7 @@ impl Folder {
     /// # Errors
     /// A bad name, a file of this name, a text longer than `max`, or the file system.
     pub fn create(&self, name: &str, text: &str, max: usize) -> Result<(), FolderError> {
-        self.write(
-            checked(name)?,
-            text,
-            max,
-            RenameFlags::NOREPLACE,
-            Mode::from_raw_mode(0o600),
-        )
+        self.write(checked(name)?, text, max, RenameFlags::NOREPLACE, None)
     }
 
     /// Puts another text into a file that exists, all of it or nothing.
@@ -191,8 +185,8 @@ impl Folder {
     /// # Errors
     /// A bad name, no such file, not a plain one, a text longer than `max`, or the file system.
     pub fn replace(&self, name: &str, text: &str, max: usize) -> Result<(), FolderError> {
-        let mode = self.mode(checked(name)?)?;
-        self.write(name, text, max, RenameFlags::empty(), mode)
+        let old = self.stat(checked(name)?)?;
+        self.write(name, text, max, RenameFlags::empty(), Some(&old))
     }
 
     /// Deletes a file for good.
@@ -201,34 +195,36 @@ impl Folder {
     /// A bad name, no such file, not a plain one, or the file system.
     pub fn delete(&self, name: &str) -> Result<(), FolderError> {
         // `unlinkat` would delete a link or a pipe as readily as a file.
-        self.mode(checked(name)?)?;
+        self.stat(checked(name)?)?;
         fs::unlinkat(&self.directory, name, AtFlags::empty()).map_err(FolderError::new("changed"))
     }
 
-    /// The permissions of a plain file.
-    fn mode(&self, name: &str) -> Result<Mode, FolderError> {
+    /// What the system says of a plain file.
+    fn stat(&self, name: &str) -> Result<Stat, FolderError> {
         let stat = fs::statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(FolderError::new("read"))?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(Mode::from_raw_mode(stat.st_mode)),
+            FileType::RegularFile => Ok(stat),
             _ => Err(FolderError::NotAFile),
         }
     }
 
-    /// Writes a hidden file aside and renames it, so that no reader and no crash ever sees half of a text.
+    /// Writes a hidden file aside and renames it, so that no reader and no crash ever sees half of a text. It has the
+    /// permissions of the `old` file, and without one is the user's alone.
     fn write(
         &self,
         name: &str,
         text: &str,
         max: usize,
         flags: RenameFlags,
-        mode: Mode,
+        old: Option<&Stat>,
     ) -> Result<(), FolderError> {
         if text.len() > max {
             return Err(FolderError::TooLarge(max));
         }
-        let (aside, file) = self.aside(mode)?;
-        let result = fill(file, text).and_then(|()| {
+        let (aside, file) = self.aside()?;
+        let permitted = old.map_or(Ok(()), |old| permit(&file, old));
+        let result = permitted.and_then(|()| fill(file, text)).and_then(|()| {
             fs::renameat_with(&self.directory, &aside, &self.directory, name, flags)
                 .map_err(FolderError::new("changed"))
         });
@@ -241,8 +237,9 @@ impl Folder {
         fs::fsync(&self.directory).map_err(FolderError::new("changed"))
     }
 
-    /// A new hidden file. Names that a crash left behind are passed over.
-    fn aside(&self, mode: Mode) -> Result<(String, File), FolderError> {
+    /// A new hidden file, which is the user's alone. Names that a crash left behind are passed over.
+    fn aside(&self) -> Result<(String, File), FolderError> {
+        let mode = Mode::RUSR | Mode::WUSR;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for n in 0..MAX_ASIDE {
@@ -270,6 +267,18 @@ fn checked(name: &str) -> Result<&str, FolderError> {
     is_file_name(name)
         .then_some(name)
         .ok_or(FolderError::BadName)
+}
+
+/// Gives a file the permissions of another one. They are set and not asked for when it is made, where the umask would
+/// take some away.
+fn permit(file: &File, old: &Stat) -> Result<(), FolderError> {
+    let changed = FolderError::new("changed");
+    let mut mode = old.st_mode & 0o777;
+    // The new file may have another group, to which the old one's rights were never given: its members were others.
+    if fs::fstat(file).map_err(&changed)?.st_gid != old.st_gid {
+        mode = (mode & 0o707) | ((mode & 0o007) << 3);
+    }
+    fs::fchmod(file, Mode::from_raw_mode(mode)).map_err(&changed)
 }
 
 fn fill(mut file: File, text: &str) -> Result<(), FolderError> {
@@ -322,6 +331,28 @@ mod tests {
             std::fs::read_dir(home.path().join("in")).unwrap().count(),
             0
         );
+    }
+
+    #[test]
+    fn a_new_text_has_the_permissions_of_the_old_one() {
+        let (home, folder) = folder();
+        let path = home.path().join("in/a.md");
+        folder.create("a.md", "one", 10).unwrap();
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(), 0o600);
+        // The second and the third have rights that the usual umask (022) takes away.
+        for kept in [0o600, 0o664, 0o666, 0o640, 0o604] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(kept)).unwrap();
+            folder.replace("a.md", "two", 10).unwrap();
+            assert_eq!(mode(), kept, "{kept:o}");
+        }
+        // Where the text gets into another group, which only root can bring about here, that group has the rights that
+        // it had among the others.
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o664)).unwrap();
+        if std::os::unix::fs::chown(&path, None, Some(12_345)).is_ok() {
+            folder.replace("a.md", "three", 10).unwrap();
+            assert_eq!(mode(), 0o644);
+        }
     }
 
     #[test]
