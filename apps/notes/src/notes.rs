@@ -212,24 +212,27 @@ impl Notes {
                 other => other.ok(),
             };
             match name.zip(content) {
+                // Without its text: thousands of them would fill the memory.
                 Some((name, content)) if wanted(name, &content.text) => {
-                    notes.push((content.modified, name.to_owned(), content));
+                    let summary = Summary {
+                        name: name.to_owned(),
+                        modified: modified(&content),
+                        bytes: content.text.len(),
+                    };
+                    notes.push((content.modified, summary));
                 }
                 Some(_) => {}
                 None => skipped += 1,
             }
         }
-        notes.sort_by(|(a_time, a_name, _), (b_time, b_name, _)| {
-            b_time.cmp(a_time).then_with(|| a_name.cmp(b_name))
+        notes.sort_by(|(a_time, a), (b_time, b)| {
+            b_time.cmp(a_time).then_with(|| a.name.cmp(&b.name))
         });
-        let summary = |(_, name, content): (i64, String, Content)| Summary {
-            modified: modified(&content),
-            name,
-            bytes: content.text.len(),
-        };
+        let total = notes.len();
+        let shown = notes.into_iter().take(MAX_LISTED);
         Ok(Listing {
-            total: notes.len(),
-            notes: notes.into_iter().take(MAX_LISTED).map(summary).collect(),
+            notes: shown.map(|(_, summary)| summary).collect(),
+            total,
             skipped,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -232,4 +233,38 @@ fn a_wrong_configuration_is_told_at_once() {
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains(want));
     }
+}
+
+/// The most memory that the app over this folder has had at a time, in KiB.
+fn peak(app: &App) -> u64 {
+    let own = format!("NOTES={}", app.folder().display());
+    let is_own = |process: &Path| {
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|variable| variable == own.as_bytes())
+    };
+    let mut processes = fs::read_dir("/proc").unwrap().map(|it| it.unwrap().path());
+    let process = processes.find(|process| is_own(process)).unwrap();
+    let status = fs::read_to_string(process.join("status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.unwrap().trim().strip_suffix(" kB").unwrap();
+    peak.parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_listing_keeps_no_texts() {
+    const MIB: usize = 1024 * 1024;
+    let app = App::with(&[("0.md", &"a".repeat(MIB))]).await;
+    for n in 1..200 {
+        // A second name of the same file: each is read, and the disk holds one.
+        let name = app.folder().join(format!("{n}.md"));
+        fs::hard_link(app.folder().join("0.md"), name).unwrap();
+    }
+    let before = peak(&app);
+    let listing = app.ok("list_notes", json!({})).await;
+    assert_eq!(listing["total"], 200);
+    assert_eq!(listing["notes"][0]["bytes"], MIB);
+    let more = peak(&app) - before;
+    assert!(more < 32 * 1024, "{more} KiB for 200 notes of 1 MiB");
+    app.stop().await;
 }
