@@ -130,7 +130,8 @@ impl Event {
             end,
             recurring: rule.is_some() || first("RDATE").is_some(),
             exception: exception.is_some(),
-            until: rule.and_then(until),
+            // Days that are named (`RDATE`) may come after the end of the rule.
+            until: rule.and_then(until).filter(|_| first("RDATE").is_none()),
             title: one_line("SUMMARY"),
             location: one_line("LOCATION"),
             description,

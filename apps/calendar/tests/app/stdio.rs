@@ -94,9 +94,20 @@ async fn ranges_hold_days_zones_and_series() {
             "5.ics",
             &file("UID:5\nDTSTART:20200107T090000Z\nRRULE:FREQ=DAILY;UNTIL=20261122\nSUMMARY:over"),
         ),
+        (
+            "6.ics",
+            &file(
+                "UID:6\nDTSTART:20200107T090000Z\nRRULE:FREQ=DAILY;UNTIL=20200110\nRDATE:20270105T090000Z\nSUMMARY:once more",
+            ),
+        ),
     ])
     .await;
     let day = |day: &str| json!({ "from": day, "to": day });
+    // A day that is named on its own may come after the end of the rule.
+    let named = app.ok("list_events", day("2027-01-05")).await;
+    assert_eq!(titles(&named), ["weekly", "once more"]);
+    app.ok("delete_event", json!({ "id": named["events"][1]["id"] }))
+        .await;
     let on = app.ok("list_events", day("2026-11-23")).await;
     assert_eq!(titles(&on), ["weekly", "day", "late"]);
     assert_eq!(on["events"][0]["recurring"], true);
