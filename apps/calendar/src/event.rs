@@ -276,6 +276,15 @@ impl Draft {
             None => Ok(None),
         };
         let (new_start, new_end) = (given(&self.start, "start")?, given(&self.end, "end")?);
+        // A time without a zone is in that of the other one, which the caller has read. Where both are the caller's, it
+        // is in the user's.
+        let beside_start = match &new_end {
+            Some(end) => Some(end.seen_from(home)),
+            None => old.and_then(|old| old.end.clone()),
+        };
+        let beside_end = old.filter(|_| new_start.is_none()).map(|old| &old.start);
+        let new_start = alike("start", new_start, beside_start.as_ref(), home)?;
+        let new_end = alike("end", new_end, beside_end, home)?;
         let start = new_start.as_ref().or(old.map(|old| &old.start));
         let end = new_end.as_ref().or(old.and_then(|old| old.end.as_ref()));
         let start = start.ok_or(CalendarError::BadTime("start"))?;
@@ -299,6 +308,21 @@ impl Draft {
         }
         Ok(())
     }
+}
+
+/// A new time in the form of the one that it stands beside: start and end both have a zone, or neither
+/// (RFC 5545 §3.8.2.2).
+fn alike(
+    name: &'static str,
+    new: Option<Moment>,
+    beside: Option<&Moment>,
+    home: &TimeZone,
+) -> Result<Option<Moment>, CalendarError> {
+    let (Some(moment), Some(beside)) = (&new, beside) else {
+        return Ok(new);
+    };
+    let moment = moment.like(beside, home);
+    moment.map(Some).ok_or(CalendarError::BadTime(name))
 }
 
 impl Changes {

@@ -93,6 +93,29 @@ impl Moment {
         }
     }
 
+    /// The same moment, in the user's zone if it has one.
+    pub(crate) fn seen_from(&self, home: &TimeZone) -> Moment {
+        match self {
+            Moment::Zoned(at) => Moment::Zoned(at.with_time_zone(home.clone())),
+            other => other.clone(),
+        }
+    }
+
+    /// A time as the other one is given: in its zone if it has one and this has none, and without a zone, as the user's
+    /// clock shows it, if only this has one. `None` for a time that no zone has.
+    pub(crate) fn like(&self, other: &Moment, home: &TimeZone) -> Option<Moment> {
+        match (self, other) {
+            (Moment::Local(local), Moment::Zoned(at)) => {
+                let zoned = local.to_zoned(at.time_zone().clone());
+                zoned.ok().map(Moment::Zoned)
+            }
+            (Moment::Zoned(at), Moment::Local(_)) => {
+                Some(Moment::Local(at.with_time_zone(home.clone()).datetime()))
+            }
+            _ => Some(self.clone()),
+        }
+    }
+
     /// Whether both are days, or both are times.
     pub(crate) fn is_like(&self, other: &Moment) -> bool {
         matches!(self, Moment::Day(_)) == matches!(other, Moment::Day(_))

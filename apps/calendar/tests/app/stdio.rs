@@ -205,6 +205,68 @@ async fn a_change_keeps_what_the_app_does_not_know() {
     app.stop().await;
 }
 
+/// The times of the only event, as they stand in its file.
+fn times(app: &App) -> Vec<String> {
+    let mut files = fs::read_dir(app.folder()).unwrap();
+    let text = fs::read_to_string(files.next().unwrap().unwrap().path()).unwrap();
+    let lines = text.lines().map(str::to_owned);
+    let mut times: Vec<String> = lines
+        .filter(|line| line.starts_with("DTSTART") || line.starts_with("DTEND"))
+        .collect();
+    times.sort();
+    times.reverse();
+    times
+}
+
+/// RFC 5545 §3.8.2.2: start and end both have a zone, or neither.
+#[tokio::test]
+async fn start_and_end_are_alike_whichever_of_them_changes() {
+    let zoned = "DTSTART;TZID=America/New_York:20261124T100000\nDTEND;TZID=America/New_York:20261124T110000";
+    let floating = "DTSTART:20261124T100000\nDTEND:20261124T110000";
+    for (lines, change, want) in [
+        // A time without a zone is in that of the other one.
+        (
+            zoned,
+            json!({ "start": "2026-11-24T09:00" }),
+            ["DTSTART:20261124T140000Z", "DTEND:20261124T160000Z"],
+        ),
+        (
+            zoned,
+            json!({ "end": "2026-11-24T12:00" }),
+            [
+                "DTSTART;TZID=America/New_York:20261124T100000",
+                "DTEND:20261124T170000Z",
+            ],
+        ),
+        // A moment of the world in an event without a zone is what the user's clock shows then.
+        (
+            floating,
+            json!({ "start": "2026-11-24T08:00:00Z" }),
+            ["DTSTART:20261124T090000", "DTEND:20261124T110000"],
+        ),
+        (
+            floating,
+            json!({ "start": "2026-11-24T09:00", "end": "2026-11-24T11:00:00Z" }),
+            ["DTSTART:20261124T080000Z", "DTEND:20261124T110000Z"],
+        ),
+    ] {
+        let app = App::with(&[("a.ics", &file(&format!("UID:1\n{lines}\nSUMMARY:a")))]).await;
+        let id = app.ok("list_events", all()).await["events"][0]["id"].clone();
+        let mut call = change.clone();
+        call["id"] = id;
+        app.ok("update_event", call).await;
+        assert_eq!(times(&app), want, "{lines} {change}");
+        app.stop().await;
+    }
+    let app = App::with(&[]).await;
+    let mixed =
+        json!({ "title": "a", "start": "2026-11-24T10:00:00+01:00", "end": "2026-11-24T11:00" });
+    app.ok("create_event", mixed).await;
+    let want = ["DTSTART:20261124T100000", "DTEND:20261124T110000"];
+    assert_eq!(times(&app), want);
+    app.stop().await;
+}
+
 #[tokio::test]
 async fn deleting_leaves_the_other_events_of_a_file() {
     let two = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:s\nDTSTART:20261101T090000Z\nRRULE:FREQ=DAILY\nSUMMARY:series\nEND:VEVENT\n\
