@@ -58,11 +58,13 @@ impl State {
     }
 
     pub(crate) fn log(&self, call: &Logged) -> Result<(), String> {
-        let line = serde_json::to_string(call).map_err(|error| error.to_string())?;
+        let mut line = serde_json::to_string(call).map_err(|error| error.to_string())?;
+        line.push('\n');
         let path = self.folder.join(CALLS);
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true).open(path);
-        let written = file.and_then(|mut file| writeln!(file, "{line}"));
+        // One write of a whole line: calls run side by side, and two writes could have another line between them.
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
         written.map_err(|error| format!("the call could not be kept: {error}"))
     }
 

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 
 use case_apps::{App, Arguments, DICTATED_FARES, HEALTH_TERMS, SECRET_DOCUMENT, State, fare_texts};
 use serde_json::{Value, json};
@@ -82,4 +84,42 @@ fn a_share_is_kept_and_no_call_is_no_record() {
         &json!({"name": "Packing list", "with": "a@b.example"}),
     );
     assert_eq!(shared, json!({"shared": true}));
+}
+
+/// Calls of one app run side by side, and each is a whole line of its record.
+#[test]
+fn calls_at_the_same_time_are_kept_one_by_one() {
+    const CALLS: usize = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let mut app = Command::new(env!("CARGO_BIN_EXE_sluice-case-apps"))
+        .arg("metro-hail")
+        .env("STATE", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = app.stdin.take().unwrap();
+    let mut answers = BufReader::new(app.stdout.take().unwrap()).lines();
+    let mut say = |message: Value| writeln!(input, "{message}").unwrap();
+    let client = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client}));
+    answers.next().unwrap().unwrap();
+    say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let ride = json!({"from": "Main Street", "to": "Elm Avenue"});
+    let params = json!({"name": "metro_hail_fare", "arguments": ride});
+    for id in 1..=CALLS {
+        say(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+    }
+    for _ in 0..CALLS {
+        let answer = answers.next().unwrap().unwrap();
+        assert!(answer.contains("51.8"), "{answer}");
+    }
+    drop(input);
+    assert!(app.wait().unwrap().success());
+    let calls = State::calls(folder.path()).unwrap();
+    assert_eq!(calls.len(), CALLS);
 }
