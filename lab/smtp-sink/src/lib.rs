@@ -26,6 +26,8 @@ const MAX_MESSAGES: usize = 1000;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long the wake-up call to our own listener may take when the server stops.
 const WAKE: Duration = Duration::from_secs(1);
+/// How long to wait after a connection that could not be accepted.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// A running server. It stops, and closes all connections, when dropped.
 #[derive(Debug)]
@@ -116,7 +118,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             break;
         }
         sessions.retain(|session| !session.is_finished());
-        let Ok(mut stream) = stream else { continue };
+        let Ok(mut stream) = stream else {
+            // Without descriptors left (EMFILE) the connection stays where it is, and each try fails at once.
+            std::thread::sleep(RETRY);
+            continue;
+        };
         if sessions.len() >= MAX_CONNECTIONS {
             let _ = stream.write_all(b"421 4.3.2 too many connections\r\n");
             continue;
