@@ -4,6 +4,7 @@
 //! (see its `Cargo.toml`), because everything else waits for it.
 #![expect(clippy::print_stderr, reason = "a command-line tool says what it does")]
 
+mod failures;
 mod fresh;
 mod libclang;
 mod models;
@@ -21,6 +22,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use failures::Failures;
 use phases::Phases;
 
 const HELP: &str = "\
@@ -235,45 +237,49 @@ fn nightly(phases: &mut Phases) -> Result<()> {
         "noninterference",
         "two_",
     ];
-    phases.time("10,000 pairs of worlds", || {
+    let orders = [
+        "test",
+        "--package",
+        "store",
+        "--test",
+        "conformance",
+        "order",
+    ];
+    // Each part runs whatever came of the others: a night shows all that is wrong.
+    let mut failures = Failures::default();
+    let mut part = |phases: &mut Phases, name: &str, work: &dyn Fn() -> Result<()>| {
+        failures.note(name, phases.time(name, work));
+    };
+    part(phases, "10,000 pairs of worlds", &|| {
         run(cargo(worlds).env("SLUICE_WORLDS", "10000"))
-    })?;
-    phases.time("1,000 kills of a memory's writer", || {
+    });
+    part(phases, "1,000 kills of a memory's writer", &|| {
         let kills = ["test", "--package", "store", "--test", "crash"];
         run(cargo(kills).env("SLUICE_KILLS", "1000"))
-    })?;
-    phases.time("1,000 orders of forgetting", || {
-        let orders = [
-            "test",
-            "--package",
-            "store",
-            "--test",
-            "conformance",
-            "order",
-        ];
+    });
+    part(phases, "1,000 orders of forgetting", &|| {
         run(cargo(orders).env("SLUICE_ORDERS", "1000"))
-    })?;
-    servers(&[], phases)?;
+    });
     // Other builds have no Redis in `sluice`.
-    phases.time("memories in a Redis server", || {
+    part(phases, "memories in a Redis server", &|| {
         let redis = ["test", "--workspace", "--features", "cli/redis"];
         run(cargo(redis).args(["--test", "redis"]))
-    })?;
-    phases.time("10,000 starts and stops of a spoke", || {
+    });
+    part(phases, "10,000 starts and stops of a spoke", &|| {
         run(&mut cargo(["build", "--workspace", "--bins"]))?;
         let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
         run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
-    })?;
-    let fuzzed = phases.time("200,000 inputs of each fuzz target", fuzz);
-    // All three run whatever comes of the others; the first failure is the one that is returned.
-    let named = phases.time("named mutants", mutants::named);
-    let source = phases.time("source mutants", || mutants::source(&[]));
+    });
+    part(phases, "200,000 inputs of each fuzz target", &fuzz);
+    part(phases, "named mutants", &mutants::named);
+    part(phases, "source mutants", &|| mutants::source(&[]));
+    failures.note("servers", servers(&[], phases));
     if is_root() {
-        fresh::fresh(&[], phases)?;
+        failures.note("fresh", fresh::fresh(&[], phases));
     } else {
         eprintln!("xtask: `cargo xtask fresh` is left out: it needs root");
     }
-    fuzzed.and(named).and(source)
+    failures.result()
 }
 
 /// Every fuzz target, with other inputs each day, unless the seed is given.
@@ -388,11 +394,7 @@ fn setup(
 
 /// The laboratory's binary, as it was just built.
 fn lab() -> Result<Command> {
-    built("sluice-lab")
-}
-
-fn built(name: &str) -> Result<Command> {
-    Ok(Command::new(own_folder()?.join(name)))
+    Ok(Command::new(own_folder()?.join("sluice-lab")))
 }
 
 /// The folder that cargo builds into, as it has built this program.
