@@ -201,14 +201,9 @@ fn is_newest(id: &str) -> bool {
 }
 
 fn checked_limit(limit: Option<u32>) -> Result<usize, MailError> {
-    let limit = limit
-        .map_or(Ok(DEFAULT_LIMIT), usize::try_from)
-        .unwrap_or_default();
-    if (1..=MAX_LIMIT).contains(&limit) {
-        Ok(limit)
-    } else {
-        Err(MailError::BadLimit(MAX_LIMIT))
-    }
+    let limit = limit.map_or(Ok(DEFAULT_LIMIT), usize::try_from).ok();
+    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    limit.ok_or(MailError::BadLimit(MAX_LIMIT))
 }
 
 /// Reads all entries; those that went away in the meantime are left out.

@@ -11,6 +11,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use app_support::tools;
 use sha2::{Digest, Sha256};
 
 use crate::error::MailError;
@@ -29,8 +30,6 @@ const MAX_MAIL_BYTES: u64 = 1024 * 1024;
 /// How far a `Date` header may lie after the delivery. A mail dated later is sorted by its delivery: its sender
 /// would otherwise make it the newest for ever.
 const MAX_CLOCK_SKEW: i64 = 24 * 60 * 60;
-/// Bytes of the hash in an id: short for a small model to repeat, long enough that no two mails of a user collide.
-const ID_BYTES: usize = 6;
 
 /// The directory that holds the mail.
 #[derive(Clone, Debug)]
@@ -90,11 +89,7 @@ impl Maildir {
 
     /// The mail with this id, in whatever folder. An id is only ever compared, so it cannot name a path.
     pub(crate) fn find(&self, id: &str) -> Result<Entry, MailError> {
-        if id.len() != 2 * ID_BYTES
-            || !id
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-        {
+        if !tools::is_id(id) {
             return Err(MailError::BadId);
         }
         let mut found = None;
@@ -231,11 +226,7 @@ fn id(folder: &str, unique: &[u8]) -> String {
     // No folder name has a NUL, so that folder and name cannot be split in two ways.
     hash.update([0]);
     hash.update(unique);
-    hash.finalize()
-        .iter()
-        .take(ID_BYTES)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    tools::id_of(&hash.finalize())
 }
 
 fn is_folder_name(name: &str) -> bool {

@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, ListToolsResult, Tool};
 use rmcp::schemars::Schema;
 use rmcp::{ServerHandler, ServiceExt};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 /// Exit code for a wrong configuration.
@@ -44,6 +45,19 @@ pub async fn answer<T: Serialize, E: Display + Send + 'static>(
     }
 }
 
+/// The list of tools that are data: name, description and JSON Schema of each. A schema that is no object allows anything.
+#[must_use]
+pub fn list(tools: impl Iterator<Item = (String, String, Value)>) -> ListToolsResult {
+    let tool = |(name, description, schema): (String, String, Value)| {
+        let schema = match schema {
+            Value::Object(schema) => schema,
+            _ => Map::new(),
+        };
+        Tool::new(name, description, schema)
+    };
+    ListToolsResult::with_all_items(tools.map(tool).collect())
+}
+
 /// An optional argument is left out, not null, and has one type: that is easier for a small model, and for a
 /// grammar made from the schema. (A null is taken as left out all the same.)
 pub fn plain(schema: &mut Schema) {
@@ -64,12 +78,14 @@ pub fn id(words: &[&str]) -> String {
         // No word has a NUL, so that no two lists of words are one text.
         hash.update([0]);
     }
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .take(ID_BYTES)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    id_of(&hash.finalize())
+}
+
+/// The token of a thing with this hash: its first twelve hexadecimal digits.
+#[must_use]
+pub fn id_of(hash: &[u8]) -> String {
+    let bytes = hash.iter().take(ID_BYTES);
+    bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether `text` looks like an [`id`].

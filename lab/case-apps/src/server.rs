@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use app_support::tools::answer;
+use app_support::tools::{answer, list};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
@@ -44,14 +44,9 @@ impl ServerHandler for CaseServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.app.tools.iter().map(|tool| {
-            let schema = match tool.schema() {
-                Value::Object(schema) => schema,
-                _ => serde_json::Map::new(),
-            };
-            Tool::new(tool.name, tool.description.clone(), schema)
-        });
-        Ok(ListToolsResult::with_all_items(tools.collect()))
+        let tools = self.app.tools.iter();
+        let tools = tools.map(|it| (it.name.to_owned(), it.description.clone(), it.schema()));
+        Ok(list(tools))
     }
 
     async fn call_tool(

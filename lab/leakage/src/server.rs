@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use app_support::tools::answer;
+use app_support::tools::{answer, list};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::{Map, Value};
 
 use crate::app::{App, World};
 
@@ -43,14 +42,9 @@ impl ServerHandler for AppServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.app.tools.iter().map(|tool| {
-            let schema = match tool.schema() {
-                Value::Object(schema) => schema,
-                _ => Map::new(),
-            };
-            Tool::new(tool.name.clone(), tool.description.clone(), schema)
-        });
-        Ok(ListToolsResult::with_all_items(tools.collect()))
+        let tools = self.app.tools.iter();
+        let tools = tools.map(|it| (it.name.clone(), it.description.clone(), it.schema()));
+        Ok(list(tools))
     }
 
     async fn call_tool(
