@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod closed_loop;
 #[cfg(test)]
 mod copying;
+mod hex;
 mod method;
 pub mod oracle;
 pub mod policies;

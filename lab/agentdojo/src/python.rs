@@ -11,6 +11,8 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// The pinned packages, each with the hashes of its files.
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
 /// The programs, by file name.
@@ -355,10 +357,6 @@ fn last_words(output: &Output) -> String {
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> PythonError {
     let path = path.to_owned();
     move |error| PythonError::Io { path, error }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Keeps two processes from making one environment. The system lets go of it when its owner ends,

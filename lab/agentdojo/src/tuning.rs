@@ -9,6 +9,8 @@ use screen::attention::{AttentionScreener, Classifier, WeightsError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// Hex digits of a digest: enough to identify weights, few enough to compare by eye.
 const DIGITS: usize = 12;
 
@@ -41,8 +43,7 @@ impl Tuning {
     /// The bytes are no weights.
     pub fn of(weights: &[u8], recall: Option<u8>) -> Result<Self, WeightsError> {
         let classifier = Classifier::from_bytes(weights)?;
-        let digest = Sha256::digest(weights);
-        let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex(&Sha256::digest(weights));
         Ok(Self {
             weights: digits.chars().take(DIGITS).collect(),
             recall: recall.unwrap_or(classifier.target_recall),
@@ -111,8 +112,7 @@ mod tests {
     #[test]
     fn weights_say_where_they_come_from() {
         let shipped = Tuning::of(WEIGHTS, None).unwrap();
-        let digest = Sha256::digest(WEIGHTS);
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(&Sha256::digest(WEIGHTS));
         assert!(digest.starts_with(&shipped.weights), "{shipped}");
         assert_eq!(shipped.weights.len(), DIGITS);
         let own = Classifier::from_bytes(WEIGHTS).unwrap();

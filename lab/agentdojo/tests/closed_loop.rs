@@ -24,7 +24,7 @@ fn cell(suite: &str, attack: Option<&str>) -> Cell {
         version: VERSIONS[1].to_owned(),
         suite: suite.to_owned(),
         attack: attack.map(str::to_owned),
-        user: UserModel::Absent,
+        user: UserModel::ABSENT,
         answers: Answers::Policy,
     }
 }
@@ -104,7 +104,11 @@ async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
         user,
         ..cell("banking", None)
     };
-    let users = [UserModel::Ideal, UserModel::Leaves(1), UserModel::Absent];
+    let users = [
+        UserModel::IDEAL,
+        UserModel::IDEAL.leaving_after(1),
+        UserModel::ABSENT,
+    ];
     for user in users {
         run.run(&by(user), &mut store, &mut |_, _| {})
             .await
@@ -112,7 +116,7 @@ async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
     }
     let rows = store.rows();
     let of = |user: UserModel| rows.iter().filter(move |row| row.user_model == user.name());
-    for row in of(UserModel::Ideal) {
+    for row in of(UserModel::IDEAL) {
         assert_eq!((&row.error, row.utility), (&None, true), "{row:?}");
         // Every call is asked about; those that only read are not consequential.
         let consequential = row.consequential.unwrap();
@@ -122,10 +126,10 @@ async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
         );
         assert_eq!(row.foreign_calls, [""; 0]);
     }
-    let asked = of(UserModel::Ideal).filter(|row| row.questions > 1);
-    let leaves = of(UserModel::Leaves(1)).map(|row| &row.user_task);
+    let asked = of(UserModel::IDEAL).filter(|row| row.questions > 1);
+    let leaves = of(UserModel::IDEAL.leaving_after(1)).map(|row| &row.user_task);
     assert!(asked.map(|row| &row.user_task).eq(leaves));
-    assert_eq!(of(UserModel::Absent).count(), 3);
+    assert_eq!(of(UserModel::ABSENT).count(), 3);
     let report = Report::new(rows);
     let all = report
         .oversight

@@ -25,7 +25,7 @@ pub fn call_steps(
         models: MODELS.map(str::to_owned).to_vec(),
         attacks: vec!["none".to_owned(), MAIN_ATTACK.to_owned()],
     };
-    let recordings = runs::read(&archive, &wanted, &mut |_| {})?;
+    let recordings = runs::read(&archive, &wanted)?;
     let mut all = steps(&recordings)?;
     all.retain(|step| step.kind() == Kind::Call);
     Ok(all)

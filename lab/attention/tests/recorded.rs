@@ -36,7 +36,7 @@ fn steps() -> Option<Vec<Step>> {
         models: MODELS.map(str::to_owned).to_vec(),
         attacks: vec!["none".to_owned(), MAIN_ATTACK.to_owned()],
     };
-    let recordings = runs::read(&archive, &wanted, &mut |_| {}).unwrap();
+    let recordings = runs::read(&archive, &wanted).unwrap();
     Some(data::steps(&recordings).unwrap())
 }
 

@@ -1,6 +1,6 @@
 //! RTBAS Figure 7 as SVG.
 
-use agentdojo::report::{Anchor, Svg, colour};
+use agentdojo::report::{Anchor, Svg, colour, float};
 
 use crate::domain::DOMAINS;
 use crate::measure::{ALL, Figures, Tasks};
@@ -88,9 +88,4 @@ pub(crate) fn utility(figures: &[Figures], agent: &str) -> Option<String> {
     let note = "Full: the user blocks every question. Faint: the user allows. Lines: 95 % intervals (Wilson).";
     svg.text((LEFT, height - 8.0), Anchor::Start, "note", note);
     Some(svg.finish())
-}
-
-/// Positions of a plot are small.
-fn float(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

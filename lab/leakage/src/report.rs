@@ -1,6 +1,6 @@
 //! What the benchmark prints.
 
-use agentdojo::report::{Share, table};
+use agentdojo::report::{file_name, table};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -43,18 +43,8 @@ impl Report {
     pub fn figures(&self) -> Vec<(String, String)> {
         let agents = self.agents().into_iter();
         let images = agents.filter_map(|agent| {
-            let plain = |c: char| {
-                if c.is_ascii_alphanumeric() || c == '.' {
-                    c
-                } else {
-                    '-'
-                }
-            };
-            let file: String = format!("figure-7-{agent}").chars().map(plain).collect();
-            Some((
-                format!("{file}.svg"),
-                figure::utility(&self.figures, agent)?,
-            ))
+            let file = file_name(&format!("figure-7-{agent}"));
+            Some((file, figure::utility(&self.figures, agent)?))
         });
         images.collect()
     }
@@ -117,10 +107,6 @@ that needs a question and was not; RTBAS §8.2 defines the two names the other w
 calls; `tasks` counts tasks with such a call over all tasks, as the paper does. The rows oracle and perfect-judge are told the dependencies.
 ";
 
-fn cell(share: Share) -> String {
-    share.to_string()
-}
-
 fn which(figures: &Figures) -> String {
     match (figures.domain.as_str(), figures.tasks) {
         (ALL, Tasks::All) => "all tasks".to_owned(),
@@ -155,7 +141,7 @@ fn asked(own: &[&Figures]) -> String {
             it.tasks_with_false_positives,
             it.tasks_with_false_negatives,
         ];
-        shares.map(cell).to_vec()
+        shares.map(|share| share.to_string()).to_vec()
     };
     table(2, &head, &rows(own, cells))
 }
@@ -178,7 +164,7 @@ fn done(own: &[&Figures]) -> String {
             it.utility_blocked,
             it.utility_allowed,
         ];
-        shares.map(cell).to_vec()
+        shares.map(|share| share.to_string()).to_vec()
     };
     table(2, &head, &rows(own, cells))
 }
@@ -198,7 +184,7 @@ fn taken(own: &[&Figures]) -> String {
         let tcr = ANSWERS.map(|answers| it.tcr.get(&answers).copied().unwrap_or_default());
         let completions = f64::from(it.completions) / f64::from(it.utility_allowed.of.max(1));
         let mut cells = vec![format!("{completions:.1}"), it.load.to_string()];
-        cells.extend(tcr.map(cell));
+        cells.extend(tcr.map(|share| share.to_string()));
         cells
     };
     let all: Vec<&Figures> = own

@@ -39,11 +39,10 @@ const DRAFTED: Screening = Screening::Drafted(Drafter::Own);
 /// At the end of a defence's name whose final answers must be trusted.
 const TRUSTED_ANSWERS: &str = "+trusted-answers";
 
-/// At the beginning of the name of a user who leaves.
-const LEAVES: &str = "ideal-";
-
-/// The same of one who trusts.
-const TRUSTING_LEAVES: &str = "trusting-";
+/// The names of users. Of one who leaves it is followed by the number of answers.
+const ABSENT: &str = "absent";
+const IDEAL: &str = "ideal";
+const TRUSTING: &str = "trusting";
 
 /// Pairs of a suite in the quick form.
 const QUICK: usize = 3;
@@ -82,18 +81,12 @@ pub enum PromptDefence {
 
 /// Who answers questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum UserModel {
-    /// Nobody: every answer is no.
-    Absent,
-    /// Yes to exactly the calls of the user's task.
-    Ideal,
-    /// The same for so many answers, yes or no; after them nobody is there.
-    Leaves(u32),
-    /// Like the ideal one, who trusts the texts that the task's call is made of, where that is offered,
-    /// and does not look for an attack in them.
-    Trusting,
-    /// The same for so many answers.
-    TrustingLeaves(u32),
+pub struct UserModel {
+    /// Whether the texts that the task's call is made of are trusted, where that is offered, without a look for an
+    /// attack in them.
+    pub(super) trusts: bool,
+    /// The answers, yes or no, after which nobody is there; `None` for one who stays.
+    pub(super) answers: Option<u32>,
 }
 
 /// What is measured together.
@@ -183,27 +176,29 @@ impl Defence {
         }
     }
 
-    /// Whether a defence of this name in a row may refuse calls.
+    /// Whether the defence of a row may refuse calls ([`Self::is_guarded`]).
     #[must_use]
-    pub fn named_enforces(name: &str) -> bool {
-        Self::from_name(name).is_some_and(Self::enforces)
+    pub fn is_guarded_row(name: &str) -> bool {
+        Self::of_row(name).is_some_and(Self::is_guarded)
     }
 
     /// Whether a defence of this name in a row has the attention screener.
     #[must_use]
     pub fn named_needs_attention(name: &str) -> bool {
-        Self::from_name(name).is_some_and(Self::needs_attention)
+        Self::of_row(name).is_some_and(Self::needs_attention)
     }
 
     /// The defence of a row, or of a report, where it may be followed by a tuning.
-    fn from_name(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn of_row(name: &str) -> Option<Self> {
         // Reports write `attention+trusted-answers (1a2b3c4d5e6f, 70 %)`.
         let (name, _) = name.split_once(" (").unwrap_or((name, ""));
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
         Self::parse(name).ok()
     }
 
-    /// Whether the guard proxy stands between the harness and the agent.
+    /// Whether the guard proxy stands between the harness and the agent, and may refuse calls. The others are there to
+    /// be compared with.
     #[must_use]
     pub fn is_guarded(self) -> bool {
         !matches!(self, Self::None | Self::Prompted(_))
@@ -214,24 +209,39 @@ impl Defence {
     pub fn needs_attention(self) -> bool {
         matches!(self, Self::Attention(_) | Self::Combined(_))
     }
-
-    /// Whether it may refuse calls. The others are there to be compared with.
-    #[must_use]
-    pub fn enforces(self) -> bool {
-        self.is_guarded()
-    }
 }
 
 impl UserModel {
+    /// Nobody: every answer is no.
+    pub const ABSENT: Self = Self::IDEAL.leaving_after(0);
+    /// Yes to exactly the calls of the user's task.
+    pub const IDEAL: Self = Self {
+        trusts: false,
+        answers: None,
+    };
+    /// Like the ideal one, who trusts the texts that the task's call is made of, where that is offered.
+    pub const TRUSTING: Self = Self {
+        trusts: true,
+        answers: None,
+    };
+
+    /// The same for so many answers, yes or no; after them nobody is there.
+    #[must_use]
+    pub const fn leaving_after(self, answers: u32) -> Self {
+        Self {
+            answers: Some(answers),
+            ..self
+        }
+    }
+
     /// `absent`, `ideal`, or `ideal-2` for one who leaves after two answers; `trusting` and `trusting-2`.
     #[must_use]
     pub fn name(self) -> String {
-        match self {
-            Self::Absent => "absent".to_owned(),
-            Self::Ideal => "ideal".to_owned(),
-            Self::Leaves(answers) => format!("{LEAVES}{answers}"),
-            Self::Trusting => "trusting".to_owned(),
-            Self::TrustingLeaves(answers) => format!("{TRUSTING_LEAVES}{answers}"),
+        let kind = if self.trusts { TRUSTING } else { IDEAL };
+        match self.answers {
+            Some(0) => ABSENT.to_owned(),
+            Some(answers) => format!("{kind}-{answers}"),
+            None => kind.to_owned(),
         }
     }
 
@@ -240,36 +250,24 @@ impl UserModel {
     /// # Errors
     /// There is none.
     pub fn parse(name: &str) -> Result<Self> {
-        let answers = |prefix| {
-            let answers: u32 = name.strip_prefix(prefix)?.parse().ok()?;
-            (answers > 0).then_some(answers)
+        let (kind, answers) = match name.split_once('-') {
+            Some((kind, answers)) => (kind, Some(answers.parse().unwrap_or(0))),
+            None => (name, None),
         };
-        match (name, answers(LEAVES), answers(TRUSTING_LEAVES)) {
-            ("absent", ..) => Ok(Self::Absent),
-            ("ideal", ..) => Ok(Self::Ideal),
-            ("trusting", ..) => Ok(Self::Trusting),
-            (_, Some(answers), _) => Ok(Self::Leaves(answers)),
-            (_, _, Some(answers)) => Ok(Self::TrustingLeaves(answers)),
+        let trusts = kind == TRUSTING;
+        match (kind, answers) {
+            (ABSENT, None) => Ok(Self::ABSENT),
+            (IDEAL | TRUSTING, None | Some(1..)) => Ok(Self { trusts, answers }),
             _ => bail!(
-                "there is no user '{name}'; use one of absent, ideal, trusting, or {LEAVES}N and {TRUSTING_LEAVES}N for one who leaves after N answers"
+                "there is no user '{name}'; use one of absent, ideal, trusting, or ideal-N and trusting-N for one who leaves after N answers"
             ),
         }
     }
 
-    /// Whether the user trusts a text, where that is offered.
-    pub(super) fn trusts(self) -> bool {
-        matches!(self, Self::Trusting | Self::TrustingLeaves(_))
-    }
-
     /// Whether the user is there to answer, after so many questions.
-    pub(super) fn answers(self, before: usize) -> bool {
-        match self {
-            Self::Absent => false,
-            Self::Ideal | Self::Trusting => true,
-            Self::Leaves(answers) | Self::TrustingLeaves(answers) => {
-                u32::try_from(before).is_ok_and(|before| before < answers)
-            }
-        }
+    pub(super) fn is_there(self, before: usize) -> bool {
+        self.answers
+            .is_none_or(|answers| u32::try_from(before).is_ok_and(|before| before < answers))
     }
 }
 
@@ -280,7 +278,7 @@ impl Cell {
     pub fn defence_name(&self) -> String {
         let name = self.defence.name();
         match self.answers {
-            Answers::Trusted if self.defence.enforces() => format!("{name}{TRUSTED_ANSWERS}"),
+            Answers::Trusted if self.defence.is_guarded() => format!("{name}{TRUSTED_ANSWERS}"),
             Answers::Trusted | Answers::Policy => name,
         }
     }
@@ -332,32 +330,36 @@ mod tests {
                     version: "v1".to_owned(),
                     suite: "travel".to_owned(),
                     attack: None,
-                    user: UserModel::Absent,
+                    user: UserModel::ABSENT,
                     answers,
                 }
                 .defence_name()
             };
             let (usual, limited) = (name(Answers::Policy), name(Answers::Trusted));
             assert_eq!(usual, defence.name());
-            assert_eq!(usual != limited, defence.enforces(), "{limited}");
+            assert_eq!(usual != limited, defence.is_guarded(), "{limited}");
             for name in [usual, limited] {
-                assert_eq!(Defence::named_enforces(&name), defence.enforces(), "{name}");
+                assert_eq!(
+                    Defence::is_guarded_row(&name),
+                    defence.is_guarded(),
+                    "{name}"
+                );
                 let tuned = Defence::named_needs_attention(&name);
                 assert_eq!(tuned, defence.needs_attention(), "{name}");
             }
         }
-        assert!(!Defence::named_enforces("judg"));
+        assert!(!Defence::is_guarded_row("judg"));
     }
 
     #[test]
     fn a_user_who_leaves_answers_so_often() {
         let users = [
-            UserModel::Absent,
-            UserModel::Leaves(1),
-            UserModel::Leaves(12),
-            UserModel::Ideal,
-            UserModel::Trusting,
-            UserModel::TrustingLeaves(2),
+            UserModel::ABSENT,
+            UserModel::IDEAL.leaving_after(1),
+            UserModel::IDEAL.leaving_after(12),
+            UserModel::IDEAL,
+            UserModel::TRUSTING,
+            UserModel::TRUSTING.leaving_after(2),
         ];
         let names = [
             "absent",
@@ -375,12 +377,14 @@ mod tests {
             "ideal-0",
             "ideal-x",
             "ideal--1",
+            "absent-1",
+            "ideal-1-1",
             "trusting-0",
             "nobody",
         ] {
             assert!(UserModel::parse(wrong).is_err(), "{wrong}");
         }
-        let answered = users.map(|user| (0..20).filter(|before| user.answers(*before)).count());
+        let answered = users.map(|user| (0..20).filter(|before| user.is_there(*before)).count());
         assert_eq!(answered, [0, 1, 12, 20, 20, 2]);
     }
 

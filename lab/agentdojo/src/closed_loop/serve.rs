@@ -178,7 +178,7 @@ mod tests {
             version: "v1".to_owned(),
             suite: "banking".to_owned(),
             attack: None,
-            user: UserModel::Absent,
+            user: UserModel::ABSENT,
             answers: Answers::Policy,
         };
         let knowledge = Knowledge {

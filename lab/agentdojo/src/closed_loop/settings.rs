@@ -32,14 +32,14 @@ impl Settings {
     /// who leaves after three answers and is asked twice is no other than who stays. That holds for
     /// a model that always says the same.
     pub(super) fn shown_by(&self, cell: &Cell) -> Option<(Cell, u32)> {
-        let (user, answers) = match (&self.model, cell.user) {
-            (Model::WorstCase(_), UserModel::Leaves(answers)) => (UserModel::Ideal, answers),
-            (Model::WorstCase(_), UserModel::TrustingLeaves(answers)) => {
-                (UserModel::Trusting, answers)
-            }
-            _ => return None,
+        // Without any answer it is the absent user, whose cell is always run itself.
+        let answers = cell.user.answers.filter(|answers| *answers > 0)?;
+        let always_the_same = matches!(self.model, Model::WorstCase(_));
+        let user = UserModel {
+            answers: None,
+            ..cell.user
         };
         let cell = cell.clone();
-        Some((Cell { user, ..cell }, answers))
+        always_the_same.then_some((Cell { user, ..cell }, answers))
     }
 }

@@ -145,7 +145,7 @@ impl Approver for Watch {
         let wanted = self.task(conversation).is_some_and(|task| {
             !question.is_answer && IdealUser(task).wants(&question.tool, &question.arguments)
         });
-        let trusts = self.user.trusts() && self.is_delegated(conversation, question);
+        let trusts = self.user.trusts && self.is_delegated(conversation, question);
         let sources = question.causes.iter();
         let asked = Asked {
             tool: question.tool.clone(),
@@ -156,7 +156,7 @@ impl Approver for Watch {
         };
         self.notes.with(conversation, |note| {
             // Counted and decided under one lock, so that two questions cannot both get the last answer.
-            let allowed = wanted && self.user.answers(note.questions.len());
+            let allowed = wanted && self.user.is_there(note.questions.len());
             note.questions.push(asked);
             match allowed {
                 true if trusts => Answer::Trust(Until::Task),
@@ -213,7 +213,7 @@ mod tests {
         .unwrap();
         let config = policies::of("banking", Answers::Policy).unwrap();
         Watch {
-            user: UserModel::Ideal,
+            user: UserModel::IDEAL,
             knowledge: Arc::new(Knowledge {
                 version: "v1".to_owned(),
                 suite_name: "banking".to_owned(),

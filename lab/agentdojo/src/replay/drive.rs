@@ -221,7 +221,7 @@ impl<'a> Replay<'a> {
                 self.agent.handle_result(outcome)?;
             }
             Need::User(_) => {
-                self.close_turn();
+                self.open.clear();
                 return Ok(true);
             }
             other => anyhow::bail!("the turn machine needs what no recording has: {other:?}"),
@@ -296,7 +296,7 @@ impl<'a> Replay<'a> {
     }
 
     fn completion(&mut self, label: &Label) -> Result<Completion, String> {
-        self.close_turn();
+        self.open.clear();
         let script = self.script;
         let turn = script.turns.get(self.next).ok_or("the recording ends")?;
         self.next += 1;
@@ -462,10 +462,6 @@ impl<'a> Replay<'a> {
         let same = |open: &&Call| proposal(open).same(&wanted);
         let position = self.open.iter().position(same)?;
         self.open.remove(position)
-    }
-
-    fn close_turn(&mut self) {
-        self.open.clear();
     }
 
     fn depart(&mut self) {

@@ -55,7 +55,7 @@ pub fn replay(
         models: options.models.clone(),
         attacks,
     };
-    let all = runs::read(&archive, &wanted, &mut |_| {})?;
+    let all = runs::read(&archive, &wanted)?;
     let facts = summary::facts(&all);
     phase("replaying");
     let sample = options.quick.then_some(SAMPLED);

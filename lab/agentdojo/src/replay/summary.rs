@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::check::Flags;
-use super::work::{Replayed, RunResult, Success};
+use super::work::{Replayed, RunResult, Success, count};
 use crate::method::Method;
 use crate::report::{ALL, Load, Share};
 use crate::runs::Recording;
@@ -330,8 +330,4 @@ fn reason(run: &RunResult) -> Option<&'static str> {
             "no call that ran is the attack's: the user's own calls meet the check"
         }
     })
-}
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -78,7 +78,7 @@ pub(super) fn goals(rows: &[Row], cells: &[Cell], oversight: &[Oversight]) -> Ve
     let of_all = oversight
         .iter()
         .filter(|it| it.model == WorstCase::NAME && it.version == VERSION && it.suite == ALL);
-    let asked = of_all.filter(|it| it.tcr(None).of > 0 && Defence::named_enforces(&it.defence));
+    let asked = of_all.filter(|it| it.tcr(None).of > 0 && Defence::is_guarded_row(&it.defence));
     asked
         .map(|it| {
             let cell = cells.iter().find(|cell| {

@@ -158,7 +158,7 @@ pub(crate) fn about(excess: &[String], causes: BTreeSet<String>) -> String {
 pub(super) fn succeeded(rows: &[&Row]) -> Vec<Succeeded> {
     let found = rows
         .iter()
-        .filter(|row| Defence::named_enforces(&row.defence));
+        .filter(|row| Defence::is_guarded_row(&row.defence));
     let found = found.filter_map(|row| {
         let success = row.success.as_ref()?;
         Some(Succeeded {

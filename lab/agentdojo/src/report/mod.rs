@@ -26,7 +26,7 @@ pub use lists::{Lost, Place, Remaining, Succeeded};
 pub use oversight::{Load, Oversight};
 pub use row::{Row, Success};
 pub use share::Share;
-pub use svg::{Anchor, Svg, colour};
+pub use svg::{Anchor, Svg, colour, file_name, float};
 pub use table::table;
 pub use tunings::TuningUse;
 

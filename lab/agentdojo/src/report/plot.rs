@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::svg::{Anchor, Svg, colour};
+use super::svg::{Anchor, Svg, colour, file_name, float};
 use super::{ALL, Cell, Share};
 
 const WIDTH: f64 = 760.0;
@@ -24,17 +24,8 @@ pub(super) fn per_model(
     let groups = cells.chunk_by(same);
     let plots = groups.filter_map(|group| {
         let first = group.first()?;
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '.' {
-                c
-            } else {
-                '-'
-            }
-        };
         let what = format!("{name}-{}-{}", first.model, first.version);
-        let file: String = what.chars().map(plain).collect();
-        let file = format!("{file}.svg");
-        Some((file, plot(group)?))
+        Some((file_name(&what), plot(group)?))
     });
     plots.collect()
 }
@@ -215,9 +206,4 @@ fn frame(cell: &Cell, title: &str, right: f64, (width, height): (f64, f64)) -> S
     let note = "Lines: 95 % intervals (Wilson).";
     svg.text((LEFT, height - 6.0), Anchor::Start, "note", note);
     svg
-}
-
-/// Positions of a plot are small.
-fn float(number: usize) -> f64 {
-    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }

@@ -35,6 +35,23 @@ pub fn colour(at: usize) -> &'static str {
         .unwrap_or("#999999")
 }
 
+/// The name of the file for an image of these words.
+#[must_use]
+pub fn file_name(words: &str) -> String {
+    let plain = |c: char| match c.is_ascii_alphanumeric() || c == '.' {
+        true => c,
+        false => '-',
+    };
+    let name: String = words.chars().map(plain).collect();
+    format!("{name}.svg")
+}
+
+/// Positions of a plot are small.
+#[must_use]
+pub fn float(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
 impl Svg {
     /// An empty image of this size, in pixels.
     #[must_use]

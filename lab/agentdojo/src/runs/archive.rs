@@ -36,16 +36,11 @@ impl Wanted {
     }
 }
 
-/// The wanted runs of an archive, in the order of their names; `progress` is told how many have
-/// been read.
+/// The wanted runs of an archive, in the order of their names.
 ///
 /// # Errors
 /// The archive cannot be read, or a wanted file is not a recorded run.
-pub fn read(
-    archive: &Path,
-    wanted: &Wanted,
-    progress: &mut dyn FnMut(usize),
-) -> anyhow::Result<Vec<Recording>> {
+pub fn read(archive: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Recording>> {
     let file = File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
     let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)));
     let mut found = Vec::new();
@@ -67,7 +62,6 @@ pub fn read(
         let recording: Recording = serde_json::from_str(&text)
             .with_context(|| format!("{path} is not a recorded run as we know them"))?;
         found.push((path, recording));
-        progress(found.len());
     }
     // A fixed order: the quick sample takes every so many runs of it.
     found.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -8,6 +8,8 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// The version of the package whose source distribution carries the recorded runs.
 pub const PACKAGE: &str = "agentdojo==0.1.29";
 
@@ -86,9 +88,5 @@ fn digest(path: &Path) -> anyhow::Result<String> {
         }
         hasher.update(block.get(..read).unwrap_or_default());
     }
-    Ok(hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hex(&hasher.finalize()))
 }

@@ -72,13 +72,13 @@ fn only_wanted_runs_are_read() {
         models: vec!["a".to_owned()],
         attacks: vec!["direct".to_owned()],
     };
-    let runs = read(file.path(), &wanted, &mut |_| {}).unwrap();
+    let runs = read(file.path(), &wanted).unwrap();
     assert_eq!(runs.len(), 1);
     let all = Wanted {
         attacks: Vec::new(),
         ..wanted
     };
-    let error = read(file.path(), &all, &mut |_| {}).unwrap_err();
+    let error = read(file.path(), &all).unwrap_err();
     assert!(error.to_string().contains("other"), "{error}");
 }
 

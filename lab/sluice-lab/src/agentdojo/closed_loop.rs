@@ -241,17 +241,17 @@ fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserMo
             .map(|name| UserModel::parse(name))
             .collect();
     }
-    Ok(match (defence.enforces(), attacked) {
+    Ok(match (defence.is_guarded(), attacked) {
         (true, false) => vec![
-            UserModel::Ideal,
-            UserModel::Leaves(3),
-            UserModel::Leaves(2),
-            UserModel::Leaves(1),
-            UserModel::Trusting,
-            UserModel::TrustingLeaves(1),
-            UserModel::Absent,
+            UserModel::IDEAL,
+            UserModel::IDEAL.leaving_after(3),
+            UserModel::IDEAL.leaving_after(2),
+            UserModel::IDEAL.leaving_after(1),
+            UserModel::TRUSTING,
+            UserModel::TRUSTING.leaving_after(1),
+            UserModel::ABSENT,
         ],
-        (true, true) | (false, false) => vec![UserModel::Absent],
+        (true, true) | (false, false) => vec![UserModel::ABSENT],
         // Without a defence there are no questions, and the aims need no attack on it.
         (false, true) => Vec::new(),
     })
