@@ -20,10 +20,15 @@ pub enum Anchor {
     End,
 }
 
-/// Distinguishable for the colour-blind (the first ones are Okabe and Ito's), on white.
-const COLOURS: [&str; 12] = [
+/// On white. The first ones are distinguishable for the colour-blind (Okabe and Ito's). From the thirteenth on each is the
+/// one farthest from all before it (CIELAB), so that as many series have colours of their own as a benchmark has defences,
+/// each with and without limits of single arguments.
+const COLOURS: [&str; 36] = [
     "#999999", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195",
-    "#8c510a", "#f0e442", "#444444", "#b3de69",
+    "#8c510a", "#f0e442", "#444444", "#b3de69", "#0000ff", "#ff00dd", "#ff0066", "#0066ff",
+    "#00dd00", "#335500", "#880022", "#660099", "#ffaa88", "#ee88ff", "#00dd77", "#ff0022",
+    "#bb1188", "#bb11ff", "#008800", "#999955", "#ccbbff", "#55cccc", "#ff7788", "#117777",
+    "#003399", "#995555", "#7788ee", "#999900",
 ];
 
 /// The colour of the series at this position.
@@ -147,4 +152,20 @@ impl Svg {
 fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::closed_loop::Defence;
+
+    #[test]
+    fn every_defence_of_a_plot_has_a_colour_of_its_own() {
+        let colours: BTreeSet<&str> = (0..Defence::ALL.len()).map(colour).collect();
+        assert_eq!(colours.len(), Defence::ALL.len());
+        let all: BTreeSet<&str> = COLOURS.into_iter().collect();
+        assert_eq!(all.len(), COLOURS.len());
+    }
 }
