@@ -173,11 +173,13 @@ pub(super) fn report(
     seconds: f64,
 ) -> ReplayReport {
     let reproduction = reproduction(recordings, &replayed);
+    // With Python every run has an answer of it, be it an error.
+    let checked = replayed.iter().any(|it| it.again.is_some());
     let runs: Vec<RunResult> = replayed.into_iter().flat_map(|it| it.results).collect();
     ReplayReport {
         facts,
         reproduction,
-        groups: groups(&runs),
+        groups: groups(&runs, checked),
         survivors: runs.iter().filter_map(survivor).collect(),
         runs,
         seconds,
@@ -217,20 +219,23 @@ fn reproduction(recordings: &[Recording], replayed: &[Replayed]) -> Vec<Reproduc
     models.into_values().collect()
 }
 
-fn groups(runs: &[RunResult]) -> Vec<Group> {
+/// `checked`: whether AgentDojo was asked, so that there are bounds.
+fn groups(runs: &[RunResult], checked: bool) -> Vec<Group> {
     let mut groups: BTreeMap<(&str, Option<&str>, Method, &str), Group> = BTreeMap::new();
     for run in runs {
         for suite in [ALL, run.suite.as_str()] {
             let key = (run.model.as_str(), run.attack.as_deref(), run.method, suite);
-            let group = groups.entry(key).or_insert_with(|| empty(run, suite));
+            let group = groups
+                .entry(key)
+                .or_insert_with(|| empty(run, suite, checked));
             add(group, run);
         }
     }
     groups.into_values().collect()
 }
 
-fn empty(run: &RunResult, suite: &str) -> Group {
-    let checked = run.skip.map(|_| 0);
+fn empty(run: &RunResult, suite: &str, checked: bool) -> Group {
+    let checked = checked.then_some(0);
     Group {
         model: run.model.clone(),
         attack: run.attack.clone(),
