@@ -405,6 +405,31 @@ fn an_error_of_one_check_does_not_hide_the_bounds_of_the_others() {
 }
 
 #[test]
+fn an_error_ends_the_replay_at_once() {
+    let call = ("read_file", json!({"file_path": "bill.txt"}), "98");
+    let mut runs: Vec<Recording> = (0..2_000)
+        .map(|task| {
+            let mut run = recording(std::slice::from_ref(&call), "Done.", true);
+            run.user_task = format!("user_task_{task}");
+            run
+        })
+        .collect();
+    // A conversation that nobody has begun.
+    runs[0].messages.clear();
+    let mut options = super::Options::new(std::path::PathBuf::new(), None);
+    options.methods = vec![Method::None];
+    let done = std::sync::atomic::AtomicUsize::new(0);
+    let progress = |_| {
+        done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    let ended = super::work::all(&runs, &options, None, &progress);
+    assert!(ended.is_err());
+    let done = done.into_inner();
+    assert!(done < 1_000, "{done} runs after the error");
+}
+
+#[test]
 fn threads_do_not_change_the_result() {
     let file = "Amount due: 98 to DE89370400440532013000";
     let calls = [

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context;
 
@@ -104,11 +104,17 @@ pub(super) fn all(
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     // By position, so that the report does not depend on which thread ends first.
     let found: Mutex<BTreeMap<usize, Replayed>> = Mutex::new(BTreeMap::new());
+    let failed = AtomicBool::new(false);
     let worker = |mut checker: Option<Checker>| -> anyhow::Result<()> {
         // Threads take the next block when they are free: some runs take many times as long as others.
         while let Some(block) = blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
             for at in *block {
-                let replayed = context.run(*at, checker.as_mut())?;
+                // One error is that of all, so it is not shown after what the other threads would still do.
+                if failed.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let replayed = context.run(*at, checker.as_mut());
+                let replayed = replayed.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
                 found
                     .lock()
                     .unwrap_or_else(std::sync::PoisonError::into_inner)
