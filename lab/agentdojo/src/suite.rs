@@ -69,7 +69,7 @@ pub struct InjectionTask {
     pub id: String,
     /// In words, as every attack embeds it.
     pub goal: String,
-    /// The calls that reach it; none where it is reached by the answer alone.
+    /// The calls that reach it; none where it is reached by the answer alone, and where AgentDojo does not list them.
     pub steps: Vec<Step>,
 }
 

@@ -78,7 +78,7 @@ pub struct Row {
 pub struct Success {
     /// The tools whose results held the goal.
     pub carried_by: Vec<String>,
-    /// The calls that served the goal and ran, each with what allowed it.
+    /// The calls that ran and served the goal, or were not the user's, each with what allowed it.
     pub calls: Vec<String>,
     /// Whether the final answer alone reached the goal.
     pub answer_only: bool,
