@@ -1,6 +1,7 @@
 //! What the project aims at: the worst-case agent on the suites v1, and where a defence stands.
 
-use screen::NaiveTainting;
+use hub::Screening;
+use screen::{NaiveTainting, RedactAll};
 use serde::Serialize;
 
 use super::{ALL, Cell, Oversight, Row, Share, lists::ABSENT, table};
@@ -158,22 +159,31 @@ fn of(oversight: &Oversight, cell: Option<&Cell>, attacked: &[&Row]) -> Vec<Goal
     ]
 }
 
-/// The method of the replay that comes next to a defence: dependencies by value take the place of every
-/// screener.
-fn recorded(defence: &str) -> Method {
-    let checked = defence.contains("-checked") || Defence::named_needs_attention(defence);
-    match (defence.starts_with(NaiveTainting::NAME), checked) {
-        (true, false) => Method::Naive,
-        (true, true) => Method::NaiveChecked,
-        (false, false) => Method::ValuesLazy,
-        (false, true) => Method::ValuesChecked,
+/// The method of the replay that comes next to a defence: dependencies by value take the place of every screener.
+/// `None` where none does: no method of the replay asks about every call.
+fn recorded(defence: &str) -> Option<Method> {
+    let by_value = |screening| match screening {
+        Screening::CHECKED => Method::ValuesChecked,
+        Screening::Eager => Method::ValuesEager,
+        _ => Method::ValuesLazy,
+    };
+    match Defence::of_row(defence)? {
+        Defence::None | Defence::Prompted(_) | Defence::ConfirmEveryCall => None,
+        Defence::Guarded(RedactAll::NAME, _) => Some(Method::RedactAll),
+        Defence::Guarded(NaiveTainting::NAME, Screening::CHECKED) => Some(Method::NaiveChecked),
+        Defence::Guarded(NaiveTainting::NAME, _) => Some(Method::Naive),
+        Defence::Guarded(_, screening) | Defence::Oracle(screening) => Some(by_value(screening)),
+        // Attention has always a check before a question.
+        Defence::Attention(_) | Defence::Combined(_) => Some(Method::ValuesChecked),
     }
 }
 
 /// Adds what the recorded runs of GPT-4o say to each defence's aims.
 pub(super) fn add_recorded(all: &mut [Goals], silent: impl Fn(Method) -> Share) {
     for goals in all {
-        let method = recorded(&goals.defence);
+        let Some(method) = recorded(&goals.defence) else {
+            continue;
+        };
         let what = format!(
             "recorded GPT-4o benign runs without a question ({})",
             method.name()
@@ -274,11 +284,19 @@ mod tests {
     #[test]
     fn each_defence_has_the_replay_that_comes_next_to_it() {
         for (defence, method) in [
-            ("naive", Method::Naive),
-            ("naive-checked", Method::NaiveChecked),
-            ("oracle", Method::ValuesLazy),
-            ("oracle-checked", Method::ValuesChecked),
-            ("attention (1a2b3c4d5e6f, 70 %)", Method::ValuesChecked),
+            ("naive", Some(Method::Naive)),
+            ("naive-checked", Some(Method::NaiveChecked)),
+            ("naive-eager", Some(Method::Naive)),
+            ("oracle", Some(Method::ValuesLazy)),
+            ("oracle-checked", Some(Method::ValuesChecked)),
+            ("oracle-eager", Some(Method::ValuesEager)),
+            ("judge+trusted-answers", Some(Method::ValuesLazy)),
+            (
+                "attention (1a2b3c4d5e6f, 70 %)",
+                Some(Method::ValuesChecked),
+            ),
+            ("redact-all", Some(Method::RedactAll)),
+            ("confirm-every-call", None),
         ] {
             assert_eq!(recorded(defence), method, "{defence}");
         }
