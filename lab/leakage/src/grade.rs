@@ -51,7 +51,7 @@ pub struct Row {
     pub completions: u32,
     /// Screenings. Where a judge screens, each is a further completion, of the judge's model.
     pub screenings: u32,
-    /// Why the run has no end.
+    /// Why the run has no end. Such a run counts in no figure.
     pub error: Option<String>,
 }
 

@@ -105,6 +105,7 @@ const NOTE: &str = "\
 Shares with their 95 % interval (Wilson). A false positive is a call that needs no question and was asked about, a false negative one
 that needs a question and was not; RTBAS §8.2 defines the two names the other way round, and its Table 2 uses them as here. Rates are over
 calls; `tasks` counts tasks with such a call over all tasks, as the paper does. The rows oracle and perfect-judge are told the dependencies.
+Runs that failed count in no share, and their number in the last column of two tables.
 ";
 
 fn which(figures: &Figures) -> String {
@@ -179,12 +180,14 @@ fn taken(own: &[&Figures]) -> String {
         "TCR@1",
         "TCR@2",
         "TCR@3",
+        "failed",
     ];
     let cells = |it: &Figures| {
         let tcr = ANSWERS.map(|answers| it.tcr.get(&answers).copied().unwrap_or_default());
         let completions = f64::from(it.completions) / f64::from(it.utility_allowed.of.max(1));
         let mut cells = vec![format!("{completions:.1}"), it.load.to_string()];
         cells.extend(tcr.map(|share| share.to_string()));
+        cells.push(it.errors.to_string());
         cells
     };
     let all: Vec<&Figures> = own
@@ -203,6 +206,7 @@ fn left(own: &[&Safety]) -> String {
         "done, user blocks",
         "done, user allows",
         "questions",
+        "failed",
     ];
     let row = |it: &&Safety| {
         let variant = if it.injected {
@@ -217,6 +221,7 @@ fn left(own: &[&Safety]) -> String {
             it.utility_blocked.to_string(),
             it.utility_allowed.to_string(),
             it.questions.to_string(),
+            it.errors.to_string(),
         ]
     };
     table(2, &head, &own.iter().map(row).collect::<Vec<_>>())

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use leakage::{
-    Agent, Categories, DOMAINS, Defence, Domain, Figures, Model, Pattern, Row, Scenario, Selection,
-    Settings, Tasks, User, ValueSource, measure, scenarios,
+    Agent, Categories, DOMAINS, Defence, Domain, Figures, Graded, Model, Pattern, Row, Safety,
+    Scenario, Selection, Settings, Tasks, User, ValueSource, measure, safety, scenarios,
 };
 
 /// Seeds that the checks look at: enough that each row of each choice comes up.
@@ -291,4 +291,50 @@ async fn a_report_has_every_table_and_a_figure_for_each_agent() {
         let again: Row = serde_json::from_str(&line).unwrap();
         assert_eq!(serde_json::to_string(&again).unwrap(), line);
     }
+}
+
+/// What a run that failed would have come to, nobody knows.
+#[tokio::test]
+async fn a_run_that_failed_counts_in_no_figure() {
+    let whole = rows(Agent::GroundTruth, "oracle-eager", false).await;
+    let failed = whole.iter().map(|row| {
+        let calls = row.calls.iter().cloned();
+        Row {
+            done: false,
+            calls: calls
+                .map(|call| Graded {
+                    made: false,
+                    asked: false,
+                    label: Categories::new(),
+                    ..call
+                })
+                .collect(),
+            leaks: Vec::new(),
+            questions: 0,
+            error: Some("the model did not answer".to_owned()),
+            ..row.clone()
+        }
+    });
+    let both: Vec<Row> = whole.iter().cloned().chain(failed).collect();
+    let (without, with) = (figures(&whole), figures(&both));
+    assert_eq!((without.errors, with.errors), (0, 2 * 37));
+    let expected = Figures {
+        errors: with.errors,
+        ..without
+    };
+    assert_eq!(json(&with), json(&expected));
+    for (without, with) in safety(&whole).into_iter().zip(safety(&both)) {
+        assert_eq!(with.errors, without.leaking.of);
+        let expected = Safety {
+            errors: with.errors,
+            ..without
+        };
+        assert_eq!(json(&with), json(&expected));
+    }
+    let text = leakage::Report::new(both).text();
+    assert!(text.contains("failed"), "{text}");
+}
+
+fn json(figures: &impl serde::Serialize) -> String {
+    serde_json::to_string(figures).unwrap()
 }
