@@ -145,6 +145,11 @@ impl Defence {
         self.kind == Kind::Judge
     }
 
+    /// Whether each screening is a completion of a judge. A perfect one stands for a model's.
+    pub(crate) fn asks_a_judge(self) -> bool {
+        matches!(self.kind, Kind::Judge | Kind::PerfectJudge)
+    }
+
     /// Whether it is given the dependencies, so that its figures are a bound and no measurement.
     #[must_use]
     pub fn is_told(self) -> bool {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::app::Arguments;
+use crate::defence::Defence;
 use crate::drive::{Course, Made};
 use crate::scenario::{Scenario, secret};
 use crate::task::{Categories, Pattern};
@@ -109,6 +110,14 @@ pub struct Head {
     pub allowed: bool,
     /// The seed of seeded tasks.
     pub seed: u64,
+}
+
+impl Row {
+    /// Completions of the agent's model and of the judge's.
+    pub(crate) fn all_completions(&self) -> u32 {
+        let judged = Defence::parse(&self.defence).is_ok_and(Defence::asks_a_judge);
+        self.completions + if judged { self.screenings } else { 0 }
+    }
 }
 
 impl Graded {

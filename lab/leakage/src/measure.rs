@@ -60,7 +60,7 @@ pub struct Figures {
     pub load: Load,
     /// Tasks done with at most so many answers, by number.
     pub tcr: BTreeMap<u32, Share>,
-    /// Completions of the agent's model in all tasks, if the user allows what is asked about.
+    /// Completions of the agent's model and of the judge's in all tasks, if the user allows what is asked about.
     pub completions: u32,
     /// Runs without an end, which count nowhere else.
     pub errors: u32,
@@ -243,7 +243,7 @@ impl Figures {
         self.tasks_with_false_negatives.add(missed);
         self.load.questions += u64::from(row.questions);
         self.load.calls += u64::from(row.consequential);
-        self.completions += row.completions;
+        self.completions += row.all_completions();
         for answers in ANSWERS {
             let done = row.done && row.questions <= answers;
             self.tcr.entry(answers).or_default().add(done);

@@ -338,3 +338,24 @@ async fn a_run_that_failed_counts_in_no_figure() {
 fn json(figures: &impl serde::Serialize) -> String {
     serde_json::to_string(figures).unwrap()
 }
+
+/// A judge's completions are paid for as the agent's are.
+#[tokio::test]
+async fn what_a_judge_takes_counts() {
+    let sum = |rows: &[Row], of: fn(&Row) -> u32| {
+        let allowed = rows.iter().filter(|row| row.allowed);
+        allowed.map(of).sum::<u32>()
+    };
+    let judged = rows(Agent::GroundTruth, "perfect-judge-eager", false).await;
+    let screenings = sum(&judged, |row| row.screenings);
+    assert!(screenings > 37, "{screenings}");
+    let all = sum(&judged, |row| row.completions) + screenings;
+    assert_eq!(figures(&judged).completions, all);
+    // What is known of the dependencies, or asked of the agent itself, asks no judge.
+    for defence in ["oracle-eager", "leave-one-out-drafted"] {
+        let rows = rows(Agent::GroundTruth, defence, false).await;
+        assert!(sum(&rows, |row| row.screenings) > 0);
+        let all = sum(&rows, |row| row.completions);
+        assert_eq!(figures(&rows).completions, all, "{defence}");
+    }
+}
