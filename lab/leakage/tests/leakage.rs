@@ -359,3 +359,35 @@ async fn what_a_judge_takes_counts() {
         assert_eq!(figures(&rows).completions, all, "{defence}");
     }
 }
+
+/// Of two calls of one tool with the same words of the user's, the one that was made is found by what it carries.
+#[tokio::test]
+async fn a_call_is_not_taken_for_another_one_of_its_tool() {
+    let domain = Arc::new(Domain::find("payments").unwrap());
+    let mut task = domain.tasks.tasks[0].clone();
+    assert_eq!((&*task.id, task.calls.len()), ("payments-1", 1));
+    let mut second = task.calls[0].clone();
+    let note = second.args.get_mut("note").unwrap();
+    note.source = ValueSource::Text("My plan is {get_account:/plan}".to_owned());
+    note.flows.clear();
+    task.calls.push(second);
+    let scenario = Arc::new(Scenario::new(&domain, &task, false, false).unwrap());
+    let [_, wanted] = scenario.truth.calls.as_slice() else {
+        panic!("{:?}", scenario.truth.calls)
+    };
+    let arguments = serde_json::to_string(wanted).unwrap();
+    // An agent that makes the second call alone.
+    let answer = move |request: &hub::CompletionRequest| {
+        let messages = request.prompt.messages();
+        match messages.last() {
+            Some(ifc::PromptMessage::User(_)) => llm::call_answer("send_money", &*arguments),
+            _ => llm::text_answer("Done."),
+        }
+    };
+    let agent = Model::Provider(Arc::new(llm::Scripted::new("forgetful", answer)));
+    let settings = Settings::new(agent, Defence::UNPROTECTED, 1);
+    let row = settings.run(&scenario, User::Allows).await.unwrap();
+    assert_eq!(row.error, None);
+    let made: Vec<bool> = row.calls.iter().map(|call| call.made).collect();
+    assert_eq!(made, [false, true]);
+}
