@@ -105,7 +105,7 @@ const NOTE: &str = "\
 Shares with their 95 % interval (Wilson). A false positive is a call that needs no question and was asked about, a false negative one
 that needs a question and was not; RTBAS §8.2 defines the two names the other way round, and its Table 2 uses them as here. Rates are over
 calls; `tasks` counts tasks with such a call over all tasks, as the paper does. The rows oracle and perfect-judge are told the dependencies.
-Runs that failed count in no share, and their number in the last column of two tables.
+A call that is never made is not asked about. Runs that failed count in no share, and their number in the last column of two tables.
 Completions are those of the agent's model and of the judge's.
 ";
 
