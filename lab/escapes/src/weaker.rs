@@ -121,7 +121,6 @@ const ALL: &[Weaker] = &[
             "read a child's memory",
             "take a descriptor of a child",
             "leave a set-user-id file by chmod",
-            "leave a socket in a writable mount",
             "connect to the host's socket in a mount",
             "hold the host's writers back by a lease",
             "shared pages of nothing",
@@ -132,7 +131,22 @@ const ALL: &[Weaker] = &[
         "landlock",
         &LANDLOCK,
         &[NO_LANDLOCK],
-        &["write to the zero device", "take a port"],
+        &[
+            "write to the zero device",
+            "take a port",
+            "bind one of a pair to a name in a writable mount",
+        ],
+    ),
+    without(
+        "landlock and seccomp",
+        &[
+            Layer::Landlock,
+            Layer::LandlockNetwork,
+            Layer::LandlockScope,
+            Layer::Seccomp,
+        ],
+        &[NO_LANDLOCK, NO_SECCOMP],
+        &["leave a socket in a writable mount"],
     ),
     without(
         "landlock-network",

@@ -78,9 +78,10 @@ fn add(
 
 fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    // Not for device files: none can be made, none is in a mount, and no control of a device passes.
+    // Not for device files: none can be made, none is in a mount, and no control of a device passes. Nor for sockets: the
+    // filter lets `bind` pass, by which one of a pair would be left in a mount.
     let write = AccessFs::from_write(KNOWN)
-        & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+        & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::IoctlDev);
     let access = match rights {
         Rights::Read => read,
         Rights::ReadExecute => read | AccessFs::Execute,
