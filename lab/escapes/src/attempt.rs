@@ -30,6 +30,8 @@ pub(crate) struct Attempt {
     pub(crate) everybody: bool,
     /// It needs a spoke that may reach a name, and a hub that answers for names.
     pub(crate) by_name: bool,
+    /// It is what a spoke may do, and shows that the attempts beside it do not fail for another reason.
+    pub(crate) control: bool,
     code: Box<dyn Fn(&Ground) -> Observed>,
 }
 
@@ -75,8 +77,21 @@ impl Attempts {
             expected: self.expected,
             everybody: false,
             by_name: self.by_name,
+            control: false,
             code: Box::new(code),
         });
+    }
+
+    /// As [`Self::add`], for what is meant to work.
+    pub(crate) fn add_control(
+        &mut self,
+        name: impl Into<String>,
+        code: impl Fn(&Ground) -> Observed + 'static,
+    ) {
+        self.add(name, code);
+        if let Some(attempt) = self.all.last_mut() {
+            attempt.control = true;
+        }
     }
 
     /// As [`Self::add`], for what would reach every process of the user.
@@ -194,6 +209,11 @@ pub(crate) fn escaped(what: impl std::fmt::Display) -> Observed {
 /// Nothing was got.
 pub(crate) fn held(what: impl std::fmt::Display) -> Observed {
     Observed::Held(what.to_string())
+}
+
+/// It could not be tried.
+pub(crate) fn failed(what: impl std::fmt::Display) -> Observed {
+    Observed::Failed(what.to_string())
 }
 
 /// A call that must give nothing: whatever it gave, or the error.

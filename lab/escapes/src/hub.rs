@@ -14,10 +14,10 @@ use rustix::process::{getpid, set_child_subreaper};
 use sandbox::{Access, Layer, Mount, Sandboxed, Spec, WholeSpoke};
 use wire::{AppCommand, AppLimits, Decoder, HubFrame, Offer, SpokeFrame, encode};
 
-use crate::attempt::{Ground, Seen, escaped, held};
+use crate::attempt::{Ground, Seen, escaped, failed, held};
 use crate::job::{Job, Outcome, PRODUCT_HUB, Who};
 use crate::weaker::{self, Weaker};
-use crate::world::{LIMITS, VARIABLE, World};
+use crate::world::{LIMITS, VARIABLE, World, parent};
 use crate::{Error, Row};
 
 /// How long all attempts may take, together.
@@ -158,7 +158,7 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
         Who::Spoke => of_a_spoke(&ours, &ground)?,
         _ => of_an_app(&ours, &ground)?,
     };
-    seen.push(end(sandboxed)?);
+    seen.push(end(sandboxed, ground.victim.cast_unsigned())?);
     seen.extend(world.look());
     Ok(Outcome {
         rows: Row::of(seen),
@@ -223,31 +223,33 @@ fn next(mut channel: &UnixStream, decoder: &mut Decoder<SpokeFrame>) -> Result<S
     }
 }
 
-/// Ends the spoke, and looks for what outlived it.
-fn end(mut sandboxed: Sandboxed) -> Result<Seen, Error> {
+/// Ends the spoke, and looks for what outlived it. The victim is a child of this process as well.
+fn end(mut sandboxed: Sandboxed, victim: u32) -> Result<Seen, Error> {
     sandboxed.kill()?;
     sandboxed.wait()?;
-    let outer = sandboxed.pid();
     drop(sandboxed);
-    let mut left = Vec::new();
-    // A child is listed below the thread that started it. Orphans of the spoke are among them, since this process is
-    // their subreaper.
-    for task in fs::read_dir("/proc/self/task")?.flatten() {
-        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        for child in children.split_whitespace() {
-            let name = fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-            // The process that is on the host to be attacked is ours as well.
-            if !name.starts_with("victim") && child != outer.to_string() {
-                left.push(name.trim().to_owned());
-            }
-        }
-    }
-    let observed = match left.is_empty() {
-        true => held("none"),
-        false => escaped(left.join(" ")),
+    // Orphans of the spoke are among them, since this process is their subreaper.
+    let all = children()?;
+    let name = |child: &u32| fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+    let left = all.iter().filter(|child| **child != victim).map(name);
+    let left: Vec<_> = left.map(|name| name.trim().to_owned()).collect();
+    let observed = match (left.is_empty(), all.contains(&victim)) {
+        (false, _) => escaped(left.join(" ")),
+        (true, true) => held("none"),
+        // Whoever does not see the one that is there sees none that is left either.
+        (true, false) => failed("not even the victim is found among the children"),
     };
     Ok(Seen {
         name: "outside: processes that outlive the spoke".to_owned(),
         observed,
     })
+}
+
+/// The processes whose parent is this one. By what each says of itself: the kernel's own lists of children are an option
+/// that it may lack.
+fn children() -> Result<Vec<u32>, Error> {
+    let own = i64::from(std::process::id());
+    let entries = fs::read_dir("/proc")?.flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(processes.filter(|it| parent(*it) == Some(own)).collect())
 }

@@ -19,6 +19,16 @@ pub(crate) fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Ans
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }
 
+/// As what a call returned, but with these errors as success too: those by which the kernel answers just these arguments when
+/// nothing has refused the call before. For calls that come to something only with what a host may lack, or with what would
+/// harm it.
+pub(crate) fn made(answer: Answer, errors: &[i32]) -> Answer {
+    answer.or_else(|error| match error.raw_os_error() {
+        Some(number) if errors.contains(&number) => Ok(0),
+        _ => Err(error),
+    })
+}
+
 /// As [`call`], for calls that return a new descriptor, which is closed when the result is dropped.
 pub(crate) fn open<const N: usize>(number: c_long, arguments: [usize; N]) -> io::Result<OwnedFd> {
     let number = call(number, arguments)?;

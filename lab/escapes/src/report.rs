@@ -6,9 +6,23 @@ use crate::attempt::{Observed, Seen};
 use crate::frames;
 use crate::inside::attempts;
 
-/// What one attempt showed.
+/// What a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Something that must not work.
+    Attempt,
+    /// Something that must, so that attempts do not fail for another reason.
+    Control,
+    /// A look from outside at what became of the host.
+    Look,
+}
+
+/// What one attempt, control or look showed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
+    /// What it is about.
+    pub kind: Kind,
     /// What is attacked.
     pub group: String,
     /// What was tried.
@@ -26,14 +40,22 @@ impl Row {
         let known = |name: &str| {
             let one = attempts.iter().find(|attempt| attempt.name == name);
             let other = by_frames.iter().find(|attempt| attempt.name == name);
-            let one = one.map(|it| (it.group, it.expected));
-            one.or_else(|| other.map(|it| (it.group, it.expected())))
+            let kind = |control| {
+                if control {
+                    Kind::Control
+                } else {
+                    Kind::Attempt
+                }
+            };
+            let one = one.map(|it| (kind(it.control), it.group, it.expected));
+            one.or_else(|| other.map(|it| (Kind::Attempt, it.group, it.expected())))
         };
         let row = |Seen { name, observed }: Seen| {
             // A look from outside is in neither list of attempts.
-            let (group, expected) =
-                known(&name).unwrap_or(("outside", "as if there had been no spoke"));
+            let (kind, group, expected) =
+                known(&name).unwrap_or((Kind::Look, "outside", "as if there had been no spoke"));
             Self {
+                kind,
                 group: group.to_owned(),
                 expected: expected.to_owned(),
                 attempt: name,

@@ -26,7 +26,7 @@ pub struct Weaker {
     pub layers: &'static [Layer],
     /// Calls that the kernel shall not have.
     missing: &'static [Missing],
-    /// A sandbox that still has the layer of the name, but not the others: there the attempts below fail. Empty where
+    /// A sandbox that still has the layer of the name, but not the others: there the attempts below fail. `None` where
     /// nothing else had to go.
     pub companion: Option<&'static str>,
     /// Whether only root can run a spoke so.
@@ -60,10 +60,13 @@ const LANDLOCK: [Layer; 3] = [
     Layer::LandlockScope,
 ];
 const NO_LANDLOCK: Missing = Missing(libc::SYS_landlock_create_ruleset, &[]);
+/// 2 is LANDLOCK_RULE_NET_PORT: rules on paths are still there.
+const NO_LANDLOCK_NETWORK: Missing = Missing(libc::SYS_landlock_add_rule, &[Test::Is(1, 2)]);
 const NO_SECCOMP: Missing = Missing(libc::SYS_seccomp, &[]);
 const NO_USER: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWUSER as u64)]);
 const NO_MOUNT: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWNS as u64)]);
 const NO_PID: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWPID as u64)]);
+const NO_NET: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWNET as u64)]);
 const NO_IPC: Missing = unshare(&[Test::Has(0, libc::CLONE_NEWIPC as u64)]);
 /// Limits of everything but processes. A call whose new limit is null only reads one, and is left.
 const NO_LIMITS: Missing = Missing(
@@ -120,11 +123,25 @@ const ALL: &[Weaker] = &[
             "trace a child",
             "read a child's memory",
             "take a descriptor of a child",
+            "release memory of a dying child",
             "leave a set-user-id file by chmod",
             "connect to the host's socket in a mount",
+            "connect one of a pair to the host's socket",
             "hold the host's writers back by a lease",
             "shared pages of nothing",
             "set larger buffers for sending",
+            "set another protocol on top",
+            "set keys for connections",
+            "register with a ring",
+            "a key by asking the host's helper",
+            "events of a whole file system (fanotify)",
+            "quotas",
+            "a quota for oneself",
+            "install a filter of one's own",
+            "change the speculation controls",
+            "type into the terminal",
+            "paste into the console",
+            "take a terminal",
         ],
     ),
     without(
@@ -151,8 +168,7 @@ const ALL: &[Weaker] = &[
     without(
         "landlock-network",
         &[Layer::LandlockNetwork],
-        // 2 is LANDLOCK_RULE_NET_PORT: rules on paths are still there.
-        &[Missing(libc::SYS_landlock_add_rule, &[Test::Is(1, 2)])],
+        &[NO_LANDLOCK_NETWORK],
         &["take a port"],
     ),
     Weaker {
@@ -183,12 +199,21 @@ const ALL: &[Weaker] = &[
     without(
         "net-namespace",
         &[Layer::NetNamespace],
-        &[unshare(&[Test::Has(0, libc::CLONE_NEWNET as u64)])],
+        &[NO_NET],
         &[
             "connect to the host by a permitted port of another address",
             "find what the host listens on",
         ],
     ),
+    Weaker {
+        companion: Some("net-namespace"),
+        ..without(
+            "net-namespace and landlock-network",
+            &[Layer::NetNamespace, Layer::LandlockNetwork],
+            &[NO_NET, NO_LANDLOCK_NETWORK],
+            &["have a way to a public address"],
+        )
+    },
     Weaker {
         companion: Some("seccomp"),
         ..without(
@@ -264,7 +289,7 @@ const ALL: &[Weaker] = &[
                 Layer::Seccomp,
             ],
             &[NO_USER, NO_MOUNT, NO_LANDLOCK, NO_SECCOMP],
-            &[],
+            &["swap a folder for another mount's"],
         )
     },
     Weaker {
@@ -297,40 +322,44 @@ pub fn bites(
     run: impl Fn(&Job) -> Result<Outcome, Error>,
     spoke: &Path,
 ) -> Result<Vec<String>, Error> {
-    let named = |name: Option<&str>| {
-        run(&Job {
-            who: Who::Spoke,
-            weaker: name.map(str::to_owned),
-            spoke: spoke.to_owned(),
-            only: weaker
-                .lets_through
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        })
-    };
-    // A companion alone: it is only there to be compared with.
-    if weaker.lets_through.is_empty() {
-        return Ok(Vec::new());
-    }
-    let (without, with) = (named(Some(weaker.name))?, named(weaker.companion)?);
-    Ok(compare(weaker.name, weaker.lets_through, &without, &with))
+    let Weaker {
+        name,
+        companion,
+        lets_through,
+        ..
+    } = *weaker;
+    compare(Who::Spoke, lets_through, run, spoke, (name, companion))
 }
 
-/// Which of these attempts do not succeed without something, or do so with it, in words.
+/// Which of these attempts do not succeed without something, or do so with it, in words. Both are weaker ones by their names, or
+/// the product's.
 pub(crate) fn compare(
-    name: &str,
+    who: Who,
     lets_through: &[&str],
-    without: &Outcome,
-    with: &Outcome,
-) -> Vec<String> {
+    run: impl Fn(&Job) -> Result<Outcome, Error>,
+    spoke: &Path,
+    (name, companion): (&str, Option<&str>),
+) -> Result<Vec<String>, Error> {
+    let named = |name: Option<&str>| {
+        run(&Job {
+            who,
+            weaker: name.map(str::to_owned),
+            spoke: spoke.to_owned(),
+            only: lets_through.iter().map(ToString::to_string).collect(),
+        })
+    };
+    // Whoever names none gets all, which could harm the host.
+    if lets_through.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (without, with) = (named(Some(name))?, named(companion)?);
     let mut wrong = Vec::new();
     for attempt in lets_through {
         let of = |outcome: &Outcome| {
             let row = outcome.rows.iter().find(|row| row.attempt == *attempt);
             row.map(|row| row.observed.clone())
         };
-        match (of(without), of(with)) {
+        match (of(&without), of(&with)) {
             (Some(Observed::Escaped(_)), Some(Observed::Held(_))) => {}
             // The host has nothing of the kind.
             (Some(Observed::Absent(_)), _) => {}
@@ -339,7 +368,7 @@ pub(crate) fn compare(
             )),
         }
     }
-    wrong
+    Ok(wrong)
 }
 
 /// Takes calls away from this process and all that it starts, for good.

@@ -131,14 +131,5 @@ pub fn bites(
     run: impl Fn(&Job) -> Result<Outcome, Error>,
     spoke: &Path,
 ) -> Result<Vec<String>, Error> {
-    let with = |name: Option<&str>| {
-        run(&Job {
-            who: hub.who,
-            weaker: name.map(str::to_owned),
-            spoke: spoke.to_owned(),
-            only: hub.lets_through.iter().map(ToString::to_string).collect(),
-        })
-    };
-    let (without, with) = (with(Some(hub.name))?, with(None)?);
-    Ok(weaker::compare(hub.name, hub.lets_through, &without, &with))
+    weaker::compare(hub.who, hub.lets_through, run, spoke, (hub.name, None))
 }

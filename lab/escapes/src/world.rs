@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
@@ -38,7 +37,8 @@ type Arrivals = Arc<Mutex<Vec<String>>>;
 
 /// Things of the host.
 pub(crate) struct World {
-    folder: tempfile::TempDir,
+    /// Removed in the end.
+    _folder: tempfile::TempDir,
     base: PathBuf,
     secret: String,
     arrivals: Arrivals,
@@ -87,7 +87,7 @@ impl World {
         let queue = call(libc::SYS_msgget, [0, flag(libc::IPC_CREAT | 0o600)]);
         let before = about_read_only(&base)?;
         Ok(Self {
-            folder,
+            _folder: folder,
             base,
             secret,
             arrivals,
@@ -225,7 +225,6 @@ impl Drop for World {
         if let Some(queue) = self.queue {
             let _ = call(libc::SYS_msgctl, [flag(queue), flag(libc::IPC_RMID), 0]);
         }
-        let _ = self.folder.path();
     }
 }
 
@@ -322,13 +321,11 @@ fn unix(folder: &Path, abstract_name: &str, arrivals: &Arrivals) -> Result<fs::F
         ],
     )?;
     // Open for both, so that it stays open; and without waiting.
-    let both = fs::OpenOptions::new()
+    Ok(fs::OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
-        .open(pipe)?;
-    let _ = both.as_raw_fd();
-    Ok(both)
+        .open(pipe)?)
 }
 
 /// Names, modes, times and contents in the folder that may only be read.
@@ -381,12 +378,22 @@ fn left_behind(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(left)
 }
 
-/// Niceness of a process: the 19th field of its line.
+/// Niceness of a process.
 fn niceness(process: u32) -> Option<i64> {
+    field(process, 19)
+}
+
+/// The process that started a process, or took it over.
+pub(crate) fn parent(process: u32) -> Option<i64> {
+    field(process, 4)
+}
+
+/// A field of a process's line (proc(5)), from the third on.
+fn field(process: u32, number: usize) -> Option<i64> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is the name, in parentheses, with whatever in it. Behind it comes the third, so the 19th is at 16.
+    // The second field is the name, in parentheses, with whatever in it. Behind it comes the third.
     let (_, rest) = line.rsplit_once(") ")?;
-    rest.split(' ').nth(16)?.parse().ok()
+    rest.split(' ').nth(number.checked_sub(3)?)?.parse().ok()
 }
 
 /// The address by which this machine would be seen outside; nothing is sent.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, wait, waitpid};
 
-use crate::attempt::{Observed, escaped, held};
+use crate::attempt::{Observed, escaped, failed, held};
 use crate::kernel;
 
 /// How long one attempt may take: many times what the longest takes on a busy machine.
@@ -17,7 +17,7 @@ pub(super) fn in_a_process(code: impl FnOnce() -> Observed) -> Observed {
     match try_in_a_process(code) {
         Ok(observed) => observed,
         // An attempt that was not made shows nothing; the suite fails by it.
-        Err(error) => Observed::Failed(error.to_string()),
+        Err(error) => failed(error),
     }
 }
 
@@ -57,7 +57,7 @@ fn try_in_a_process(code: impl FnOnce() -> Observed) -> io::Result<Observed> {
         Ok(observed) => observed,
         Err(_) => match status.and_then(|(_, status)| status.terminating_signal()) {
             Some(signal) if begun.elapsed() < DEADLINE => held(format!("ended by signal {signal}")),
-            _ => Observed::Failed("without an end".to_owned()),
+            _ => failed("without an end"),
         },
     })
 }
@@ -84,8 +84,8 @@ pub(super) fn by_a_child(gained: &str, code: impl FnOnce() -> bool) -> Observed 
         {
             Some(Ok(Some((_, status)))) if status.exit_status() == Some(0) => escaped(gained),
             Some(Ok(Some((_, status)))) => held(format!("{status:?}")),
-            _ => held("no child"),
+            _ => failed("no child"),
         },
-        Err(error) => held(error),
+        Err(error) => failed(error),
     }
 }

@@ -7,7 +7,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 
 use crate::attempt::{
-    Attempts, CONTENT, FILE, Ground, LINK, Observed, escaped, held, nothing, read_only, writable,
+    Attempts, CONTENT, FILE, Ground, LINK, Observed, escaped, failed, held, nothing, read_only,
+    writable,
 };
 use crate::kernel::{address, address_mut, call, flag, minus, of, open, path};
 
@@ -98,8 +99,14 @@ fn reading(attempts: &mut Attempts) {
     });
     attempts.add("read the hub's secret by a handle", |_| by_handle());
     attempts.add("leave the root by an old directory", |ground| {
-        let Ok(root) = File::open("/") else {
-            return held("the root cannot be opened");
+        // Nothing of it is read: that may be refused.
+        let root = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open("/");
+        let root = match root {
+            Ok(root) => root,
+            Err(error) => return failed(error),
         };
         let up = path(&format!("..{}", ground.secret_path));
         let opened = open(
@@ -153,7 +160,7 @@ fn by_handle() -> Observed {
         ],
     );
     let Ok(folder) = File::open(read_only()) else {
-        return held("the mount cannot be opened");
+        return failed("the mount cannot be opened");
     };
     let opened = open(
         libc::SYS_open_by_handle_at,
@@ -427,13 +434,16 @@ fn links(attempts: &mut Attempts) {
         )
     });
     attempts.add("swap a folder for another mount's", |_| {
-        let (one, two) = (path(&format!("{}/.", writable())), path(read_only()));
+        let (one, two) = (path(writable()), path(read_only()));
         let here = minus(libc::AT_FDCWD);
-        nothing(
-            // RENAME_EXCHANGE.
-            call(libc::SYS_renameat2, [here, of(&one), here, of(&two), 2]),
-            "swapped",
-        )
+        // RENAME_EXCHANGE.
+        let swap = || call(libc::SYS_renameat2, [here, of(&one), here, of(&two), 2]);
+        let swapped = swap();
+        if swapped.is_ok() {
+            // Back, for what is tried next.
+            let _ = swap();
+        }
+        nothing(swapped, "swapped")
     });
     // Each leaves a file that runs as its owner, if it works.
     let set_id: [(&str, OnPath); 8] = [

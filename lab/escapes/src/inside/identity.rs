@@ -1,12 +1,15 @@
 //! Who one is, and what one may: ids, capabilities, set-id programs, what was inherited.
 
 use std::fs;
-use std::process::Command;
+use std::io;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::attempt::{
-    Attempts, Observed, SET_ID_PROGRAM, escaped, held, nothing, programs, writable,
+    Attempts, Observed, SET_ID_PROGRAM, escaped, failed, held, nothing, programs, writable,
 };
-use crate::kernel::{address, address_mut, call, flag};
+use crate::kernel::{address, address_mut, call, flag, made};
 
 /// Version 3 of the structure of capabilities.
 const CAPABILITIES: u32 = 0x2008_0522;
@@ -76,11 +79,17 @@ pub(super) fn add(attempts: &mut Attempts) {
             0,
         ),
     ] {
+        // What the kernel answers to these where it has such an option at all.
+        let answers: &[i32] = match option {
+            // The filter that is named lies at no address.
+            libc::PR_SET_SECCOMP => &[libc::EFAULT],
+            // 0 is nothing that such a control could be set to, if this processor has it.
+            libc::PR_SET_SPECULATION_CTRL => &[libc::ENXIO, libc::ERANGE, libc::ENODEV],
+            _ => &[],
+        };
         attempts.add(name, move |_| {
-            nothing(
-                call(libc::SYS_prctl, [flag(option), value, 0, 0, 0]),
-                "done",
-            )
+            let done = call(libc::SYS_prctl, [flag(option), value, 0, 0, 0]);
+            nothing(made(done, answers), "done")
         });
     }
     attempts.add("gain privileges by executing", |_| {
@@ -121,12 +130,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             if fs::metadata(program).is_err() {
                 return Observed::Absent("not on this machine".to_owned());
             }
-            // It has the owner's id from its first instruction on, if it gets it at all; the arguments end it.
-            let child = Command::new(program).arg("--no-such-option").output();
-            match child {
-                Ok(output) => held(format!("it ran as this user: {}", output.status)),
-                Err(error) => held(error),
-            }
+            ran_as(program)
         });
     }
     inherited(attempts);
@@ -145,6 +149,42 @@ fn set_id(program: &str) -> Observed {
         }
         Err(error) => held(error),
     }
+}
+
+/// Runs a program of the system, and looks whose its process was.
+fn ran_as(program: &str) -> Observed {
+    let spawned = Command::new(program)
+        // It has the owner's id from its first instruction on, if it gets it at all; this ends it.
+        .arg("--no-such-option")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => return held(error),
+    };
+    let ids = ids_at_end(child.id());
+    let _ = child.wait();
+    let own = rustix::process::geteuid().as_raw().to_string();
+    match ids {
+        Ok(ids) if ids.split_whitespace().all(|id| id == own) => held(format!("user {own}")),
+        Ok(ids) => escaped(format!("users {} instead of {own}", ids.trim())),
+        Err(error) => failed(error),
+    }
+}
+
+/// The user ids of a child that has ended: real, effective, saved, and for files.
+fn ids_at_end(child: u32) -> io::Result<String> {
+    let pid = Pid::from_raw(child.cast_signed()).ok_or(io::ErrorKind::NotFound)?;
+    // Not waited for, so that its ids can still be read.
+    waitid(
+        WaitId::Pid(pid),
+        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+    )?;
+    let status = fs::read_to_string(format!("/proc/{child}/status"))?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    Ok(ids.ok_or(io::ErrorKind::NotFound)?.to_owned())
 }
 
 fn inherited(attempts: &mut Attempts) {

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use crate::attempt::{Attempts, Ground, Observed, escaped, held, nothing};
+use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
 use crate::kernel::{self, address_mut, call, flag, minus, of, open, path};
 
 const PAGE: usize = 4096;
@@ -91,7 +91,7 @@ pub(super) fn add(attempts: &mut Attempts) {
     });
     attempts.add("pages of the heap", |ground| {
         let Ok(begin) = call(libc::SYS_brk, [0]) else {
-            return held("no heap");
+            return failed("no heap");
         };
         let mut end = begin;
         while end - begin < limit(ground) + BEYOND {
@@ -108,7 +108,7 @@ pub(super) fn add(attempts: &mut Attempts) {
             libc::SYS_mmap,
             [0, MIB, READ_WRITE, flag(PRIVATE), minus(-1), 0],
         ) else {
-            return held("no memory");
+            return failed("no memory");
         };
         let length = limit(ground) + BEYOND;
         // MREMAP_MAYMOVE.
@@ -219,7 +219,7 @@ pub(super) fn add(attempts: &mut Attempts) {
     });
     attempts.add("buffers of pipes", |_| {
         let Ok((_ours, theirs)) = io::pipe() else {
-            return held("no pipe");
+            return failed("no pipe");
         };
         match call(
             libc::SYS_fcntl,
@@ -242,8 +242,9 @@ pub(super) fn add(attempts: &mut Attempts) {
 }
 
 fn of_a_file(ground: &Ground, kind: i32, name: &str) -> Observed {
-    let Ok(file) = std::fs::File::open(name) else {
-        return held("it cannot be opened");
+    let file = match std::fs::File::open(name) {
+        Ok(file) => file,
+        Err(error) => return failed(error),
     };
     let mut bytes = 0;
     let piece = 16 * PAGE;

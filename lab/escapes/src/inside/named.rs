@@ -92,7 +92,7 @@ fn names(attempts: &mut Attempts) {
         ("another protocol", ANY, b"EHLO me\r\n".to_vec()),
     ] {
         // Without this, an attempt could fail for the wrong reason.
-        attempts.add(
+        attempts.add_control(
             format!("reach the permitted name by {how}, as is meant"),
             move |_| match to_permitted(port, &bytes) {
                 Observed::Escaped(heard) if heard == HOST => held("reached, as is meant"),

@@ -7,8 +7,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
 
-use crate::attempt::{Attempts, Observed, escaped, held, nothing, writable};
-use crate::kernel::{address, call, flag, open};
+use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing, writable};
+use crate::kernel::{address, call, flag, made, open};
 
 /// How long a connection may take to be refused: on loopback, or without a route, it takes no time.
 const SOON: Duration = Duration::from_millis(300);
@@ -149,6 +149,21 @@ fn connect(to: SocketAddr) -> Observed {
     nothing(done, "the host's listener answered")
 }
 
+/// Whether packets leave for this address.
+fn way(to: SocketAddr, ground: &Ground) -> Observed {
+    if to.is_ipv4() && ground.host_address.is_none() {
+        return Observed::Absent("this machine has no way out itself".to_owned());
+    }
+    match TcpStream::connect_timeout(&to, SOON) {
+        Ok(_) => escaped("connected"),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NetworkUnreachable | io::ErrorKind::PermissionDenied => held(error),
+            // Whoever is silent, or refuses from afar, is there to be reached.
+            _ => escaped(format!("packets left: {error}")),
+        },
+    }
+}
+
 fn ways_out(attempts: &mut Attempts) {
     attempts.group("ways out", "nothing reaches a listener of the host");
     for (name, to) in [
@@ -161,7 +176,7 @@ fn ways_out(attempts: &mut Attempts) {
     ] {
         attempts.add(format!("connect to the host by {name}"), move |ground| {
             to.parse::<IpAddr>()
-                .map_or_else(held, |it| connect(SocketAddr::new(it, ground.tcp)))
+                .map_or_else(failed, |it| connect(SocketAddr::new(it, ground.tcp)))
         });
     }
     attempts.add(
@@ -185,19 +200,12 @@ fn ways_out(attempts: &mut Attempts) {
         ("a private network", "10.0.0.1:443"),
         ("a public address", "192.0.2.1:443"),
         ("a public address over IPv6", "[2001:db8::1]:443"),
-        ("an IPv6 link-local address", "[fe80::1]:443"),
+        // By interface 2, which is the first beside loopback.
+        ("an IPv6 link-local address", "[fe80::1%2]:443"),
         ("a 6to4 address of loopback", "[2002:7f00:1::1]:443"),
     ] {
-        attempts.add(format!("have a way to {name}"), move |_| {
-            let Ok(to) = to.parse::<SocketAddr>() else {
-                return held("no address");
-            };
-            // A network without a way refuses at once; one with a way would answer, refuse from afar, or be silent.
-            match TcpStream::connect_timeout(&to, SOON) {
-                Ok(_) => escaped("connected"),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => escaped("packets left"),
-                Err(error) => held(error),
-            }
+        attempts.add(format!("have a way to {name}"), move |ground| {
+            to.parse().map_or_else(failed, |to| way(to, ground))
         });
     }
     attempts.add("send a datagram to the host", |ground| {
@@ -353,13 +361,15 @@ fn options(attempts: &mut Attempts) {
         ("keys for connections", libc::IPPROTO_TCP, libc::TCP_MD5SIG),
     ] {
         attempts.add(format!("set {name}"), move |_| {
-            let value = *b"reno\0\0\0\0";
+            let name = *b"reno";
             let one = 1_i32;
-            let (value, length) = match option {
-                libc::TCP_CONGESTION | libc::TCP_ULP if level == libc::IPPROTO_TCP => {
-                    (address(&value), 4)
-                }
-                _ => (address(&one), 4),
+            let (value, answers) = match (level, option) {
+                (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => (address(&name), &[][..]),
+                // There is no protocol of this name, which the kernel says when it has looked for it.
+                (libc::IPPROTO_TCP, libc::TCP_ULP) => (address(&name), &[libc::ENOENT][..]),
+                // A key is longer than what is given, which the kernel says when it is asked for one.
+                (libc::IPPROTO_TCP, libc::TCP_MD5SIG) => (address(&one), &[libc::EINVAL][..]),
+                _ => (address(&one), &[][..]),
             };
             let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
                 call(
@@ -369,11 +379,11 @@ fn options(attempts: &mut Attempts) {
                         flag(level),
                         flag(option),
                         value,
-                        length,
+                        4,
                     ],
                 )
             });
-            nothing(done, "set")
+            nothing(made(done, answers), "set")
         });
     }
     attempts.add("run a program in the kernel for each packet", |_| {
@@ -418,14 +428,9 @@ fn unix(attempts: &mut Attempts) {
         nothing(sent, "sent")
     });
     attempts.add("connect one of a pair to the host's socket", |ground| {
-        let connected = UnixStream::pair().and_then(|(it, _)| {
-            let mut to = [0_u8; 110];
-            to[0] = 1;
-            for (place, byte) in to.iter_mut().skip(2).zip(ground.unix.bytes()) {
-                *place = byte;
-            }
-            call(libc::SYS_connect, [flag(it.as_raw_fd()), address(&to), 110])
-        });
+        // Of datagrams: one of a pair of streams cannot be connected to another.
+        let connected = UnixDatagram::pair()
+            .and_then(|(it, _)| it.connect(format!("{}-datagrams", ground.unix)));
         nothing(connected, "connected")
     });
     attempts.add("connect to an abstract socket of the host", |ground| {

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::child::by_a_child;
-use crate::attempt::{Attempts, Ground, Observed, escaped, held, nothing};
-use crate::kernel::{self, Answer, address, address_mut, call, flag, open};
+use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
+use crate::kernel::{self, Answer, address, address_mut, call, flag, made, open};
 
 /// Where a spoke finds its channel to the hub.
 const CHANNEL: usize = 3;
@@ -109,7 +109,7 @@ fn signals(attempts: &mut Attempts) {
     attempts.add("have the kernel signal a process of the host", |ground| {
         // By the owner of a pipe that becomes readable.
         let Ok((ours, _theirs)) = std::io::pipe() else {
-            return held("no pipe");
+            return failed("no pipe");
         };
         let owner = call(
             libc::SYS_fcntl,
@@ -298,13 +298,11 @@ fn memory(attempts: &mut Attempts) {
     attempts.add("release memory of a dying child", |_| {
         of_a_child(|child| {
             let process = open(libc::SYS_pidfd_open, [child, 0])?;
-            call(libc::SYS_process_mrelease, [flag(process.as_raw_fd()), 0]).or_else(|error| {
-                match error.raw_os_error() {
-                    // It is not dying, but the call was made.
-                    Some(libc::EINVAL) => Ok(0),
-                    _ => Err(error),
-                }
-            })
+            // It is not dying.
+            made(
+                call(libc::SYS_process_mrelease, [flag(process.as_raw_fd()), 0]),
+                &[libc::EINVAL],
+            )
         })
     });
 }
@@ -322,6 +320,6 @@ fn of_a_child(done: impl FnOnce(usize) -> Answer) -> Observed {
             }
             nothing(result, "done")
         }
-        Err(error) => held(error),
+        Err(error) => failed(error),
     }
 }

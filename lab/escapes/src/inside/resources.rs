@@ -4,8 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
-use crate::attempt::{Attempts, Ground, Observed, escaped, held, nothing, read_only, writable};
-use crate::kernel::{self, address, call, flag, of, open, path};
+use crate::attempt::{
+    Attempts, Ground, Observed, escaped, failed, held, nothing, read_only, writable,
+};
+use crate::kernel::{self, address, call, flag, made, of, open, path};
 
 const MIB: u64 = 1 << 20;
 /// How many processes above the limit root's may have: numbers that the kernel keeps back.
@@ -130,11 +132,14 @@ pub(super) fn add(attempts: &mut Attempts) {
         raise(libc::RLIMIT_FSIZE, ground.file_bytes + 1)
     });
     attempts.add("a quota for oneself", |_| {
-        let place = path(writable());
-        nothing(
-            call(443, [flag(0x0080_0007_u32.cast_signed()), of(&place), 0, 0]),
-            "asked",
-        )
+        let folder = match File::open(writable()) {
+            Ok(folder) => folder,
+            Err(error) => return failed(error),
+        };
+        // quotactl_fd with Q_SYNC for a kind of quota that there is not, which is refused whatever the file system.
+        let command = flag(0x8000_0103_u32.cast_signed());
+        let asked = call(443, [flag(folder.as_raw_fd()), command, 0, 0]);
+        nothing(made(asked, &[libc::EINVAL]), "asked")
     });
     more(attempts);
 }
@@ -283,7 +288,10 @@ fn grow(name: &str, how: impl FnOnce(&File) -> io::Result<()>) -> Observed {
         .truncate(false)
         .write(true)
         .open(name);
-    let done = file.and_then(|file| how(&file));
+    let done = match file {
+        Ok(file) => how(&file),
+        Err(error) => return failed(error),
+    };
     let length = fs::metadata(name).map_or(0, |it| it.len());
     let _ = fs::remove_file(name);
     match done {
@@ -295,10 +303,10 @@ fn grow(name: &str, how: impl FnOnce(&File) -> io::Result<()>) -> Observed {
 /// Descriptors that are sent and not received are open in no process.
 fn in_flight(ground: &Ground) -> Observed {
     let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else {
-        return held("no pair");
+        return failed("no pair");
     };
     let Ok(null) = File::open("/dev/null") else {
-        return held("no descriptor");
+        return failed("no descriptor");
     };
     let most = ground.open_files * 2;
     let mut sent = 0_u64;

@@ -71,8 +71,8 @@ async fn open(hostile: &Path, script: &str, times: Times) -> Result<Stage, Error
 
 async fn with_product(hostile: &Path, attempt: &FrameAttempt) -> Result<Observed, Error> {
     let begun = Instant::now();
-    // Before both spokes: what is left of either in the end counts as taken.
-    let before = (resident()?, descriptors()?);
+    // Before both spokes: what is taken for either counts, even if it was given back.
+    let before = (peak_from_now()?, descriptors()?);
     let bystander = open(hostile, SOUND, LONG).await?;
     // At the same time, so that a hub that is held up by one spoke keeps the other waiting.
     let (heard, beside) = tokio::join!(exchange(hostile, attempt), call(&bystander));
@@ -98,7 +98,7 @@ async fn with_product(hostile: &Path, attempt: &FrameAttempt) -> Result<Observed
             begun.elapsed()
         )));
     }
-    let taken = resident()?.saturating_sub(before.0);
+    let taken = peak()?.saturating_sub(before.0);
     if taken > MEMORY {
         return Ok(escaped(format!("the hub took {} MiB", taken >> 20)));
     }
@@ -152,12 +152,21 @@ async fn call(bystander: &Stage) -> Result<CallOutcome, Error> {
     bystander.call(SOUND, ("text", ""), &mut person).await
 }
 
-/// Bytes of memory of this process.
-fn resident() -> Result<u64, Error> {
-    let pages = std::fs::read_to_string("/proc/self/statm")?;
-    let pages = pages.split(' ').nth(1).ok_or("no resident pages")?;
-    let size = u64::try_from(rustix::param::page_size())?;
-    Ok(pages.parse::<u64>()? * size)
+/// The most memory that this process has held since [`peak_from_now`], in bytes.
+fn peak() -> Result<u64, Error> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    let kib = kib.ok_or("the kernel does not say how much memory this process has held")?;
+    Ok(kib.parse::<u64>()? * 1024)
+}
+
+/// Begins to count the peak anew, from what is held now.
+fn peak_from_now() -> Result<u64, Error> {
+    // 5 is for the peak of the resident set (proc(5)).
+    std::fs::write("/proc/self/clear_refs", "5")
+        .map_err(|error| format!("the peak of memory cannot be counted anew: {error}"))?;
+    peak()
 }
 
 /// How many descriptors more are open, when what was ended has had its time to close.
