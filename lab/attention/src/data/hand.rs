@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::sample::Sampled;
+use super::sample::{Sampled, fraction};
 
 /// A region of a step, by the step's id and the region's number.
 pub type Pair = (String, u32);
@@ -218,9 +218,4 @@ fn lines<T: for<'de> Deserialize<'de>>(file: &str, text: &str) -> Result<Vec<T>>
         serde_json::from_str(json).with_context(|| format!("{file}, line {line}: correct it"))
     });
     each.collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn fraction(part: usize, whole: usize) -> f64 {
-    part as f64 / whole.max(1) as f64
 }

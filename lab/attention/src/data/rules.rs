@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use agentdojo::value_match::tokens;
 use anyhow::{Context, bail};
 use ifc::{DraftCall, RegionId};
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::step::Step;
 use super::text::Memo;
-use super::values::{Index, whole};
+use super::values::Index;
 use super::view::{Passage, Writer};
 
 /// Shorter texts are no retelling.
@@ -182,7 +183,7 @@ impl Rule {
             } => {
                 let open = |name: &String| {
                     let value = scalar(&arguments, name);
-                    value.is_some_and(|value| !scene.index.is_given(&whole(&value)))
+                    value.is_some_and(|value| !scene.index.is_given(&tokens(&value)))
                 };
                 match argument.as_ref().is_none_or(open) {
                     true => scene.newest(from, parts),
@@ -237,7 +238,7 @@ impl<'a> Scene<'a> {
         memo: &mut Memo,
     ) -> Vec<RegionId> {
         // An id that the user says was not chosen from a list.
-        if self.index.is_given(&whole(id)) {
+        if self.index.is_given(&tokens(id)) {
             return Vec::new();
         }
         let wanted = format!("{field}: {id}");
@@ -308,7 +309,7 @@ impl<'a> Scene<'a> {
         let value = |arguments: &str| scalar(&object(arguments), of);
         let asked: BTreeSet<String> = self.results(from).filter_map(|(_, it)| value(it)).collect();
         // One value is no comparison, and a value that was never asked about was not chosen by one.
-        if asked.len() < 2 || !asked.contains(chosen) || self.index.is_given(&whole(chosen)) {
+        if asked.len() < 2 || !asked.contains(chosen) || self.index.is_given(&tokens(chosen)) {
             return Vec::new();
         }
         let results = self.results(from).map(|(passage, _)| passage);
@@ -326,7 +327,7 @@ impl<'a> Scene<'a> {
     }
 
     fn found(&self, from: &[String], of: &str, chosen: &str, memo: &mut Memo) -> Vec<RegionId> {
-        if self.index.is_given(&whole(chosen)) {
+        if self.index.is_given(&tokens(chosen)) {
             return Vec::new();
         }
         let asked = |arguments: &str| scalar(&object(arguments), of).is_some_and(|it| it == chosen);

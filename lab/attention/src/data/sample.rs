@@ -175,7 +175,7 @@ fn draw_steps<'a>(steps: &[&'a Step]) -> Vec<Drawn<'a>> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn fraction(part: usize, whole: usize) -> f64 {
+pub(super) fn fraction(part: usize, whole: usize) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use agentdojo::value_match::{argument_values, fragments, pieces, tokens};
+use agentdojo::value_match::{argument_values, fragments, pieces};
 use ifc::{Label, RegionId};
 
 use super::step::{Kind, Step};
@@ -130,9 +130,4 @@ impl<'a> Index<'a> {
             .map(|(id, label, _)| (*id, kind(label)))
             .collect()
     }
-}
-
-/// A value in tokens, as one piece.
-pub(super) fn whole(value: &str) -> Vec<String> {
-    tokens(value)
 }

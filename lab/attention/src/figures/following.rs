@@ -221,6 +221,16 @@ pub(super) fn score(totals: &[f64], ranges: &[Range<usize>]) -> Option<Score> {
 }
 
 impl Following {
+    fn steps_of(
+        &self,
+        situation: Situation,
+        family: Option<&str>,
+    ) -> impl Iterator<Item = &Followed> {
+        self.steps.iter().filter(move |step| {
+            step.situation == situation && family.is_none_or(|family| family == step.family)
+        })
+    }
+
     fn of(
         &self,
         situation: Situation,
@@ -228,19 +238,14 @@ impl Following {
         part: Part,
         value: impl Fn(&Score) -> f64,
     ) -> Vec<f64> {
-        let steps = self.steps.iter().filter(|step| {
-            step.situation == situation && family.is_none_or(|family| family == step.family)
-        });
-        let scores = steps.filter_map(|step| step.scores.get(&part));
+        let scores = self.steps_of(situation, family);
+        let scores = scores.filter_map(|step| step.scores.get(&part));
         scores.map(value).collect()
     }
 
     /// In how many of the steps the user's prompt has the larger score.
     fn user_first(&self, situation: Situation, family: Option<&str>, other: Part) -> Option<f64> {
-        let steps = self.steps.iter().filter(|step| {
-            step.situation == situation && family.is_none_or(|family| family == step.family)
-        });
-        let firsts = steps.filter_map(|step| {
+        let firsts = self.steps_of(situation, family).filter_map(|step| {
             let (user, other) = (step.scores.get(&Part::User)?, step.scores.get(&other)?);
             Some(f64::from(u8::from(user.peak > other.peak)))
         });

@@ -12,13 +12,10 @@ use super::scored::{Plan, Scored};
 use crate::examples::{Example, Labels};
 use crate::figures::median;
 use crate::tables::cross::{Prediction, judge};
-use crate::tables::metrics::{Confusion, NAMES, Ranking, ScoredPair, intervals};
+use crate::tables::metrics::{Confusion, NAMES, RESAMPLES, Ranking, ScoredPair, intervals};
 use crate::train::baselines::Baseline;
 use crate::train::learner::Scorer;
 use crate::train::model_spec::{RAW, VALUES};
-
-/// Resamples of the bootstrap: each bound of an interval of 95 % then rests on 25 of them.
-const RESAMPLES: usize = 1000;
 
 /// Everything about one sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]

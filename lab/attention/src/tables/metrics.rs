@@ -261,6 +261,9 @@ pub fn effective_steps(pairs: &[ScoredPair]) -> f64 {
     }
 }
 
+/// Resamples of the bootstrap: each bound of an interval of 95 % then rests on 25 of them.
+pub(crate) const RESAMPLES: usize = 1000;
+
 /// 95 % confidence intervals of the metrics in the order of [`NAMES`]: a cluster bootstrap over user tasks.
 #[must_use]
 pub fn intervals(pairs: &[ScoredPair], seed: u64, resamples: usize) -> Vec<Option<(f64, f64)>> {

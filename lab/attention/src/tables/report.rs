@@ -6,13 +6,11 @@ use agentdojo::report::table;
 use serde::Serialize;
 
 use super::cross::{HeldOut, Plan};
-use super::metrics::{Metrics, NAMES, Ranking, ScoredPair, effective_steps, intervals};
+use super::metrics::{Metrics, NAMES, RESAMPLES, Ranking, ScoredPair, effective_steps, intervals};
 use crate::examples::{Example, Labels};
 
 /// The name of the row of all suites together.
 pub const ALL: &str = "all";
-/// Resamples of the bootstrap: each bound of an interval of 95 % then rests on 25 of them.
-const RESAMPLES: usize = 1000;
 
 /// Everything about some scorers on the same pairs.
 #[derive(Clone, Debug, Serialize)]
