@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::hasse::Diagram;
-use crate::order::MAX_TAINTS;
+use crate::order::{MAX_NAME_BYTES, MAX_TAINTS};
 use crate::{Dimension, Label, LatticeError, Order, Taint};
+
+/// Most names that an error lists, and most readers. Nobody reads more, and each label of a configuration may be wrong.
+const MAX_KNOWN: usize = 64;
 
 /// A finite distributive lattice: the product of an integrity order and a confidentiality order.
 ///
@@ -56,7 +59,7 @@ impl Lattice {
     /// dimension), or `any` (⊤).
     ///
     /// # Errors
-    /// [`LatticeError::Unknown`], with the names that exist.
+    /// [`LatticeError::Unknown`], with names that exist.
     pub fn label(&self, name: &str) -> Result<Label, LatticeError> {
         // Before the names of the configuration, none of which may be `any`: ⊤ must not be renamed.
         if name == "any" {
@@ -169,10 +172,11 @@ impl Lattice {
             Order::Readers(readers) => {
                 Self::check(dimension, readers)?;
                 for reader in readers {
-                    if self.readers.iter().any(|(name, _)| name == reader) {
+                    let name = format!("not-for:{reader}");
+                    // By the sorted names: the limit on taints is checked only once all of them are there.
+                    if self.names.contains_key(&name) {
                         return Err(LatticeError::Duplicate(reader.clone()));
                     }
-                    let name = format!("not-for:{reader}");
                     let label = self.intern(name.clone(), dimension);
                     self.name(name, label.clone())?;
                     self.readers.push((reader.clone(), label));
@@ -257,7 +261,7 @@ impl Lattice {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
         match names
             .iter()
-            .find(|name| name.is_empty() || !name.chars().all(allowed))
+            .find(|name| !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.chars().all(allowed))
         {
             Some(name) => Err(LatticeError::BadName(name.clone())),
             None => Ok(()),
@@ -304,9 +308,10 @@ impl Lattice {
     }
 
     fn unknown(&self, name: &str) -> LatticeError {
-        let mut known: Vec<String> = self.names.keys().cloned().collect();
+        let mut known: Vec<String> = self.names.keys().take(MAX_KNOWN).cloned().collect();
         if !self.readers.is_empty() {
-            let readers: Vec<&str> = self.readers.iter().map(|(name, _)| name.as_str()).collect();
+            let readers = self.readers.iter().take(MAX_KNOWN);
+            let readers: Vec<&str> = readers.map(|(name, _)| name.as_str()).collect();
             known.push(format!("readers:{}", readers.join(",")));
         }
         known.push("any".to_owned());

@@ -5,6 +5,9 @@ use std::fmt;
 /// Enough for any configuration seen, and it keeps the largest label at 512 bytes.
 pub(crate) const MAX_TAINTS: usize = 4096;
 
+/// Longest name, in bytes. Every mistake in a label is answered with names, and a stranger's lattice may have thousands.
+pub(crate) const MAX_NAME_BYTES: usize = 64;
+
 /// Which half of a label a taint belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dimension {
@@ -70,7 +73,7 @@ pub enum LatticeError {
     /// A name is used twice, or is a built-in name that would mean something else: a level
     /// `public` above the bottom, a level `secret` at the bottom, or one of the other dimension.
     Duplicate(String),
-    /// A name is empty or has characters outside `a-z 0-9 - _ .`.
+    /// A name is empty or longer than 64 bytes, or has characters outside `a-z 0-9 - _ .`.
     BadName(String),
     /// A chain, category set or reader set without names.
     Empty(Dimension),
@@ -97,7 +100,7 @@ pub enum LatticeError {
     Unknown {
         /// The name as written.
         name: String,
-        /// Every name that would do.
+        /// Names that would do: all of them, or the first ones of many.
         known: Vec<String>,
     },
 }
@@ -113,7 +116,7 @@ impl fmt::Display for LatticeError {
             }
             Self::BadName(name) => write!(
                 f,
-                "'{name}' is not a name: use lowercase letters, digits, '-', '_' and '.'"
+                "'{name}' is not a name: use at most {MAX_NAME_BYTES} lowercase letters, digits, '-', '_' and '.'"
             ),
             Self::Empty(dimension) => {
                 write!(f, "the {} order has no names", dimension.name())

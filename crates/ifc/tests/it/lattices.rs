@@ -209,7 +209,9 @@ fn every_mistake_is_refused() {
     check(&two, &levels(&["low", "untrusted"]), duplicate("untrusted"));
     check(&two, &levels(&["trusted", "high"]), duplicate("trusted"));
 
-    for name in ["", "A", "a b", "a:b", "a,b", "é", "a\n"] {
+    let long = "a".repeat(65);
+    assert!(Lattice::new(&levels(&["ok", &long[1..]]), &two).is_ok());
+    for name in ["", "A", "a b", "a:b", "a,b", "é", "a\n", &long] {
         check(&levels(&["ok", name]), &two, bad(name));
         check(&categories(&[name]), &two, bad(name));
         check(&two, &readers(&[name]), bad(name));
@@ -249,6 +251,10 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
             assert!(lattice.label(&known).is_ok(), "'{known}' is offered");
         }
     }
+    // Each label of a configuration may be wrong, and its lattice have thousands of names.
+    let names: Vec<String> = (0..4_000).map(|at| format!("r{at}")).collect();
+    let large = Lattice::new(&Order::TwoPoint, &Order::Readers(names)).unwrap();
+    assert!(large.label("x").unwrap_err().to_string().len() < 2_000);
     // A lattice without readers knows no reader set, not even the empty one.
     assert!(Lattice::four_point().label("readers:").is_err());
     assert!(lattice.labels(["secret", "nonsense"]).is_err());
@@ -264,7 +270,7 @@ fn errors_say_what_to_do() {
     );
     check(
         LatticeError::BadName("A".into()),
-        "'A' is not a name: use lowercase letters, digits, '-', '_' and '.'",
+        "'A' is not a name: use at most 64 lowercase letters, digits, '-', '_' and '.'",
     );
     check(
         LatticeError::Empty(Dimension::Integrity),
