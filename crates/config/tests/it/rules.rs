@@ -691,6 +691,64 @@ fn a_condition_that_would_overflow_the_stack_is_a_mistake() {
             "{errors}"
         );
     }
+    // For Cedar a comment ends here too.
+    let hidden = format!(
+        "forbid (principal, action, resource) when {{ //\r{}{allowed}{} }};",
+        "(".repeat(1_000),
+        ")".repeat(1_000)
+    );
+    let errors = condition_errors(&hidden);
+    assert!(errors.contains("says too much at once"), "{errors}");
+}
+
+/// The errors of a configuration with these conditions in a file of their own.
+fn condition_errors(cedar: &str) -> String {
+    let config = "[app.bank]\nclient = true\n[app.bank.tools.send]\neffect = \"write\"\n\
+                  parameters = { recipient = \"string\" }\npolicy_file = \"a.cedar\"\n";
+    let files = [("sluice.toml", config), ("a.cedar", cedar)];
+    load(&files).unwrap_err().to_string()
+}
+
+/// What it does not know, Cedar compares letter by letter with each name that it knows, in memory of the product of their
+/// lengths.
+#[test]
+fn words_of_conditions_are_short() {
+    let long = "x".repeat(300_000);
+    for condition in [
+        format!("context.arguments.{long} == \"x\""),
+        format!("context.label.contains(Taint::\"{long}\")"),
+    ] {
+        let errors = condition_errors(&format!(
+            "forbid (principal, action, resource) when {{ {condition} }};"
+        ));
+        assert!(errors.contains("a.cedar:1:"), "{errors}");
+        assert!(errors.contains("more than 512 bytes"), "{errors}");
+    }
+    let condition = "cedar = 'forbid (principal, action, resource) when { context.arguments.b };'";
+    for tool in [
+        format!("send]\nparameters = {{ {long} = \"string\" }}"),
+        format!("{long}]\nparameters = {{ a = \"string\" }}"),
+    ] {
+        let config = format!(
+            "[app.bank]\nclient = true\n[app.bank.tools.{tool}\neffect = \"read\"\n{condition}\n"
+        );
+        let errors = load(&[("sluice.toml", &config)]).unwrap_err().to_string();
+        assert!(errors.contains("a name of more than 512 bytes"), "{errors}");
+    }
+}
+
+#[test]
+fn conditions_without_end_are_not_all_judged() {
+    let wrong = "forbid (principal, action, resource) when { context.arguments.x == 1 };\n";
+    let conditions = wrong.repeat(70);
+    let tool = |at: usize| {
+        format!("[app.bank.tools.t{at}]\neffect = \"read\"\ncedar = '''\n{conditions}'''\n")
+    };
+    let tools: String = (0..4).map(tool).collect();
+    let config = format!("[app.bank]\nclient = true\n{tools}");
+    let errors = load(&[("sluice.toml", &config)]).unwrap_err();
+    // Those of two tools: 64 of each, and one that there are more.
+    assert_eq!(errors.count(), 2 * 65);
 }
 
 #[test]

@@ -13,10 +13,13 @@ use miette::Diagnostic;
 
 use super::arguments::Parameters;
 use super::conditions::{Conditions, Sets, Vocabulary, schema};
-use super::extent;
+use super::extent::{self, MAX_WORD_BYTES};
 
 /// Most conditions in one text: each is evaluated for every call.
 const MAX_CONDITIONS: usize = 64;
+
+/// Most mistakes that are looked for. Cedar compares each unknown name with all known ones, and nobody reads more.
+const MAX_ERRORS: usize = 100;
 
 /// Cedar text. Where it stands is the caller's business: `origin` comes back with every error.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +66,7 @@ enum Kind {
     Permit(Label),
 }
 
-/// The conditions of an app's tools, and every mistake in them; tools without any are left out.
+/// The conditions of an app's tools, and every mistake in them, or the first ones of many; tools without any are left out.
 ///
 /// What is compiled in spite of a mistake serves to find further mistakes. A caller must check that there is none
 /// before it runs anything.
@@ -73,10 +76,20 @@ pub fn compile_conditions(
     of_app: &[CedarText<'_>],
     tools: &BTreeMap<String, CedarTool<'_>>,
 ) -> (BTreeMap<String, Conditions>, Vec<CedarError>) {
-    let vocabulary = &Arc::new(Vocabulary::new(lattice, app));
+    let texts = tools.values().flat_map(|tool| &tool.texts);
+    let Some(first) = of_app.iter().chain(texts).next() else {
+        return (BTreeMap::new(), Vec::new());
+    };
     let compiler = Compiler {
         lattice,
         errors: RefCell::default(),
+    };
+    let vocabulary = match vocabulary(lattice, app, tools) {
+        Ok(vocabulary) => &Arc::new(vocabulary),
+        Err((message, help)) => {
+            compiler.error(first, None, message, help);
+            return (BTreeMap::new(), compiler.errors.into_inner());
+        }
     };
     let schema_of = |names: &mut dyn Iterator<Item = (&String, &CedarTool<'_>)>| {
         schema(
@@ -88,8 +101,8 @@ pub fn compile_conditions(
     // Conditions of the app are validated against all of its tools, those of a tool against that tool alone: its
     // parameters are the type of `context.arguments`.
     let shared = of_app.iter().flat_map(|text| {
-        let schema = schema_of(&mut tools.iter());
-        compiler.conditions(text, schema, &format!("{app}.cedar"))
+        let all = || schema_of(&mut tools.iter());
+        compiler.conditions(text, all, &format!("{app}.cedar"))
     });
     let shared: Vec<Condition> = shared.collect();
     compiler.check_names(of_app, &shared);
@@ -98,7 +111,7 @@ pub fn compile_conditions(
         let own = tool
             .texts
             .iter()
-            .flat_map(|text| compiler.conditions(text, one(), &format!("{app}.{name}.cedar")));
+            .flat_map(|text| compiler.conditions(text, one, &format!("{app}.{name}.cedar")));
         let own: Vec<Condition> = own.collect();
         compiler.check_names(&tool.texts, &own);
         let all: Vec<&Condition> = shared.iter().chain(&own).collect();
@@ -121,6 +134,31 @@ pub fn compile_conditions(
     (compiled, compiler.errors.into_inner())
 }
 
+/// What the conditions of these tools speak about.
+///
+/// # Errors
+/// What is wrong with a name, and what would be right.
+fn vocabulary(
+    lattice: &Lattice,
+    app: &str,
+    tools: &BTreeMap<String, CedarTool<'_>>,
+) -> Result<Vocabulary, (String, &'static str)> {
+    let parameters = tools.values().filter_map(|tool| tool.parameters);
+    let names = tools.keys().map(String::as_str);
+    let mut names = names.chain(parameters.flat_map(Parameters::names));
+    // As long as the words of conditions, since Cedar compares a word that it does not know with each name.
+    if names.any(|name| name.len() > MAX_WORD_BYTES) {
+        let message =
+            format!("a tool or a parameter has a name of more than {MAX_WORD_BYTES} bytes");
+        let help = "conditions are about shorter names; rename it, or leave it out";
+        return Err((message, help));
+    }
+    Vocabulary::new(lattice, app).map_err(|error| {
+        let message = format!("the app '{app}' cannot be described to Cedar: {error}");
+        (message, "rename the app")
+    })
+}
+
 struct Compiler<'a> {
     lattice: &'a Lattice,
     errors: RefCell<Vec<CedarError>>,
@@ -130,9 +168,13 @@ impl Compiler<'_> {
     fn conditions(
         &self,
         text: &CedarText<'_>,
-        schema: Result<Schema, String>,
+        schema: impl FnOnce() -> Result<Schema, String>,
         prefix: &str,
     ) -> Vec<Condition> {
+        // Nothing starts with a mistake, so what is not judged after many of them allows nothing.
+        if self.errors.borrow().len() >= MAX_ERRORS {
+            return Vec::new();
+        }
         let Some(policies) = self.parse(text) else {
             return Vec::new();
         };
@@ -154,7 +196,7 @@ impl Compiler<'_> {
                 found.push(Condition { policy, kind });
             }
         }
-        match schema {
+        match schema() {
             Ok(schema) => self.validate(text, schema, &found),
             Err(error) => {
                 let message = format!("the tools cannot be described to Cedar: {error}");
@@ -167,10 +209,9 @@ impl Compiler<'_> {
     /// The policies in the order of the text.
     fn parse(&self, text: &CedarText<'_>) -> Option<Vec<Policy>> {
         // Before Cedar's parser sees the text: it is recursive, and would overflow the stack.
-        if let Some(at) = extent::exceeded(text.text) {
-            let message = "a condition says too much at once";
-            let help = "write several conditions, and fewer brackets inside of each other";
-            self.error(text, Some(at..at + 1), message, help);
+        if let Some(exceeded) = extent::exceeded(text.text) {
+            let at = exceeded.at;
+            self.error(text, Some(at..at + 1), exceeded.message, exceeded.help);
             return None;
         }
         let set: PolicySet = match text.text.parse() {
@@ -200,6 +241,7 @@ impl Compiler<'_> {
         if policies.len() > MAX_CONDITIONS {
             let message = format!("more than {MAX_CONDITIONS} conditions in one place");
             self.error(text, None, message, "join conditions with && and ||");
+            policies.truncate(MAX_CONDITIONS);
         }
         if policies.is_empty() {
             let help = "write forbid (principal, action, resource) when { … };";

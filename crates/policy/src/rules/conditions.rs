@@ -29,39 +29,10 @@ pub struct Conditions(Arc<Compiled>);
 #[derive(Debug)]
 struct Compiled {
     vocabulary: Arc<Vocabulary>,
-    names: Names,
+    action: EntityUid,
     schema: Schema,
     sets: Sets,
     looks_at: LooksAt,
-}
-
-/// The entities of a request. Reading their names costs more than all the rest of a decision.
-#[derive(Debug)]
-struct Names {
-    session: EntityUid,
-    action: EntityUid,
-    app: EntityUid,
-    /// In the order of [`Front::ALL`].
-    fronts: Vec<(Front, EntityUid)>,
-    taints: Vec<(EntityUid, Label)>,
-}
-
-impl Names {
-    fn new(vocabulary: &Vocabulary, tool: &str) -> Result<Self, String> {
-        let fronts = Front::ALL.into_iter();
-        let taints = vocabulary.taints.iter();
-        Ok(Self {
-            session: uid("Session", "session")?,
-            action: uid("Action", tool)?,
-            app: uid("App", &vocabulary.app)?,
-            fronts: fronts
-                .map(|front| Ok((front, uid("Front", front.name())?)))
-                .collect::<Result<_, String>>()?,
-            taints: taints
-                .map(|(name, label)| Ok((uid("Taint", name)?, label.clone())))
-                .collect::<Result<_, String>>()?,
-        })
-    }
 }
 
 /// The conditions by what they do; each policy's id is the rule's name.
@@ -74,28 +45,39 @@ pub(crate) struct Sets {
     pub(crate) limits: BTreeMap<String, Label>,
 }
 
-/// What conditions speak about, the same for all tools of an app.
+/// What conditions speak about, the same for all tools of an app. Entities are kept as such: to read their names costs more
+/// than all the rest of a decision.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
     pub(crate) app: String,
+    session: EntityUid,
+    resource: EntityUid,
+    /// In the order of [`Front::ALL`].
+    fronts: Vec<(Front, EntityUid)>,
     /// Every taint by name; a label has it if this label flows to it.
-    pub(crate) taints: Vec<(String, Label)>,
+    taints: Vec<(String, EntityUid, Label)>,
     /// Names of the taints that are about integrity; the others are about confidentiality.
     pub(crate) integrity: Label,
     pub(crate) confidentiality: Label,
 }
 
 impl Vocabulary {
-    pub(crate) fn new(lattice: &Lattice, app: &str) -> Self {
+    /// # Errors
+    /// A name that no entity can have.
+    pub(crate) fn new(lattice: &Lattice, app: &str) -> Result<Self, String> {
+        let fronts = Front::ALL.into_iter();
+        let fronts = fronts.map(|front| Ok((front, uid("Front", front.name())?)));
         let taints = lattice.taints();
-        Self {
+        let taints = taints.map(|(name, label)| Ok((name.to_owned(), uid("Taint", name)?, label)));
+        Ok(Self {
             app: app.to_owned(),
-            taints: taints
-                .map(|(name, label)| (name.to_owned(), label))
-                .collect(),
+            session: uid("Session", "session")?,
+            resource: uid("App", app)?,
+            fronts: fronts.collect::<Result<_, String>>()?,
+            taints: taints.collect::<Result<_, String>>()?,
             integrity: lattice.whole(Dimension::Integrity),
             confidentiality: lattice.whole(Dimension::Confidentiality),
-        }
+        })
     }
 }
 
@@ -138,7 +120,7 @@ impl Conditions {
         let schema = schema(vocabulary, [(tool, seen.as_ref())])?;
         Ok(Self(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
-            names: Names::new(vocabulary, tool)?,
+            action: uid("Action", tool)?,
             schema,
             sets,
             looks_at,
@@ -200,17 +182,16 @@ impl Conditions {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let Compiled {
             vocabulary,
-            names,
+            action,
             looks_at,
+            schema,
             ..
         } = &*self.0;
         // A label that nobody knows (⊤) has every taint, and so is of both kinds.
         let facts = |label: &Label| {
-            let held = names
-                .taints
-                .iter()
-                .filter(|(_, taint)| taint.flows_to(label));
-            let taints = held.map(|(name, _)| Expression::new_entity_uid(name.clone()));
+            let taints = vocabulary.taints.iter();
+            let held = taints.filter(|(_, _, taint)| taint.flows_to(label));
+            let taints = held.map(|(_, taint, _)| Expression::new_entity_uid(taint.clone()));
             let of = |half: &Label| label.is_top() || !label.meet(half).is_bottom();
             [
                 ("label", Expression::new_set(taints)),
@@ -221,10 +202,8 @@ impl Conditions {
                 ),
             ]
         };
-        let front = names
-            .fronts
-            .iter()
-            .find(|(front, _)| *front == session.front);
+        let mut fronts = vocabulary.fronts.iter();
+        let front = fronts.find(|(front, _)| *front == session.front);
         // `Front::ALL` has every front. One that is forgotten there is an error here, and so a denial.
         let (_, front) = front.ok_or("the session comes from nowhere")?;
         let session = record([
@@ -241,11 +220,11 @@ impl Conditions {
         let context = CedarContext::from_pairs(pairs.map(|(name, value)| (name.to_owned(), value)))
             .map_err(|error| text(&error))?;
         Request::new(
-            names.session.clone(),
-            names.action.clone(),
-            names.app.clone(),
+            vocabulary.session.clone(),
+            action.clone(),
+            vocabulary.resource.clone(),
             context,
-            Some(&self.0.schema),
+            Some(schema),
         )
         .map_err(|error| text(&error))
     }
@@ -362,7 +341,7 @@ pub(crate) fn schema<'t>(
     let taints: Vec<&str> = vocabulary
         .taints
         .iter()
-        .map(|(name, _)| name.as_str())
+        .map(|(name, ..)| name.as_str())
         .collect();
     let fronts = Front::ALL.map(Front::name);
     // Enumerated entities, so that the validator finds a misspelt taint, app or front, which would match no call.

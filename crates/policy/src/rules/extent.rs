@@ -1,5 +1,6 @@
 //! How large one condition may be, checked before Cedar's parser sees it: the parser recurses for each bracket and each
-//! operator, so two hundred brackets in a stranger's configuration would overflow the stack and end the program.
+//! operator, so two hundred brackets in a stranger's configuration would overflow the stack and end the program. And what it
+//! does not know it compares letter by letter with all that it knows, so that one long word would take all memory.
 
 /// Most brackets inside of each other.
 const MAX_DEPTH: usize = 16;
@@ -8,10 +9,38 @@ const MAX_DEPTH: usize = 16;
 /// names may be long.
 const MAX_STEPS: usize = 256;
 
-/// Where a condition becomes larger than one may be, in bytes.
-pub(super) fn exceeded(text: &str) -> Option<usize> {
+/// Longest word, and longest text in quotes, in bytes. Longer than an address, and than what anybody names.
+pub(super) const MAX_WORD_BYTES: usize = 512;
+
+/// Where and how a text becomes larger than it may be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exceeded {
+    /// In bytes.
+    pub(super) at: usize,
+    /// One line.
+    pub(super) message: &'static str,
+    /// What would be right.
+    pub(super) help: &'static str,
+}
+
+const TOO_MUCH: (&str, &str) = (
+    "a condition says too much at once",
+    "write several conditions, and fewer brackets inside of each other",
+);
+
+const TOO_LONG: (&str, &str) = (
+    "a condition has a word or a text of more than 512 bytes",
+    "write a shorter one",
+);
+
+/// Where a condition becomes larger than one may be. Comments, quotes and words end where they end for Cedar's
+/// lexer (`grammar.lalrpop` of `cedar-policy-core`): a bracket that only Cedar saw would not be counted.
+pub(super) fn exceeded(text: &str) -> Option<Exceeded> {
+    let exceeded = |at, (message, help)| Some(Exceeded { at, message, help });
     let (mut depth, mut steps) = (0_usize, 0_usize);
     let mut before = Part::Other;
+    // Where the last word began.
+    let mut began = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let part = match c {
@@ -24,10 +53,17 @@ pub(super) fn exceeded(text: &str) -> Option<usize> {
                         _ => {}
                     }
                 }
+                let end = chars.peek().map_or(text.len(), |(end, _)| *end);
+                if end - at > MAX_WORD_BYTES {
+                    return exceeded(at, TOO_LONG);
+                }
                 Part::Other
             }
             '/' if chars.peek().is_some_and(|(_, next)| *next == '/') => {
-                while chars.next_if(|(_, next)| *next != '\n').is_some() {}
+                while chars
+                    .next_if(|(_, next)| !matches!(next, '\n' | '\r'))
+                    .is_some()
+                {}
                 Part::Other
             }
             '(' | '[' | '{' => {
@@ -56,11 +92,15 @@ pub(super) fn exceeded(text: &str) -> Option<usize> {
             }
         };
         if part == Part::Word && before != Part::Word {
+            began = at;
             steps += 1;
         }
         before = part;
+        if part == Part::Word && at - began >= MAX_WORD_BYTES {
+            return exceeded(began, TOO_LONG);
+        }
         if depth > MAX_DEPTH || steps > MAX_STEPS {
-            return Some(at);
+            return exceeded(at, TOO_MUCH);
         }
     }
     None
@@ -81,7 +121,7 @@ mod tests {
         let names = "\"a b\\\"c\", ".repeat(5_000);
         let list =
             format!("forbid (principal, action, resource) when {{ [{names}].contains(1) }};");
-        let comment = format!("// {}\n", "a && ".repeat(500));
+        let comment = format!("// {}\r\n", "a && ".repeat(500));
         let several = "permit (principal, action, resource) when { a.b == 1 || c };\n".repeat(64);
         for text in ["", &list, &comment, &several] {
             assert_eq!(exceeded(text), None);
@@ -95,6 +135,12 @@ mod tests {
             ".a".repeat(200),
             "[\"a\"]".repeat(300),
             "if a then ".repeat(100),
+            // Where Cedar's lexer ends a comment.
+            format!("//\r{}", "(".repeat(17)),
+            format!("// \" \u{85}\u{2028}\r\"\"{}", "(".repeat(17)),
+            format!("\"//\"{}", "(".repeat(17)),
+            "a".repeat(513),
+            format!("\"{}\"", "(".repeat(511)),
         ] {
             assert!(exceeded(&text).is_some(), "{text}");
         }
