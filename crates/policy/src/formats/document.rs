@@ -78,26 +78,19 @@ impl<'t> Document<'t> {
     /// # Errors
     /// The first value that the two do not agree about.
     pub fn values(&self) -> Result<Vec<&Value>, ParseError> {
-        let mut values = Vec::with_capacity(self.nodes.len());
-        // The open containers: value, node number one past its last, next array index.
-        let mut open: Vec<(&Value, usize, usize)> = Vec::new();
-        for (at, node) in self.nodes.iter().enumerate() {
+        let mut values: Vec<&Value> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
             let refuse = |message| ParseError {
                 offset: node.span.start,
                 message,
             };
-            while open.last().is_some_and(|(_, end, _)| *end <= at) {
-                open.pop();
-            }
             // The nodes are our scanner's, the tree may be another reader's. Walked side by side, the first
             // difference refuses all.
-            let value = match (open.last_mut(), &node.key) {
+            let parent = node.parent.map(|at| values.get(at));
+            let value = match (parent, &node.key) {
                 (None, _) => Some(&self.value),
-                (Some((Value::Object(map), ..)), Some(key)) => map.get(self.name(key)),
-                (Some((Value::Array(items), _, next)), None) => {
-                    *next += 1;
-                    items.get(*next - 1)
-                }
+                (Some(Some(Value::Object(map))), Some(key)) => map.get(self.name(key)),
+                (Some(Some(Value::Array(items))), None) => items.get(node.index),
                 _ => None,
             };
             let value = value.ok_or_else(|| refuse("not what others read here"))?;
@@ -113,9 +106,6 @@ impl<'t> Document<'t> {
             // Of equal keys the tree keeps one, so its object has fewer members than the text.
             if children != node.children {
                 return Err(refuse(DUPLICATE));
-            }
-            if node.end > at + 1 {
-                open.push((value, node.end, 0));
             }
             values.push(value);
         }

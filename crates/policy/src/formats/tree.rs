@@ -57,6 +57,10 @@ pub struct Node {
     pub end: usize,
     /// How many values are directly inside.
     pub children: usize,
+    /// The number of the node that it is directly inside of; `None` for the text as a whole.
+    pub parent: Option<usize>,
+    /// How many values of its parent stand before it.
+    pub index: usize,
 }
 
 /// A key of an object.
@@ -103,7 +107,10 @@ impl Tree {
                 message: "too many values",
             });
         }
-        if let Some(parent) = self.open.last().and_then(|at| self.nodes.get_mut(*at)) {
+        let parent = self.open.last().copied();
+        let mut index = 0;
+        if let Some(parent) = parent.and_then(|at| self.nodes.get_mut(at)) {
+            index = parent.children;
             parent.children += 1;
         }
         self.nodes.push(Node {
@@ -114,6 +121,8 @@ impl Tree {
             key: self.key.take(),
             end: self.nodes.len() + 1,
             children: 0,
+            parent,
+            index,
         });
         Ok(())
     }

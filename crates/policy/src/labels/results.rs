@@ -192,11 +192,6 @@ impl ResultLabels {
     ) -> Result<Vec<Option<Chosen>>, ParseError> {
         let values = document.values()?;
         let places = places(&values);
-        let conditional = self.rules.iter().any(|rule| rule.unless.is_some());
-        let holders = match conditional {
-            true => holders(document, &values),
-            false => Vec::new(),
-        };
         let mut chosen: Vec<Option<Chosen>> = vec![None; document.nodes().len()];
         let counting = self.rules.iter().zip(self.met(arguments));
         for (rule, met) in counting.filter(|(_, met)| *met != Met::No) {
@@ -209,11 +204,13 @@ impl ResultLabels {
                             offset: 0,
                             message: "a path selects what is not there",
                         })?;
-                let holder = holders.get(at).copied().flatten();
                 // Only a rule that certainly counts may say anything low.
                 let node = document.nodes().get(at).filter(|_| met == Met::Yes);
                 let new = match node {
-                    Some(node) => self.say(rule, document, node, holder),
+                    Some(node) => {
+                        let holder = node.parent.and_then(|at| values.get(at)).copied();
+                        self.say(rule, document, node, holder.filter(|it| it.is_object()))
+                    }
                     None => self.unsaid(rule),
                 };
                 *slot = Some(match slot.take() {
@@ -316,21 +313,4 @@ fn place_of(places: &[(usize, usize)], value: &Value) -> Option<usize> {
     let found = places.binary_search_by_key(&address, |(address, _)| *address);
     let place = found.ok().and_then(|found| places.get(found));
     place.map(|(_, at)| *at)
-}
-
-/// For each node the object that it is a direct member of.
-fn holders<'d>(document: &Document<'_>, values: &[&'d Value]) -> Vec<Option<&'d Value>> {
-    let mut holders = Vec::with_capacity(values.len());
-    let mut open: Vec<(&Value, usize)> = Vec::new();
-    for (at, (node, value)) in document.nodes().iter().zip(values).enumerate() {
-        while open.last().is_some_and(|(_, end)| *end <= at) {
-            open.pop();
-        }
-        let holder = open.last().map(|(holder, _)| *holder);
-        holders.push(holder.filter(|holder| holder.is_object()));
-        if matches!(node.kind, Kind::Array | Kind::Object) {
-            open.push((value, node.end));
-        }
-    }
-    holders
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::results::ResultLabels;
 use super::rule::LabelRule;
 use super::when::Met;
-use crate::formats::{Document, Format, Key, Kind, Node};
+use crate::formats::{Document, Format, Kind, Node};
 
 /// Places that are listed. The rules have to be changed for the first of them already.
 const MOST: usize = 50;
@@ -76,20 +76,14 @@ impl ResultLabels {
             })
             .collect();
         let mut found = Vec::new();
-        // The containers around the node, the outermost first.
-        let mut open: Vec<Around<'_>> = Vec::new();
-        for (at, (node, value)) in document.nodes().iter().zip(values).enumerate() {
+        // For each node so far, whether a rule covers what is inside of it.
+        let mut covers: Vec<bool> = Vec::new();
+        for (node, value) in document.nodes().iter().zip(values) {
             if found.len() == MOST {
                 break;
             }
-            // As the painter goes: the values in the order of the text, inside of those that are still open.
-            while open.last().is_some_and(|around| around.end <= at) {
-                open.pop();
-            }
-            let (step, covered) = match open.last_mut() {
-                Some(around) => (around.step_to(node), around.covered),
-                None => (Step::Root, false),
-            };
+            let covered = node.parent.and_then(|at| covers.get(at).copied());
+            let covered = covered.unwrap_or(false);
             let address = std::ptr::from_ref(*value).addr();
             let selecting = self.rules().iter().zip(&selected).zip(&met);
             let selecting = selecting.filter(|((_, selected), _)| selected.contains(&address));
@@ -102,7 +96,7 @@ impl ResultLabels {
             let mut list = |offset: usize, reason: Option<String>| {
                 found.extend(reason.map(|reason| Unnamed {
                     offset,
-                    path: path(document, &open, step),
+                    path: path(document, node),
                     reason,
                 }));
             };
@@ -123,14 +117,7 @@ impl ResultLabels {
                 reason => reason,
             };
             list(node.span.start, reason);
-            if !is_leaf {
-                open.push(Around {
-                    end: node.end,
-                    step,
-                    children: 0,
-                    covered: covered || of_rule,
-                });
-            }
+            covers.push(covered || of_rule);
         }
         found
     }
@@ -184,50 +171,23 @@ fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'
     unformed.then_some("an element of it is not of the form of")
 }
 
-/// A container around a value.
-struct Around<'d> {
-    /// The first node behind it.
-    end: usize,
-    step: Step<'d>,
-    /// Children so far.
-    children: usize,
-    /// Whether a rule covers it.
-    covered: bool,
-}
-
-impl<'d> Around<'d> {
-    /// The step to the next child.
-    fn step_to(&mut self, child: &'d Node) -> Step<'d> {
-        let index = self.children;
-        self.children += 1;
-        child.key.as_ref().map_or(Step::Index(index), Step::Key)
-    }
-}
-
-/// The last step of a path.
-#[derive(Clone, Copy)]
-enum Step<'d> {
-    Root,
-    Key(&'d Key),
-    Index(usize),
-}
-
 /// A path in words. Written for places that are listed alone: each value below a key of a megabyte has it in its path.
-fn path(document: &Document<'_>, around: &[Around<'_>], step: Step<'_>) -> String {
-    let steps = around.iter().map(|around| around.step).chain([step]);
-    let mut path = String::new();
-    for step in steps {
-        match step {
-            Step::Root => path.push('$'),
-            Step::Index(index) => path.push_str(&format!("[{index}]")),
-            Step::Key(key) => {
-                let name = document.name(key);
-                let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                match !name.is_empty() && name.chars().all(plain) {
-                    true => path.push_str(&format!(".{name}")),
-                    false => path.push_str(&format!("[{}]", Value::from(name))),
-                }
-            }
+fn path(document: &Document<'_>, node: &Node) -> String {
+    let parent = |node: &&Node| document.nodes().get(node.parent?);
+    let mut steps: Vec<&Node> = std::iter::successors(Some(node), parent).collect();
+    // What is left out is the text as a whole.
+    steps.pop();
+    let mut path = "$".to_owned();
+    for step in steps.iter().rev() {
+        let Some(key) = &step.key else {
+            path.push_str(&format!("[{}]", step.index));
+            continue;
+        };
+        let name = document.name(key);
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match !name.is_empty() && name.chars().all(plain) {
+            true => path.push_str(&format!(".{name}")),
+            false => path.push_str(&format!("[{}]", Value::from(name))),
         }
     }
     #[cfg(test)]
