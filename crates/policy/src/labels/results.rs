@@ -144,28 +144,38 @@ impl ResultLabels {
         labeled.unwrap_or_else(|| Labeled::label_tcb(text, self.worst.clone()))
     }
 
-    /// Whether a value stands at a path of this result, and is known. False of a result that is not of the
-    /// format.
-    pub(crate) fn stood(
+    /// Takes out of `wanted` what stands at a path of this result, and is known. That is nothing of a result that is not
+    /// of the format.
+    pub(crate) fn take_known(
         &self,
         result: &KnownResult<'_>,
         path: &LabelPath,
-        wanted: &Single<'_>,
-    ) -> bool {
+        wanted: &mut Vec<Single<'_>>,
+    ) {
         let Ok(document) = Document::parse(result.reveal_tcb(), self.format) else {
-            return false;
+            return;
         };
         let Ok(values) = document.values() else {
-            return false;
+            return;
         };
+        let is_wanted = |value: &&Value| {
+            let single = Single::of(value);
+            single.is_some_and(|single| wanted.iter().any(|one| *one == single))
+        };
+        let selected = path.select(document.value()).filter(is_wanted);
+        let selected: Vec<&Value> = selected.collect();
+        // Most results have none of them, and where their values stand need not be known.
+        if selected.is_empty() {
+            return;
+        }
         let places = places(&values);
-        let is_wanted = |value: &&Value| Single::of(value).as_ref() == Some(wanted);
-        let selected = path.select(document.value());
-        selected.filter(is_wanted).any(|value| {
+        for value in selected {
             let node = place_of(&places, value).and_then(|at| document.nodes().get(at));
             // A stranger may have written the same value into the same list: each place counts by its own label.
-            node.is_some_and(|node| result.knows(document.painted(node)))
-        })
+            if node.is_some_and(|node| result.knows(document.painted(node))) {
+                wanted.retain(|one| Some(*one) != Single::of(value));
+            }
+        }
     }
 
     fn regions(

@@ -23,15 +23,15 @@ impl Accept {
     /// Whether it accepts the values of a data argument, given as canonical JSON text: those at each of its
     /// places count together as one list.
     pub(super) fn accepts(&self, places: &[&str], known: &Known<'_>) -> bool {
-        let one = |text: &str| match &self.values {
-            AcceptedValues::Form(form) => form.matches_json(text),
-            AcceptedValues::Among(among) => among.has(text, known),
+        let all = |values: &[&str]| match &self.values {
+            AcceptedValues::Form(form) => values.iter().all(|text| form.matches_json(text)),
+            AcceptedValues::Among(among) => among.has(values, known),
         };
         // The text is canonical, so a list begins with its bracket.
         if let [text] = places
             && !text.starts_with('[')
         {
-            return one(text);
+            return all(places);
         }
         let mut values = Vec::new();
         for text in places {
@@ -40,10 +40,9 @@ impl Accept {
             };
             values.extend(of_place);
         }
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         // `many = 1` accepts a single value, and no list of one.
-        self.many > 1
-            && (1..=self.many).contains(&values.len())
-            && values.iter().all(|text| one(text))
+        self.many > 1 && (1..=self.many).contains(&values.len()) && all(&values)
     }
 }
 
@@ -65,20 +64,117 @@ fn items(text: &str) -> Option<Vec<String>> {
 }
 
 impl Among {
-    fn has(&self, text: &str, known: &Known<'_>) -> bool {
-        let Ok(value) = serde_json::from_str::<Value>(text) else {
+    /// Whether all of these values are among them.
+    fn has(&self, texts: &[&str], known: &Known<'_>) -> bool {
+        let values = texts.iter().map(|text| serde_json::from_str(text).ok());
+        let Some(values) = values.collect::<Option<Vec<Value>>>() else {
             return false;
         };
-        let (Some(app), Some(value)) = (known.apps.get(&self.app), Single::of(&value)) else {
+        let Some(mut wanted) = values.iter().map(Single::of).collect::<Option<Vec<_>>>() else {
             return false;
         };
-        let Some(tool) = app.tool(&self.tool) else {
+        let app = known.apps.get(&self.app);
+        let Some(tool) = app.and_then(|app| app.tool(&self.tool)) else {
             return false;
         };
         let limit = self.labelled.as_ref().unwrap_or(known.limit);
         // Nothing above the control part: that the user is asked, or not, would tell of it.
         let limit = limit.meet(known.control);
-        let mut results = known.results.of(&self.app, &self.tool, &limit);
-        results.any(|result| tool.result.stood(&result, &self.path, &value))
+        // Each result once, for all values: a conversation may have 32 MiB of them.
+        for result in known.results.of(&self.app, &self.tool, &limit) {
+            #[cfg(test)]
+            tests::PARSED.with(|parsed| parsed.set(parsed.get() + 1));
+            tool.result.take_known(&result, &self.path, &mut wanted);
+            if wanted.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::path::PathBuf;
+
+    use ifc::{Effect, History, Labeled};
+
+    use super::super::app::ToolRule;
+    use super::*;
+    use crate::labels::{LabelRule, ResultLabels};
+    use crate::place::Place;
+
+    thread_local! {
+        /// How often a result was parsed.
+        pub(super) static PARSED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// An app whose only tool returns a list of names, all of them trusted.
+    fn contacts() -> AppRules {
+        let names = LabelRule::new("$[*]".parse().unwrap(), Label::bottom());
+        let list = ToolRule {
+            effect: Effect::Read,
+            limit: Label::top(),
+            place: None,
+            parameters: None,
+            arguments: BTreeMap::new(),
+            conditions: None,
+            result: ResultLabels::new(vec![names], None, Some(Label::bottom())),
+        };
+        AppRules {
+            tools: BTreeMap::from([("list".to_owned(), list)]),
+            other_tools: None,
+            answer: Label::top(),
+            addresses: Label::bottom(),
+            has_conditions: false,
+            claims: None,
+        }
+    }
+
+    #[test]
+    fn each_result_is_parsed_once_for_all_values_of_a_list() {
+        let bottom = Label::bottom();
+        let apps = BTreeMap::from([("contacts".to_owned(), contacts())]);
+        let mut history = History::new(Vec::new());
+        let results = ["[\"a\",\"b\"]", "[]", "no list", "[\"c\",\"a\"]", "[\"d\"]"];
+        for text in results {
+            let call = ("contacts__list".to_owned(), Labeled::trusted_tcb("{}"));
+            for id in history.push_assistant(&bottom, Labeled::trusted_tcb(""), [call]) {
+                history.push_result(&bottom, id, Labeled::trusted_tcb(text));
+            }
+        }
+        let known = Known {
+            apps: &apps,
+            results: &Results::new(&history, &bottom),
+            control: &bottom,
+            limit: &bottom,
+        };
+        let accept = Accept {
+            values: AcceptedValues::Among(Among {
+                app: "contacts".to_owned(),
+                tool: "list".to_owned(),
+                path: "$[*]".parse().unwrap(),
+                labelled: None,
+            }),
+            many: 32,
+            limit: bottom.clone(),
+            place: Place {
+                file: PathBuf::new(),
+                line: 1,
+            },
+        };
+        for (list, accepted, parsed) in [
+            // They stand in several results, and what comes after the last of them need not be read.
+            ("[\"c\",\"a\",\"b\",\"a\"]", true, 4),
+            ("\"b\"", true, 1),
+            ("[\"a\",\"e\",\"d\"]", false, 5),
+            // What is no value to look for is found without a look.
+            ("[\"a\",true]", false, 0),
+        ] {
+            PARSED.with(|count| count.set(0));
+            assert_eq!(accept.accepts(&[list], &known), accepted, "{list}");
+            assert_eq!(PARSED.with(Cell::get), parsed, "{list}");
+        }
     }
 }
