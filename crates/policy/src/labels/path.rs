@@ -16,8 +16,8 @@ const MAX_GROUPS: usize = 4;
 /// An RFC 9535 JSONPath that selects the values a label is for.
 ///
 /// The document is hostile, so the paths whose cost can be more than its size times its depth are
-/// refused: more than one `..`, more than one filter, a query from the root inside a filter, and
-/// the functions `match` and `search`.
+/// refused: more than one `..`, more than one filter, a query from the root inside a filter, several selectors in
+/// brackets that are no names and numbers, each once, and the functions `match` and `search`.
 #[derive(Clone)]
 pub struct LabelPath {
     text: String,
@@ -77,6 +77,12 @@ impl LabelPath {
                 MAX_GROUPS,
                 "too many '('; write a simpler filter",
             ),
+            // What is selected twice is selected four times behind a second list like it.
+            (
+                &parts.overlaps,
+                0,
+                "this may select a value twice; in brackets write '*', or names or numbers, each once",
+            ),
         ];
         for (places, most, message) in limits {
             if let Some(offset) = places.get(most) {
@@ -112,7 +118,7 @@ impl LabelPath {
         self.names.iter().map(String::as_str)
     }
 
-    /// The selected values; a value may be selected more than once.
+    /// The selected values.
     pub(crate) fn select<'v>(&self, value: &'v Value) -> impl Iterator<Item = &'v Value> {
         self.query.query(value).all().into_iter()
     }
@@ -158,11 +164,15 @@ struct Parts {
     filters: Vec<usize>,
     roots: Vec<usize>,
     groups: Vec<usize>,
+    /// Selectors that may select what another one of their brackets selects.
+    overlaps: Vec<usize>,
 }
 
 impl Parts {
     fn of(text: &str) -> Self {
         let mut parts = Self::default();
+        // Where the selectors of each open bracket begin; a parenthesis has none.
+        let mut open: Vec<Vec<usize>> = Vec::new();
         let mut chars = text.char_indices().peekable();
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
         while let Some((at, c)) = chars.next() {
@@ -189,7 +199,23 @@ impl Parts {
                 }
                 '?' => parts.filters.push(at),
                 '$' => parts.roots.push(at),
-                '(' => parts.groups.push(at),
+                '(' => {
+                    parts.groups.push(at);
+                    open.push(Vec::new());
+                }
+                '[' => open.push(vec![at + 1]),
+                // Between arguments of a function it separates no selectors.
+                ',' => {
+                    let selectors = open.last_mut().filter(|selectors| !selectors.is_empty());
+                    if let Some(selectors) = selectors {
+                        selectors.push(at + 1);
+                    }
+                }
+                // Brackets that do not fit are the parser's to refuse.
+                ')' | ']' => {
+                    let selectors = open.pop().unwrap_or_default();
+                    parts.overlaps.extend(overlap(text, &selectors, at));
+                }
                 _ if is_name(c) => {
                     let rest = text.get(at..).unwrap_or_default();
                     let end = rest.find(|d| !is_name(d)).unwrap_or(rest.len());
@@ -205,6 +231,52 @@ impl Parts {
         }
         parts
     }
+}
+
+/// The first of several selectors, which begin here and end before `end`, that may select what one before it selects.
+fn overlap(text: &str, starts: &[usize], end: usize) -> Option<usize> {
+    if starts.len() < 2 {
+        return None;
+    }
+    // Each ends where its comma stands.
+    let ends = starts.iter().skip(1).map(|next| next - 1).chain([end]);
+    let mut seen = BTreeSet::new();
+    let mut selectors = starts.iter().zip(ends);
+    let found = selectors.find(|(start, end)| {
+        let selector = text.get(**start..*end).unwrap_or_default();
+        !single(selector.trim()).is_some_and(|one| seen.insert(one))
+    });
+    found.map(|(start, _)| *start)
+}
+
+/// What a selector selects, if that is one member or one element: its name, or its number.
+fn single(selector: &str) -> Option<(bool, String)> {
+    let quoted = |quote: char| selector.strip_prefix(quote)?.strip_suffix(quote);
+    if let Some(name) = quoted('\'').or_else(|| quoted('"')) {
+        return Some((true, unescaped(name)));
+    }
+    // Counted from the end it may be any.
+    let is_number = selector.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| (false, selector.to_owned()))
+}
+
+/// The name that is meant: with escapes one has several spellings. There is no `\u`, see [`LabelPath::parse`].
+fn unescaped(name: &str) -> String {
+    let mut chars = name.chars();
+    let next = || {
+        Some(match chars.next()? {
+            '\\' => match chars.next()? {
+                'b' => '\u{8}',
+                'f' => '\u{c}',
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                other => other,
+            },
+            c => c,
+        })
+    };
+    std::iter::from_fn(next).collect()
 }
 
 #[cfg(test)]
@@ -227,6 +299,14 @@ mod tests {
             ("$.a[?match(@.b, 'x')]", 5),
             ("$[?(((((@.a)))))]", 7),
             ("$['a\\u", 4),
+            ("$[*,*][*,*]", 2),
+            ("$[0, 0]", 4),
+            ("$['a',\"a\"]", 6),
+            ("$.a['b'][0:2,7]", 9),
+            ("$['b'][1,-1]", 9),
+            (r"$['a/b','a\/b']", 8),
+            ("$[?@['a','a']]", 9),
+            ("$['a',?@.b]", 6),
         ] {
             assert_eq!(LabelPath::parse(path).unwrap_err().offset, offset, "{path}");
         }
@@ -234,7 +314,10 @@ mod tests {
             "$",
             "$..a",
             "$[?@.a == '$..x?']",
-            "$['..', '..']",
+            "$['..', '...']",
+            "$[ 'a', 'b' ]['c,d', \"]\", 0,10][*]",
+            "$[?count(@['a','b']) == 2]",
+            "$[?length(@.a) > 1 && @[0,1]]",
             "$[0:3].a",
             "$[?((((@.a))))]",
             r"$['a\\u']",
