@@ -208,7 +208,7 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
         ParameterKind::Number => (value.is_number(), "a number"),
         ParameterKind::Amount => (
             argument.decimal().is_some_and(Decimal::is_amount),
-            "an amount above zero with at most two digits after the point",
+            "an amount above zero and up to 900 billion, with at most two digits after the point",
         ),
         ParameterKind::Boolean => (value.is_boolean(), "true or false"),
     };
@@ -402,6 +402,8 @@ mod tests {
             ("0", false),
             ("-0.0", false),
             ("-5000", false),
+            ("900000000000", true),
+            ("1000000000000", false),
             ("1e12", false),
             ("\"5\"", false),
             ("null", false),
@@ -528,12 +530,16 @@ mod tests {
             (
                 Kind::Amount,
                 "0.001",
-                Err("not an amount above zero with at most two digits after the point"),
+                Err(
+                    "not an amount above zero and up to 900 billion, with at most two digits after the point",
+                ),
             ),
             (
                 Kind::Amount,
                 "1e12",
-                Err("not an amount above zero with at most two digits after the point"),
+                Err(
+                    "not an amount above zero and up to 900 billion, with at most two digits after the point",
+                ),
             ),
         ] {
             let found = taken(kind, true, value);
