@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{ArgumentPath, Effect, Label, Lattice};
-use policy::ToolRule;
+use policy::{ToolRule, toml_key};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -66,7 +66,7 @@ pub(crate) fn check(
             let help = format!(
                 "keep it at the tool's limit, or write [app.{}.tools.{name}.arguments.{}] limit = []",
                 app.name,
-                toml_key(argument)
+                toml_key(&argument.to_string())
             );
             sink.warning(&place.file, &place.span, message, help);
         }
@@ -101,17 +101,6 @@ fn limit<'r>(rule: &'r ToolRule, argument: &ArgumentPath) -> &'r Label {
 fn is_open(lattice: &Lattice, rule: &ToolRule, argument: &ArgumentPath) -> bool {
     let influence = lattice.whole(ifc::Dimension::Integrity);
     DESTINATIONS.contains(&argument.last_name()) && influence.flows_to(limit(rule, argument))
-}
-
-/// The path of an argument as a key of TOML.
-fn toml_key(argument: &ArgumentPath) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let path = argument.to_string();
-    match path.chars().all(bare) {
-        true => path,
-        // A string of JSON is one of TOML, DEL aside.
-        false => Value::from(path).to_string().replace('\u{7f}', "\\u007f"),
-    }
 }
 
 /// A tool of the same app that returns this argument under a label that the tool refuses.

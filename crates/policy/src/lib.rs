@@ -28,5 +28,5 @@ pub use rules::{
     Accept, AcceptedValues, Among, AppMessages, AppRules, ArgumentLimit, CedarError, CedarText,
     CedarTool, Claims, Conditions, Destinations, DomainRule, Front, Judgement, LimitPart,
     MessageRules, OtherDomains, Parameter, ParameterKind, Parameters, SessionFacts, ToolRule,
-    Verdict, compile_conditions,
+    Verdict, compile_conditions, toml_key,
 };

@@ -119,11 +119,6 @@ fn limited(
     ask: Option<String>,
     exceeded: Exceeded,
 ) -> Judgement {
-    let limit = LimitPart {
-        rule,
-        limit,
-        label: Sink::Connection(connection).label(),
-        place: None,
-    };
+    let limit = LimitPart::of(&Sink::Connection(connection), rule, limit);
     decide(Effect::Write, limit, Vec::new(), ask, exceeded)
 }

@@ -52,6 +52,18 @@ pub struct LimitPart {
     pub place: Option<Place>,
 }
 
+impl LimitPart {
+    /// The one limit of a sink that is no call.
+    pub(super) fn of(sink: &Sink<'_>, rule: String, limit: Label) -> Self {
+        Self {
+            rule,
+            limit,
+            label: sink.label(),
+            place: None,
+        }
+    }
+}
+
 /// What the rules say of one call, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
@@ -179,16 +191,22 @@ pub(crate) fn judge(
 
 /// What the user can write to have a rule for a tool.
 fn remedy(app: &str, tool: &str) -> String {
-    // The name is a stranger's, and TOML takes only these characters without quotes.
+    let key = toml_key(tool);
+    format!("add [app.{app}.tools.{key}] with its effect to sluice.toml")
+}
+
+/// A name as a key of TOML. It may be a stranger's.
+#[must_use]
+pub fn toml_key(name: &str) -> String {
+    // TOML takes only these characters without quotes.
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let key = match !tool.is_empty() && tool.chars().all(bare) {
-        true => tool.to_owned(),
+    match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
         // A string of JSON is one of TOML, DEL aside.
-        false => serde_json::Value::from(tool)
+        false => serde_json::Value::from(name)
             .to_string()
             .replace('\u{7f}', "\\u007f"),
-    };
-    format!("add [app.{app}.tools.{key}] with its effect to sluice.toml")
+    }
 }
 
 /// What becomes of a final answer: a sink with a limit and nothing else.
@@ -205,38 +223,23 @@ pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Ju
         Some((app, _)) => format!("{app}.answer.limit"),
         None => "answer.limit".to_owned(),
     };
-    limited(&sink, Effect::Read, rule, limit, Exceeded::Ask)
+    let limit = LimitPart::of(&sink, rule, limit);
+    decide(Effect::Read, limit, Vec::new(), None, Exceeded::Ask)
 }
 
 /// What becomes of an address in an answer: what may not be active is shown inert. Nobody is asked, since the
 /// text stays readable.
 pub(crate) fn judge_address(address: &Address, limit: Label) -> Judgement {
-    let sink = Sink::Address(address);
     let rule = "answer.addresses".to_owned();
-    limited(&sink, Effect::Write, rule, limit, Exceeded::Deny)
+    let limit = LimitPart::of(&Sink::Address(address), rule, limit);
+    decide(Effect::Write, limit, Vec::new(), None, Exceeded::Deny)
 }
 
 /// What becomes of a text that is to be remembered. What exceeds the limit is not: a question after
 /// each turn would be answered without reading it.
 pub(crate) fn judge_memory(write: &Sink<'_>, limit: Label) -> Judgement {
-    let rule = "memory.limit".to_owned();
-    limited(write, Effect::Write, rule, limit, Exceeded::Deny)
-}
-
-fn limited(
-    sink: &Sink<'_>,
-    effect: Effect,
-    rule: String,
-    limit: Label,
-    exceeded: Exceeded,
-) -> Judgement {
-    let limit = LimitPart {
-        rule,
-        limit,
-        label: sink.label(),
-        place: None,
-    };
-    decide(effect, limit, Vec::new(), None, exceeded)
+    let limit = LimitPart::of(write, "memory.limit".to_owned(), limit);
+    decide(Effect::Write, limit, Vec::new(), None, Exceeded::Deny)
 }
 
 fn finding(

@@ -63,12 +63,8 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
         );
         return Judgement::denied(format!("{serves}.serves"), None, reason);
     }
-    let limit = LimitPart {
-        rule: format!("{to}.receives"),
-        limit: receiver.receives.clone(),
-        label: Sink::Delivery(delivery).label(),
-        place: None,
-    };
+    let sink = Sink::Delivery(delivery);
+    let limit = LimitPart::of(&sink, format!("{to}.receives"), receiver.receives.clone());
     let strict = || format!("strict {} of {functionality}", stage.name());
     let ask = rules.strict.then(strict);
     // A message changes nothing by itself: each call that the receiver makes of it is decided on as well.

@@ -21,7 +21,7 @@ pub use self::claims::Claims;
 pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::destinations::{Destinations, DomainRule, OtherDomains};
-pub use self::judge::{Judgement, LimitPart, Verdict};
+pub use self::judge::{Judgement, LimitPart, Verdict, toml_key};
 pub(crate) use self::judge::{judge, judge_address, judge_answer, judge_memory};
 pub(crate) use self::messages::judge_delivery;
 pub use self::messages::{AppMessages, MessageRules};
