@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use ifc::{ArgumentPath, Arguments, Call, Label};
 use policy::{AppPolicy, Front, Judgement, Place, SessionFacts, Verdict};
-use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::call_rules::argument_path;
 use crate::diagnostics::{File, Sink};
-use crate::toml_reader::{Table, members};
+use crate::json::json;
+use crate::toml_reader::Table;
 
 /// A call, and what must become of it.
 #[derive(Debug, Clone)]
@@ -179,7 +179,7 @@ fn arguments(table: &Table<'_>, value: &Spanned<DeValue<'_>>) -> Option<String> 
     let found = match value.get_ref() {
         // Not parsed: the example may be about a text that is no JSON.
         DeValue::String(text) => return Some(text.to_string()),
-        other @ DeValue::Table(_) => json(other),
+        DeValue::Table(_) => json(value).ok(),
         _ => {
             table.wrong_type("arguments", value, "a table, or JSON text as a string");
             return None;
@@ -187,36 +187,10 @@ fn arguments(table: &Table<'_>, value: &Spanned<DeValue<'_>>) -> Option<String> 
     };
     if found.is_none() {
         let message = "the arguments cannot be written as JSON";
-        let help =
-            "a date is a string in JSON, and a number is neither infinite nor larger than 64 bits";
+        let help = "a date is a string in JSON, a number is neither infinite nor larger than 64 bits, and nothing lies more than 64 deep";
         table.context.error(&value.span(), message, help);
     }
     found.map(|value| value.to_string())
-}
-
-fn json(value: &DeValue<'_>) -> Option<Value> {
-    Some(match value {
-        DeValue::String(text) => Value::from(text.as_ref()),
-        DeValue::Boolean(value) => Value::Bool(*value),
-        DeValue::Integer(number) => {
-            Value::from(i64::from_str_radix(number.as_str(), number.radix()).ok()?)
-        }
-        DeValue::Float(number) => {
-            let number: f64 = number.as_str().parse().ok()?;
-            Value::Number(serde_json::Number::from_f64(number)?)
-        }
-        DeValue::Array(items) => {
-            let items = items.iter().map(|item| json(item.get_ref()));
-            Value::Array(items.collect::<Option<_>>()?)
-        }
-        DeValue::Table(table) => {
-            let entries = members(table).into_iter();
-            let entries =
-                entries.map(|(name, value)| Some((name.value.to_owned(), json(value.get_ref())?)));
-            Value::Object(entries.collect::<Option<Map<_, _>>>()?)
-        }
-        DeValue::Datetime(_) => return None,
-    })
 }
 
 fn session(table: &Table<'_>) -> SessionFacts {

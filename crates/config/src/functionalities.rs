@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use hub::isc::{Functionality, Offer, Schema, SchemaError, ServedBy};
 use policy::{AppMessages, MessageRules};
-use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::app::App;
 use crate::diagnostics::{File, did_you_mean};
+use crate::json::json;
 use crate::limits::Limits;
 use crate::settings::serving_limits;
-use crate::toml_reader::{At, Context, Table, members, named_file};
+use crate::toml_reader::{At, Context, Table, named_file};
 
 /// Longest name: with `ask__` before it, it is the name of a tool, which providers bound.
 const MAX_NAME: usize = 48;
@@ -190,7 +190,10 @@ fn schema(table: &Table<'_>, key: &'static str) -> Option<(Range<usize>, Schema)
             }
         }
         _ => {
-            let json = json(table, key, value)?;
+            let right = "what JSON Schema has: strings, numbers, lists and tables, at most 64 inside of each other";
+            let json = json(value)
+                .map_err(|wrong| table.wrong_type(key, wrong, right))
+                .ok()?;
             match Schema::read(&json) {
                 Ok(schema) => return Some((span, schema)),
                 Err(errors) => in_table(value, errors),
@@ -239,45 +242,6 @@ fn place(value: &Spanned<DeValue<'_>>, at: &[String]) -> Range<usize> {
         Some(next) => place(next, rest),
         None => value.span(),
     }
-}
-
-/// A value of TOML as one of JSON.
-fn json(table: &Table<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
-    Some(match value.get_ref() {
-        DeValue::String(text) => Value::from(text.as_ref()),
-        DeValue::Boolean(yes) => Value::from(*yes),
-        DeValue::Integer(integer) => {
-            let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
-            match number {
-                Some(number) => Value::from(number),
-                None => return wrong(table, key, value),
-            }
-        }
-        DeValue::Float(float) => match float.as_str().parse().ok().and_then(Number::from_f64) {
-            Some(number) => Value::Number(number),
-            None => return wrong(table, key, value),
-        },
-        DeValue::Array(items) => {
-            let items = items.iter().map(|item| json(table, key, item));
-            Value::Array(items.collect::<Option<_>>()?)
-        }
-        DeValue::Table(all) => {
-            let all = members(all).into_iter();
-            let all =
-                all.map(|(name, value)| Some((name.value.to_owned(), json(table, key, value)?)));
-            Value::Object(all.collect::<Option<Map<_, _>>>()?)
-        }
-        DeValue::Datetime(_) => return wrong(table, key, value),
-    })
-}
-
-fn wrong(table: &Table<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Option<Value> {
-    table.wrong_type(
-        key,
-        value,
-        "what JSON Schema has: strings, numbers, lists and tables",
-    );
-    None
 }
 
 /// `{ conversation = true }`. Anything else in its place is a mistake: the key has no other value, and is written for

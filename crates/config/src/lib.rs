@@ -28,6 +28,7 @@ mod functionalities;
 mod grants;
 mod groups;
 mod how_to_start;
+mod json;
 mod label_rules;
 mod limits;
 mod load;

@@ -751,6 +751,26 @@ fn conditions_without_end_are_not_all_judged() {
     assert_eq!(errors.count(), 2 * 65);
 }
 
+/// Whatever goes through a value calls itself for each level of it.
+#[test]
+fn values_that_would_overflow_the_stack_are_mistakes() {
+    let keys = vec!["a"; 70].join(".");
+    let deep = format!("{}1{}", format!("{{ {keys} = ").repeat(70), " }".repeat(70));
+    let tool = "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\n";
+    let example =
+        format!("{tool}[[app.a.tools.t.examples]]\nexpect = \"ask\"\narguments = {deep}\n");
+    let schema = format!(
+        "[functionality.f]\ndescription = \"f\"\nrequest = {{ type = \"object\" }}\nresponse = {deep}\n"
+    );
+    for (config, mistake) in [
+        (example, "the arguments cannot be written as JSON"),
+        (schema, "'response' does not take a table"),
+    ] {
+        let errors = errors(&config);
+        assert!(errors.contains(mistake), "{errors}");
+    }
+}
+
 #[test]
 fn mistakes_in_conditions_stand_where_they_are() {
     insta::assert_snapshot!(errors(
