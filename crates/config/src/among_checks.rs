@@ -7,30 +7,35 @@ use policy::{Among, ToolRule};
 
 use crate::accepts::AmongSource;
 use crate::app::App;
-use crate::diagnostics::{Sink, did_you_mean};
+use crate::diagnostics::Sink;
+use crate::suggestions::listed;
 
 /// Reports each `among` of these apps that no value can be in.
 pub(crate) fn check(sink: &Sink, apps: &BTreeMap<String, App>) {
     for source in apps.values().flat_map(|app| &app.among) {
-        if let Err((message, help)) = judge(source, apps) {
+        if let Err((message, help)) = judge(sink, source, apps) {
             sink.error(&source.file, &source.span, message, help);
         }
     }
 }
 
 /// Message and help if no value can be among these.
-fn judge(source: &AmongSource, apps: &BTreeMap<String, App>) -> Result<(), (String, String)> {
+fn judge(
+    sink: &Sink,
+    source: &AmongSource,
+    apps: &BTreeMap<String, App>,
+) -> Result<(), (String, String)> {
     let Among { app, tool, .. } = &source.among;
     let Some(found) = apps.get(app) else {
-        let known: Vec<&str> = apps.keys().map(String::as_str).collect();
-        let meant = did_you_mean(app, known.iter().copied());
-        let help = format!("{meant}there are {}", known.join(", "));
+        let known = apps.keys().map(String::as_str);
+        let meant = sink.did_you_mean(app, known.clone());
+        let help = format!("{meant}there are {}", listed(known));
         return Err((format!("there is no app '{app}'"), help));
     };
     let Some(rule) = found.rules.tools.get(tool) else {
-        let known: Vec<&str> = found.rules.tools.keys().map(String::as_str).collect();
-        let meant = did_you_mean(tool, known.iter().copied());
-        let help = format!("{meant}it has {}", known.join(", "));
+        let known = found.rules.tools.keys().map(String::as_str);
+        let meant = sink.did_you_mean(tool, known.clone());
+        let help = format!("{meant}it has {}", listed(known));
         let message = format!("the app '{app}' has no rule for a tool '{tool}'");
         return Err((message, help));
     };

@@ -7,8 +7,7 @@ use ifc::{ArgumentPath, PathError};
 use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
 
 use crate::accepts::{AcceptDraft, accepts};
-
-use crate::diagnostics::{File, did_you_mean};
+use crate::diagnostics::File;
 use crate::toml_reader::{At, Table, named_file};
 
 /// Cedar text, and where it stands.
@@ -73,7 +72,7 @@ pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
                 let known = ParameterKind::NAMED.map(|(name, _)| name);
                 let help = format!(
                     "{}it is one of {}; with '?' it may be missing",
-                    did_you_mean(word, known),
+                    table.context.did_you_mean(word, known),
                     known.join(", ")
                 );
                 let message = format!("there is no kind '{}' of parameters", kind.value);

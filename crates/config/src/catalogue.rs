@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::app::App;
 use crate::config::Config;
-use crate::diagnostics::{Diagnostics, File, Sink, did_you_mean};
+use crate::diagnostics::{Diagnostics, File, Sink};
 use crate::functionalities::functionality;
 use crate::toml_reader::{At, Context, Table, parse};
 
@@ -202,7 +202,8 @@ fn known(table: &Table<'_>, all: &BTreeMap<String, CatalogueFunctionality>) -> B
     table.needs("functionalities", "functionalities = [\"NAME\"]");
     for name in named.iter().filter(|name| !all.contains_key(name.value)) {
         let message = format!("there is no functionality '{}'", name.value);
-        let help = did_you_mean(name.value, all.keys().map(String::as_str));
+        let known = all.keys().map(String::as_str);
+        let help = table.context.did_you_mean(name.value, known);
         table.context.error(&name.span, message, help);
     }
     named.iter().map(|name| name.value.to_owned()).collect()

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::config::Config;
-use crate::diagnostics::did_you_mean;
 use crate::result_checks::{named, of_calls};
+use crate::suggestions::Suggestions;
 
 /// Rules that fit no tool, and arguments that a tool lacks; at least one. Each is a typo, or the app
 /// has changed: either way the rule would not hold what it was written for.
@@ -40,8 +40,8 @@ impl Config {
     /// Every rule that no tool matches, and every argument that a tool lacks.
     pub fn check_tools(&self, app: &str, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
         let Some(app) = self.apps.get(app) else {
-            let known: Vec<&str> = self.apps.keys().map(String::as_str).collect();
-            let meant = did_you_mean(app, known.iter().copied());
+            let known = self.apps.keys().map(String::as_str);
+            let meant = Suggestions::default().did_you_mean(app, known);
             let error = format!("there is no app '{app}' in the configuration; {meant}");
             return Err(ToolErrors(vec![
                 error.trim_end_matches([' ', ';']).to_owned(),
@@ -58,6 +58,8 @@ impl App {
     /// As [`Config::check_tools`].
     pub fn check_tools(&self, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
         let mut errors = Vec::new();
+        // The names that an app has are a stranger's.
+        let suggestions = Suggestions::default();
         for (name, rule) in &self.rules.tools {
             let at = rule
                 .place
@@ -66,7 +68,7 @@ impl App {
                 .unwrap_or_default();
             let rule_name = format!("{at}{}.{name}", self.name);
             let Some((_, schema)) = tools.iter().find(|(tool, _)| tool == name) else {
-                let meant = did_you_mean(name, tools.iter().map(|(tool, _)| *tool));
+                let meant = suggestions.did_you_mean(name, tools.iter().map(|(tool, _)| *tool));
                 errors.push(format!(
                     "{rule_name}: the app has no tool '{name}'; {meant}correct or remove the rule"
                 ));
@@ -75,7 +77,7 @@ impl App {
             // What is no JSON has no properties, so every argument of the rules is reported.
             let schema: Value = serde_json::from_str(schema).unwrap_or_default();
             let known = schema.get("properties").and_then(Value::as_object);
-            errors.extend(conditions(&rule_name, rule, known));
+            errors.extend(conditions(&suggestions, &rule_name, rule, known));
             // Without them there are no limits of arguments either (`finish`), so there is nothing more to compare.
             let Some(parameters) = &rule.parameters else {
                 continue;
@@ -89,7 +91,7 @@ impl App {
                     }
                     None => {
                         let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
-                        let meant = did_you_mean(argument, known);
+                        let meant = suggestions.did_you_mean(argument, known);
                         errors.push(format!(
                             "{rule_name}: the tool has no argument '{argument}'; {meant}correct or remove it"
                         ));
@@ -129,7 +131,12 @@ fn path_error(rule: &str, path: &ArgumentPath, schema: &Value) -> Option<String>
 
 /// Conditions of label rules that no call of a tool with these properties meets. Arguments that
 /// `parameters` names are reported as such.
-fn conditions(rule_name: &str, rule: &ToolRule, known: Option<&Map<String, Value>>) -> Vec<String> {
+fn conditions(
+    suggestions: &Suggestions,
+    rule_name: &str,
+    rule: &ToolRule,
+    known: Option<&Map<String, Value>>,
+) -> Vec<String> {
     let declared = |when: &When| {
         let names = rule.parameters.as_ref();
         names.is_some_and(|names| names.0.contains_key(&when.argument))
@@ -141,7 +148,7 @@ fn conditions(rule_name: &str, rule: &ToolRule, known: Option<&Map<String, Value
         let Some(property) = known.and_then(|known| known.get(argument)) else {
             if !declared(when) {
                 let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
-                let meant = did_you_mean(argument, known);
+                let meant = suggestions.did_you_mean(argument, known);
                 errors.push(format!(
                     "{at}: the tool has no argument '{argument}'; {meant}correct or remove it"
                 ));

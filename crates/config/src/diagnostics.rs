@@ -9,11 +9,16 @@ use std::sync::Arc;
 
 use policy::Place;
 
+use crate::suggestions::Suggestions;
+
 /// Further places of one mistake that are shown. `policy check --json` has all of them.
 const MAX_PLACES: usize = 8;
 
 /// Longest piece of a source line that is shown.
 const MAX_EXCERPT_CHARS: usize = 160;
+
+/// Longest message, and longest help. Both may quote names, which may fill a file.
+const MAX_TEXT_CHARS: usize = 4096;
 
 /// Most errors, and most warnings, of one configuration. Each costs a look through its file, which a stranger may have
 /// filled with them, and nobody reads more.
@@ -216,6 +221,7 @@ impl File {
 pub(crate) struct Sink {
     list: RefCell<Vec<Diagnostic>>,
     lacks_labels: Cell<bool>,
+    suggestions: Suggestions,
 }
 
 impl Sink {
@@ -243,6 +249,15 @@ impl Sink {
             let excerpt = String::new();
             self.push(Diagnostic { excerpt, ..found });
         }
+    }
+
+    /// As [`Suggestions::did_you_mean`], for all mistakes of the configuration together.
+    pub(crate) fn did_you_mean<'k>(
+        &self,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> String {
+        self.suggestions.did_you_mean(name, known)
     }
 
     /// Notes that a label was named which the lattice lacks. What is judged by it is judged by another label than was meant.
@@ -374,24 +389,14 @@ impl Sink {
     }
 }
 
-/// `name` in quotes, and the nearest of `known` if one is near.
-pub(crate) fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    // Two slips in a short word, or a third of a long one.
-    let near = name.chars().count().div_ceil(3).max(2);
-    let nearest = known
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .min();
-    match nearest {
-        Some((distance, candidate)) if distance <= near => format!("did you mean '{candidate}'? "),
-        _ => String::new(),
-    }
-}
-
-/// A manifest comes from elsewhere, and its text is shown on a terminal: no control characters, and
-/// each character stays one column.
+/// A manifest comes from elsewhere, and its text is shown on a terminal: no control characters, each character stays one
+/// column, and there is an end.
 fn printable(text: &str) -> String {
-    text.chars().map(shown).collect()
+    let mut printable: String = text.chars().take(MAX_TEXT_CHARS).map(shown).collect();
+    if text.chars().nth(MAX_TEXT_CHARS).is_some() {
+        printable.push('…');
+    }
+    printable
 }
 
 fn shown(c: char) -> char {

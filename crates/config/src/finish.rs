@@ -8,9 +8,9 @@ use policy::{CedarText, CedarTool, Conditions, compile_conditions};
 use crate::app::App;
 use crate::call_rules::Source;
 use crate::chains;
-use crate::diagnostics::did_you_mean;
 use crate::manifest::ToolDraft;
 use crate::result_checks;
+use crate::suggestions::listed;
 use crate::toml_reader::Context;
 use crate::warnings;
 
@@ -115,11 +115,10 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
         let (message, help) = match &draft.parameters {
             Some(parameters) if parameters.0.contains_key(name) => continue,
             Some(parameters) => {
-                let known: Vec<&str> = parameters.names().collect();
-                let meant = did_you_mean(name, known.iter().copied());
+                let meant = context.did_you_mean(name, parameters.names());
                 (
                     format!("the tool '{tool}' has no parameter '{name}'"),
-                    format!("{meant}it has {}", known.join(", ")),
+                    format!("{meant}it has {}", listed(parameters.names())),
                 )
             }
             None => (

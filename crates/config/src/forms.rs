@@ -6,7 +6,6 @@ use std::str::FromStr;
 use ifc::{Dimension, Label};
 use policy::{Form, PatternError};
 
-use crate::diagnostics::did_you_mean;
 use crate::toml_reader::{At, Table};
 
 /// The keys that say what a value looks like.
@@ -76,7 +75,7 @@ pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
         };
     }
     if form.is_none() {
-        let meant = did_you_mean(named.value, Form::NAMES);
+        let meant = table.context.did_you_mean(named.value, Form::NAMES);
         let help = match named.value {
             word if word.starts_with("digits") => {
                 "write \"digits\", \"digits(6)\" or \"digits(4,8)\", with 20 digits at most".to_owned()

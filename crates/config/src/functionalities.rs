@@ -9,10 +9,11 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::app::App;
-use crate::diagnostics::{File, did_you_mean};
+use crate::diagnostics::File;
 use crate::json::json;
 use crate::limits::Limits;
 use crate::settings::serving_limits;
+use crate::suggestions::listed;
 use crate::toml_reader::{At, Context, Table, named_file};
 
 /// Longest name: with `ask__` before it, it is the name of a tool, which providers bound.
@@ -118,7 +119,7 @@ fn choose(context: &Context<'_>, functionality: &mut Functionality, app: &At<&st
     if !known.iter().any(|known| known == app.value) {
         let name = &functionality.name;
         let message = format!("the app '{}' does not offer '{name}'", app.value);
-        let meant = did_you_mean(app.value, known.iter().map(String::as_str));
+        let meant = context.did_you_mean(app.value, known.iter().map(String::as_str));
         let help = format!(
             "{meant}write {name} = \"TOOL\", or {CONVERSATION}, under [app.{}.offers]",
             app.value
@@ -287,8 +288,8 @@ fn offers(
             continue;
         };
         let Some(rule) = app.rules.tools.get(tool.value) else {
-            let known: Vec<&str> = app.rules.tools.keys().map(String::as_str).collect();
-            let meant = did_you_mean(tool.value, known.iter().copied());
+            let known = app.rules.tools.keys().map(String::as_str);
+            let meant = table.context.did_you_mean(tool.value, known);
             let message = format!("the tool '{}' of '{}' is not listed", tool.value, app.name);
             let help = format!(
                 "{meant}add [app.{}.tools.{}] with its effect",
@@ -303,7 +304,7 @@ fn offers(
                 let message = format!("the tool '{}' has no parameter '{name}'", tool.value);
                 let help = format!(
                     "the properties of the request are its arguments; it has {}",
-                    parameters.names().collect::<Vec<_>>().join(", ")
+                    listed(parameters.names())
                 );
                 table.context.error(&tool.span, message, help);
             }
@@ -325,7 +326,9 @@ fn unless_named(table: &Table<'_>, name: &At<&str>, named: &BTreeSet<&str>) {
     if named.contains(name.value) {
         return;
     }
-    let meant = did_you_mean(name.value, named.iter().copied());
+    let meant = table
+        .context
+        .did_you_mean(name.value, named.iter().copied());
     let message = format!("there is no functionality '{}'", name.value);
     let help = format!("{meant}predefine it: [functionality.{}]", name.value);
     table.context.error(&name.span, message, help);
@@ -335,7 +338,8 @@ fn serves(table: &Table<'_>, apps: &BTreeSet<String>) -> Option<BTreeSet<String>
     let named = table.strings("serves")?;
     for app in named.iter().filter(|app| !apps.contains(app.value)) {
         let message = format!("there is no app '{}'", app.value);
-        let help = did_you_mean(app.value, apps.iter().map(String::as_str));
+        let known = apps.iter().map(String::as_str);
+        let help = table.context.did_you_mean(app.value, known);
         table.context.error(&app.span, message, help);
     }
     Some(named.iter().map(|app| app.value.to_owned()).collect())

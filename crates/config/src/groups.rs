@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use ifc::Call;
 
 use crate::app::App;
-use crate::diagnostics::did_you_mean;
 use crate::toml_reader::Table;
 
 /// The groups, each of several apps that exist and run here.
@@ -31,7 +30,7 @@ pub(crate) fn groups(
                 None => {
                     let message = format!("there is no app '{}'", app.value);
                     let known = apps.keys().map(String::as_str);
-                    let help = did_you_mean(app.value, known);
+                    let help = table.context.did_you_mean(app.value, known);
                     table.context.error(&app.span, message, help);
                 }
             }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ifc::Label;
 use policy::{Format, Head, LabelRule, Mark, PathError, ResultLabels, UserLabels, UserRule};
 
-use crate::diagnostics::did_you_mean;
 use crate::forms::{FORM_KEYS, check_words, form, parsed};
 use crate::result_conditions::{contradiction, key, list, unless, when};
+use crate::suggestions::listed;
 use crate::toml_reader::{At, Table};
 
 /// Most label rules of one tool: each is one more query over a result that an attacker may shape.
@@ -83,12 +83,12 @@ pub(crate) fn result_labels(table: &Table<'_>, shapes: &Shapes) -> LabelDraft {
     if let Some(shape) = shapes.get(named.value) {
         return shape.clone();
     }
-    let known: Vec<&str> = shapes.keys().map(String::as_str).collect();
-    let meant = did_you_mean(named.value, known.iter().copied());
+    let known = shapes.keys().map(String::as_str);
+    let meant = table.context.did_you_mean(named.value, known.clone());
     let message = format!("there are no results '{}'", named.value);
-    let help = match known.as_slice() {
-        [] => "write them in a table [results.NAME] of the manifest or the app".to_owned(),
-        _ => format!("{meant}there are {}", known.join(", ")),
+    let help = match shapes.is_empty() {
+        true => "write them in a table [results.NAME] of the manifest or the app".to_owned(),
+        false => format!("{meant}there are {}", listed(known)),
     };
     table.context.error(&named.span, message, help);
     own

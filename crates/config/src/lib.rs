@@ -43,6 +43,7 @@ mod result_checks;
 mod result_conditions;
 mod sampling;
 mod settings;
+mod suggestions;
 mod toml_reader;
 mod warnings;
 

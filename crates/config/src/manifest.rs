@@ -8,7 +8,7 @@ use policy::{Parameters, ToolRule};
 
 use crate::accepts::AmongSource;
 use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
-use crate::diagnostics::{File, did_you_mean};
+use crate::diagnostics::File;
 use crate::examples::{self, Example};
 use crate::label_rules::{LabelDraft, Shapes, result_labels, shapes};
 use crate::toml_reader::{Context, Table, parse};
@@ -163,7 +163,9 @@ fn offers(root: &Table<'_>, tools: &BTreeMap<String, ToolDraft>) -> BTreeMap<Str
     let mut offers = BTreeMap::new();
     for (name, tool) in root.named_strings("offers") {
         if !tools.contains_key(tool.value) {
-            let meant = did_you_mean(tool.value, tools.keys().map(String::as_str));
+            let meant = root
+                .context
+                .did_you_mean(tool.value, tools.keys().map(String::as_str));
             let message = format!("the manifest has no tool '{}'", tool.value);
             let help = format!("{meant}a functionality is served by a listed tool");
             root.context.error(&tool.span, message, help);

@@ -11,7 +11,6 @@ use crate::app::App;
 use crate::app_name;
 use crate::call_rules::{Source, conditions};
 use crate::config::Provider;
-use crate::diagnostics::did_you_mean;
 use crate::domains::domains;
 use crate::finish;
 use crate::functionalities::keys_of_app;
@@ -24,6 +23,7 @@ use crate::mcp_servers::Server;
 use crate::meta_labels::meta_labels;
 use crate::sampling::sampling;
 use crate::settings::spoke_limits;
+use crate::suggestions::listed;
 use crate::toml_reader::{At, Context, Table, named_file};
 use crate::warnings;
 
@@ -239,12 +239,12 @@ fn tools(
         // tools.
         let base = drafts.get(name.value).or(others).cloned();
         if base.is_none() && own.effect.is_none() {
-            let known: Vec<&str> = drafts.keys().map(String::as_str).collect();
-            let meant = did_you_mean(name.value, known.iter().copied());
+            let known = drafts.keys().map(String::as_str);
+            let meant = table.context.did_you_mean(name.value, known.clone());
             let message = format!("the manifest has no tool '{}'", name.value);
             let help = format!(
                 "{meant}it has {}; to add a tool, give its effect",
-                known.join(", ")
+                listed(known)
             );
             table.context.error(&name.span, message, help);
         }

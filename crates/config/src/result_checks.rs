@@ -7,7 +7,7 @@ use policy::{LabelRule, ParameterKind, ToolRule, When};
 
 use crate::app::App;
 use crate::chains::arguments;
-use crate::diagnostics::{Sink, did_you_mean};
+use crate::diagnostics::Sink;
 use crate::manifest::Written;
 use crate::result_conditions::conditions;
 
@@ -24,7 +24,7 @@ pub(crate) fn check(
             continue;
         };
         for (label_rule, when) in of_calls(rule) {
-            if let Some((message, help)) = impossible(rule, label_rule, when) {
+            if let Some((message, help)) = impossible(sink, rule, label_rule, when) {
                 sink.error(&place.file, &place.span, message, help);
             }
         }
@@ -49,12 +49,17 @@ pub(crate) fn of_calls(rule: &ToolRule) -> impl Iterator<Item = (&LabelRule, &Wh
 }
 
 /// Why a condition never holds under the tool's own parameters.
-fn impossible(rule: &ToolRule, label_rule: &LabelRule, when: &When) -> Option<(String, String)> {
+fn impossible(
+    sink: &Sink,
+    rule: &ToolRule,
+    label_rule: &LabelRule,
+    when: &When,
+) -> Option<(String, String)> {
     let parameters = rule.parameters.as_ref()?;
     let at = named(label_rule);
     match parameters.0.get(&when.argument) {
         None => {
-            let meant = did_you_mean(&when.argument, parameters.names());
+            let meant = sink.did_you_mean(&when.argument, parameters.names());
             Some((
                 format!(
                     "{at} never counts: no call has the argument '{}'",

@@ -8,8 +8,8 @@ use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::app::App;
 use crate::config::{OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind};
-use crate::diagnostics::did_you_mean;
 use crate::limits::{Limits, SpokeLimits};
+use crate::suggestions::listed;
 use crate::toml_reader::{At, Table};
 
 /// The embedded model that `sluice model pull` fetches when nothing else is asked.
@@ -311,10 +311,10 @@ pub(crate) fn known_provider(
     providers: &[Provider],
 ) -> Option<At<String>> {
     let At { span, value } = table.string(key)?;
-    let names: Vec<&str> = providers.iter().map(|p| p.name.as_str()).collect();
-    if !names.contains(&value) {
-        let meant = did_you_mean(value, names.iter().copied());
-        let help = format!("{meant}there are {}", names.join(", "));
+    let names = providers.iter().map(|provider| provider.name.as_str());
+    if !names.clone().any(|name| name == value) {
+        let meant = table.context.did_you_mean(value, names.clone());
+        let help = format!("{meant}there are {}", listed(names));
         let message = format!("there is no provider '{value}'");
         table.context.error(&span, message, help);
     }
@@ -394,7 +394,7 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
                 true => format!("the app '{value}' does not run at a client"),
                 false => format!("there is no app '{value}'"),
             };
-            let meant = did_you_mean(value, clients.iter().copied());
+            let meant = table.context.did_you_mean(value, clients.iter().copied());
             let help = format!("{meant}the proxy needs an [app.NAME] with client = true");
             table.context.error(&span, message, help);
         }
@@ -402,7 +402,10 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
     } else if proxy.app.is_none() && !table.has("app") {
         let help = match clients.as_slice() {
             [] => "add an [app.NAME] with client = true".to_owned(),
-            several => format!("write app = \"NAME\", one of {}", several.join(", ")),
+            several => format!(
+                "write app = \"NAME\", one of {}",
+                listed(several.iter().copied())
+            ),
         };
         let message = "it is not clear whose rules the proxy has";
         table.context.error(&table.span, message, help);

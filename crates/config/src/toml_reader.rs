@@ -11,7 +11,8 @@ use policy::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostics::{File, Sink, did_you_mean};
+use crate::diagnostics::{File, Sink};
+use crate::suggestions::{listed, shortened};
 
 /// A value with its place in the file.
 #[derive(Debug, Clone)]
@@ -37,6 +38,15 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     pub(crate) fn place(&self, span: &Range<usize>) -> Place {
         self.file.place(span.start)
+    }
+
+    /// As [`Sink::did_you_mean`].
+    pub(crate) fn did_you_mean<'k>(
+        &self,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> String {
+        self.sink.did_you_mean(name, known)
     }
 
     pub(crate) fn error(
@@ -109,8 +119,8 @@ impl<'a> Table<'a> {
                     format!("unknown key '{name}' in {}", self.what),
                     format!(
                         "{}it takes {}",
-                        did_you_mean(name, known.iter().copied()),
-                        known.join(", ")
+                        self.context.did_you_mean(name, known.iter().copied()),
+                        listed(known.iter().copied())
                     ),
                 );
             }
@@ -248,12 +258,12 @@ impl<'a> Table<'a> {
         let At { span, value } = self.string(key)?;
         let found = words.iter().find(|(word, _)| *word == value);
         if found.is_none() {
-            let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let meant = did_you_mean(value, names.iter().copied());
+            let names = words.iter().map(|(word, _)| *word);
+            let meant = self.context.did_you_mean(value, names.clone());
             self.context.error(
                 &span,
                 format!("'{key}' cannot be '{value}'"),
-                format!("{meant}it is one of {}", names.join(", ")),
+                format!("{meant}it is one of {}", listed(names)),
             );
         }
         found.map(|(_, meaning)| *meaning)
@@ -307,7 +317,8 @@ impl<'a> Table<'a> {
         entries
             .into_iter()
             .filter_map(|(name, value)| {
-                let what = format!("[{key}.{}]", name.value);
+                // Each mistake in the table says it again.
+                let what = format!("[{key}.{}]", shortened(name.value));
                 let table = self.as_table(key, name.span.clone(), value, what)?;
                 Some((name, table))
             })
@@ -358,13 +369,18 @@ impl<'a> Table<'a> {
                 LatticeError::Unknown { known, .. } => known,
                 other => vec![other.to_string()],
             };
-            let meant = did_you_mean(name.value, known.iter().map(String::as_str));
+            let names = lattice.names().chain(known.iter().map(String::as_str));
+            let meant = self.context.did_you_mean(name.value, names);
+            // `any` is no name of a configuration, and so one more than there are.
+            let more = lattice.names().nth(known.len().saturating_sub(1));
+            let more = more.map_or("", |_| ", …");
             self.context.sink.lacks_label();
             self.context.error(
                 &name.span,
                 format!("there is no label '{}' in the lattice", name.value),
                 format!(
-                    "{meant}it has {}{}",
+                    "{meant}it has {}{more}{}",
+                    // The first ones of many, of which each is short.
                     known.join(", "),
                     how_to_add(name.value)
                 ),

@@ -463,6 +463,45 @@ fn an_error_behind_warnings_without_end_starts_nothing() {
     assert!(load(&[("sluice.toml", &wrong)]).is_err());
 }
 
+/// Names may fill a file too, and each mistake may have all of them beside it.
+#[test]
+fn what_a_mistake_says_has_an_end() {
+    let long = "a".repeat(300_000);
+    let config = format!(
+        "[[provider]]\nname = \"{long}b\"\nkind = \"embedded\"\n[vanilla]\nprovider = \"{long}\"\n\
+         [app.{long}c]\nunknown = 1\ncommand = [\"a\"]\nprovider = \"{long}\"\n"
+    );
+    let errors = load(&[("sluice.toml", &config)]).unwrap_err();
+    assert!(errors.count() >= 3);
+    for error in errors.iter() {
+        let help = error.help.as_deref().unwrap_or_default();
+        for text in [&*error.message, help] {
+            assert!(text.chars().count() <= 4_097, "{} bytes", text.len());
+        }
+    }
+    let categories: Vec<String> = (0..4_000).map(|at| format!("\"c{at}\"")).collect();
+    let rules: String = (0..1_000)
+        .map(|at| {
+            format!("[app.a.tools.t{at}]\neffect = \"read\"\nlimit = [\"untrusted:d{at}\"]\n")
+        })
+        .collect();
+    let config = format!(
+        "[lattice]\nintegrity = {{ categories = [{}] }}\n[app.a]\ncommand = [\"a\"]\n{rules}",
+        categories.join(", ")
+    );
+    let errors = load(&[("sluice.toml", &config)]).unwrap_err();
+    assert_eq!(errors.count(), 1_000);
+    let first = errors.iter().next().unwrap().help.as_deref().unwrap();
+    assert!(
+        first.starts_with("did you mean 'untrusted:c0'? it has "),
+        "{first}"
+    );
+    assert!(first.contains("…; or add \"d0\""), "{first}");
+    let said = errors.iter().filter_map(|error| error.help.as_deref());
+    let said: usize = said.map(str::len).sum();
+    assert!(said < 2_000_000, "{said} bytes of help");
+}
+
 #[test]
 fn an_app_that_is_named_twice_is_refused() {
     let config = "[mcp_servers]\nfile = \"mcp.json\"\n[app.a]\ncommand = [\"b\"]\n";
