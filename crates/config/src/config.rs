@@ -42,7 +42,7 @@ pub struct Config {
     /// The parts of the user's messages that the user did not write.
     pub user: UserLabels,
     /// The files that all of this was read from.
-    pub files: Vec<PathBuf>,
+    pub files: BTreeSet<PathBuf>,
     /// What the user should know although it is no error: parts of an `mcpServers` file that have
     /// no meaning here. One line each.
     pub notes: Vec<String>,

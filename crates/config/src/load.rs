@@ -1,7 +1,7 @@
 //! From files to a [`Config`].
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,13 @@ use crate::toml_reader::{Context, ReadFile, Table, named_file, parse};
 
 /// Longest configuration file. Written by hand, they have a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Most bytes of all files of one configuration, a file that is named several times counted each time: it is read, and kept,
+/// for each of them, and a stranger's `sluice.toml` has room to name one tens of thousands of times.
+const MAX_TOTAL_BYTES: u64 = 16 << 20;
+
+/// What each file counts for at least. It is read and parsed even if it is empty.
+const LEAST_FILE_BYTES: u64 = 4 << 10;
 
 impl Config {
     /// Reads a configuration: `sluice.toml`, or an `mcpServers` file (`.json`), and all files that it
@@ -113,10 +120,20 @@ pub fn resolved(path: &Path) -> PathBuf {
 
 /// Everything but the examples.
 fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Config> {
-    let files = RefCell::new(Vec::new());
+    let files = RefCell::new(BTreeSet::new());
+    let left = Cell::new(MAX_TOTAL_BYTES);
     let remember = |path: &Path| {
+        let too_much = || io::Error::other("all files together are longer than 16 MiB");
+        // Before it is read as well: what is too much is not to be read again and again.
+        let rest = left.get().checked_sub(LEAST_FILE_BYTES);
+        let rest = rest.ok_or_else(too_much)?;
         let text = read(path)?;
-        files.borrow_mut().push(path.to_owned());
+        let more = (text.len() as u64).saturating_sub(LEAST_FILE_BYTES);
+        left.set(rest.saturating_sub(more));
+        if more > rest {
+            return Err(too_much());
+        }
+        files.borrow_mut().insert(path.to_owned());
         Ok(text)
     };
     let loader = Loader {
@@ -198,7 +215,7 @@ impl Loader<'_> {
             proxy,
             memory,
             user,
-            files: Vec::new(),
+            files: BTreeSet::new(),
             notes: servers.notes,
             warnings: Vec::new(),
         })
@@ -224,7 +241,7 @@ impl Loader<'_> {
             proxy: ProxySettings::default(),
             memory: Memory::default(),
             user: UserLabels::default(),
-            files: Vec::new(),
+            files: BTreeSet::new(),
             notes: found.notes,
             warnings: Vec::new(),
             limits,

@@ -6,6 +6,7 @@
     reason = "tests fail by panicking"
 )]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -500,6 +501,39 @@ fn what_a_mistake_says_has_an_end() {
     let said = errors.iter().filter_map(|error| error.help.as_deref());
     let said: usize = said.map(str::len).sum();
     assert!(said < 2_000_000, "{said} bytes of help");
+}
+
+/// Each app parses its manifest and keeps it, and a file has room for tens of thousands of apps.
+#[test]
+fn files_that_are_named_without_end_are_too_much_together() {
+    let app = |at: usize| format!("[app.a{at}]\nmanifest = \"m.toml\"\n");
+    let manifest = format!(
+        "[app]\nname = \"a\"\ncommand = [\"a\"]\n#{}\n",
+        "x".repeat(1 << 19)
+    );
+    let load_with = |count: usize, manifest: &str| {
+        let config: String = (0..count).map(app).collect();
+        let reads = Cell::new(0);
+        let loaded = Config::load_with(Path::new("sluice.toml"), &|path| {
+            reads.set(reads.get() + 1);
+            Ok(match path.to_str() {
+                Some("sluice.toml") => config.clone(),
+                _ => manifest.to_owned(),
+            })
+        });
+        (loaded, reads.get())
+    };
+    let (loaded, _) = load_with(30, &manifest);
+    let files = loaded.unwrap().files;
+    assert_eq!(files.len(), 2, "{files:?}");
+    let (loaded, reads) = load_with(100, &manifest);
+    let errors = loaded.unwrap_err().to_string();
+    let expected = "'m.toml' cannot be read: all files together are longer than 16 MiB";
+    assert!(errors.contains(expected), "{errors}");
+    // What is too much is not read again and again either.
+    assert!(reads < 40, "{reads}");
+    let (loaded, reads) = load_with(5_000, "[app]\nname = \"a\"\ncommand = [\"a\"]\n");
+    assert!(loaded.is_err() && reads < 4_100, "{reads}");
 }
 
 #[test]
