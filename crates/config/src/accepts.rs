@@ -43,7 +43,8 @@ pub(crate) fn accepts(argument: &Table<'_>, limit: Option<&Label>) -> Vec<Accept
         let help = "join words in one one_of = [\"a\", \"b\"]";
         argument.context.error(&first_too_many.span, message, help);
     }
-    let drafts = tables.iter().filter_map(|table| accept(table, limit));
+    let tables = tables.iter().take(MAX_ACCEPTS);
+    let drafts = tables.filter_map(|table| accept(table, limit));
     drafts.collect()
 }
 

@@ -1,5 +1,7 @@
 //! `[[app.NAME.domain]]` and `other_domains`: what an app may reach by name.
 
+use std::collections::BTreeSet;
+
 use names::Pattern;
 
 use crate::app::{Domain, Egress};
@@ -14,6 +16,7 @@ const RESOLVER: u16 = 53;
 /// taken.
 pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, bool) {
     let mut domains: Vec<Domain> = Vec::new();
+    let mut taken = BTreeSet::new();
     for table in table.tables("domain") {
         let name = table.string("name");
         let ports = ports(&table, relays);
@@ -32,10 +35,12 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
                 continue;
             }
         };
-        let twice = |other: &Domain| {
-            other.pattern == pattern && other.ports.iter().any(|port| ports.contains(port))
-        };
-        if domains.iter().any(twice) {
+        let name_of = pattern.to_string();
+        let is_new = ports
+            .iter()
+            .map(|port| taken.insert((name_of.clone(), *port)));
+        // All of them, not until the first that is taken.
+        if is_new.fold(false, |twice, is_new| twice || !is_new) {
             let message = format!("two entries for '{pattern}' and the same port");
             let help = "\"example.org\" and \"*.example.org\" are the same; leave one out";
             table.context.error(&name.span, message, help);
@@ -59,7 +64,7 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
             .context
             .error(&table.span, message, "give the relay another port");
     }
-    let all: std::collections::BTreeSet<u16> = domains
+    let all: BTreeSet<u16> = domains
         .iter()
         .flat_map(|domain| &domain.ports)
         .copied()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::Lattice;
+use ifc::{ArgumentPath, Lattice};
 use policy::{CedarText, CedarTool, Conditions, compile_conditions};
 
 use crate::app::App;
@@ -101,10 +101,13 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
 
 /// A limit of an argument that the tool does not take would never hold anything.
 fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
+    // Sorted, a path stands before all that lies inside of it, and nothing else between them.
+    let mut before: Option<&ArgumentPath> = None;
     for (path, argument) in &draft.arguments {
         let name = path.argument();
-        let mut others = draft.arguments.keys().filter(|other| *other != path);
-        if let Some(outer) = others.find(|other| other.contains(path)) {
+        let outer = before.filter(|before| before.contains(path));
+        before = Some(outer.unwrap_or(path));
+        if let Some(outer) = outer {
             let message = format!("the data argument '{path}' lies inside of '{outer}'");
             let help =
                 "give a limit to one of them: a part of what has a limit has none of its own";

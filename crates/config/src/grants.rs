@@ -1,5 +1,6 @@
 //! What the user gives an app: variables, mounts, connections.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use crate::app::{App, Egress, Mount};
@@ -41,6 +42,7 @@ pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
 /// `[[app.NAME.mount]]`.
 pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
     let mut mounts: Vec<Mount> = Vec::new();
+    let mut targets = BTreeSet::new();
     for table in table.tables("mount") {
         let (source, target) = (table.string("source"), table.string("target"));
         table.needs("source", "source = \"PATH\"");
@@ -75,7 +77,8 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
             let help = "write an absolute path without '..', other than '/'";
             table.context.error(&target.span, message, help);
         }
-        if mounts.iter().any(|mount| mount.target == at) {
+        // By a set: how many mounts there may be is checked only once those of all apps are known.
+        if !targets.insert(at) {
             let message = format!("two mounts on '{}'", target.value);
             table
                 .context
@@ -97,6 +100,7 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
 /// `[[app.NAME.egress]]`.
 pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
     let mut connections: Vec<Egress> = Vec::new();
+    let mut ports = BTreeSet::new();
     for table in table.tables("egress") {
         let listen = table.integer("listen", 1..=u64::from(u16::MAX));
         let to = table.string("to");
@@ -105,7 +109,7 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
         table.needs("to", "to = \"HOST:PORT\"");
         table.finish();
         let listen = listen.and_then(|port| u16::try_from(port).ok());
-        if connections.iter().any(|other| Some(other.listen) == listen) {
+        if listen.is_some_and(|port| !ports.insert(port)) {
             let message = "two connections listen on the same port";
             let help = "give each its own";
             table.context.error(&table.span, message, help);

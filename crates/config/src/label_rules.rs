@@ -113,7 +113,8 @@ fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
         table.context.error(&first_too_many.span, message, help);
     }
     let mut rules: Vec<LabelRule> = Vec::new();
-    for table in &tables {
+    // Nothing starts with more, and each is compared with all before it.
+    for table in tables.iter().take(MAX_RULES) {
         let Some(rule) = label_rule(table) else {
             continue;
         };
@@ -213,7 +214,8 @@ pub(crate) fn user(root: &Table<'_>) -> UserLabels {
         let help = "use the same marks for several kinds of text";
         table.context.error(&first_too_many.span, message, help);
     }
-    UserLabels::new(tables.iter().filter_map(user_rule).collect())
+    let tables = tables.iter().take(MAX_USER_RULES);
+    UserLabels::new(tables.filter_map(user_rule).collect())
 }
 
 fn user_rule(table: &Table<'_>) -> Option<UserRule> {

@@ -536,6 +536,48 @@ fn files_that_are_named_without_end_are_too_much_together() {
     assert!(loaded.is_err() && reads < 4_100, "{reads}");
 }
 
+/// A list that is compared entry by entry with itself is a list of limited length.
+#[test]
+fn entries_without_end_are_read_at_once() {
+    let many = |entry: &dyn Fn(usize) -> String| (0..8_000).map(entry).collect::<String>();
+    let mounts =
+        many(&|at| format!("[[app.a.mount]]\nsource = \"/m/{at}\"\ntarget = \"/m/{at}\"\n"));
+    let domains = many(&|at| format!("[[app.a.domain]]\nname = \"d{at}.example\"\n"));
+    let relays = many(&|at| {
+        format!(
+            "[[app.a.egress]]\nlisten = {}\nto = \"a.example:25\"\n",
+            at + 1_000
+        )
+    });
+    let arguments = many(&|at| format!("[app.a.tools.t.arguments.a{at}]\nlimit = [\"secret\"]\n"));
+    for (entries, mistake) in [
+        (mounts, Some("there are more than 512 mounts")),
+        (
+            arguments,
+            Some("the tool 't' does not say which parameters it has"),
+        ),
+        (domains, None),
+        (relays, None),
+    ] {
+        let config =
+            format!("[app.a]\ncommand = [\"a\"]\n[app.a.tools.t]\neffect = \"read\"\n{entries}");
+        let loaded = load(&[("sluice.toml", &config)]);
+        let errors = loaded.err().map(|errors| errors.to_string());
+        assert_eq!(errors.is_some(), mistake.is_some(), "{errors:?}");
+        if let (Some(errors), Some(mistake)) = (errors, mistake) {
+            assert!(errors.contains(mistake), "{errors}");
+        }
+    }
+    // What is past the limit is not judged.
+    let same = "{ path = \"$.a\", label = [] },";
+    let config = format!(
+        "[app.a]\ncommand = [\"a\"]\n[app.a.tools.t]\neffect = \"read\"\nlabels = [{}]\n",
+        same.repeat(900)
+    );
+    let errors = load(&[("sluice.toml", &config)]).unwrap_err();
+    assert_eq!(errors.count(), 64);
+}
+
 #[test]
 fn an_app_that_is_named_twice_is_refused() {
     let config = "[mcp_servers]\nfile = \"mcp.json\"\n[app.a]\ncommand = [\"b\"]\n";
