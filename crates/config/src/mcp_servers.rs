@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use names::WebUrl;
 use policy::Place;
 use policy::formats::{Document, Format, Node, ParseError};
 use serde_json::Value;
@@ -197,12 +196,12 @@ impl Reader<'_> {
                 .unquoted(self.file, &member.node.span, message, help);
         };
         let text = self.string(address)?;
-        let url = WebUrl::new(&text).map_err(|error| {
+        let remote = Remote::at(&text).map_err(|why| {
             let message = format!(
                 "'{}' is no address of a server that can be asked",
                 address.name
             );
-            refuse(address, message, &error.to_string());
+            refuse(address, message, &why);
         });
         let transport = match kind.and_then(|kind| kind.value.as_str()) {
             Some("sse") => RemoteTransport::Sse,
@@ -212,12 +211,16 @@ impl Reader<'_> {
             _ if address.name == "httpUrl" => RemoteTransport::Http,
             _ => RemoteTransport::Any,
         };
-        let mut remote = Remote::at(url.ok()?);
+        let mut remote = remote.ok()?;
         remote.transport = transport;
         for (name, value) in headers.map(|all| self.environment(all)).unwrap_or_default() {
             match (header_name(&name), Header::read(&value)) {
-                (Ok(name), Ok(header)) => {
-                    remote.headers.insert(name, header);
+                (Ok(known), Ok(header)) => {
+                    // Two names that differ in case are one header, and one of the two would be lost.
+                    if remote.headers.insert(known, header).is_some() {
+                        let message = format!("the header '{name}' stands there twice");
+                        refuse(address, message, "leave one out");
+                    }
                 }
                 (Err(why), _) => refuse(address, format!("the header '{name}' {why}"), "remove it"),
                 (_, Err(why)) => {

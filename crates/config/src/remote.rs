@@ -198,14 +198,21 @@ pub(crate) fn header_name(name: &str) -> Result<String, String> {
 
 impl Remote {
     /// A server of which only the address is known.
-    pub(crate) fn at(url: WebUrl) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Why a spoke cannot ask a server there, and what would be right.
+    pub(crate) fn at(url: &str) -> Result<Self, String> {
+        let url = WebUrl::new(url).map_err(|error| error.to_string())?;
+        if url.port() == RESOLVER {
+            return Err("port 53 is where a spoke asks for names; choose another port".to_owned());
+        }
+        Ok(Self {
             url,
             transport: RemoteTransport::default(),
             headers: BTreeMap::new(),
             addresses: Vec::new(),
             ca_file: None,
-        }
+        })
     }
 
     /// Everything that makes it this server, in one text that is only hashed.
@@ -248,24 +255,17 @@ pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
         }
         return None;
     };
-    match WebUrl::new(url.value) {
-        Ok(at) if at.port() == RESOLVER => {
-            let message = "port 53 is where a spoke asks for names";
-            table
-                .context
-                .error(&url.span, message, "choose another port");
-            None
-        }
+    match Remote::at(url.value) {
         Ok(at) => Some(Remote {
             transport,
             headers,
             addresses,
             ca_file,
-            ..Remote::at(at)
+            ..at
         }),
-        Err(error) => {
+        Err(why) => {
             let message = "the url is no address of a server that can be asked";
-            table.context.error(&url.span, message, error.to_string());
+            table.context.error(&url.span, message, why);
             None
         }
     }

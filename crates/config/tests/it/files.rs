@@ -1120,6 +1120,21 @@ fn a_server_elsewhere_in_a_file_of_another_program() {
     let plain = r#"{"mcpServers": {"a": {"url": "http://a.example/mcp"}}}"#;
     let error = load(&[("mcp.json", plain)]).unwrap_err().to_string();
     assert!(error.contains("write https://"), "{error}");
+    for (server, mistake) in [
+        (
+            r#""url": "https://a.example/mcp", "headers": {"X-Key": "hush-1", "x-key": "hush-2"}"#,
+            "the header 'x-key' stands there twice",
+        ),
+        (
+            r#""url": "https://a.example:53/mcp""#,
+            "port 53 is where a spoke asks for names",
+        ),
+    ] {
+        let servers = format!(r#"{{"mcpServers": {{"a": {{{server}}}}}}}"#);
+        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
+        assert!(errors.contains(mistake), "{errors}");
+        assert!(!errors.contains("hush"), "{errors}");
+    }
 }
 
 /// What an app's memories are bound to.
