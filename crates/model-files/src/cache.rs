@@ -146,7 +146,7 @@ impl Cache {
         }
     }
 
-    /// Hashes the whole file and writes its stamp.
+    /// Hashes the whole file and writes its stamp, where it can.
     ///
     /// # Errors
     /// It is missing, or not the file that the table names.
@@ -181,27 +181,29 @@ impl Cache {
         if found != model.sha256 {
             return Err(different(found));
         }
-        self.write_stamp(model, &before)?;
+        self.write_stamp(model, &before);
         Ok(path)
     }
 
-    /// Writes the stamp of a file that was just hashed.
-    pub(crate) fn stamp(&self, model: &Model) -> Result<(), CacheError> {
-        let path = self.path(model);
-        let metadata = fs::metadata(&path).map_err(CacheError::io(&path))?;
-        self.write_stamp(model, &metadata)
+    /// Writes the stamp of a file that was just hashed, where it can.
+    pub(crate) fn stamp(&self, model: &Model) {
+        if let Ok(metadata) = fs::metadata(self.path(model)) {
+            self.write_stamp(model, &metadata);
+        }
     }
 
     fn stamp_path(&self, model: &Model) -> PathBuf {
         self.folder.join(format!("{}.sha256", model.file))
     }
 
-    fn write_stamp(&self, model: &Model, metadata: &fs::Metadata) -> Result<(), CacheError> {
+    fn write_stamp(&self, model: &Model, metadata: &fs::Metadata) {
         let path = self.stamp_path(model);
         // Beside it first: a reader must never see half a stamp.
         let fresh = path.with_extension("sha256.new");
-        fs::write(&fresh, stamp(model, metadata)).map_err(CacheError::io(&fresh))?;
-        fs::rename(&fresh, &path).map_err(CacheError::io(&path))
+        let written = fs::write(&fresh, stamp(model, metadata));
+        // A stamp only saves time, and the file was hashed: it counts where the folder is read-only, or another
+        // process has just put the same stamp there.
+        let _ = written.and_then(|()| fs::rename(&fresh, &path));
     }
 
     fn stamp_holds(&self, model: &Model, metadata: &fs::Metadata) -> bool {

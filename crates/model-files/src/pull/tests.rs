@@ -5,6 +5,7 @@ use std::{cell::Cell, io::Write as _, os::unix::fs::PermissionsExt as _};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::*;
+use crate::Presence;
 
 struct Shop {
     folder: tempfile::TempDir,
@@ -164,6 +165,25 @@ fn a_file_that_changes_is_noticed() {
     fs::write(&path, PARTS.concat()).unwrap();
     cache.open(&shop.model).unwrap();
     assert_eq!(cache.presence(&shop.model), Presence::Ready);
+}
+
+/// A stamp only saves time, and a lock is for pulls.
+#[test]
+fn a_right_file_counts_where_nothing_can_be_written() {
+    let shop = Shop::new(PARTS);
+    let folder = shop.folder.path().join("cache");
+    // Folders in the place of the files, since root writes to a folder that is read-only.
+    fs::create_dir_all(folder.join("shop.gguf.sha256.new")).unwrap();
+    let path = shop.pull().unwrap();
+    assert_eq!(shop.downloads(), 3);
+    let lock = folder.join("shop.gguf.lock");
+    fs::remove_file(&lock).unwrap();
+    fs::create_dir(&lock).unwrap();
+    let cache = Cache::at(&folder);
+    assert_eq!(cache.presence(&shop.model), Presence::Unverified);
+    assert_eq!(cache.open(&shop.model).unwrap(), path);
+    assert_eq!(shop.pull().unwrap(), path);
+    assert_eq!(shop.downloads(), 3, "nothing is pulled twice");
 }
 
 #[test]
