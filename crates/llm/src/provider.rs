@@ -103,11 +103,11 @@ pub enum ProviderError {
         after: Duration,
     },
     /// The server refused with an HTTP status.
-    #[error("provider `{provider}`: status {code}: {message}; check the model's name and the key")]
+    #[error("provider `{provider}`: status {code}: {message}; {}", advice(*code))]
     Status {
         /// The provider's name.
         provider: String,
-        /// The HTTP status.
+        /// The HTTP status, or the one that the server names in an answer of status 200.
         code: u16,
         /// The server's message, limited.
         message: String,
@@ -252,6 +252,16 @@ pub fn one_line(text: &str) -> String {
         }
     }
     line
+}
+
+/// What to do after a status.
+fn advice(code: u16) -> &'static str {
+    // 408 is about the network, and from 500 on it is the server's own trouble.
+    if code == 408 || code >= 500 {
+        "try again later or use another provider"
+    } else {
+        "check the model's name and the key"
+    }
 }
 
 fn wait(retry_after: Option<Duration>) -> String {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use reqwest::Response;
+use serde_json::Value;
 
 use super::answer::refused::{ApiError, ErrorBody, Refused};
 use super::config::OpenAiConfig;
@@ -16,27 +17,43 @@ use crate::provider::{ErrorNames, ProviderError, one_line};
 /// Bytes of an error's body that are read: enough for the message, whatever the server sends.
 const ERROR_BODY_LIMIT: usize = 64 << 10;
 
-/// Why one attempt failed, and whether another one may help.
+/// The name that a refusal gives the limit on tokens where its model does not take `max_tokens`.
+const OTHER_LIMIT: &str = "max_completion_tokens";
+
+/// Why one attempt failed, and what may help.
 pub(super) struct Failure {
     pub(super) error: ProviderError,
+    /// Another attempt.
     pub(super) retry: bool,
+    /// How long the server asks to wait before it.
     pub(super) asked: Option<Duration>,
+    /// A request without what the server may not know.
+    pub(super) is_refusal: bool,
+    /// A request with the other name of the limit on tokens.
+    pub(super) names_other_limit: bool,
 }
 
 impl Failure {
-    pub(super) fn last(error: ProviderError) -> Self {
+    /// One after which the same request may be sent again, or not.
+    pub(super) fn new(error: ProviderError, retry: bool) -> Self {
         Self {
             error,
-            retry: false,
+            retry,
             asked: None,
+            is_refusal: false,
+            names_other_limit: false,
         }
+    }
+
+    /// One after which nothing helps.
+    pub(super) fn last(error: ProviderError) -> Self {
+        Self::new(error, false)
     }
 }
 
 impl OpenAiConfig {
     /// The error for an HTTP status that is not a success.
     pub(super) async fn refusal(&self, response: Response, key: Option<&ApiKey>) -> Failure {
-        let provider = self.name.clone();
         let code = response.status().as_u16();
         let asked = retry::retry_after(response.headers(), SystemTime::now());
         let body = read_body(response, ERROR_BODY_LIMIT).await;
@@ -50,47 +67,71 @@ impl OpenAiConfig {
                 ..ApiError::default()
             },
         };
-        let error = match code {
-            // Waiting would not bring the money, so a spent quota is an error and not a limit on
-            // the rate.
-            429 if !is_spent(&reported) => ProviderError::RateLimited {
-                provider,
-                retry_after: asked,
-            },
-            413 if !is_context_length(&reported) => ProviderError::RequestTooLarge {
-                provider,
-                message: self.quote(&reported.message, key),
-            },
-            _ => self.reported(code, &reported, key),
+        self.reported(code, &reported, asked, key)
+    }
+
+    /// The error for an answer that is refused, of which something had come or not.
+    pub(super) fn refused(
+        &self,
+        refused: Refused,
+        has_begun: bool,
+        key: Option<&ApiKey>,
+    ) -> Failure {
+        let error = match refused {
+            Refused::Malformed(reason) => return Failure::last(self.malformed(&reason, key)),
+            Refused::TooLarge { what, limit } => return self.too_large(what, limit),
+            Refused::Reported(error) => error,
         };
-        Failure {
-            // 408 means that the server did not get the request in time: it has done nothing yet.
-            retry: error.is_outage() || code == 408,
-            error,
-            asked,
+        let failure = self.reported(status(&error).unwrap_or(200), &error, None, key);
+        // What has reached the sink cannot be sent again, and a server that had begun to answer knew all of the
+        // request.
+        if has_begun {
+            Failure::last(failure.error)
+        } else {
+            failure
         }
     }
 
-    pub(super) fn refused(&self, refused: Refused, key: Option<&ApiKey>) -> Failure {
-        Failure::last(match refused {
-            Refused::Malformed(reason) => self.malformed(&reason, key),
-            Refused::TooLarge { what, limit } => return self.too_large(what, limit),
-            Refused::Reported(error) => self.reported(200, &error, key),
-        })
-    }
-
-    fn reported(&self, code: u16, error: &ApiError, key: Option<&ApiKey>) -> ProviderError {
+    /// What a server reports with this status, before anything of an answer.
+    fn reported(
+        &self,
+        code: u16,
+        reported: &ApiError,
+        asked: Option<Duration>,
+        key: Option<&ApiKey>,
+    ) -> Failure {
         let provider = self.name.clone();
-        let message = self.quote(&error.message, key);
-        if is_context_length(error) {
-            ProviderError::ContextLength { provider, message }
-        } else {
-            ProviderError::Status {
+        let message = self.quote(&reported.message, key);
+        let error = match code {
+            // Waiting would not bring the money, so a spent quota is an error and not a limit on
+            // the rate.
+            429 if !is_spent(reported) => ProviderError::RateLimited {
+                provider,
+                retry_after: asked,
+            },
+            _ if is_context_length(reported) => ProviderError::ContextLength { provider, message },
+            413 => ProviderError::RequestTooLarge { provider, message },
+            _ => ProviderError::Status {
                 provider,
                 code,
                 message,
-                names: Box::new(names(error)),
-            }
+                names: Box::new(names(reported)),
+            },
+        };
+        let is_status = matches!(error, ProviderError::Status { .. });
+        Failure {
+            // 408 means that the server did not get the request in time: it has done nothing yet.
+            retry: error.is_outage() || code == 408,
+            // Some servers report errors with status 200 alone, and routers have no route (404) for a request with a
+            // member that they do not know.
+            is_refusal: is_status && matches!(code, 200 | 400 | 404 | 422),
+            // By its words, which are all that servers have in common: the code of the error differs. And by all of
+            // them, before they are cut and a key that stands in them is taken out.
+            names_other_limit: is_status
+                && matches!(code, 400 | 422)
+                && reported.message.contains(OTHER_LIMIT),
+            error,
+            asked,
         }
     }
 
@@ -181,25 +222,47 @@ fn names(error: &ApiError) -> ErrorNames {
     }
 }
 
+/// The status that an error stands for which came in the place of an answer, with status 200: routers and gateways
+/// pass on what the servers behind them said, as a number or in its digits, and a stream has no status of its own any
+/// more.
+fn status(error: &ApiError) -> Option<u16> {
+    let code = error.code.as_ref();
+    let number = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
+    let status = number.and_then(|number| u16::try_from(number).ok());
+    let named = || {
+        // The original's names, and Ollama's (`api_error`), for what comes with these statuses elsewhere.
+        if is_called(error, &["server_error", "api_error"]) {
+            Some(500)
+        } else if is_called(error, &["rate_limit_exceeded", "insufficient_quota"]) {
+            Some(429)
+        } else {
+            None
+        }
+    };
+    status
+        .filter(|status| (400..=599).contains(status))
+        .or_else(named)
+}
+
 /// A 429 that waiting does not cure: no money left.
 fn is_spent(error: &ApiError) -> bool {
-    let code = error.code.as_ref().and_then(|code| code.as_str());
-    [code, error.r#type.as_deref()].contains(&Some("insufficient_quota"))
+    is_called(error, &["insufficient_quota"])
 }
 
 fn is_context_length(error: &ApiError) -> bool {
-    let code = error.code.as_ref().and_then(|code| code.as_str());
-    [code, error.r#type.as_deref()]
-        .into_iter()
-        .flatten()
-        .any(|code| {
-            matches!(
-                code,
-                "context_length_exceeded" | "exceed_context_size_error"
-            )
-        })
+    is_called(
+        error,
+        &["context_length_exceeded", "exceed_context_size_error"],
+    )
         // Of servers that give no code; the words are the original's.
         || error.message.contains("maximum context length")
+}
+
+/// Whether a server calls an error by one of these names.
+fn is_called(error: &ApiError, names: &[&str]) -> bool {
+    let code = error.code.as_ref().and_then(Value::as_str);
+    let mut given = [code, error.r#type.as_deref()].into_iter().flatten();
+    given.any(|name| names.contains(&name))
 }
 
 /// At most `limit` bytes of a body, and whether there were more.

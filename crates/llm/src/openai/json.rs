@@ -61,12 +61,12 @@ impl OpenAi {
             let before = started.elapsed();
             let answered = match self.answer(call, Some(&wanted), &mut NoDeltas).await {
                 Ok(answered) => answered,
-                Err(error) if is_refusal(&error) => {
-                    refusal.get_or_insert(error);
+                Err(failure) if failure.is_refusal => {
+                    refusal.get_or_insert(failure.error);
                     passed_over.push(form);
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(failure) => return Err(failure.error),
             };
             let shown = shown(&answered, &wanted);
             let mut completion = answered.completion;
@@ -119,18 +119,6 @@ fn added(spent: Usage, one: Usage, after: Duration) -> Usage {
         time_to_first_token: one.time_to_first_token.map(|first| after + first),
         total_time: after + one.total_time,
     }
-}
-
-/// Whether an error may be about the way in which JSON was asked for. Some servers report errors with status 200, and
-/// routers have no route (404) for a request with such a member.
-fn is_refusal(error: &ProviderError) -> bool {
-    matches!(
-        error,
-        ProviderError::Status {
-            code: 200 | 400 | 404 | 422,
-            ..
-        }
-    )
 }
 
 /// The parameters of a tool are an object.

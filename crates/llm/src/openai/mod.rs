@@ -149,7 +149,7 @@ impl OpenAi {
         call: &Cleared<'_>,
         wanted: Option<&Wanted<'_>>,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, ProviderError> {
+    ) -> Result<Answered, Failure> {
         let (label, options) = (call.request().prompt.label(), call.options());
         let model = self.config.model_for(options);
         // First try `max_tokens`, which nearly all compatible servers know; the newer name only where it was asked
@@ -162,14 +162,14 @@ impl OpenAi {
         }
         let answered = (self.answer_within(LimitMember::MaxTokens, call, wanted, sink)).await;
         let refusal = match answered {
-            Err(error)
-                if options.token_limit == TokenLimit::Request && names_other_member(&error) =>
+            Err(failure)
+                if options.token_limit == TokenLimit::Request && failure.names_other_limit =>
             {
-                error
+                failure
             }
             answered => return answered,
         };
-        // With a status of refusal, so nothing has gone to the sink.
+        // It names the other limit before anything of an answer, so nothing has gone to the sink.
         let member = LimitMember::MaxCompletionTokens;
         match self.answer_within(member, call, wanted, sink).await {
             Ok(answered) => {
@@ -178,8 +178,8 @@ impl OpenAi {
                 Ok(answered)
             }
             // The limit itself is refused, whatever it is called.
-            Err(again) if names_other_member(&again) => Err(refusal),
-            Err(error) => Err(error),
+            Err(again) if again.names_other_limit => Err(refusal),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -190,15 +190,15 @@ impl OpenAi {
         call: &Cleared<'_>,
         wanted: Option<&Wanted<'_>>,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, ProviderError> {
+    ) -> Result<Answered, Failure> {
         let (request, options) = (call.request(), call.options());
         // Made from the prompt alone, so that both directions of one request agree on the names.
         let names = ToolNames::new(&request.prompt);
         let body = body::body(&self.config, &names, request, options, wanted, member);
-        let body = body.map_err(|reason| self.config.unsendable(reason))?;
+        let body = body.map_err(|reason| Failure::last(self.config.unsendable(reason)))?;
         let limit = self.config.limits.request;
         if body.len() > limit {
-            return Err(self.config.too_large("the request", limit).error);
+            return Err(self.config.too_large("the request", limit));
         }
         let sending = Sending {
             body,
@@ -212,7 +212,7 @@ impl OpenAi {
         &self,
         sending: &Sending<'_>,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, ProviderError> {
+    ) -> Result<Answered, Failure> {
         let started = Instant::now();
         let mut attempt = 0;
         loop {
@@ -225,7 +225,7 @@ impl OpenAi {
             let wait = self.config.retry.wait(attempt, failure.asked);
             // Whether a retry is safe is decided where the failure is; how often and how long by the configuration.
             let Some(wait) = wait.filter(|_| failure.retry) else {
-                return Err(failure.error);
+                return Err(failure);
             };
             tokio::time::sleep(wait).await;
             attempt += 1;
@@ -247,11 +247,7 @@ impl OpenAi {
         let response = sent.await.map_err(|error| {
             // A server that was too slow for one request is not given a second one beside it.
             let retry = !error.is_timeout() || error.is_connect();
-            Failure {
-                error: self.config.network(error),
-                retry,
-                asked: None,
-            }
+            Failure::new(self.config.network(error), retry)
         })?;
         if !response.status().is_success() {
             return Err(self.config.refusal(response, sending.key).await);
@@ -285,11 +281,11 @@ impl OpenAi {
             return Ok(answered);
         }
         Err(match streamed {
-            true => Failure {
-                error: self.config.unreachable("the answer ended too early"),
-                retry: !has_begun,
-                asked: None,
-            },
+            // What has reached the sink cannot be sent again.
+            true => Failure::new(
+                self.config.unreachable("the answer ended too early"),
+                !has_begun,
+            ),
             false => {
                 let reason = "the answer does not say why it ended";
                 Failure::last(self.config.malformed(reason, sending.key))
@@ -310,16 +306,15 @@ impl OpenAi {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 Err(error) => {
-                    return Err(Failure {
-                        retry: !reader.has_begun() && !error.is_timeout(),
-                        error: self.config.network(error),
-                        asked: None,
-                    });
+                    let retry = !reader.has_begun() && !error.is_timeout();
+                    return Err(Failure::new(self.config.network(error), retry));
                 }
             };
             let taken = reader.stream(&chunk, started.elapsed());
             pass_on(reader, sink);
-            taken.map_err(|refused| self.config.refused(refused, sending.key))?;
+            taken.map_err(|refused| {
+                (self.config).refused(refused, reader.has_begun(), sending.key)
+            })?;
         }
         Ok(())
     }
@@ -333,10 +328,9 @@ impl OpenAi {
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Failure> {
         let limit = self.config.limits.response;
-        let (body, cut) = read_body(response, limit).await.map_err(|error| Failure {
-            retry: !error.is_timeout(),
-            error: self.config.network(error),
-            asked: None,
+        let (body, cut) = read_body(response, limit).await.map_err(|error| {
+            let retry = !error.is_timeout();
+            Failure::new(self.config.network(error), retry)
         })?;
         // A cut answer could still parse, as one that lacks its end.
         if cut {
@@ -344,7 +338,7 @@ impl OpenAi {
         }
         let taken = reader.whole(&body, started.elapsed());
         pass_on(reader, sink);
-        taken.map_err(|refused| self.config.refused(refused, sending.key))
+        taken.map_err(|refused| (self.config).refused(refused, reader.has_begun(), sending.key))
     }
 }
 
@@ -373,10 +367,10 @@ impl Provider for OpenAi {
         let answering = async {
             match &call.request().shape {
                 AnswerShape::Json { schema } => self.complete_json(call, schema, sink).await,
-                _ => {
-                    let answered = self.answer(call, None, sink).await;
-                    answered.map(|answered| answered.completion)
-                }
+                _ => match self.answer(call, None, sink).await {
+                    Ok(answered) => Ok(answered.completion),
+                    Err(failure) => Err(failure.error),
+                },
             }
         };
         // Around everything: retries, and further ways of asking for JSON.
@@ -390,16 +384,6 @@ impl Provider for OpenAi {
                 })
             })
     }
-}
-
-/// Whether a refusal says that the limit on tokens has the newer name. Its words are all that servers have in common:
-/// the code of the error differs.
-fn names_other_member(error: &ProviderError) -> bool {
-    matches!(
-        error,
-        ProviderError::Status { code: 400 | 422, message, .. }
-            if message.contains("max_completion_tokens")
-    )
 }
 
 fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError> {

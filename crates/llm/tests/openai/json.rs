@@ -239,6 +239,32 @@ async fn a_refusal_in_every_way_is_about_something_else() {
     assert_eq!(forms, ["format", "format"]);
 }
 
+/// What passes says nothing of what the server knows, though it comes with status 200.
+#[tokio::test]
+async fn an_outage_is_not_taken_for_a_way_that_is_not_known() {
+    let error = json!({"error": {"message": "behind", "code": 502}});
+    let down = Reply::json(200, "", &error);
+    let ways = ["format"; 3];
+    check("passing", vec![down.clone(), fit(), fit()], &ways).await;
+    let replies = vec![down.clone(), down.clone(), down, fit()];
+    let (answers, forms) = asked(replies).await;
+    assert!(answers[0].as_ref().unwrap_err().is_outage());
+    assert!(answers[1].is_ok());
+    assert_eq!(forms, ["format"; 4]);
+    // Whoever had begun to answer knew the way in which it was asked, whatever error came then.
+    for error in [
+        json!({"message": "it broke"}),
+        json!({"message": "it broke", "code": 400}),
+    ] {
+        let begun = chunk(json!({"content": "{"}), None);
+        let error = json!({ "error": error });
+        let broke = Reply::stream(&format!("{begun}data: {error}\n\n"));
+        let (answers, forms) = asked(vec![broke, fit()]).await;
+        assert!(answers[0].is_err() && answers[1].is_ok());
+        assert_eq!(forms, ["format"; 2]);
+    }
+}
+
 /// One answer of another form is no reason to give up the strictest way, unless another way does better.
 #[tokio::test]
 async fn a_slip_is_not_remembered() {

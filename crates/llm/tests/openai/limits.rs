@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hub::AnswerShape;
 use ifc::Label;
-use llm::{Broker, OpenAi, ProviderError, RequestOptions, TokenLimit};
+use llm::{ApiKey, Broker, OpenAi, ProviderError, RequestOptions, TokenLimit};
 use serde_json::{Value, json};
 
 use crate::misbehaving::{Reply, Server};
@@ -80,6 +80,29 @@ async fn a_limit_has_the_name_that_the_model_takes() {
         let (answers, limits) = asked_twice(TokenLimit::Request, replies).await;
         assert_eq!(answers, [Ok("Héllo".to_owned()), Ok("Héllo".to_owned())]);
         assert_eq!(limits.iter().collect::<Vec<_>>(), expected);
+    }
+}
+
+/// By the server's own words: in those of an error they are cut, and what is equal to the key is taken out.
+#[tokio::test]
+async fn the_name_of_a_limit_is_found_whatever_the_key_and_however_late() {
+    let late = format!("{}Use 'max_completion_tokens'.", "No, sorry. ".repeat(50));
+    for (key, message) in [
+        ("token", "Use 'max_completion_tokens'."),
+        ("sk-1", late.as_str()),
+    ] {
+        let server = Server::start(vec![fails(message, "x"), answers()]).await;
+        let mut config = config(&server.base_url);
+        config.api_key = Some(ApiKey::new(key));
+        let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
+        let request = request(AnswerShape::TextOrCalls);
+        let answer = broker.complete(&request, &mut String::new()).await;
+        assert_eq!(answer.unwrap().completion.text, "Héllo");
+        let names = [
+            json!({"max_tokens": 7}),
+            json!({"max_completion_tokens": 7}),
+        ];
+        assert_eq!(limits(&server), names);
     }
 }
 

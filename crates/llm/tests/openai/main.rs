@@ -624,6 +624,67 @@ async fn refusals_are_not_retried() {
     check(Reply::stream(&reported), 1, "it broke").await;
 }
 
+/// Routers begin to answer before the server behind them does, so what that says comes with status 200.
+#[tokio::test]
+async fn a_status_that_stands_in_an_answer_counts_as_one() {
+    let checked = |code: Value, kind: &'static str, attempts: usize, expected: &'static str| async move {
+        let error = json!({"error": {"message": "behind", "code": code, "type": kind}});
+        check(Reply::json(200, "", &error), attempts, expected).await;
+        check(
+            Reply::stream(&format!("data: {error}\n\n")),
+            attempts,
+            expected,
+        )
+        .await;
+    };
+    checked(json!(502), "x", 3, "status 502: behind; try again later").await;
+    checked(json!("503"), "x", 3, "status 503: behind; try again later").await;
+    checked(Value::Null, "server_error", 3, "status 500: behind").await;
+    checked(json!(429), "x", 3, "too many requests; wait and").await;
+    let spent = "insufficient_quota";
+    for code in [json!(429), json!(spent)] {
+        checked(code, spent, 1, "status 429: behind; check").await;
+    }
+    checked(json!(401), "x", 1, "status 401: behind; check").await;
+    checked(json!(413), "x", 1, "a request of this size: behind").await;
+    for code in [
+        json!(7),
+        json!(200),
+        json!(-502),
+        json!(65_938),
+        json!("x"),
+        json!({}),
+    ] {
+        checked(code, "x", 1, "status 200: behind; check").await;
+    }
+    // What has come of an answer is not asked for again, whatever its end says.
+    for code in [400, 429, 502] {
+        let begun = chunk(json!({"content": "I will"}), None);
+        let error = json!({"error": {"message": "no max_completion_tokens", "code": code}});
+        let reply = Reply::stream(&format!("{begun}data: {error}\n\n"));
+        let (server, answer, streamed) = ask(config, vec![reply.clone(), reply]).await;
+        assert!(answer.is_err(), "{code}");
+        assert_eq!((streamed.as_str(), server.count()), ("I will", 1), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn the_next_provider_answers_for_one_that_reports_an_outage() {
+    let error = json!({"error": {"message": "behind", "code": 502}});
+    let down = Server::start(vec![Reply::json(200, "", &error); 3]).await;
+    let up = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let mut second = config(&up.base_url);
+    second.name = "second".to_owned();
+    let [first, second] = [config(&down.base_url), second].map(|it| OpenAi::new(it).unwrap());
+    let broker = Broker::new(Arc::new(first), Label::bottom())
+        .with_provider(Arc::new(second), Label::bottom())
+        .and_then(|broker| broker.with_default_route(["remote", "second"]));
+    let request = request(AnswerShape::TextOrCalls);
+    let answer = broker.unwrap().complete(&request, &mut String::new()).await;
+    assert_eq!(answer.unwrap().provider, "second");
+    assert_eq!(down.count(), 3);
+}
+
 #[tokio::test]
 async fn a_redirect_takes_neither_prompt_nor_key_to_another_host() {
     let elsewhere = Server::start(vec![Reply::stream(&text_stream())]).await;
