@@ -126,14 +126,23 @@ impl OpenAi {
             Some(key) => request.bearer_auth(key.expose()),
             None => request,
         };
-        // A list of models takes no time to make, so the short limit holds for all of it.
-        let sent = request.timeout(self.config.timeouts.connect).send().await;
-        let response = sent.map_err(|error| self.config.network(error))?;
+        // A list of models takes no time to make, so the short limit holds for all of it. Never above the one between
+        // two pieces: that would end it first, and the error would name this one.
+        let limit = (self.config.timeouts.connect).min(self.config.timeouts.read);
+        let network = |error: reqwest::Error| match error.is_timeout() && !error.is_connect() {
+            true => ProviderError::Timeout {
+                provider: self.config.name.clone(),
+                what: "the list of models",
+                after: limit,
+            },
+            false => self.config.network(error),
+        };
+        let response = request.timeout(limit).send().await.map_err(network)?;
         if !response.status().is_success() {
             return Err(self.config.refusal(response, key).await.error);
         }
         let read = read_body(response, self.config.limits.event).await;
-        match read.map_err(|error| self.config.network(error))? {
+        match read.map_err(network)? {
             (_, true) => Err(self
                 .config
                 .too_large("the list of models", self.config.limits.event)

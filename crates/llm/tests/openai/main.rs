@@ -15,8 +15,8 @@ use std::{sync::Arc, time::Duration};
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{Content, History, Image, Label, Labeled, Tool, redact};
 use llm::{
-    ApiKey, Broker, DeltaSink, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError, Retry,
-    Timeouts,
+    ApiKey, Broker, DeltaSink, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError,
+    RequestOptions, Retry, Timeouts,
 };
 use misbehaving::{Reply, Server};
 use serde_json::{Value, json};
@@ -820,6 +820,24 @@ async fn silence_ends_in_a_timeout() {
         error.contains("the whole call took longer than 400 ms"),
         "{error}"
     );
+}
+
+/// Its limit is for all of it, and a shorter one than that of an answer.
+#[tokio::test]
+async fn a_list_of_models_that_does_not_come_names_its_own_limit() {
+    for (read, expected) in [(5000, 500), (300, 300)] {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[";
+        for reply in [Reply::Hang(Vec::new()), Reply::Hang(head.into())] {
+            let server = Server::start(vec![reply]).await;
+            let mut config = config(&server.base_url);
+            config.timeouts.read = Duration::from_millis(read);
+            let provider = OpenAi::new(config).unwrap();
+            let error = provider.models(&RequestOptions::default()).await;
+            let error = error.unwrap_err().to_string();
+            let expected = format!("the list of models took longer than {expected} ms");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
 }
 
 /// A provider that holds answers to the letter of a schema takes closed ones only, and an argument's own schema is any.
