@@ -86,6 +86,18 @@ pub enum EmbeddedError {
         /// What is wrong.
         reason: String,
     },
+    /// There is too little memory for what the model keeps of its prompts.
+    #[error(
+        "{}: no context for it, which takes {} MiB; free some memory or use a smaller model",
+        path.display(),
+        bytes >> 20
+    )]
+    Context {
+        /// The file.
+        path: PathBuf,
+        /// See [`ModelInfo::cache_bytes`].
+        bytes: u64,
+    },
     /// A setting makes no sense.
     #[error("embedded model: {0}")]
     Setting(&'static str),

@@ -196,11 +196,13 @@ impl<'m> Engine<'m> {
             .with_n_threads(threads)
             .with_n_threads_batch(threads)
             .with_no_perf(true);
-        let context = model.new_context(backend, params).map_err(|error| {
-            unusable(format!(
-                "no memory for its context: {error}; use fewer slots or a shorter context"
-            ))
-        })?;
+        // llama.cpp gives no reason. The parameters are ours, so what is missing is memory.
+        let context = model
+            .new_context(backend, params)
+            .map_err(|_| EmbeddedError::Context {
+                path: config.model.clone(),
+                bytes: cache_bytes(model, config),
+            })?;
         Ok(Self {
             specials: Specials::of(&vocab),
             model,
@@ -212,17 +214,10 @@ impl<'m> Engine<'m> {
     }
 
     fn info(&self) -> ModelInfo {
-        let heads = u64::from(self.model.n_head()).max(1);
-        let width = u64::try_from(self.model.n_embd()).unwrap_or(0) / heads;
-        let kept = u64::from(self.model.n_head_kv()) * width * u64::from(self.model.n_layer());
         ModelInfo {
             parameters: self.model.n_params(),
             context_tokens: self.config.context_tokens,
-            // Keys and values, two bytes each.
-            cache_bytes: kept
-                * 4
-                * u64::from(self.config.context_tokens)
-                * u64::from(self.config.slots),
+            cache_bytes: cache_bytes(self.model, self.config),
         }
     }
 
@@ -285,19 +280,7 @@ impl<'m> Engine<'m> {
         if matches!(result, Err(Failure::Model(_))) {
             self.slots.forget(place.slot);
         }
-        result.map(|completion| {
-            let stopped = Usage {
-                prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
-                cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
-                completion_tokens: 1,
-                time_to_first_token: Some(job.asked.elapsed()),
-                ..Usage::default()
-            };
-            let usage = completion
-                .as_ref()
-                .map_or(stopped, |completion| completion.usage);
-            (completion, usage)
-        })
+        result
     }
 
     fn prompt(&self, ask: &Ask) -> Result<Vec<LlamaToken>, Failure> {
@@ -373,6 +356,7 @@ impl<'m> Engine<'m> {
         Ok(())
     }
 
+    /// The answer to a prompt that was read, as [`Engine::complete`] returns it.
     fn write(
         &mut self,
         job: &Job,
@@ -381,7 +365,7 @@ impl<'m> Engine<'m> {
         prompt: &[LlamaToken],
         place: Place,
         mut picker: Picker,
-    ) -> Result<Option<Completion>, Failure> {
+    ) -> Result<(Option<Completion>, Usage), Failure> {
         let vocab = self.model.vocab();
         let mut stream = AnswerStream::new(&ask.shape, !ask.tools.is_empty());
         let mut utf8 = Utf8::default();
@@ -391,6 +375,13 @@ impl<'m> Engine<'m> {
         let mut at = prompt.len();
         let context = usize::try_from(self.config.context_tokens).unwrap_or(usize::MAX);
         let mut batch = LlamaBatch::new(1, 1);
+        let usage = |written, first| Usage {
+            prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
+            cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
+            completion_tokens: written,
+            time_to_first_token: first,
+            total_time: job.asked.elapsed(),
+        };
         let stop = loop {
             // Between tokens: a call that nobody waits for must not hold up the queue.
             if job.events.is_closed() {
@@ -411,7 +402,7 @@ impl<'m> Engine<'m> {
             let text = utf8.push(&vocab.token_to_piece(token, false, None::<NonZeroU16>));
             if let Some(delta) = stream.push(&text) {
                 if when_text == WhenText::Stop {
-                    return Ok(None);
+                    return Ok((None, usage(written, first)));
                 }
                 let _ = job.events.send(Event::Text(delta));
             }
@@ -428,25 +419,21 @@ impl<'m> Engine<'m> {
         };
         let names: Vec<&str> = ask.tools.iter().map(|tool| tool.name.as_str()).collect();
         let (text, calls, rest) = stream.finish(&names);
+        let usage = usage(written, first);
         // Text that only looked like a call until its end.
         if when_text == WhenText::Stop && calls.is_empty() {
-            return Ok(None);
+            return Ok((None, usage));
         }
         if let Some(rest) = rest {
             let _ = job.events.send(Event::Text(rest));
         }
-        Ok(Some(Completion {
+        let completion = Completion {
             text,
             calls,
             stop,
-            usage: Usage {
-                prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
-                cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
-                completion_tokens: written,
-                time_to_first_token: first,
-                total_time: job.asked.elapsed(),
-            },
-        }))
+            usage,
+        };
+        Ok((Some(completion), usage))
     }
 
     fn decode(&mut self, batch: &mut LlamaBatch<'_>) -> Result<(), Failure> {
@@ -454,6 +441,15 @@ impl<'m> Engine<'m> {
             .decode(batch)
             .map_err(|error| Failure::model("inference", error))
     }
+}
+
+/// Bytes of what a context keeps of its tokens.
+fn cache_bytes(model: &LlamaModel, config: &EmbeddedConfig) -> u64 {
+    let heads = u64::from(model.n_head()).max(1);
+    let width = u64::try_from(model.n_embd()).unwrap_or(0) / heads;
+    let kept = u64::from(model.n_head_kv()) * width * u64::from(model.n_layer());
+    // Keys and values, two bytes each.
+    kept * 4 * u64::from(config.context_tokens) * u64::from(config.slots)
 }
 
 fn add(

@@ -22,7 +22,7 @@ pub(super) struct Slots {
 }
 
 /// Where a prompt goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     /// The sequence.
     pub(super) slot: usize,
@@ -63,15 +63,8 @@ impl Slots {
             .iter()
             .enumerate()
             .min_by_key(|(_, slot)| slot.used);
-        let ((best, best_slot), (oldest, _)) = match (best, oldest) {
-            (Some(best), Some(oldest)) => (best, oldest),
-            _ => {
-                return Place {
-                    slot: 0,
-                    keep: 0,
-                    copy_from: None,
-                };
-            }
+        let (Some((best, best_slot)), Some((oldest, _))) = (best, oldest) else {
+            return Place::default();
         };
         let keep = shared(best_slot);
         // A conversation that goes on keeps most of the prompt that its sequence holds.

@@ -306,6 +306,38 @@ async fn the_prefix_of_a_conversation_is_reused() {
     assert!(second.usage.cached_tokens < second.usage.prompt_tokens);
 }
 
+/// Both passes are paid for: the one in which it decides, and the one in which it finds the words.
+#[tokio::test]
+async fn all_that_was_written_counts_when_a_call_was_cut_off() {
+    let Some(model) = small().await else { return };
+    let call = |number: usize| PromptMessage::Assistant {
+        text: String::new(),
+        calls: vec![PromptCall {
+            id: format!("call_{number}"),
+            tool: "list_emails".into(),
+            arguments: r#"{"limit":1}"#.into(),
+        }],
+    };
+    let mut messages = Vec::new();
+    for number in 0..3 {
+        messages.extend([user("List the newest email."), call(number)]);
+        messages.push(result(number, "list_emails", LISTED));
+    }
+    messages.push(user("List the newest email."));
+    let request = mail_ask(messages);
+    let whole = answer(&model, request.clone()).await.unwrap();
+    assert_eq!(whole.calls.len(), 1, "it should call: {}", whole.text);
+    // The same call without its end, and then as many tokens of text.
+    let cut = Ask {
+        max_tokens: 8,
+        ..request
+    };
+    let cut = answer(&model, cut).await.unwrap();
+    assert!(cut.calls.is_empty());
+    assert_eq!(cut.stop, StopReason::Length, "{}", cut.text);
+    assert_eq!(cut.usage.completion_tokens, 2 * 8, "{}", cut.text);
+}
+
 #[tokio::test]
 async fn a_call_that_was_given_up_in_the_queue_leaves_the_cache_as_it_was() {
     let Some(model) = load(models::SMOLLM2_135M, |config| config.slots = 1).await else {
@@ -343,6 +375,23 @@ async fn a_missing_or_broken_file_is_an_error() {
         .await
         .unwrap_err();
     assert!(error.to_string().contains("sluice model pull"), "{error}");
+}
+
+/// A model that is right is not to be pulled again.
+#[tokio::test]
+async fn a_context_that_cannot_be_had_is_no_fault_of_the_file() {
+    let Some(path) = model_for_tests(models::SMOLLM2_135M) else {
+        return;
+    };
+    let mut config = EmbeddedConfig::new("m", path);
+    // More sequences than llama.cpp has: it fails in the same way as without memory.
+    (config.slots, config.context_tokens) = (100_000, 256);
+    let error = Embedded::load(config).await.unwrap_err().to_string();
+    assert!(
+        error.contains("takes 562500 MiB; free some memory"),
+        "{error}"
+    );
+    assert!(!error.contains("pull"), "{error}");
 }
 
 /// Of eight wordings the shortest one with which the model calls list_emails and read_email itself.
