@@ -182,12 +182,6 @@ pub enum ProviderError {
         /// The prompt's label.
         label: Label,
     },
-    /// The call was cancelled from inside the provider (it is shutting down).
-    #[error("provider `{provider}`: cancelled; try again")]
-    Cancelled {
-        /// The provider's name.
-        provider: String,
-    },
     /// The model itself failed: its file, its memory, its grammar.
     #[error("provider `{provider}`: the model failed: {reason}")]
     Model {
@@ -212,7 +206,6 @@ impl ProviderError {
             | Self::ContextLength { provider, .. }
             | Self::Unsendable { provider, .. }
             | Self::AboveClearance { provider, .. }
-            | Self::Cancelled { provider }
             | Self::Model { provider, .. } => provider,
         }
     }
@@ -220,10 +213,7 @@ impl ProviderError {
     /// Whether another provider may well answer the same request: this one is away or busy.
     pub fn is_outage(&self) -> bool {
         match self {
-            Self::Unreachable { .. }
-            | Self::Timeout { .. }
-            | Self::RateLimited { .. }
-            | Self::Cancelled { .. } => true,
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => true,
             // Below 500 it is about the request, the key or the model's name. That is for the user to
             // mend; another provider would only be one more that has seen the prompt.
             Self::Status { code, .. } => *code >= 500,

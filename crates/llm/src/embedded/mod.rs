@@ -132,10 +132,10 @@ impl Provider for Embedded {
                         message: failure.to_string(),
                     }
                 }
-                Failure::Cancelled => ProviderError::Cancelled { provider },
-                Failure::Model(reason) => ProviderError::Model {
+                // Nobody waits any more for what was cancelled.
+                Failure::Cancelled | Failure::Model(_) => ProviderError::Model {
                     provider,
-                    reason: one_line(&reason),
+                    reason: one_line(&failure.to_string()),
                 },
             }
         })

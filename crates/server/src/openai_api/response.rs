@@ -260,7 +260,6 @@ impl From<ProviderError> for ApiError {
             }
             ProviderError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, None),
             ProviderError::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
-            ProviderError::Cancelled { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
             ProviderError::Unreachable { .. }
             | ProviderError::Status { .. }
             | ProviderError::Malformed { .. } => (StatusCode::BAD_GATEWAY, None),
