@@ -11,10 +11,10 @@ use regex::Regex;
 use super::TokenizerError;
 
 const DIGIT: &str = r"\p{N}";
-/// GPT-2's words, without the look-ahead.
+/// GPT-2's words, without the look-ahead. Every character begins a match, so there is nothing between two.
 const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+";
 
-/// Both patterns; every match is a piece, and so is what lies between two.
+/// Both patterns; every match is a piece.
 #[derive(Debug)]
 pub(super) struct Splitter {
     digit: Regex,
@@ -50,14 +50,8 @@ impl Splitter {
             // Never the whole match: a run has at least two characters and gives back one, so each round
             // advances.
             let end = found.end() - given_back(found.as_str(), found.end() == text.len());
-            if found.start() > done {
-                words.push(part.start + done..part.start + found.start());
-            }
-            words.push(part.start + found.start()..part.start + end);
+            words.push(part.start + done..part.start + end);
             done = end;
-        }
-        if done < text.len() {
-            words.push(part.start + done..part.end);
         }
     }
 }
