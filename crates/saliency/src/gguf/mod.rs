@@ -20,7 +20,6 @@ mod value;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 
 pub use quant::TensorType;
@@ -123,16 +122,6 @@ pub enum GgufError {
     /// There is no such tensor.
     #[error("the model file has no tensor {0:?}: it is not a model of the kind that was asked for")]
     NoTensor(String),
-    /// Rows were asked for that the tensor does not have.
-    #[error("tensor {name:?} has {rows} rows: it has no rows {asked:?}")]
-    NoRows {
-        /// The tensor.
-        name: String,
-        /// How many rows it has.
-        rows: usize,
-        /// What was asked for.
-        asked: Range<usize>,
-    },
 }
 
 /// A tensor's place in the table. Its shape has the fastest dimension first, as GGUF has it:
@@ -172,11 +161,6 @@ impl Tensor {
     /// The number of values.
     pub fn elements(&self) -> usize {
         self.columns() * self.rows()
-    }
-
-    /// Bytes of a row in the file; a whole number of blocks.
-    fn row_bytes(&self) -> usize {
-        self.columns() / self.kind.block_elements() * self.kind.block_bytes()
     }
 }
 
@@ -240,26 +224,10 @@ impl Gguf {
     /// # Errors
     /// There is no such tensor, or the file cannot be read.
     pub fn dequantize(&self, name: &str) -> Result<Vec<f32>, GgufError> {
-        let rows = self.tensor(name)?.rows();
-        self.dequantize_rows(name, 0..rows)
-    }
-
-    /// Some rows of a tensor, for what is too large to be held as `f32` (embeddings).
-    ///
-    /// # Errors
-    /// There is no such tensor or row, or the file cannot be read.
-    pub fn dequantize_rows(&self, name: &str, rows: Range<usize>) -> Result<Vec<f32>, GgufError> {
         let tensor = self.tensor(name)?;
-        if rows.start > rows.end || rows.end > tensor.rows() {
-            return Err(GgufError::NoRows {
-                name: name.to_owned(),
-                rows: tensor.rows(),
-                asked: rows,
-            });
-        }
-        // No overflow in any of these: all lie inside the tensor, which lies inside the file.
-        let mut values = vec![0.0; rows.len() * tensor.columns()];
-        let mut at = tensor.offset + (rows.start * tensor.row_bytes()) as u64;
+        let mut values = vec![0.0; tensor.elements()];
+        // Never overflows: the whole tensor lies inside the file.
+        let mut at = tensor.offset;
         let kind = tensor.kind;
         // Rows are whole numbers of blocks, so chunks may span rows and still end with a block.
         let mut buffer = vec![0; CHUNK_BLOCKS * kind.block_bytes()];
