@@ -142,14 +142,6 @@ fn what(action: &Action, taints: &[String]) -> String {
                 with(taints)
             )
         }
-        // Nothing asks for these yet.
-        other => {
-            let apps = other
-                .apps()
-                .into_iter()
-                .map(|app| escape(app.name.as_str()));
-            format!("another action of {}", apps.collect::<Vec<_>>().join(", "))
-        }
     }
 }
 
