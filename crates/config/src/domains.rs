@@ -36,11 +36,11 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
             }
         };
         let name_of = pattern.to_string();
-        let is_new = ports
+        // All of them are noted, not only those up to the first that is taken.
+        let new = ports
             .iter()
-            .map(|port| taken.insert((name_of.clone(), *port)));
-        // All of them, not until the first that is taken.
-        if is_new.fold(false, |twice, is_new| twice || !is_new) {
+            .filter(|port| taken.insert((name_of.clone(), **port)));
+        if new.count() < ports.len() {
             let message = format!("two entries for '{pattern}' and the same port");
             let help = "\"example.org\" and \"*.example.org\" are the same; leave one out";
             table.context.error(&name.span, message, help);

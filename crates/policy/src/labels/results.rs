@@ -160,7 +160,7 @@ impl ResultLabels {
         };
         let is_wanted = |value: &&Value| {
             let single = Single::of(value);
-            single.is_some_and(|single| wanted.iter().any(|one| *one == single))
+            single.is_some_and(|single| wanted.contains(&single))
         };
         let selected = path.select(document.value()).filter(is_wanted);
         let selected: Vec<&Value> = selected.collect();

@@ -388,7 +388,12 @@ fn an_error_of_one_check_does_not_hide_the_bounds_of_the_others() {
     let raised = || Err("KeyError".to_owned());
     let first = replayed(Some(raised()), "user_task_0", None);
     let second = replayed(Some(Ok(flags(false))), "user_task_1", Some(flags(false)));
-    let report = summary::report(Vec::new(), &[run.clone()], vec![first, second], 1.0);
+    let report = summary::report(
+        Vec::new(),
+        std::slice::from_ref(&run),
+        vec![first, second],
+        1.0,
+    );
     let group = &report.groups[0];
     // Who has raised an error has not seen the task done, nor the attack stopped.
     assert_eq!(
@@ -400,7 +405,7 @@ fn an_error_of_one_check_does_not_hide_the_bounds_of_the_others() {
         (Some(1), Some(1))
     );
     let unchecked = replayed(None, "user_task_0", None);
-    let report = summary::report(Vec::new(), &[run.clone()], vec![unchecked], 1.0);
+    let report = summary::report(Vec::new(), std::slice::from_ref(&run), vec![unchecked], 1.0);
     assert_eq!(report.groups[0].utility_stop, None);
 }
 
