@@ -36,11 +36,9 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
             }
         };
         let name_of = pattern.to_string();
-        // All of them are noted, not only those up to the first that is taken.
-        let new = ports
-            .iter()
-            .filter(|port| taken.insert((name_of.clone(), **port)));
-        if new.count() < ports.len() {
+        let before = taken.len();
+        taken.extend(ports.iter().map(|port| (name_of.clone(), *port)));
+        if taken.len() < before + ports.len() {
             let message = format!("two entries for '{pattern}' and the same port");
             let help = "\"example.org\" and \"*.example.org\" are the same; leave one out";
             table.context.error(&name.span, message, help);

@@ -4,8 +4,8 @@ use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Deepest nesting. Whatever goes through a value calls itself for each level, and inline tables with dotted keys can have
-/// thousands. No schema and no call is as deep, and half of what `serde_json` reads.
+/// Deepest nesting. Whatever goes through a value calls itself for each level. No schema and no call is as deep, and it is
+/// half of what `serde_json` reads.
 const MAX_DEPTH: usize = 64;
 
 /// A value of TOML as one of JSON.

@@ -10,6 +10,8 @@ use ifc::{Label, Lattice, LatticeError};
 use policy::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
 
 use crate::diagnostics::{File, Sink};
 use crate::suggestions::{listed, shortened};
@@ -59,12 +61,22 @@ impl Context<'_> {
     }
 }
 
+/// Most dots of one key. Each is a table inside of a table, values are inside of each other 80 times at most, and what goes
+/// through them calls itself for each level: with keys of any length they overflow the stack.
+const MAX_DOTS: usize = 12;
+
 /// What the TOML parser says of a key that stands twice.
 const DUPLICATE: &str = "duplicate key";
 
 /// Parses a file. Errors of syntax are reported, all of them; then the rest is not judged, since it
 /// may not be what was meant.
 pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
+    // Before there is a table, since to take one apart overflows the stack as well.
+    if let Some(span) = endless_key(&context.file.text) {
+        let message = format!("a key has more than {MAX_DOTS} dots");
+        context.error(&span, message, "name a table inside of fewer others");
+        return None;
+    }
     let (table, errors) = DeTable::parse_recoverable(&context.file.text);
     for error in &errors {
         let end = context.file.text.len();
@@ -79,6 +91,27 @@ pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
     // A key that stands twice hides nothing: the rest can be judged.
     let only_duplicates = errors.iter().all(|e| e.message() == DUPLICATE);
     only_duplicates.then_some(table)
+}
+
+/// Where a key has too many dots. By the parser's own tokens: no comment or string ends elsewhere for it.
+fn endless_key(text: &str) -> Option<Range<usize>> {
+    let mut dots = 0;
+    let mut tokens = Source::new(text).lex();
+    let last = tokens.find(|token| {
+        match token.kind() {
+            TokenKind::Dot => dots += 1,
+            // What can stand between the dots of one key.
+            TokenKind::Atom
+            | TokenKind::Whitespace
+            | TokenKind::LiteralString
+            | TokenKind::BasicString
+            | TokenKind::MlLiteralString
+            | TokenKind::MlBasicString => {}
+            _ => dots = 0,
+        }
+        dots > MAX_DOTS
+    });
+    last.map(|token| token.span().start()..token.span().end())
 }
 
 /// A table, and which of its keys anybody asked for.

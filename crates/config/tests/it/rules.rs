@@ -751,24 +751,48 @@ fn conditions_without_end_are_not_all_judged() {
     assert_eq!(errors.count(), 2 * 65);
 }
 
-/// Whatever goes through a value calls itself for each level of it.
+/// Whatever goes through a value calls itself for each level of it, as what takes a table apart does.
 #[test]
 fn values_that_would_overflow_the_stack_are_mistakes() {
-    let keys = vec!["a"; 70].join(".");
-    let deep = format!("{}1{}", format!("{{ {keys} = ").repeat(70), " }".repeat(70));
-    let tool = "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\n";
-    let example =
-        format!("{tool}[[app.a.tools.t.examples]]\nexpect = \"ask\"\narguments = {deep}\n");
-    let schema = format!(
-        "[functionality.f]\ndescription = \"f\"\nrequest = {{ type = \"object\" }}\nresponse = {deep}\n"
-    );
+    let deep = |names: usize| {
+        let keys = vec!["a"; names].join(".");
+        format!("{}1{}", format!("{{ {keys} = ").repeat(75), " }".repeat(75))
+    };
+    let example = |value: &str| {
+        format!(
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"read\"\n\
+             [[app.a.tools.t.examples]]\nexpect = \"ask\"\narguments = {value}\n"
+        )
+    };
+    let schema = |value: &str| {
+        format!(
+            "[functionality.f]\ndescription = \"f\"\nrequest = {{ type = \"object\" }}\n\
+             response = {value}\n"
+        )
+    };
     for (config, mistake) in [
-        (example, "the arguments cannot be written as JSON"),
-        (schema, "'response' does not take a table"),
+        (
+            example(&deep(13)),
+            "the arguments cannot be written as JSON",
+        ),
+        (schema(&deep(13)), "'response' does not take a table"),
+        (example(&deep(70)), "a key has more than 12 dots"),
+        (
+            format!("[{}]\n", vec!["\"a.b\" "; 14].join(". ")),
+            "more than 12 dots",
+        ),
+        (
+            format!("# \r\n[{}]\n", vec!["a"; 14].join(".")),
+            "more than 12 dots",
+        ),
     ] {
         let errors = errors(&config);
         assert!(errors.contains(mistake), "{errors}");
     }
+    let dots = ". ".repeat(100);
+    ok(&format!(
+        "# {dots}\n[user]\nlabels = [{{ lines = \"{dots}\", label = [] }}]\n"
+    ));
 }
 
 #[test]
