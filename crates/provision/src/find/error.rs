@@ -1,6 +1,7 @@
 //! Why a command cannot be run in a spoke as it is.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Why a command cannot be run in a spoke as it is. Each names the file and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +73,16 @@ pub enum FindError {
         /// The most that are looked for.
         limit: usize,
     },
+}
+
+impl FindError {
+    /// A file could not be read.
+    pub(super) fn unreadable(file: &Path, error: &io::Error) -> Self {
+        Self::Unreadable {
+            path: file.to_owned(),
+            reason: error.to_string(),
+        }
+    }
 }
 
 /// Which file names a missing one.

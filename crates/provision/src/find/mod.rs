@@ -14,7 +14,6 @@ mod script;
 mod too_much;
 mod wanted;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FindError;
@@ -132,7 +131,7 @@ impl Finder<'_> {
 
     /// What a program needs, by a path without links.
     fn real_program(&mut self, file: &Path) -> Result<(), FindError> {
-        let head = beginning(file, HEAD).map_err(|error| unreadable(file, &error))?;
+        let head = beginning(file, HEAD).map_err(|error| FindError::unreadable(file, &error))?;
         let refuse = |reason| {
             Err(FindError::NoProgram {
                 path: file.to_owned(),
@@ -175,12 +174,5 @@ impl Finder<'_> {
             }
         }
         Ok(())
-    }
-}
-
-fn unreadable(file: &Path, error: &io::Error) -> FindError {
-    FindError::Unreadable {
-        path: file.to_owned(),
-        reason: error.to_string(),
     }
 }

@@ -8,7 +8,6 @@ use super::error::FindError;
 use super::finder::Finder;
 use super::places::{Hold, resolved};
 use super::script::Language;
-use super::unreadable;
 use super::wanted::Purpose;
 use crate::files::text;
 
@@ -193,5 +192,5 @@ fn site_packages(prefix: &Path) -> Vec<PathBuf> {
 }
 
 fn settings(file: &Path) -> Result<String, FindError> {
-    text(file, MAX_SETTINGS).map_err(|error| unreadable(file, &error))
+    text(file, MAX_SETTINGS).map_err(|error| FindError::unreadable(file, &error))
 }
