@@ -10,6 +10,7 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use names::Pattern;
 use rustix::net::sockopt::set_tcp_congestion;
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::exit::Exit;
 use crate::progress::Progress;
+use crate::quantile::at;
 use crate::sluice::binary;
 use crate::terminal::print;
 use crate::unlimited::{call, gate, setup};
@@ -38,11 +40,12 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug, Args)]
 pub(crate) struct EgressArgs {
     /// Bytes of a download.
-    #[arg(long, default_value_t = 100_000_000)]
+    // One byte is what the connections beside the downloads bring.
+    #[arg(long, default_value_t = 100_000_000, value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     bytes: usize,
     /// Downloads of each way, by turns; with each come 20 connections for one byte. One more round comes first and is
     /// not counted.
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 15, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     rounds: usize,
     /// Congestion control of the host, for what it sends both ways. Without it, what this machine has.
     #[arg(long)]
@@ -201,13 +204,6 @@ impl Way {
         self.rates.sort_by(f64::total_cmp);
         self
     }
-}
-
-/// What this part of all, in hundredths, stays below.
-fn at(sorted: &[f64], percent: usize) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    let value = sorted.get((last * percent).div_ceil(100));
-    value.copied().unwrap_or_default()
 }
 
 fn report(args: &EgressArgs, direct: &Way, through: &Way) -> Result<()> {

@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::quantile::at;
+
 /// Bytes of a message that we read: more than any of the bench.
 const BUFFER: usize = 1 << 20;
 
@@ -23,17 +25,9 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The latency below which this part of all requests stayed.
-    pub(crate) fn quantile(&self, part: f64) -> Duration {
-        let last = self.latencies.len().saturating_sub(1);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "an index into a list that fits into memory"
-        )]
-        let at = (last as f64 * part).ceil() as usize;
-        self.latencies.get(at).copied().unwrap_or_default()
+    /// The latency below which this part of all requests stayed, in hundredths.
+    pub(crate) fn quantile(&self, percent: usize) -> Duration {
+        at(&self.latencies, percent)
     }
 
     pub(crate) fn count(&self) -> usize {

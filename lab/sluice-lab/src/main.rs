@@ -28,6 +28,8 @@ mod progress;
 #[cfg(feature = "bench")]
 mod proxy;
 #[cfg(feature = "bench")]
+mod quantile;
+#[cfg(feature = "bench")]
 mod rows;
 #[cfg(feature = "bench")]
 mod saliency;

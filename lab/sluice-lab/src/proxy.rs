@@ -125,9 +125,13 @@ fn measure(args: &Proxy, mut ways: [Way; 4]) -> Result<Exit> {
     })
 }
 
-fn report(args: &Proxy, ways: &[Way]) -> Result<()> {
+/// The median, the 90th and the 99th hundredth of a way, in µs.
+fn quantiles(way: &Way) -> [u64; 3] {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let quantiles = |way: &Way| [0.5, 0.9, 0.99].map(|part| us(way.constant.quantile(part)));
+    [50, 90, 99].map(|percent| us(way.constant.quantile(percent)))
+}
+
+fn report(args: &Proxy, ways: &[Way]) -> Result<()> {
     let direct = ways.first().map(quantiles).unwrap_or_default();
     if !args.json {
         let rate = args.rate;
@@ -135,29 +139,34 @@ fn report(args: &Proxy, ways: &[Way]) -> Result<()> {
             "{rate} requests/s, latency from the due time in µs"
         ))?;
         print(
-            "                           p50     p90     p99   over direct: p50     p90     p99   requests  errors   at saturation",
+            "                           p50     p90     p99   over direct: p50     p90     p99   requests  errors   at saturation  errors",
         )?;
     }
     for way in ways {
-        let [p50, p90, p99] = quantiles(way);
-        let over = |value: u64, direct: u64| i128::from(value) - i128::from(direct);
-        let [d50, d90, d99] = direct;
-        let (o50, o90, o99) = (over(p50, d50), over(p90, d90), over(p99, d99));
-        let (requests, errors) = (way.constant.count(), way.constant.errors);
-        let most = rate(&way.saturated);
-        let line = match args.json {
-            true => json!({"way": way.name, "rate": args.rate, "p50_us": p50, "p90_us": p90,
-                "p99_us": p99, "over_direct_p99_us": i64::try_from(o99).unwrap_or(i64::MAX),
-                "requests": requests, "errors": errors, "saturated_per_s": most})
-            .to_string(),
-            false => format!(
-                "{:<22} {p50:>7} {p90:>7} {p99:>7} {o50:>18} {o90:>7} {o99:>7} {requests:>10} {errors:>7} {most:>12}/s",
-                way.name
-            ),
-        };
-        print(&line)?;
+        print(&line(args, way, direct))?;
     }
     Ok(())
+}
+
+/// What one way came to, beside the direct one.
+fn line(args: &Proxy, way: &Way, direct: [u64; 3]) -> String {
+    let [p50, p90, p99] = quantiles(way);
+    let over = |value: u64, direct: u64| i128::from(value) - i128::from(direct);
+    let [d50, d90, d99] = direct;
+    let (o50, o90, o99) = (over(p50, d50), over(p90, d90), over(p99, d99));
+    let (requests, errors) = (way.constant.count(), way.constant.errors);
+    let (most, lost) = (rate(&way.saturated), way.saturated.errors);
+    match args.json {
+        true => json!({"way": way.name, "rate": args.rate, "p50_us": p50, "p90_us": p90,
+            "p99_us": p99, "over_direct_p99_us": i64::try_from(o99).unwrap_or(i64::MAX),
+            "requests": requests, "errors": errors, "saturated_per_s": most,
+            "saturated_errors": lost})
+        .to_string(),
+        false => format!(
+            "{:<22} {p50:>7} {p90:>7} {p99:>7} {o50:>18} {o90:>7} {o99:>7} {requests:>10} {errors:>7} {most:>12}/s {lost:>7}",
+            way.name
+        ),
+    }
 }
 
 /// Requests a second.
@@ -237,4 +246,39 @@ fn answer() -> Value {
             "message": {"role": "assistant", "content": text.repeat(4)}}],
         "usage": {"prompt_tokens": 900, "completion_tokens": 80, "total_tokens": 980},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_at_saturation_are_told() {
+        let failing = |errors| {
+            let mut measured = Measured::default();
+            measured.errors += errors;
+            measured
+        };
+        let way = Way {
+            name: "direct",
+            target: request(SocketAddr::from(([127, 0, 0, 1], 1)), ""),
+            constant: failing(5),
+            saturated: failing(7),
+        };
+        let said = |json| {
+            let args = Proxy {
+                rate: 1,
+                seconds: 1,
+                connections: 1,
+                json,
+            };
+            line(&args, &way, [0; 3])
+        };
+        let found: Value = serde_json::from_str(&said(true)).unwrap();
+        assert_eq!(
+            (&found["errors"], &found["saturated_errors"]),
+            (&5.into(), &7.into())
+        );
+        assert!(said(false).ends_with(" 7"), "{}", said(false));
+    }
 }

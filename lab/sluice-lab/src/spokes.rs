@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::exit::Exit;
 use crate::progress::Progress;
+use crate::quantile::at;
 use crate::terminal::print;
 use crate::unlimited::{call, gate, read_only, setup};
 
@@ -159,8 +160,13 @@ impl World {
             self.is_itself(spoke, *number).await?;
         }
         found.up = begun.elapsed();
-        for spoke in spokes.values() {
-            let memory = Memory::of_tree(spoke.pid())?;
+        let processes = Processes::now()?;
+        for (number, spoke) in &spokes {
+            let below = processes.below(spoke.pid());
+            if below.is_empty() {
+                bail!("no process is found below spoke {number}, so none that is left would be");
+            }
+            let memory = Memory::of_tree(spoke.pid(), &below)?;
             found.own_kib.push(memory.own);
             found.resident_kib.push(memory.resident);
         }
@@ -206,7 +212,7 @@ impl Held {
     fn now() -> Result<Self> {
         let count = |folder: &str| -> Result<usize> { Ok(fs::read_dir(folder)?.count()) };
         Ok(Self {
-            processes: descendants(std::process::id()).len(),
+            processes: Processes::now()?.below(std::process::id()).len(),
             descriptors: count("/proc/self/fd")?,
             mounts: fs::read_to_string("/proc/self/mountinfo")?.lines().count(),
             control_groups: control_groups(Path::new(CONTROL_GROUPS)),
@@ -247,18 +253,44 @@ fn control_groups(folder: &Path) -> usize {
     count.sum()
 }
 
-/// The children of a process, and theirs.
-fn descendants(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let mut all = Vec::new();
-    for task in tasks.into_iter().flatten().flatten() {
-        let listed = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        for child in listed.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-            all.push(child);
-            all.extend(descendants(child));
+/// The processes of this machine, by their parents. By what each says of itself: the kernel's own lists of children are an
+/// option that it may lack.
+struct Processes(BTreeMap<u32, Vec<u32>>);
+
+impl Processes {
+    fn now() -> Result<Self> {
+        let mut children = BTreeMap::<u32, Vec<u32>>::new();
+        for entry in fs::read_dir("/proc")?.flatten() {
+            let pid = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            // One that has ended meanwhile has no parent any more.
+            if let Some((pid, parent)) = pid.and_then(|pid| Some((pid, parent(pid)?))) {
+                children.entry(parent).or_default().push(pid);
+            }
         }
+        Ok(Self(children))
     }
-    all
+
+    /// The children of a process, and theirs.
+    fn below(&self, pid: u32) -> Vec<u32> {
+        let children = |pid| self.0.get(&pid).into_iter().flatten().copied();
+        let mut all: Vec<u32> = children(pid).collect();
+        let mut looked_at = 0;
+        while let Some(child) = all.get(looked_at).copied() {
+            all.extend(children(child));
+            looked_at += 1;
+        }
+        all
+    }
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, which has parentheses and whatever in it: the state, and the parent (proc(5)).
+    let (_, rest) = line.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
 }
 
 /// Memory in KiB.
@@ -271,9 +303,9 @@ struct Memory {
 impl Memory {
     /// Of a process and everything below it. `RssAnon` is what no other process shares; the code of
     /// the programs is shared by all spokes.
-    fn of_tree(pid: u32) -> Result<Self> {
+    fn of_tree(pid: u32, below: &[u32]) -> Result<Self> {
         let mut memory = Self::default();
-        for pid in descendants(pid).into_iter().chain([pid]) {
+        for pid in below.iter().chain([&pid]) {
             // A process may end between the list and this look.
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
                 continue;
@@ -295,33 +327,21 @@ impl Memory {
 
 fn report(args: &SpokesArgs, found: &Found) -> Result<()> {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let at = |part: f64| {
-        let last = found.starts.len().saturating_sub(1);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            clippy::cast_sign_loss,
-            reason = "an index into a list that fits into memory"
-        )]
-        let at = (last as f64 * part).ceil() as usize;
-        ms(found.starts.get(at).copied().unwrap_or_default())
-    };
+    let [p50, p99] = [50, 99].map(|percent| ms(at(&found.starts, percent)));
     let mean = |all: &[u64]| all.iter().sum::<u64>() / (all.len().max(1) as u64);
     let most = |all: &[u64]| all.iter().copied().max().unwrap_or(0);
     let (own, resident) = (&found.own_kib, &found.resident_kib);
     if args.json {
         let line = json!({
-            "starts": args.starts, "start_p50_ms": at(0.5), "start_p99_ms": at(0.99), "left": 0,
+            "starts": args.starts, "start_p50_ms": p50, "start_p99_ms": p99, "left": 0,
             "spokes": args.count, "own_kib": mean(own), "own_most_kib": most(own),
             "resident_kib": mean(resident), "up_ms": ms(found.up), "down_ms": ms(found.down),
         });
         return Ok(print(&line.to_string())?);
     }
     print(&format!(
-        "{} starts and stops: p50 {} ms, p99 {} ms; no process, descriptor, mount or control group is left",
+        "{} starts and stops: p50 {p50} ms, p99 {p99} ms; no process, descriptor, mount or control group is left",
         args.starts,
-        at(0.5),
-        at(0.99)
     ))?;
     print(&format!(
         "{} spokes at once: {} KiB of its own each ({} at most), {} KiB resident with shared pages; each saw its own note only",
@@ -336,4 +356,43 @@ fn report(args: &SpokesArgs, found: &Found) -> Result<()> {
         ms(found.down)
     ))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn children_and_theirs_are_found_below_a_process() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = shell.stdout.take().unwrap();
+        while !said.ends_with('\n') {
+            let mut byte = [0];
+            stdout.read_exact(&mut byte).unwrap();
+            said.push(byte[0].into());
+        }
+        let sleeping: u32 = said.trim().parse().unwrap();
+        let below = Processes::now().unwrap().below(std::process::id());
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        assert!(
+            Command::new("kill")
+                .arg(said.trim())
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert!(
+            below.contains(&shell.id()) && below.contains(&sleeping),
+            "{below:?}"
+        );
+    }
 }

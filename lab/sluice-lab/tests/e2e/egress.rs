@@ -4,6 +4,17 @@ use serde_json::Value;
 
 use crate::stage::{Stage, text};
 
+/// Without a round there is nothing to say, and one byte is what the connections beside the downloads bring.
+#[test]
+fn what_measures_nothing_is_refused() {
+    let stage = Stage::new();
+    for arguments in [["--rounds", "0"], ["--bytes", "1"], ["--bytes", "0"]] {
+        let arguments = [&["bench", "egress"], &arguments[..]].concat();
+        let output = stage.lab(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_download_comes_through_the_hub_as_it_comes_directly() {
     let stage = Stage::new();
