@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -13,7 +13,10 @@ use tokio::process::{ChildStdin, Command};
 use crate::progress::Progress;
 use crate::terminal::print;
 
-/// How `sluice` ends when it is interrupted.
+/// How `sluice` ends when it has done what was asked, with or without calls that policy or user refused, and when it is
+/// interrupted.
+const DONE: i32 = 0;
+const REFUSED: i32 = 3;
 const INTERRUPTED: i32 = 130;
 
 /// The binary `sluice`.
@@ -46,6 +49,15 @@ impl Home {
         let aside = Some(folder.join("stderr.txt"));
         Self { aside, ..self }
     }
+
+    /// How `sluice` ended, and the last that it said beside its events where that is kept.
+    fn failure(&self, status: ExitStatus) -> Result<String> {
+        let said = self.aside.as_ref().map(std::fs::read_to_string);
+        let said = said.transpose()?.unwrap_or_default();
+        let last = said.lines().rfind(|line| !line.trim().is_empty());
+        let last = last.map_or_else(String::new, |line| format!(", {}", line.trim()));
+        Ok(format!("`sluice` ended with {status}{last}"))
+    }
 }
 
 /// What a session came to, by the events that it printed.
@@ -57,6 +69,8 @@ pub(crate) struct Session {
     pub(crate) questions: usize,
     /// Whether it was ended by Ctrl-C.
     pub(crate) interrupted: bool,
+    /// What went wrong, if it ended by an error: a model or an app that failed. What it came to then says nothing of the agent.
+    pub(crate) failure: Option<String>,
     /// Every record, as it was printed.
     #[cfg(feature = "bench")]
     pub(crate) records: Vec<Value>,
@@ -74,7 +88,7 @@ impl Sluice {
     /// One query to its end, or several in one chat. `forward` prints each event as it comes.
     ///
     /// # Errors
-    /// `sluice` cannot be started, or what it prints is no event.
+    /// `sluice` cannot be started, what it prints is no event, or it failed before it printed one.
     pub(crate) async fn ask(
         &self,
         home: &Home,
@@ -114,12 +128,14 @@ impl Sluice {
         let typed = tokio::spawn(type_in(stdin, lines));
         let mut lines = BufReader::new(stdout).lines();
         let mut session = Session::default();
+        let mut has_begun = false;
         while let Some(line) = lines.next_line().await? {
             if forward {
                 print(&line)?;
             }
             let record: Value = serde_json::from_str(&line)
                 .with_context(|| format!("`sluice` printed no event: {line}"))?;
+            has_begun = true;
             session.read(record.get("event").unwrap_or(&Value::Null), &progress);
             #[cfg(feature = "bench")]
             session.records.push(record);
@@ -127,7 +143,15 @@ impl Sluice {
         progress.clear();
         // A session that ended early has not read all; what matters is what it printed.
         typed.abort();
-        session.interrupted = child.wait().await?.code() == Some(INTERRUPTED);
+        let status = child.wait().await?;
+        match status.code() {
+            Some(INTERRUPTED) => session.interrupted = true,
+            Some(DONE | REFUSED) if has_begun => {}
+            _ => session.failure = Some(home.failure(status)?),
+        }
+        if let Some(failure) = session.failure.as_ref().filter(|_| !has_begun) {
+            bail!("no session was started: {failure}");
+        }
         Ok(session)
     }
 

@@ -82,6 +82,9 @@ impl Stage<'_> {
             return Ok(Exit::Interrupted);
         }
         self.tell(&world, &session).await?;
+        if let Some(failure) = session.failure {
+            bail!(failure);
+        }
         // A real model may fail at the task itself; only a leak is this program's mistake.
         if session.answers.is_empty() {
             return Ok(Exit::Failed);
@@ -107,6 +110,9 @@ impl Stage<'_> {
             let session = self.run(&world, Some("mail")).await?;
             if session.interrupted {
                 return Ok(Exit::Interrupted);
+            }
+            if let Some(failure) = session.failure {
+                bail!(failure);
             }
             columns.push(Damage::of(&world, &session)?);
             if protection == Protection::On {

@@ -93,7 +93,8 @@ pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
         }
         return Ok(Exit::Interrupted);
     };
-    let report = report::report(&rows);
+    let (rows, failed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.error.is_none());
+    let report = report::report(&rows, &failed);
     if !args.json {
         print(&report)?;
     }
@@ -104,7 +105,10 @@ pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
     if args.model == ModelArg::Perfect {
         report::hold(&rows)?;
     }
-    Ok(Exit::Done)
+    Ok(match failed.is_empty() {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
 }
 
 /// All rows; `None` after Ctrl-C.

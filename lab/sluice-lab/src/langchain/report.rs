@@ -35,9 +35,23 @@ fn float(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// All tables.
-pub(super) fn report(rows: &[Row]) -> String {
-    [correctness(rows), mistakes(rows), breakdown(rows)].join("\n")
+/// All tables of the runs that came to an end, and a word on those that did not.
+pub(super) fn report(rows: &[Row], failed: &[Row]) -> String {
+    let tables = [correctness(rows), mistakes(rows), breakdown(rows)].join("\n");
+    tables + &failures(failed)
+}
+
+fn failures(failed: &[Row]) -> String {
+    let Some(first) = failed.first() else {
+        return String::new();
+    };
+    let count = failed.len();
+    let why = first.error.as_deref().unwrap_or_default();
+    format!(
+        "\n{count} runs ended with an error and are in no table; --resume runs them again. The first, {} by {}: {why}\n",
+        first.benchmark,
+        first.system.name()
+    )
 }
 
 /// Table 1: steps and answers.

@@ -38,14 +38,17 @@ pub(super) struct Row {
     /// Completions that the model was asked for.
     pub(super) completions: usize,
     pub(super) times: Times,
+    /// Why `sluice` failed, if it did: then the score says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
 }
 
 impl rows::Row for Row {
     const FILE: &'static str = "langchain.jsonl";
 
-    /// A mistake of a model is what is measured.
+    /// A mistake of a model is what is measured, and none of these.
     fn has_failed(&self) -> bool {
-        false
+        self.error.is_some()
     }
 }
 
@@ -127,6 +130,7 @@ impl<'a> Runner<'a> {
             questions: session.questions,
             completions: self.served.prompts().len(),
             times: times(&session.records),
+            error: session.failure,
         }))
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -111,4 +112,57 @@ fn a_run_that_was_ended_goes_on_where_it_was() {
     // Without --resume a run begins anew.
     run("--queries 1", 0);
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 3);
+}
+
+/// `sluice-lab langchain` for one query, with a script in the place of `sluice`.
+fn with_sluice(stage: &Stage, script: &str, more: &[&str]) -> Output {
+    let folder = stage.path("bin");
+    fs::create_dir_all(&folder).unwrap();
+    let sluice = folder.join("sluice");
+    fs::write(&sluice, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&sluice, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join("sluice-case-apps"), "").unwrap();
+    let arguments = "langchain --only relational --queries 1 --out out".split(' ');
+    let arguments: Vec<&str> = arguments.chain(more.iter().copied()).collect();
+    let mut lab = stage.lab(&arguments);
+    lab.env("SLUICE_BIN_DIR", folder).output().unwrap()
+}
+
+#[test]
+fn a_session_that_does_not_start_is_no_run() {
+    let stage = Stage::new();
+    let output = with_sluice(&stage, "echo no sandbox here >&2; exit 1", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    for part in ["no session was started", "no sandbox here"] {
+        assert!(stderr.contains(part), "{part} is missing in {stderr}");
+    }
+    let rows = fs::read_to_string(stage.path("out").join("langchain.jsonl")).unwrap();
+    assert_eq!(rows, "");
+}
+
+#[test]
+fn a_run_that_failed_is_no_mistake_of_the_agent_and_is_run_again() {
+    let stage = Stage::new();
+    let record = r#"echo '{"at_ms": 1, "event": {"kind": "session_started"}}'"#;
+    let rows = || -> Vec<Value> {
+        let rows = fs::read_to_string(stage.path("out").join("langchain.jsonl")).unwrap();
+        rows.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let failing = format!("{record}; echo the provider is gone >&2; exit 1");
+    let output = with_sluice(&stage, &failing, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("3 runs ended with an error"), "{stdout}");
+    for row in rows() {
+        let error = row["error"].as_str().unwrap();
+        assert!(error.contains("the provider is gone"), "{row}");
+    }
+    // An agent that does nothing is one that makes a mistake.
+    with_sluice(&stage, record, &["--resume"]);
+    let again = rows();
+    assert_eq!(again.len(), 3);
+    assert!(again.iter().all(|row| row.get("error").is_none()));
 }
