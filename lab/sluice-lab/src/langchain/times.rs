@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Milliseconds and completions of one query, by component.
+/// Milliseconds of one query, by component.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Times {
     /// The hub's planner: its completions.
     pub(super) hub_planning: f64,
-    /// The hub's memory.
+    /// The hub's memory: what is recalled and remembered, and the completions that find facts and summarise.
     pub(super) hub_memory: f64,
     /// The spokes' model: the completions of steps and answers.
     pub(super) spoke_planning: f64,
     /// Screening and judging.
     pub(super) screening: f64,
-    /// Calls in the apps.
+    /// Calls in the apps, and the completions that apps asked for meanwhile.
     pub(super) execution: f64,
     /// From the plan until all spokes run: sandboxes and apps.
     pub(super) sandbox: f64,
@@ -22,8 +22,6 @@ pub(super) struct Times {
     pub(super) hub: f64,
     /// From the first record to the last.
     pub(super) total: f64,
-    /// Completions of the planner, of steps, of judges.
-    pub(super) calls: [usize; 3],
 }
 
 /// Reads the records of one query.
@@ -37,26 +35,27 @@ pub(super) fn times(records: &[Value]) -> Times {
     };
     let first = records.first().map_or(0.0, at);
     let mut before = first;
-    let [mut planned, mut plans, mut steps, mut judgements] = [first, 0.0, 0.0, 0.0];
+    let mut planned = first;
     for record in records {
         let now = at(record);
         let event = record.get("event").unwrap_or(&Value::Null);
         let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
         let usage = event.pointer("/usage/total_ms").and_then(Value::as_f64);
-        let [of_plans, of_steps, of_judges] = &mut times.calls;
+        let usage = usage.unwrap_or_default();
         match text("kind") {
-            "consulted" if text("purpose").starts_with("plan") => {
-                plans += usage.unwrap_or_default();
-                *of_plans += 1;
-            }
             "consulted" => {
-                judgements += usage.unwrap_or_default();
-                *of_judges += 1;
+                // The planner's says for which app.
+                let purpose = text("purpose").split(' ').next();
+                match purpose.unwrap_or_default() {
+                    "plan" => times.hub_planning += usage,
+                    "judge" => times.screening += usage,
+                    "facts" | "summary" => times.hub_memory += usage,
+                    "sampling" => times.execution += usage,
+                    // Whatever comes later is in the rest until it has a component.
+                    _ => {}
+                }
             }
-            "completed" => {
-                steps += usage.unwrap_or_default();
-                *of_steps += 1;
-            }
+            "completed" => times.spoke_planning += usage,
             "planned" => planned = now,
             // Of several spokes the last one counts, which is when all of them run.
             "spoke_started" => times.sandbox = now - planned,
@@ -68,9 +67,6 @@ pub(super) fn times(records: &[Value]) -> Times {
         before = now;
     }
     times.total = before - first;
-    times.hub_planning = plans;
-    times.spoke_planning = steps;
-    times.screening = judgements;
     let known = times.hub_planning
         + times.hub_memory
         + times.spoke_planning
@@ -121,6 +117,31 @@ mod tests {
             times.total,
         ];
         assert_eq!(parts, [18.0, 40.0, 88.0, 5.0, 40.0, 9.0, 200.0]);
-        assert_eq!(times.calls, [1, 2, 1]);
+    }
+
+    #[test]
+    fn only_a_judge_screens() {
+        let check = |purpose: &str, parts: [f64; 4]| {
+            let usage = json!({"total_ms": 30});
+            let records = [
+                json!({"at_ms": 0, "event": {"kind": "user"}}),
+                json!({"at_ms": 40, "event": {"kind": "consulted", "purpose": purpose, "usage": usage}}),
+            ];
+            let times = times(&records);
+            let found = [
+                times.hub_planning,
+                times.screening,
+                times.hub_memory,
+                times.execution,
+            ];
+            assert_eq!(found, parts, "{purpose}");
+            assert_eq!(times.total, 40.0);
+        };
+        check("plan mail", [30.0, 0.0, 0.0, 0.0]);
+        check("judge", [0.0, 30.0, 0.0, 0.0]);
+        check("facts", [0.0, 0.0, 30.0, 0.0]);
+        check("summary", [0.0, 0.0, 30.0, 0.0]);
+        check("sampling", [0.0, 0.0, 0.0, 30.0]);
+        check("another", [0.0; 4]);
     }
 }

@@ -45,8 +45,9 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     let reader = model_of(&header)
         .context("the file of features does not say which model made it; extract it anew")?
         .to_owned();
-    // A missing folder is reported before the work, not after it.
-    let file = beside(&args.out)?;
+    // A folder that cannot be written is reported before the work, not after it. The file is not kept meanwhile: an
+    // interruption would leave it there.
+    drop(beside(&args.out)?);
     let mut without = String::new();
     for suite in &args.without {
         let before = examples.len();
@@ -79,8 +80,7 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
     })?;
     let bytes = classifier.to_bytes()?;
     progress.clear();
-    save(file, &args.out, &bytes)
-        .with_context(|| format!("cannot write {}", args.out.display()))?;
+    save(&args.out, &bytes).with_context(|| format!("cannot write {}", args.out.display()))?;
     print(&serde_json::to_string_pretty(&outcome)?)?;
     Ok(Exit::Done)
 }
@@ -94,7 +94,8 @@ fn beside(out: &Path) -> Result<NamedTempFile> {
     NamedTempFile::new_in(folder).with_context(|| format!("cannot write to {}", folder.display()))
 }
 
-fn save(mut file: NamedTempFile, out: &Path, bytes: &[u8]) -> Result<()> {
+fn save(out: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = beside(out)?;
     file.write_all(bytes)?;
     // Readable as any other file; a temporary one is its owner's alone.
     file.as_file()
