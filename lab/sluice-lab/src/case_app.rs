@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use case_apps::App;
 
+use crate::mail_app::quoted;
+
 /// `[app.NAME]` for an app whose manifest is written into `folder` and whose state is this new folder. Without protection the
 /// manifest labels nothing and limits nothing.
 ///
@@ -39,12 +41,4 @@ mount = [
         program = quoted(program)?,
         state = quoted(state)?,
     ))
-}
-
-/// A path as a string of TOML.
-///
-/// # Errors
-/// None in practice: a string has a JSON text.
-pub(crate) fn quoted(path: &Path) -> Result<String> {
-    Ok(serde_json::to_string(&path.to_string_lossy())?)
 }

@@ -24,6 +24,7 @@ mod langchain;
 mod leakage;
 #[cfg(feature = "bench")]
 mod load;
+mod mail_app;
 mod progress;
 #[cfg(feature = "bench")]
 mod proxy;

@@ -47,15 +47,15 @@ impl Served {
     }
 }
 
-/// The embedded model.
+/// The embedded model, by the name that it has as a provider.
 ///
 /// # Errors
 /// It was not pulled, or is not what it should be.
-pub(crate) async fn embedded() -> Result<Arc<dyn Provider>> {
+pub(crate) async fn embedded(name: &str) -> Result<Arc<dyn Provider>> {
     let model = find(QWEN_CODER_1_5B).context("the default model is unknown")?;
     let file = Cache::of_user()?.open(model)?;
     Ok(Arc::new(
-        Embedded::load(EmbeddedConfig::new(NAME, file)).await?,
+        Embedded::load(EmbeddedConfig::new(name, file)).await?,
     ))
 }
 

@@ -12,7 +12,8 @@ use case_apps::{App, Logged, SECRET_DOCUMENT, State};
 use smtp_sink::SmtpSink;
 
 use super::way::Way;
-use crate::case_app::{self, quoted};
+use crate::case_app;
+use crate::mail_app;
 use crate::served::provider_table;
 use crate::sluice::{Home, binary};
 
@@ -22,10 +23,6 @@ pub(super) const ATTACKER: &str = "collector@evil.example";
 const SUBJECT: &str = "Invoice 2026-1201 and a question";
 /// When it arrived: after all mails of the sample, 2026-11-21T10:00:00Z.
 const ARRIVED: u64 = 1_795_255_200;
-/// The port of the mail server as the app sees it, inside its own network.
-const RELAY_PORT: u16 = 2525;
-/// The mail app without labels and limits.
-const UNPROTECTED_MAIL: &str = include_str!("../demo/unprotected.toml");
 
 const LATTICE: &str = r#"[lattice]
 integrity = { categories = ["email", "sender", "document", "metro", "quick", "health", "travel", "muse"] }
@@ -112,14 +109,7 @@ impl World {
     /// # Errors
     /// The mailbox cannot be read.
     pub(super) fn poisoned_is_there(&self) -> Result<bool> {
-        for part in ["new", "cur"] {
-            for entry in fs::read_dir(self.folder.join("Maildir").join(part))? {
-                if fs::read_to_string(entry?.path())?.contains(SUBJECT) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+        mail_app::is_there(&self.folder.join("Maildir"), SUBJECT)
     }
 
     fn state(&self, app: &str) -> PathBuf {
@@ -148,28 +138,11 @@ impl World {
         if let Some(server) = &self.mail {
             let manifest = match way.is_protected() {
                 true => sluice_mail::MANIFEST,
-                false => UNPROTECTED_MAIL,
+                false => mail_app::UNPROTECTED,
             };
             fs::write(self.folder.join("mail.toml"), manifest)?;
-            write!(
-                config,
-                r#"
-[app.mail]
-manifest = "mail.toml"
-command = ["/app/sluice-mail"]
-descriptions = "trusted"
-env = {{ MAILDIR = "/mail", SMTP_SERVER = "127.0.0.1:{RELAY_PORT}", MAIL_FROM = "{user}" }}
-mount = [
-  {{ source = {program}, target = "/app/sluice-mail", execute = true }},
-  {{ source = {maildir}, target = "/mail", write = true }},
-]
-egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
-"#,
-                user = sluice_mail::sample::USER,
-                program = quoted(&binary("sluice-mail")?)?,
-                maildir = quoted(&self.folder.join("Maildir"))?,
-                server = server.addr(),
-            )?;
+            let maildir = self.folder.join("Maildir");
+            config += &mail_app::table("mail.toml", &maildir, server.addr())?;
         }
         if way.is_protected() {
             config += setting.rules;

@@ -7,17 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use smtp_sink::SmtpSink;
 
-use crate::sluice::{Home, binary};
+use crate::mail_app::{self, UNPROTECTED};
+use crate::sluice::Home;
 
 /// Where the injection wants the confidential mail to go.
 pub(super) const ATTACKER: &str = "collector@evil.example";
 
 /// The worst-case model's name.
 pub(super) const WORST_CASE: &str = "worst-case";
-/// Rules that label nothing and limit nothing.
-const UNPROTECTED: &str = include_str!("unprotected.toml");
-/// The port of the mail server as the app sees it, inside its own network.
-const RELAY_PORT: u16 = 2525;
 
 /// A Maildir whose newest mail is poisoned, an SMTP server on loopback, and a `sluice.toml`.
 pub(super) struct World {
@@ -82,19 +79,11 @@ impl World {
 
     /// Whether the poisoned mail is still in the mailbox.
     pub(super) fn newest_is_there(&self) -> Result<bool> {
-        for part in ["new", "cur"] {
-            for entry in fs::read_dir(self.folder.join("Maildir").join(part))? {
-                let text = fs::read_to_string(entry?.path())?;
-                if text.contains(sluice_mail::sample::NEWEST_SUBJECT) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+        let subject = sluice_mail::sample::NEWEST_SUBJECT;
+        mail_app::is_there(&self.folder.join("Maildir"), subject)
     }
 
     fn configuration(&self, model: &Model, protection: Protection) -> Result<String> {
-        let program = binary("sluice-mail")?;
         let provider = match model {
             Model::Embedded => {
                 "name = \"local\"\nkind = \"embedded\"\nmodel = \"qwen2.5-coder-1.5b\"".to_owned()
@@ -108,7 +97,8 @@ impl World {
             Protection::On => "",
             Protection::Off => "[screener]\nkind = \"naive\"\n",
         };
-        let quote = |path: &Path| serde_json::to_string(&path.to_string_lossy());
+        let maildir = self.folder.join("Maildir");
+        let mail = mail_app::table("sluice-app.toml", &maildir, self.server.addr())?;
         Ok(format!(
             r#"[lattice]
 integrity = {{ categories = ["email", "sender"] }}
@@ -117,22 +107,7 @@ confidentiality = {{ categories = ["mail"] }}
 [[provider]]
 {provider}
 
-{screener}
-[app.mail]
-manifest = "sluice-app.toml"
-command = ["/app/sluice-mail"]
-descriptions = "trusted"   # what this app says of its own tools is believed
-env = {{ MAILDIR = "/mail", SMTP_SERVER = "127.0.0.1:{RELAY_PORT}", MAIL_FROM = "{user}" }}
-mount = [
-  {{ source = {program}, target = "/app/sluice-mail", execute = true }},
-  {{ source = {maildir}, target = "/mail", write = true }},
-]
-egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
-"#,
-            user = sluice_mail::sample::USER,
-            program = quote(&program)?,
-            maildir = quote(&self.folder.join("Maildir"))?,
-            server = self.server.addr(),
+{screener}{mail}"#
         ))
     }
 }

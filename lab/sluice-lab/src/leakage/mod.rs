@@ -10,13 +10,12 @@ use ::leakage::{
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use ifc::Screener;
-use llm::embedded::{Embedded, EmbeddedConfig};
-use llm::models::{Cache, QWEN_CODER_1_5B, find};
 use llm::{ApiKey, OpenAi, OpenAiConfig, Provider};
 
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::rows::{self, Rows};
+use crate::served;
 use crate::small_model;
 use crate::terminal::{print, say};
 
@@ -236,7 +235,7 @@ async fn settings(args: &Leakage) -> Result<Vec<Settings>> {
     };
     // Agents without a model cannot judge.
     let judge = match is_scripted && defences.iter().any(|it| it.needs_judge()) {
-        true => Some(embedded().await?),
+        true => Some(served::embedded(EMBEDDED).await?),
         false => None,
     };
     let arguments: &[bool] = match args.arguments {
@@ -275,7 +274,7 @@ async fn models(args: &Leakage) -> Result<Vec<Model>> {
             config.api_key = std::env::var("OPENAI_API_KEY").ok().map(ApiKey::new);
             Arc::new(OpenAi::new(config)?)
         }
-        (Some(name), None) if name == EMBEDDED => embedded().await?,
+        (Some(name), None) if name == EMBEDDED => served::embedded(EMBEDDED).await?,
         (Some(name), None) => {
             anyhow::bail!(
                 "say with --upstream where the model {name} is, or use --model {EMBEDDED}"
@@ -283,12 +282,6 @@ async fn models(args: &Leakage) -> Result<Vec<Model>> {
         }
     };
     Ok(vec![Model::Provider(provider)])
-}
-
-async fn embedded() -> Result<Arc<dyn Provider>> {
-    let model = find(QWEN_CODER_1_5B).context("there is no embedded model")?;
-    let config = EmbeddedConfig::new(EMBEDDED, Cache::of_user()?.open(model)?);
-    Ok(Arc::new(Embedded::load(config).await?))
 }
 
 /// Report and figures in a folder.
