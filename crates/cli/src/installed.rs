@@ -40,17 +40,20 @@ pub(crate) fn store() -> Result<Store> {
 }
 
 /// The installed app that a command of a launcher means, its files found to be those that were installed; `None` for any
-/// other command.
+/// other command. `new` is the record of files that are tried before they are kept, and counts in the place of the kept one.
 ///
 /// # Errors
 /// What it means is not known, nothing is installed for it, or its files are not what they were: a line that says what to
 /// do.
-pub(crate) fn of(app: &App) -> Result<Option<Installed>, String> {
+pub(crate) fn of(app: &App, new: Option<&Record>) -> Result<Option<Installed>, String> {
     let Some(package) = wanted(app).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
     let store = store().map_err(|error| error.to_string())?;
-    let record = store.get(&app.name).map_err(|error| error.to_string())?;
+    let record = match new {
+        Some(new) => Some(new.clone()),
+        None => store.get(&app.name).map_err(|error| error.to_string())?,
+    };
     let record = match record {
         Some(record) if is_for(&record, &package) => record,
         // The command was changed since: what is installed was agreed to for another one.

@@ -10,6 +10,7 @@ mod compose;
 mod configuration;
 mod embedded;
 mod exit;
+mod fetch;
 mod finding;
 mod form;
 mod ids;

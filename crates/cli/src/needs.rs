@@ -2,20 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 use config::{App, Config, Mount, Remote, Start};
 use hub::trace::escape;
 use ifc::Label;
 use policy::Place;
 use provision::{FindError, Found, Host, Purpose, Record, Wanted};
-use tokio::task::spawn_blocking;
 
-use crate::compose::Options;
 use crate::login::{Logins, address};
 use crate::review::Seen;
 use crate::seen::RemoteTools;
-use crate::terminal::{ask_word, say};
-use crate::{installed, remote_app, review, trial};
+use crate::terminal::say;
+use crate::{installed, remote_app};
 
 /// Why an app cannot be started, by its name.
 pub(crate) type Unready = Vec<(String, String)>;
@@ -31,7 +29,7 @@ pub(crate) fn provide(config: &mut Config) -> Unready {
         if app.client {
             return true;
         }
-        match of_app(&host, app, &file, &writable) {
+        match of_app(&host, app, &file, &writable, None) {
             Ok(found) => {
                 if !found.is_empty() {
                     say(&format!("{}\n", line(name, &found)));
@@ -51,96 +49,6 @@ pub(crate) fn provide(config: &mut Config) -> Unready {
     unready
 }
 
-/// The same, for a session: those that the user has named must be there, and of the others it is said that they are not.
-/// What is not installed yet is fetched first, if the user wants it.
-///
-/// # Errors
-/// An app that was named cannot be started.
-pub(crate) async fn provide_for(
-    config: &mut Config,
-    named: impl Fn(&str) -> bool,
-    fetch: Fetch,
-) -> Result<()> {
-    // Before the search, which leaves out what is not installed.
-    self::fetch(config, fetch).await?;
-    for (app, reason) in provide(config) {
-        if named(&app) {
-            bail!("the app {app} cannot be started: {reason}");
-        }
-        say(&format!(
-            "note: the app {app} is left out: {}\n",
-            escape(&reason)
-        ));
-    }
-    Ok(())
-}
-
-/// Whether what a configuration's commands would fetch at each start is fetched now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fetch {
-    /// The user has said so.
-    Yes,
-    /// If the user says so.
-    Ask,
-    /// There is nobody to ask.
-    No,
-}
-
-/// Installs what is wanted, once for all apps, and notes the tools of each as those that the user starts with.
-async fn fetch(config: &Config, fetch: Fetch) -> Result<()> {
-    let here = config.apps.values().filter(|app| !app.client);
-    let unmet: Vec<_> = here
-        .filter_map(|app| Some((app, installed::unmet(app)?)))
-        .collect();
-    if unmet.is_empty() || fetch == Fetch::No {
-        return Ok(());
-    }
-    if fetch == Fetch::Ask {
-        for (app, package) in &unmet {
-            let (name, wanted) = (&app.name, escape(&package.requirement));
-            say(&format!("{name} needs {wanted}, which is not installed\n"));
-        }
-        say(
-            "They are fetched from your registries in a sandbox, and nothing of them runs meanwhile.\n",
-        );
-        if ask_word("Type install and Enter [no]: ", &["install"]).is_none() {
-            return Ok(());
-        }
-    }
-    for (app, package) in unmet {
-        let name = app.name.clone();
-        // Without install scripts: the user was asked about packages, and told that nothing of them runs.
-        let fetched = spawn_blocking(move || installed::fetch(&name, &package, false)).await?;
-        // One that cannot be fetched does not hinder the others: it is left out, and named.
-        let seen = async {
-            // The trial starts what the store has a record of. Kept a second time below, with the tools.
-            let record = fetched?;
-            installed::store()?.put(&record)?;
-            let mut app = app.clone();
-            let file = config.files.first().cloned().unwrap_or_default();
-            provide_one(&mut app, &file, &writable(config)).map_err(|reason| anyhow!(reason))?;
-            let trial = trial::start(config, &app, &Options::default()).await?;
-            let tools = Some(review::seen(&trial.tools));
-            // Whoever was asked has agreed to the packages; nobody has looked at the tools yet.
-            let tried = trial.tried.keys().cloned().collect();
-            let record = Record {
-                tools,
-                tried,
-                ..record
-            };
-            Ok::<_, anyhow::Error>(installed::store()?.put(&record)?)
-        };
-        if let Err(error) = seen.await {
-            say(&format!(
-                "note: {}: {}\n",
-                app.name,
-                escape(&format!("{error:#}"))
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// The folders and files that an app of this configuration may write.
 pub(crate) fn writable(config: &Config) -> Vec<PathBuf> {
     let mounts = config.apps.values().flat_map(|app| &app.mounts);
@@ -148,7 +56,8 @@ pub(crate) fn writable(config: &Config) -> Vec<PathBuf> {
     writable.map(|mount| mount.source.clone()).collect()
 }
 
-/// What one app needs, found for it, where apps may write these places. What was found, with what each is for.
+/// What one app needs, found for it, where apps may write these places. What was found, with what each is for. `new` is the
+/// record of what is tried before it is kept.
 ///
 /// # Errors
 /// It cannot be started, and why.
@@ -156,8 +65,9 @@ pub(crate) fn provide_one(
     app: &mut App,
     file: &Path,
     writable: &[PathBuf],
+    new: Option<&Record>,
 ) -> Result<Vec<Found>, String> {
-    of_app(&Host::of_user(), app, file, writable)
+    of_app(&Host::of_user(), app, file, writable, new)
 }
 
 fn of_app(
@@ -165,6 +75,7 @@ fn of_app(
     app: &mut App,
     file: &Path,
     writable: &[PathBuf],
+    new: Option<&Record>,
 ) -> Result<Vec<Found>, String> {
     if let Some(remote) = &app.remote {
         let start = remote_app::start(app, remote, file)?;
@@ -176,7 +87,7 @@ fn of_app(
     if app.mounts.iter().any(|mount| mount.execute) {
         return Ok(Vec::new());
     }
-    let installed = installed::of(app)?;
+    let installed = installed::of(app, new)?;
     let command = installed
         .as_ref()
         .map_or(&app.command, |installed| &installed.command);
@@ -237,7 +148,8 @@ fn of_app(
         let unsaid = patience.filter(|(name, _)| !app.env.contains_key(*name));
         let unsaid = unsaid.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         start.env.extend(unsaid);
-        start.reviewed = installed.record.tools;
+        // A record without tools is of an app that did not start when it was installed: nobody has seen any of them.
+        start.reviewed = Some(installed.record.tools.unwrap_or_default());
     }
     app.found = Some(start);
     Ok(needs.found)

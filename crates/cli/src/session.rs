@@ -11,10 +11,10 @@ use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, User};
 
+use crate::fetch::{self, Fetch};
 use crate::keep_for::KeepFor;
-use crate::needs::Fetch;
 use crate::terminal::{Terminal, print, say};
-use crate::{compose, configuration, needs, sources};
+use crate::{compose, configuration, sources};
 
 /// What every command that runs a session takes.
 #[derive(Debug, Args)]
@@ -83,7 +83,8 @@ pub(crate) async fn config(args: &SessionArgs) -> Result<Config> {
         (false, true) => Fetch::Ask,
         (false, false) => Fetch::No,
     };
-    needs::provide_for(&mut config, |app| named.contains(app), fetch).await?;
+    let layers = compose::layers(&args.allow_degraded)?;
+    fetch::provide_for(&mut config, |app| named.contains(app), fetch, &layers).await?;
     Ok(config)
 }
 

@@ -8,12 +8,11 @@ use clap::Args;
 use config::{Config, ProviderKind};
 use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
 
-use crate::compose::{self, Options};
 use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::json_lines::print_json;
 use crate::terminal::print;
-use crate::{app_setup, configuration, embedded, needs, paths, screener, trial};
+use crate::{app_setup, compose, configuration, embedded, needs, paths, screener, trial};
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -68,10 +67,7 @@ pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
 
 /// Starts every app once, one after the other, so that none is slow because of another.
 async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Finding>> {
-    let options = Options {
-        allow_degraded: compose::layers(allow_degraded)?,
-        ..Options::default()
-    };
+    let layers = compose::layers(allow_degraded)?;
     let unready = needs::provide(config).into_iter();
     let missing =
         |(app, reason): (String, String)| Finding::new(&format!("app {app}"), false, reason);
@@ -80,7 +76,7 @@ async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Fi
     app_setup::mounts(config)?;
     for app in config.apps.values().filter(|app| !app.client) {
         let subject = format!("app {}", app.name);
-        findings.push(match trial::start(config, app, &options).await {
+        findings.push(match trial::start(config, app, &layers).await {
             Ok(trial) => {
                 let tools: Vec<_> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
                 let detail = format!(

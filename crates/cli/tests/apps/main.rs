@@ -8,6 +8,8 @@
 #[path = "../common/home.rs"]
 mod home;
 mod registry;
+#[path = "../common/terminal.rs"]
+mod terminal;
 mod wheels;
 
 use std::fs;
@@ -19,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::home::Home;
 use crate::registry::{Package, Registry};
+use crate::terminal::at_terminal;
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
 /// `name`, or `name|description|annotations`.
@@ -550,6 +553,70 @@ fn a_new_version_is_taken_unasked_only_with_the_same_tools() {
     assert_eq!(trees, 2, "one tree and the record");
 }
 
+/// Whatever ends the program before the answer: a session that begins meanwhile, or later, starts what was agreed to.
+#[test]
+fn what_is_still_asked_about_is_not_installed() {
+    let stage = Stage::new();
+    let installed = |app: &str| {
+        let shown = stage.sluice(&["app", "show", app, "--json"]).stdout;
+        let shown: Option<Value> = serde_json::from_slice(&shown).ok();
+        shown.map(|shown| (shown["version"].clone(), shown["tools"].clone()))
+    };
+    let asked = |arguments: &[&str], word: &str, meanwhile: Option<(Value, Value)>| {
+        let mut looked = false;
+        let (code, shown) = at_terminal(&stage.command(arguments), &[], |shown| {
+            if shown.contains(&format!("Type {word} and Enter")) && !looked {
+                looked = true;
+                assert_eq!(installed("server"), meanwhile, "{shown}");
+            }
+        });
+        assert!(looked && code != 0, "{shown}");
+        assert_eq!(installed("server"), meanwhile, "{shown}");
+    };
+    stage.publish("1.0.0", "look", json!({}));
+    let words = add(&[], "@test/server");
+    let unsure: Vec<&str> = words
+        .iter()
+        .copied()
+        .filter(|&word| word != "--yes")
+        .collect();
+    asked(&unsure, "add", None);
+    stage.done(&words);
+    let agreed = Some((json!("1.0.0"), json!(["look"])));
+    stage.publish("1.1.0", "look\nsend", json!({}));
+    asked(&["app", "update", "server"], "update", agreed);
+    let (code, shown) = at_terminal(
+        &stage.command(&["app", "update", "server"]),
+        &["update"],
+        |_| {},
+    );
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(stage.tools("server"), ["look", "send"]);
+}
+
+/// As an installation that was cut off between the files and the first start had left it.
+#[test]
+fn tools_that_nobody_has_seen_are_not_taken_for_those_that_somebody_has() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    stage.done(&add(&[], "@test/server"));
+    let file = stage.path("data/sluice/apps/server/record.json");
+    let mut record: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    record["tools"] = Value::Null;
+    fs::write(&file, record.to_string()).unwrap();
+    stage.refused(
+        &["app", "test", "server"],
+        "not those that you have seen (new: look)",
+    );
+    stage.publish("1.1.0", "look", json!({}));
+    stage.refused(
+        &["app", "update", "server", "--yes"],
+        "1.0.0 becomes 1.1.0; new: look",
+    );
+    stage.done(&["app", "test", "server", "--accept"]);
+    stage.done(&["app", "test", "server"]);
+}
+
 #[test]
 fn a_server_that_does_not_start_or_offers_without_end_is_not_added() {
     let stage = Stage::new();
@@ -600,22 +667,46 @@ fn the_servers_of_another_programs_file_are_added_and_secrets_are_not_copied() {
     );
 }
 
-#[test]
-fn a_session_installs_what_the_servers_of_a_file_need_if_the_user_says_so() {
-    let stage = Stage::new();
-    stage.publish("1.0.0", "look", json!({}));
-    let servers =
-        json!({ "mcpServers": { "server": { "command": "npx", "args": ["-y", "@test/server"] } } });
+/// What a session with the server of an `mcpServers` file says, which starts with these arguments.
+fn session(stage: &Stage, server: &[&str], more: &[&str]) -> String {
+    let servers = json!({ "mcpServers": { "server": { "command": "npx", "args": server } } });
     fs::write(stage.path("home/mcp.json"), servers.to_string()).unwrap();
     let config = "[screener]\nkind = \"naive\"\n[mcp_servers]\nfile = \"mcp.json\"\n[[provider]]\nname = \"nobody\"\nkind = \"openai\"\n\
                   model = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
     fs::write(stage.path("home/own.toml"), config).unwrap();
-    let run = |more: &[&str]| {
-        let mut arguments = vec!["run", "--config", "own.toml", "--app", "server"];
-        arguments.extend(more);
-        arguments.push("hello");
-        words(&stage.sluice(&arguments))
-    };
+    let mut arguments = vec!["run", "--config", "own.toml", "--app", "server"];
+    arguments.extend(more);
+    arguments.push("hello");
+    words(&stage.sluice(&arguments))
+}
+
+/// The first start, before there is a session, is a start.
+#[test]
+fn what_a_session_installs_starts_only_as_the_session_would_start_it() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let secret = stage.path("data/sluice/secrets/names");
+    fs::create_dir_all(secret.parent().unwrap()).unwrap();
+    fs::write(&secret, "secret").unwrap();
+    let server = ["-y", "@test/server", secret.to_str().unwrap()];
+    let said = session(&stage, &server, &["--yes"]);
+    assert!(
+        said.contains("note: server: ") && said.contains("would see your secrets"),
+        "{said}"
+    );
+    stage.nothing_is_left();
+    // Nor is anything kept whose tools nobody could note.
+    stage.publish("2.0.0", "not a name", json!({}));
+    let said = session(&stage, &["-y", "@test/server"], &["--yes"]);
+    assert!(said.contains("note: server: "), "{said}");
+    stage.nothing_is_left();
+}
+
+#[test]
+fn a_session_installs_what_the_servers_of_a_file_need_if_the_user_says_so() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let run = |more: &[&str]| session(&stage, &["-y", "@test/server"], more);
     // With nobody to ask nothing is fetched.
     let said = run(&[]);
     assert!(

@@ -19,6 +19,7 @@ use super::{secrets, try_out};
 use crate::exit::Exit;
 use crate::proposal::Tool;
 use crate::terminal::{Terminal, ask_word, columns, say};
+use crate::trial::Of;
 use crate::{installed, review, shell};
 
 #[derive(Debug, Args)]
@@ -100,10 +101,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) 
         Some(package) => Some(install(&wish.name, package, how.scripts).await?),
         None => None,
     };
-    // The trial starts what the store has a record of, as a session does.
-    if let Some(record) = &fetched {
-        store.put(record)?;
-    }
+    // Its record is kept when the user has said so: what ends the program before that leaves files that nothing names.
     let added = finish(wish, write, how, (file, &before), fetched.as_ref()).await;
     if fetched.is_some() && !matches!(added, Ok(true)) {
         // What no configuration names is not left behind.
@@ -130,7 +128,8 @@ async fn finish(
     }
     // Without rules for its tools: these are proposed from what the trial shows.
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
-    let trial = try_out::start(&mut config, &wish.name, &how.place.allow_degraded, true).await?;
+    let of = fetched.map_or(Of::Installed, Of::New);
+    let trial = try_out::start(&mut config, &wish.name, &how.place.allow_degraded, of).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
     // A tool that the configuration lists has its name by the user's word, and unasked nobody has looked at the names.
     let listed: Vec<Tool> = match how.yes {
@@ -165,7 +164,9 @@ async fn finish(
             tried: trial.tried.keys().cloned().collect(),
             ..record.clone()
         };
-        installed::store()?.put(&record)?;
+        let store = installed::store()?;
+        store.put(&record)?;
+        store.tidy(&record)?;
     }
     if let Some(app) = config.apps.get(&wish.name) {
         try_out::keep_elsewhere(app, review::seen(&trial.tools))?;

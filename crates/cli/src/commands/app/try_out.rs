@@ -1,6 +1,6 @@
 //! Starting an app once: `sluice app tools`, `sluice app test`.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{App, Config};
 use hub::trace::escape;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::Hints;
 
 use super::place::Place;
-use crate::compose::{self, Options};
+use crate::compose;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::login::address;
@@ -16,8 +16,8 @@ use crate::review::{Difference, Seen};
 use crate::seen::RemoteTools;
 use crate::session::configured;
 use crate::terminal::{print, say};
-use crate::trial::{self, Trial};
-use crate::{app_setup, installed, needs, review, tried};
+use crate::trial::{self, Of, Trial};
+use crate::{installed, review, tried};
 
 #[derive(Debug, Args)]
 pub(super) struct Try {
@@ -46,7 +46,7 @@ pub(super) struct Test {
 
 /// Shows the tools of an app.
 pub(super) async fn tools(args: &Try) -> Result<Exit> {
-    let (_, trial) = started(&args.place, &args.name, true).await?;
+    let (_, trial) = started(&args.place, &args.name, Of::Installed).await?;
     for tool in &trial.tools {
         match args.json {
             true => print_json(
@@ -63,7 +63,11 @@ pub(super) async fn tools(args: &Try) -> Result<Exit> {
 
 /// Starts an app and compares its tools.
 pub(super) async fn test(args: &Test) -> Result<Exit> {
-    let (app, trial) = started(&args.place, &args.name, args.accept).await?;
+    let of = match args.accept {
+        true => Of::Installed,
+        false => Of::Seen,
+    };
+    let (app, trial) = started(&args.place, &args.name, of).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
     if args.accept {
         accept(&app, &trial)?;
@@ -134,10 +138,10 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
     }
 }
 
-/// Starts an app of the configuration. With `whatever`, its tools may be others than those that the user has seen.
-async fn started(place: &Place, name: &str, whatever: bool) -> Result<(App, Trial)> {
+/// Starts an app of the configuration.
+async fn started(place: &Place, name: &str, of: Of<'_>) -> Result<(App, Trial)> {
     let mut config = place.open()?;
-    let trial = start(&mut config, name, &place.allow_degraded, whatever).await?;
+    let trial = start(&mut config, name, &place.allow_degraded, of).await?;
     let app = config.apps.remove(name);
     Ok((app.context("the app that was started")?, trial))
 }
@@ -150,29 +154,15 @@ pub(super) async fn start(
     config: &mut Config,
     name: &str,
     allow_degraded: &[String],
-    whatever: bool,
+    of: Of<'_>,
 ) -> Result<Trial> {
-    let file = config.files.first().cloned().unwrap_or_default();
-    let known = configured(config);
-    let writable = needs::writable(config);
-    let Some(app) = config.apps.get_mut(name).filter(|app| !app.client) else {
+    if config.apps.get(name).is_none_or(|app| app.client) {
         bail!(
-            "there is no app '{}' that is started here; {known}",
-            escape(name)
+            "there is no app '{}' that is started here; {}",
+            escape(name),
+            configured(config)
         );
-    };
-    needs::provide_one(app, &file, &writable)
-        .map_err(|reason| anyhow!("the app {name} cannot be started: {reason}"))?;
-    // The start would fail at tools that differ from those seen, and those are what the caller wants to show.
-    if whatever && let Some(start) = &mut app.found {
-        start.reviewed = None;
     }
-    let app: App = app.clone();
-    // The app is really started, so what a session refuses is refused here too.
-    app_setup::mounts(config)?;
-    let options = Options {
-        allow_degraded: compose::layers(allow_degraded)?,
-        ..Options::default()
-    };
-    trial::start(config, &app, &options).await
+    let layers = compose::layers(allow_degraded)?;
+    trial::find_and_start(config, name, of, &layers).await
 }

@@ -12,6 +12,7 @@ use crate::login::address;
 use crate::review::Difference;
 use crate::seen::RemoteTools;
 use crate::terminal::{Terminal, ask_word, say};
+use crate::trial::Of;
 use crate::{installed, review};
 
 #[derive(Debug, Args)]
@@ -55,8 +56,8 @@ async fn version(args: &Update, old: Record) -> Result<Exit> {
         ));
         return Ok(Exit::Done);
     }
-    // It is started as the configuration says, from the new files; the old ones are still there.
-    store.put(&new)?;
+    // The old record stays until the user has said so: whatever ends the program before that changes nothing, and a session
+    // that begins meanwhile starts the old files.
     let taken = review(args, &old, &new).await;
     match taken {
         // The record first: an interruption leaves a tree that no record names, and not a record without its tree.
@@ -66,7 +67,6 @@ async fn version(args: &Update, old: Record) -> Result<Exit> {
             Ok(Exit::Done)
         }
         other => {
-            store.put(&old)?;
             store.tidy(&old)?;
             other?;
             say("nothing was changed\n");
@@ -78,10 +78,12 @@ async fn version(args: &Update, old: Record) -> Result<Exit> {
 /// Shows what is new. The record with what the user has seen, if the user takes it.
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
     let mut config = args.place.open()?;
-    let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
+    let degraded = &args.place.allow_degraded;
+    let trial = try_out::start(&mut config, &args.name, degraded, Of::New(new)).await?;
     let now = review::seen(&trial.tools);
-    let seen = old.tools.as_ref();
-    let difference = seen.and_then(|seen| Difference::between(seen, &now));
+    // Where nothing was seen before, every tool is a new one.
+    let seen = old.tools.clone().unwrap_or_default();
+    let difference = Difference::between(&seen, &now);
     let tools = difference.as_ref().map(Difference::to_string);
     say(&format!(
         "{}: {} becomes {}; {}\n",
@@ -115,7 +117,8 @@ async fn elsewhere(args: &Update) -> Result<Exit> {
             escape(&args.name)
         );
     };
-    let trial = try_out::start(&mut config, &args.name, &args.place.allow_degraded, true).await?;
+    let degraded = &args.place.allow_degraded;
+    let trial = try_out::start(&mut config, &args.name, degraded, Of::Installed).await?;
     try_out::say_tried(&args.name, &trial);
     let (kept, server) = (RemoteTools::of_user()?, address(&remote.url));
     let now = review::seen(&trial.tools);
