@@ -131,8 +131,13 @@ fn of_app(
         write: false,
         size: None,
         execute: found.purpose == Purpose::Program,
-        // Programs and their parts, and nothing of the user's.
-        label: Label::bottom(),
+        label: match found.purpose {
+            // Programs and their parts, and nothing of the user's.
+            Purpose::Program => Label::bottom(),
+            // An `mcpServers` file cannot say what lies there. It counts as what the app makes of it; a mount in
+            // `sluice.toml` can say less.
+            Purpose::Data => app.worst_result(),
+        },
         place: place.clone(),
     };
     let mut start = Start {
@@ -181,4 +186,48 @@ fn line(app: &str, found: &[Found]) -> String {
         }
     }
     format!("{app}: {}", parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use ifc::{Dimension, Lattice};
+
+    use super::*;
+
+    /// The label of what an app of an `mcpServers` file has from its start on, with a folder that its arguments name. `{}` is
+    /// the folder in what else `sluice.toml` says.
+    fn holds(more: &str) -> Label {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let papers = home.join("papers");
+        fs::create_dir(&papers).unwrap();
+        let servers = format!(
+            r#"{{"mcpServers": {{"files": {{"command": "/bin/cat", "args": ["{}"]}}}}}}"#,
+            papers.display()
+        );
+        fs::write(home.join("mcp.json"), servers).unwrap();
+        let own = more.replace("{}", &papers.display().to_string());
+        let own = format!("[mcp_servers]\nfile = \"mcp.json\"\n{own}");
+        fs::write(home.join("sluice.toml"), own).unwrap();
+        let mut config = Config::load(&home.join("sluice.toml")).unwrap();
+        assert_eq!(provide(&mut config), Unready::new());
+        config.apps.get("files").unwrap().holds()
+    }
+
+    #[test]
+    fn what_nobody_has_labelled_is_untrusted_and_secret() {
+        let lattice = Lattice::four_point();
+        let (influence, secrets) = (Dimension::Integrity, Dimension::Confidentiality);
+        let whole = lattice.whole(influence).join(&lattice.whole(secrets));
+        assert_eq!(holds(""), whole);
+        // As what the app returns.
+        let tools =
+            "[app.files.other_tools]\neffect = \"read\"\nlimit = \"any\"\nrest = [\"secret\"]\n";
+        assert_eq!(holds(tools), lattice.whole(secrets));
+        // As the user says.
+        let mount = "[[app.files.mount]]\nsource = \"{}\"\ntarget = \"{}\"\nlabel = []\n";
+        assert_eq!(holds(mount), Label::bottom());
+    }
 }

@@ -93,7 +93,8 @@ pub struct Mount {
     pub size: Option<u64>,
     /// Whether files in it may be executed.
     pub execute: bool,
-    /// The label of what lies in it: the app has that from its start on, and may send it wherever it connects to.
+    /// The label of what lies in it: the app has that from its start on, and may send it wherever it connects to. What a
+    /// configuration mounts without one is trusted and public.
     pub label: Label,
     /// Where it is configured.
     pub place: Place,
@@ -196,7 +197,19 @@ impl App {
     /// The label of what it has from its start on.
     #[must_use]
     pub fn holds(&self) -> Label {
-        self.mounts.iter().map(|mount| &mount.label).collect()
+        let found = self.found.iter().flat_map(|start| &start.mounts);
+        let mounts = self.mounts.iter().chain(found);
+        mounts.map(|mount| &mount.label).collect()
+    }
+
+    /// The most restrictive label that anything it returns may have; ⊤ if there is no rule for any tool.
+    #[must_use]
+    pub fn worst_result(&self) -> Label {
+        let rules = self.rules.tools.values().chain(&self.rules.other_tools);
+        let worst = rules.map(|rule| rule.result.worst().clone());
+        worst
+            .reduce(|all, one| all.join(&one))
+            .unwrap_or_else(Label::top)
     }
 
     /// The ports on which it may reach names.

@@ -464,6 +464,9 @@ fn a_file_that_is_not_there_yet_is_named_with_what_lets_the_app_make_it() {
         "@test/server",
     ));
     assert!(!said.contains("is not there"), "{said}");
+    // Nobody has said who wrote what lies there, so the app may not send it wherever it connects to.
+    let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    assert!(config.contains("write = true\nlabel = \"any\""), "{config}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use config::{Config, Diagnostics, ProviderKind, ScreenerKind, Severity};
+use config::{Config, Diagnostics, Mount, ProviderKind, ScreenerKind, Severity, Start};
 use ifc::{Dimension, Effect, Label};
 
 /// Loads the first of some files, given as text.
@@ -143,6 +143,21 @@ fn the_users_keys_win_over_the_manifests() {
     assert_eq!(app.env_from, ["B"]);
     assert!(app.mounts[0].write && !app.mounts[0].execute);
     assert_eq!(app.holds(), label("secret"));
+    // What was found for it counts as what the user gives it.
+    let found = Mount {
+        label: label("untrusted"),
+        ..app.mounts[0].clone()
+    };
+    let mut started = app.clone();
+    started.found = Some(Start {
+        mounts: vec![found],
+        ..Start::default()
+    });
+    assert_eq!(started.holds(), label("secret").join(&label("untrusted")));
+    assert_eq!(
+        app.worst_result(),
+        label("secret").join(&label("untrusted"))
+    );
     assert_eq!(
         (app.egress[0].host.as_str(), app.egress[0].port),
         ("[::1]", 587)

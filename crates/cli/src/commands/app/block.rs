@@ -45,8 +45,9 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
     for (path, write) in data {
         let path = quote(path);
         let write = if *write { "write = true\n" } else { "" };
+        // Without a label what lies there would be trusted and public, and nobody has said so.
         text += &format!(
-            "[[app.{}.mount]]\nsource = {path}\ntarget = {path}\n{write}",
+            "[[app.{}.mount]]\nsource = {path}\ntarget = {path}\n{write}label = \"any\" # untrusted and secret, until you say less\n",
             wish.name
         );
     }
