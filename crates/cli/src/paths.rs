@@ -17,7 +17,7 @@ pub(crate) fn user_config() -> Option<PathBuf> {
 pub(crate) fn state() -> Result<PathBuf> {
     let state = xdg("XDG_STATE_HOME", ".local/state");
     Ok(state
-        .context("no home directory; set XDG_STATE_HOME")?
+        .context("no home directory; set HOME or XDG_STATE_HOME to an absolute path")?
         .join("sluice"))
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn state() -> Result<PathBuf> {
 pub(crate) fn data() -> Result<PathBuf> {
     let data = xdg("XDG_DATA_HOME", ".local/share");
     Ok(data
-        .context("no home directory; set XDG_DATA_HOME")?
+        .context("no home directory; set HOME or XDG_DATA_HOME to an absolute path")?
         .join("sluice"))
 }
 
@@ -82,9 +82,11 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
 }
 
 fn xdg(variable: &str, under_home: &str) -> Option<PathBuf> {
-    // The XDG rules: a relative path is to be ignored.
-    let set = env::var_os(variable)
-        .map(PathBuf::from)
-        .filter(|dir| dir.is_absolute());
-    set.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(under_home)))
+    // The XDG rules: a relative path is to be ignored. So is a relative home, by which a stranger's working folder would
+    // hold the user's own configuration, and what is trusted.
+    let set = |variable| {
+        let path = env::var_os(variable).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    set(variable).or_else(|| Some(set("HOME")?.join(under_home)))
 }

@@ -36,7 +36,7 @@ pub enum Presence {
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// No folder is known.
-    #[error("there is no folder for models; set SLUICE_MODELS or HOME")]
+    #[error("there is no folder for models; set SLUICE_MODELS, or HOME to an absolute path")]
     NoFolder,
     /// The model is not in the cache.
     #[error("the model `{name}` is not here; run `sluice model pull {name}`")]
@@ -81,7 +81,7 @@ impl Cache {
     /// `$SLUICE_MODELS`, or `sluice/models` in the user's cache folder.
     ///
     /// # Errors
-    /// None of the environment variables is set.
+    /// None of the environment variables names a folder. `$HOME` counts only where it is an absolute path.
     pub fn of_user() -> Result<Self, CacheError> {
         let var = |name| {
             std::env::var_os(name)
@@ -91,9 +91,11 @@ impl Cache {
         };
         let folder = var("SLUICE_MODELS")
             .or_else(|| {
-                // The XDG rules: a relative path is to be ignored.
-                let base = var("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-                let base = base.or_else(|| Some(var("HOME")?.join(".cache")))?;
+                // The XDG rules: a relative path is to be ignored. So is a relative home: it would be the working folder,
+                // which may be a stranger's.
+                let absolute = |name| var(name).filter(|path| path.is_absolute());
+                let base = absolute("XDG_CACHE_HOME");
+                let base = base.or_else(|| Some(absolute("HOME")?.join(".cache")))?;
                 Some(base.join("sluice").join("models"))
             })
             .ok_or(CacheError::NoFolder)?;

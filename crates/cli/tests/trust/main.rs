@@ -115,3 +115,48 @@ fn without_any_configuration_the_remedy_is_to_name_one() {
         "{stderr}"
     );
 }
+
+/// As services and containers may have it: no place of a stranger's folder is the user's own by a home that is none.
+#[test]
+fn a_home_that_is_no_absolute_path_is_none() {
+    let stage = Stage::new(CONFIG);
+    // What is trusted, as a stranger could have checked it in.
+    let mut trust = stage.sluice(&["trust"]);
+    trust.env("XDG_STATE_HOME", stage.path(".local/state"));
+    let (code, shown) = terminal::at_terminal(&trust, &["trust"], |_| ());
+    assert_eq!(code, 0, "{shown}");
+    let without_home = |home: &str, arguments: &[&str]| {
+        let output = stage
+            .sluice(arguments)
+            .env("HOME", home)
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("SLUICE_MODELS")
+            .output()
+            .unwrap();
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{home:?}: {stderr}");
+        stderr
+    };
+    for home in ["", "."] {
+        let stderr = without_home(home, &["policy", "check"]);
+        assert!(stderr.contains("no home directory"), "{home:?}: {stderr}");
+        let stderr = without_home(home, &["model", "list"]);
+        assert!(
+            stderr.contains("HOME to an absolute path"),
+            "{home:?}: {stderr}"
+        );
+    }
+    let own = stage.path(".config/sluice");
+    fs::create_dir_all(&own).unwrap();
+    for name in ["sluice.toml", "app.toml", "notes.cedar"] {
+        fs::rename(stage.path(name), own.join(name)).unwrap();
+    }
+    for home in ["", "."] {
+        let stderr = without_home(home, &["policy", "check"]);
+        assert!(
+            stderr.contains("there is no sluice.toml"),
+            "{home:?}: {stderr}"
+        );
+    }
+}
