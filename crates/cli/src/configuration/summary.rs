@@ -8,6 +8,7 @@ use config::{App, Config, Domain, Piece, Provider, ProviderKind, Remote};
 use hub::trace::escape;
 use ifc::{Dimension, Label, Lattice};
 use llm::Endpoint;
+use policy::ToolRule;
 
 use super::files::Files;
 use crate::question::columns;
@@ -35,6 +36,7 @@ pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> 
     }
     for app in config.apps.values() {
         unasked(&mut lines, &config.lattice, app);
+        sends(&mut lines, &config.lattice, app);
     }
     if !config.apps.is_empty() {
         // What a rule labels as the user's own word brings no question, and no list of lines says whether it is.
@@ -98,7 +100,11 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
     for egress in &app.egress {
         let (host, port) = (&egress.host, egress.port);
         let inside = inside(&egress.addresses);
-        lines.add("connect", &format!("{name} to {host}:{port}{inside}"));
+        // A relay has no limit: the policy judges what the app is given, and not what it sends there.
+        lines.add(
+            "connect",
+            &format!("{name} to {host}:{port}{inside}, with whatever it was given"),
+        );
     }
     for domain in &app.domains {
         of_domain(lines, lattice, name, domain);
@@ -132,14 +138,19 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
     }
 }
 
+/// The secrets that may go to a domain without a question. Without a limit these are none; influence does not matter for
+/// where data goes.
+fn secrets_to(lattice: &Lattice, domain: &Domain) -> Label {
+    let whole = lattice.whole(Dimension::Confidentiality);
+    let limit = domain.limit.as_ref();
+    limit.map_or(Label::bottom(), |limit| limit.meet(&whole))
+}
+
 /// Where an app connects by name, and whether secrets may go there without a question.
 fn of_domain(lines: &mut Lines, lattice: &Lattice, name: &str, domain: &Domain) {
     let ports: Vec<String> = domain.ports.iter().map(u16::to_string).collect();
     let (pattern, ports) = (&domain.pattern, ports.join(", "));
-    // Without a limit nothing secret goes there unasked; influence does not matter for where data goes.
-    let secrets = domain.limit.as_ref().map_or(Label::bottom(), |limit| {
-        limit.meet(&lattice.whole(Dimension::Confidentiality))
-    });
+    let secrets = secrets_to(lattice, domain);
     let unasked = match secrets.is_bottom() {
         true => String::new(),
         false => format!(", unasked with {}", lattice.describe(&secrets).join(", ")),
@@ -232,12 +243,8 @@ fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
         whole(Dimension::Integrity),
         whole(Dimension::Confidentiality),
     );
-    let listed = app.rules.tools.iter();
-    let listed = listed.map(|(tool, rule)| (tool.as_str(), rule));
-    let others = app.rules.other_tools.iter();
-    let others = others.map(|rule| ("(tools without a rule)", rule));
     let (mut whatever, mut public) = (Vec::new(), Vec::new());
-    for (tool, rule) in listed.chain(others) {
+    for (tool, rule) in tools(app) {
         let limit = rule.highest_limit();
         // A limit that names every taint is as good as `any`: what is left is text that nobody knows.
         if rule.effect.reads() || !influence.flows_to(&limit) {
@@ -260,4 +267,42 @@ fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
             lines.add("act", &format!("{how}: {}", tools.join(", ")));
         }
     }
+}
+
+/// The tools that only read and may be told secrets, of an app that may send on what it was given: to call one is to send
+/// them. Those that act are in [`unasked`].
+fn sends(lines: &mut Lines, lattice: &Lattice, app: &App) {
+    let mut domains = app.domains.iter();
+    let is_open = domains.any(|domain| !secrets_to(lattice, domain).is_bottom());
+    if app.egress.is_empty() && !is_open {
+        return;
+    }
+    let whole = lattice.whole(Dimension::Confidentiality);
+    let is_told = |rule: &ToolRule| {
+        let arguments = rule.arguments.values().map(|limit| &limit.label);
+        let limits = arguments.fold(rule.highest_limit(), |all, limit| all.join(limit));
+        !limits.meet(&whole).is_bottom()
+    };
+    let told = tools(app).filter(|(_, rule)| rule.effect.reads() && is_told(rule));
+    let told: Vec<String> = told
+        .map(|(tool, rule)| format!("{}.{tool} ({})", app.name, rule.effect.name()))
+        .collect();
+    if !told.is_empty() {
+        let told = told.join(", ");
+        lines.add(
+            "send",
+            &format!(
+                "secrets to where {} connects, without asking you, by {told}",
+                app.name
+            ),
+        );
+    }
+}
+
+/// The rules of an app's tools, by their names.
+fn tools(app: &App) -> impl Iterator<Item = (&str, &ToolRule)> {
+    let listed = app.rules.tools.iter();
+    let listed = listed.map(|(tool, rule)| (tool.as_str(), rule));
+    let others = app.rules.other_tools.iter();
+    listed.chain(others.map(|rule| ("(tools without a rule)", rule)))
 }

@@ -71,6 +71,29 @@ cedar = '''@limit("untrusted, secret") permit (principal, action, resource) when
 effect = "write"
 limit = ["secret"]
 
+[app.notes.tools.search]
+effect = "read"
+limit = "any"
+
+[app.notes.tools.find]
+effect = "read"
+limit = ["untrusted"]
+
+[app.notes.tools.ask]
+effect = "read-once"
+limit = []
+parameters = ["about"]
+[app.notes.tools.ask.arguments.about]
+limit = "any"
+
+[app.quiet]
+command = ["/app/run-me"]
+domain = [{ name = "example.org" }]
+
+[app.quiet.tools.look]
+effect = "read"
+limit = "any"
+
 [app.far]
 url = "https://far.example.org/mcp"
 addresses = ["192.168.1.1"]
@@ -80,7 +103,8 @@ ca_file = "ca.pem"
     stage.write("ca.pem", "");
     let (_, shown) = stage.at_terminal(&["trust"], &[""]);
     for part in [
-        "notes to mail.example.org:25, also where that is 10.0.0.5",
+        "notes to mail.example.org:25, also where that is 10.0.0.5, with whatever it was given",
+        "send      secrets to where notes connects, without asking you, by notes.ask (read-once), notes.search (read)\r\n",
         "port 443, 80, unasked with secret, also where that is 169.254.169.254",
         "links from what notes returns as they are, written by untrusted",
         "act       without asking you: notes.raised (write), notes.(tools without a rule) (irreversible)",
@@ -92,7 +116,9 @@ ca_file = "ca.pem"
     ] {
         assert!(shown.contains(part), "{part} is missing in {shown}");
     }
-    assert!(!shown.contains("notes.mine"), "{shown}");
+    for part in ["notes.mine", "notes.find", "quiet.look"] {
+        assert!(!shown.contains(part), "{part} is in {shown}");
+    }
 }
 
 /// Whether in many lines or in a long one: what stands above it has left the terminal when the question comes.
