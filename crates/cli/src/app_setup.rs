@@ -163,7 +163,10 @@ fn name_ports(app: &App, allow_degraded: &BTreeSet<Layer>) -> Vec<u16> {
     ports.take(usize::from(has_resolver)).collect()
 }
 
-/// Refuses a session in which an app could write what decides about the next one.
+/// Refuses a session in which an app could write what decides about the next one, or read the user's secrets.
+///
+/// # Errors
+/// Every mount that gives too much, a line for each.
 pub(crate) fn mounts(config: &Config) -> Result<()> {
     let none =
         |app: &App| app.mounts.is_empty() && app.found.iter().all(|start| start.mounts.is_empty());
@@ -172,18 +175,16 @@ pub(crate) fn mounts(config: &Config) -> Result<()> {
     }
     // Secrets may not even be read by an app. The other kept places may be read, and `check_mounts` refuses only to
     // write there.
-    let kept = secrets::folder()?;
-    let kept = kept.canonicalize().unwrap_or(kept);
+    let kept = paths::resolved(&secrets::folder()?);
     for app in config.apps.values() {
         let found = app.found.iter().flat_map(|start| &start.mounts);
         for mount in app.mounts.iter().chain(found) {
             // Both sides are resolved, or a link would hide that one lies in the other. Both directions count: a mount
             // above the folder shows all of it, and one inside shows a part.
-            let source = mount.source.canonicalize();
-            let source = source.unwrap_or_else(|_| mount.source.clone());
+            let source = paths::resolved(&mount.source);
             if kept.starts_with(&source) || source.starts_with(&kept) {
                 bail!(
-                    "nothing was started\n{}: the app '{}' would see your secrets in '{}'; mount a folder beside it",
+                    "{}: the app '{}' would see your secrets in '{}'; mount a folder beside it",
                     mount.place,
                     app.name,
                     kept.display()
@@ -193,7 +194,7 @@ pub(crate) fn mounts(config: &Config) -> Result<()> {
     }
     config.check_mounts(&paths::kept()?).map_err(|errors| {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        anyhow!("nothing was started\n{}", errors.join("\n"))
+        anyhow!(errors.join("\n"))
     })
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
     // Before anything starts, and again at each start: what lies where can have changed since the configuration was
     // loaded.
-    app_setup::mounts(config)?;
+    app_setup::mounts(config).context("nothing was started")?;
     let layers = &options.allow_degraded;
     let apps = config
         .apps

@@ -40,6 +40,23 @@ pub(crate) fn traces() -> Result<PathBuf> {
     Ok(state()?.join("traces"))
 }
 
+/// A path with the links on it resolved. Of what does not exist yet it is the nearest folder that does: whatever is made
+/// later is made there.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let mut known = path.ancestors().filter_map(|folder| {
+        let rest = path.strip_prefix(folder).ok()?;
+        let folder = folder.canonicalize().ok()?;
+        // By components, since to join an empty rest would end the path in a slash.
+        Some(
+            folder
+                .components()
+                .chain(rest.components())
+                .collect::<PathBuf>(),
+        )
+    });
+    known.next().unwrap_or_else(|| path.to_owned())
+}
+
 /// Another binary of this project: `$SLUICE_BIN_DIR`, or the folder of this one.
 pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find out where this program is")?;

@@ -73,7 +73,13 @@ async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Fi
         |(app, reason): (String, String)| Finding::new(&format!("app {app}"), false, reason);
     // `provide` takes out of the configuration what cannot be started; the rest is tried all the same.
     let mut findings: Vec<_> = unready.map(missing).collect();
-    app_setup::mounts(config)?;
+    // A session with such a mount does not start, so no app of it is tried.
+    if let Err(error) = app_setup::mounts(config) {
+        let error = format!("{error:#}");
+        let finding = |line: &str| Finding::new("mounts", false, line.to_owned());
+        findings.extend(error.lines().map(finding));
+        return Ok(findings);
+    }
     for app in config.apps.values().filter(|app| !app.client) {
         let subject = format!("app {}", app.name);
         findings.push(match trial::start(config, app, &layers).await {
