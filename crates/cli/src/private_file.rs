@@ -127,6 +127,12 @@ impl PrivateFile {
 }
 
 fn check(path: &Path, found: &fs::Metadata, mode: u32) -> Result<()> {
+    if found.is_symlink() {
+        bail!(
+            "{} is a link, and who may write where it leads is not known; put what it leads to in its place",
+            path.display()
+        );
+    }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
         bail!(
             "others than you have access to it; run `chmod {mode:o} {}` if it is yours",
@@ -171,6 +177,26 @@ mod tests {
             assert!(words(&file).is_err(), "{}", path.display());
             assert!(add(&file, "def-456").is_err());
             fs::set_permissions(&path, before).unwrap();
+        }
+        assert_eq!(words(&file).unwrap().len(), 1);
+    }
+
+    /// What `chmod` does to a link, it does to what the link leads to.
+    #[test]
+    fn a_link_is_refused_as_one() {
+        let (_folder, file) = file();
+        add(&file, "abc-123").unwrap();
+        for path in [file.path(), file.folder.clone()] {
+            let elsewhere = path.with_extension("moved");
+            fs::rename(&path, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+            let error = format!("{:#}", words(&file).unwrap_err());
+            assert!(
+                error.contains("is a link") && !error.contains("chmod"),
+                "{error}"
+            );
+            fs::remove_file(&path).unwrap();
+            fs::rename(&elsewhere, &path).unwrap();
         }
         assert_eq!(words(&file).unwrap().len(), 1);
     }

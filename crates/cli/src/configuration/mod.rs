@@ -100,9 +100,11 @@ pub(crate) fn open(named: Option<&Path>, attended: bool) -> Result<Config> {
 /// # Errors
 /// A file that was named does not exist.
 pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
-    let file = file
-        .map(Path::to_owned)
-        .or_else(|| env::var_os("SLUICE_CONFIG").map(PathBuf::from));
+    let file = file.map(Path::to_owned).or_else(|| {
+        // An empty variable counts as none, as usual.
+        let set = env::var_os("SLUICE_CONFIG").filter(|file| !file.is_empty());
+        set.map(PathBuf::from)
+    });
     if let Some(file) = file {
         if file.is_dir() {
             bail!(

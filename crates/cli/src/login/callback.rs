@@ -198,7 +198,9 @@ pub(super) fn query(head: &[u8], host: &str, path: &str) -> Option<Query> {
         .by_ref()
         .filter(|(name, _)| name.eq_ignore_ascii_case("host"));
     // A page of another name that leads to 127.0.0.1 says that name.
-    let own_host = hosts.next().is_some_and(|(_, own)| own.trim() == host);
+    let own_host = hosts
+        .next()
+        .is_some_and(|(_, own)| without_usual_port(own.trim()) == without_usual_port(host));
     let own = asked == path && own_host && hosts.next().is_none();
     own.then(|| {
         form_urlencoded::parse(query.as_bytes())
@@ -207,9 +209,33 @@ pub(super) fn query(head: &[u8], host: &str, path: &str) -> Option<Query> {
     })
 }
 
+/// A host without the port that an address of `http` has anyway: browsers leave it out.
+fn without_usual_port(host: &str) -> &str {
+    host.strip_suffix(":80").unwrap_or(host)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_browser_leaves_out_the_usual_port_and_no_other() {
+        let comes_back = |own: &str, host: &str| {
+            let head = format!("GET /callback?state=right HTTP/1.1\r\nHost: {own}\r\n\r\n");
+            query(head.as_bytes(), host, PATH).is_some()
+        };
+        assert!(comes_back("127.0.0.1", "127.0.0.1:80"));
+        assert!(comes_back("127.0.0.1:80", "127.0.0.1:80"));
+        for (own, host) in [
+            ("127.0.0.1", "127.0.0.1:8080"),
+            ("127.0.0.1:80", "127.0.0.1:8080"),
+            ("127.0.0.1:8080", "127.0.0.1:80"),
+            ("evil.example", "127.0.0.1:80"),
+            ("evil.example:80", "127.0.0.1:80"),
+        ] {
+            assert!(!comes_back(own, host), "{own} is not {host}");
+        }
+    }
 
     async fn ask(port: u16, request: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))

@@ -68,6 +68,14 @@ fn what_the_user_names_is_the_users_word() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // An empty variable names nothing.
+    let output = stage
+        .sluice(&["policy", "check"])
+        .env("SLUICE_CONFIG", "")
+        .output()
+        .unwrap();
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("sluice trust"), "{stderr}");
 }
 
 #[test]

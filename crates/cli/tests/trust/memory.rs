@@ -158,6 +158,19 @@ fn what_is_too_old_is_forgotten() {
 }
 
 #[test]
+fn a_list_that_shows_none_does_not_say_that_there_are_none() {
+    let (stage, memory) = stage();
+    let none = ["memory", "list", "--most", "0"];
+    let said = text(&stage.run(&none).stderr);
+    assert_eq!(said, "there are more; --most shows them\n");
+    let all = memory.list(&Namespace::Hub, &Page::newest(9), &Label::top());
+    let all: Vec<EntryId> = all.unwrap().iter().map(|entry| entry.id).collect();
+    memory.forget(&all).unwrap();
+    let said = text(&stage.run(&none).stderr);
+    assert_eq!(said, "nothing is remembered here\n");
+}
+
+#[test]
 fn an_id_names_one_memory() {
     let (stage, memory) = stage();
     for id in ["", "cc", "not an id"] {

@@ -84,27 +84,22 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         env_from: Vec::new(),
         notes: Vec::new(),
     };
-    let strings = |key: &str| {
-        server
-            .get(key)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
+    let program = server.get("command").filter(|program| !program.is_null());
+    foreign.command = match program.map_or(Some(Vec::new()), |program| command(program, server)) {
+        Some(command) => command,
+        None => {
+            let note = "its command or a word of 'args' is no text and no number, so the command is not taken";
+            foreign.notes.push(note.to_owned());
+            Vec::new()
+        }
     };
-    let program = server.get("command").and_then(Value::as_str);
-    foreign.command = program
-        .into_iter()
-        .chain(strings("args"))
-        .map(str::to_owned)
-        .collect();
     // Most programs, Gemini for streamable HTTP, Windsurf.
     let addresses = ["url", "httpUrl", "serverUrl"].iter();
     let url = addresses
         .filter_map(|key| server.get(*key)?.as_str())
         .next();
     // With a command the server runs here, whatever address stands beside it.
-    if let Some(url) = url.filter(|_| foreign.command.is_empty()) {
+    if let Some(url) = url.filter(|_| program.is_none()) {
         foreign.url = Some(url.to_owned());
         headers(server, url, &mut foreign);
     }
@@ -114,10 +109,14 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
         .into_iter()
         .flatten()
     {
-        let value = value.as_str().unwrap_or_default();
+        let Some(value) = word(value) else {
+            let note = format!("the variable {variable} is no text and no number, and is left out");
+            foreign.notes.push(note);
+            continue;
+        };
         // `$NAME` and `${NAME}` are expanded by the other program. The app would get the reference itself as the value.
         let refers = value.starts_with('$');
-        if refers || secrets::is_named(variable) || secrets::looks_like_one(value) {
+        if refers || secrets::is_named(variable) || secrets::looks_like_one(&value) {
             let why = if refers {
                 "names a value from elsewhere"
             } else {
@@ -129,10 +128,31 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
             ));
             foreign.env_from.push(variable.clone());
         } else {
-            foreign.env.insert(variable.clone(), value.to_owned());
+            foreign.env.insert(variable.clone(), value);
         }
     }
     foreign
+}
+
+/// Program and arguments; `None` if a word of them is none.
+fn command(program: &Value, server: &Map<String, Value>) -> Option<Vec<String>> {
+    let arguments = match server.get("args") {
+        None | Some(Value::Null) => &[],
+        Some(arguments) => arguments.as_array()?.as_slice(),
+    };
+    std::iter::once(program)
+        .chain(arguments)
+        .map(word)
+        .collect()
+}
+
+/// A word as it reaches a program: some files have numbers and truth values without quotes.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// The headers for a server elsewhere. A value that looks like a secret, or comes from the other program, becomes a secret
@@ -140,9 +160,13 @@ fn server(name: &str, server: &Map<String, Value>) -> Foreign {
 fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
     let headers = server.get("headers").and_then(Value::as_object);
     for (name, value) in headers.into_iter().flatten() {
-        let value = value.as_str().unwrap_or_default();
-        if !value.contains("${") && !secrets::is_named(name) && !secrets::looks_like_one(value) {
-            foreign.headers.insert(name.clone(), value.to_owned());
+        let Some(value) = word(value) else {
+            let note = format!("the header {name} is no text and no number, and is left out");
+            foreign.notes.push(note);
+            continue;
+        };
+        if !value.contains("${") && !secrets::is_named(name) && !secrets::looks_like_one(&value) {
+            foreign.headers.insert(name.clone(), value);
             continue;
         }
         // The scheme, like `Bearer`, is no secret and stays; everything after it is replaced by the secret's name.
@@ -255,6 +279,40 @@ mod tests {
         for wrong in ["", "{}", "{\"mcpServers\": 1}", "[]"] {
             assert!(read(wrong, false).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_number_is_a_word_and_what_is_none_is_named() {
+        let text = r#"{"mcpServers": {
+            "a": {"command": "x", "args": ["--port", 8080, true], "env": {"PORT": 8080, "DEBUG": false, "LIST": [1]}},
+            "b": {"command": "x", "args": ["--only", null]},
+            "c": {"command": "x", "args": "--only"},
+            "d": {"url": "https://host.test/mcp", "headers": {"X-Version": 2, "X-List": []}}
+        }}"#;
+        let [a, b, c, d] = read(text, false).unwrap().try_into().unwrap();
+        assert_eq!(a.command, ["x", "--port", "8080", "true"]);
+        let env: Vec<_> = a
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(env, [("DEBUG", "false"), ("PORT", "8080")]);
+        assert_eq!(
+            a.notes,
+            ["the variable LIST is no text and no number, and is left out"]
+        );
+        // Half a command is another command.
+        for server in [b, c] {
+            assert!(
+                server.command.is_empty() && server.notes.len() == 1,
+                "{server:?}"
+            );
+        }
+        assert_eq!(d.headers.get("X-Version").map(String::as_str), Some("2"));
+        assert_eq!(
+            d.notes,
+            ["the header X-List is no text and no number, and is left out"]
+        );
     }
 
     #[test]

@@ -133,10 +133,10 @@ impl Kept {
         for entry in &entries {
             self.print(entry, Self::line)?;
         }
-        match (entries.is_empty(), more) {
-            (true, _) => say("nothing is remembered here\n"),
-            (_, true) => say("there are more; --most shows them\n"),
-            _ => {}
+        match (more, entries.is_empty()) {
+            (true, _) => say("there are more; --most shows them\n"),
+            (false, true) => say("nothing is remembered here\n"),
+            (false, false) => {}
         }
         // Last, since it may be an error: what can be read is shown before it.
         self.complete(namespace)?;

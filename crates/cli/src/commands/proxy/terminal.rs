@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use hub::trace::escape;
@@ -47,7 +48,13 @@ impl Asked {
         Self { desk, lines }
     }
 
-    async fn typed(&self, conversation: &str, question: &QuestionView) -> Answer {
+    /// `is_shown` becomes true once the user sees the question.
+    async fn typed(
+        &self,
+        conversation: &str,
+        question: &QuestionView,
+        is_shown: &AtomicBool,
+    ) -> Answer {
         // One question at a time. The others wait here, and are offered at the desk meanwhile.
         let mut lines = self.lines.lock().await;
         // What was typed before the question is no answer to it.
@@ -64,6 +71,7 @@ impl Asked {
             dialogue.text(),
             dialogue.prompt()
         ));
+        is_shown.store(true, Ordering::Relaxed);
         loop {
             let Some(line) = lines.recv().await else {
                 // The terminal is gone; the desk goes on.
@@ -80,12 +88,16 @@ impl Asked {
 #[async_trait]
 impl Approver for Asked {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        let is_shown = AtomicBool::new(false);
         tokio::select! {
-            answer = self.typed(conversation, question) => answer,
+            answer = self.typed(conversation, question, &is_shown) => answer,
             // It has the timeout.
             answer = self.desk.approve(conversation, question) => {
-                let what = answer.name();
-                say(&format!("\n(no longer asked: the answer is {what})\n"));
+                // One that still waited for another is none that the user knows of.
+                if is_shown.load(Ordering::Relaxed) {
+                    let what = answer.name();
+                    say(&format!("\n(no longer asked: the answer is {what})\n"));
+                }
                 answer
             }
         }
