@@ -17,6 +17,7 @@ use screen::Defence;
 use server::{AppSetup, Missing, Parts, SessionSetup};
 
 use crate::commands::catalogue;
+use crate::hex::hex;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::terminal::say;
@@ -303,7 +304,6 @@ pub(crate) fn key_of(variable: &str) -> Option<llm::ApiKey> {
 pub(crate) fn session_name() -> Result<String> {
     let mut random = [0; 3];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    let [a, b, c] = random;
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%3f");
-    Ok(format!("{time}-{a:02x}{b:02x}{c:02x}"))
+    Ok(format!("{time}-{}", hex(&random)))
 }

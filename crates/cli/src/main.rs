@@ -13,6 +13,7 @@ mod exit;
 mod fetch;
 mod finding;
 mod form;
+mod hex;
 mod ids;
 mod installed;
 mod interrupts;

@@ -10,6 +10,7 @@ use policy::Front;
 use sha2::{Digest, Sha256};
 use store::{Apps, Identity, Limits, Memory, MemoryError, Name, Namespace, SqliteMemory, Time};
 
+use crate::hex::hex;
 use crate::paths;
 use crate::terminal::say;
 
@@ -177,6 +178,5 @@ fn file(config: &Config) -> Result<PathBuf> {
 
 fn digest(file: &Path) -> String {
     let digest = Sha256::digest(file.as_os_str().as_encoded_bytes());
-    let digest = digest.iter().take(DIGEST);
-    digest.map(|byte| format!("{byte:02x}")).collect()
+    hex(digest.iter().take(DIGEST))
 }

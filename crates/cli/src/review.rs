@@ -8,6 +8,7 @@ use hub::trace::escape;
 use sha2::{Digest, Sha256};
 use wire::ToolDescription;
 
+use crate::hex::hex;
 use crate::question::{Lines, shortened};
 use crate::terminal::{columns, say};
 
@@ -37,8 +38,7 @@ pub(crate) fn seen(tools: &[ToolDescription]) -> Seen {
 
 fn digest(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    let first = digest.iter().take(DIGEST_BYTES);
-    first.map(|byte| format!("{byte:02x}")).collect()
+    hex(digest.iter().take(DIGEST_BYTES))
 }
 
 /// Refuses an app whose tools are not those that the user has seen of it.

@@ -14,6 +14,7 @@ use server::{Choice, Session, User};
 use crate::fetch::{self, Fetch};
 use crate::keep_for::KeepFor;
 use crate::terminal::{Terminal, print, say};
+use crate::words::counted;
 use crate::{compose, configuration, sources};
 
 /// What every command that runs a session takes.
@@ -172,42 +173,27 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
     say(&sources::text(&outcome.sources));
     say(&sources::hidden(&outcome.hidden));
     if outcome.inert > 0 {
-        let addresses = match outcome.inert {
-            1 => "1 address is".to_owned(),
-            addresses => format!("{addresses} addresses are"),
-        };
+        let addresses = counted(outcome.inert, "address is", "addresses are");
         say(&format!(
             "({addresses} shown inert: they depend on what was read; see answer.addresses in `sluice.toml`)\n"
         ));
     }
     if outcome.unknown > 0 {
-        let calls = match outcome.unknown {
-            1 => "1 call was".to_owned(),
-            calls => format!("{calls} calls were"),
-        };
+        let calls = counted(outcome.unknown, "call was", "calls were");
         say(&format!(
             "({calls} sent without an answer: nobody knows whether it was done; see `sluice trace show`)\n"
         ));
     }
     if outcome.dropped > 0 {
-        let requests = match outcome.dropped {
-            1 => "1 request of an app to another".to_owned(),
-            requests => format!("{requests} requests of apps to others"),
-        };
+        let (one, several) = ("request of an app to another", "requests of apps to others");
+        let requests = counted(outcome.dropped, one, several);
         say(&format!(
             "({requests} had no usable response; see `sluice trace show`)\n"
         ));
     }
     if outcome.refused > 0 {
-        let calls = if outcome.refused == 1 {
-            "call was"
-        } else {
-            "calls were"
-        };
-        say(&format!(
-            "({} {calls} refused; see `sluice trace show`)\n",
-            outcome.refused
-        ));
+        let calls = counted(outcome.refused, "call was", "calls were");
+        say(&format!("({calls} refused; see `sluice trace show`)\n"));
     }
     Ok(())
 }

@@ -323,6 +323,11 @@ pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
     None
 }
 
+/// Whether somebody is at the terminal, and types this word.
+pub(crate) fn is_agreed(prompt: &str, word: &str) -> bool {
+    Terminal::attended() && ask_word(prompt, &[word]).is_some()
+}
+
 /// What is typed and not shown.
 pub(crate) enum Hidden {
     /// A line, without its end.

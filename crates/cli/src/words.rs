@@ -1,4 +1,4 @@
-//! Words that a person types as an answer.
+//! Words that a person types as an answer, and numbers in words that a person reads.
 
 /// How often a word that was not offered is asked about again. Whoever mistypes gets two more tries;
 /// a key that is stuck, or a program at the other end, ends the question.
@@ -30,6 +30,14 @@ pub(crate) fn read(line: &str, words: &[&str]) -> Reading {
 /// What is said after an unclear line.
 pub(crate) fn again(words: &[&str]) -> String {
     format!("Only a whole word counts: {} or no.\n", words.join(", "))
+}
+
+/// A number, with the words for one and those for several.
+pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {several}"),
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::finding::Finding;
 use crate::json_lines::print_json;
 use crate::terminal::print;
+use crate::words::counted;
 use crate::{app_setup, compose, configuration, embedded, needs, paths, screener, trial};
 
 #[derive(Debug, Args)]
@@ -87,7 +88,7 @@ async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Fi
                 let tools: Vec<_> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
                 let detail = format!(
                     "starts, with {}: {}",
-                    count(tools.len(), "tool"),
+                    counted(tools.len(), "tool", "tools"),
                     tools.join(", ")
                 );
                 Finding::new(&subject, true, detail)
@@ -148,8 +149,8 @@ fn embedded_providers(config: &Config) -> impl Iterator<Item = &config::Provider
 }
 
 fn configuration(config: &Config) -> Finding {
-    let apps = count(config.apps.len(), "app");
-    let providers = count(config.providers.len(), "provider");
+    let apps = counted(config.apps.len(), "app", "apps");
+    let providers = counted(config.providers.len(), "provider", "providers");
     let detail = format!("{apps}, {providers}");
     Finding::new("configuration", true, detail)
 }
@@ -185,11 +186,4 @@ fn screener(config: &Config) -> Option<Finding> {
             Ok(()) => Finding::new("screener", true, "the attention screener starts".to_owned()),
             Err(error) => Finding::new("screener", false, format!("{error:#}")),
         })
-}
-
-fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
-    }
 }

@@ -24,6 +24,7 @@ use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::{Terminal, print, say};
+use crate::words::counted;
 
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
@@ -95,39 +96,43 @@ struct Which {
 
 /// Checks, tests or explains.
 pub(crate) fn policy(args: &Policy) -> Result<Exit> {
-    let which = match &args.action {
+    match &args.action {
         // Proposals come before there is any configuration, so none is looked for.
-        PolicyAction::Propose { app } => return propose::propose(app),
-        PolicyAction::Check(which) | PolicyAction::Test(which) => which,
-        PolicyAction::Explain { which, .. } | PolicyAction::Label { which, .. } => which,
-    };
+        PolicyAction::Propose { app } => propose::propose(app),
+        PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
+        PolicyAction::Test(which) => with(which, true, |loaded| test(loaded, which.json)),
+        PolicyAction::Label {
+            tool,
+            arguments,
+            which,
+        } => {
+            // Where the sample comes from standard input, nobody can answer there.
+            with(which, false, |loaded| {
+                label::label(&loaded.config, tool, arguments.as_deref(), which.json)
+            })
+        }
+        PolicyAction::Explain { trace, call, which } => with(which, true, |loaded| {
+            explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
+        }),
+    }
+}
+
+/// Does this with a configuration, or shows the mistakes in it. With `asks` the user may be asked whether to trust it.
+fn with(which: &Which, asks: bool, act: impl FnOnce(&Loaded) -> Result<Exit>) -> Result<Exit> {
     let found = configuration::find(which.config.as_deref())?;
     let found = found.context("there is no sluice.toml; name a configuration with --config")?;
-    // Where the sample comes from standard input, nobody can answer there.
-    let reads = matches!(args.action, PolicyAction::Label { .. });
-    let attended = Terminal::attended() && !which.json && !reads;
-    let loaded = match found.open(Examples::MayFail, attended) {
-        Ok(Opened { config, examples }) => Loaded {
+    let attended = asks && Terminal::attended() && !which.json;
+    match found.open(Examples::MayFail, attended) {
+        Ok(Opened { config, examples }) => act(&Loaded {
             file: found.shown,
             config,
             examples,
-        },
+        }),
         Err(Refusal::Mistakes(mistakes)) => {
             show_mistakes(&mistakes, which.json)?;
-            return Ok(Exit::Failed);
+            Ok(Exit::Failed)
         }
-        Err(refusal) => return Err(refusal.into()),
-    };
-    match &args.action {
-        PolicyAction::Propose { app } => propose::propose(app),
-        PolicyAction::Check(_) => check(&loaded, which.json),
-        PolicyAction::Test(_) => test(&loaded, which.json),
-        PolicyAction::Label {
-            tool, arguments, ..
-        } => label::label(&loaded.config, tool, arguments.as_deref(), which.json),
-        PolicyAction::Explain { trace, call, .. } => {
-            explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
-        }
+        Err(refusal) => Err(refusal.into()),
     }
 }
 
@@ -199,7 +204,7 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
     let text = format!(
         "{}: {}; {}",
         file.display(),
-        counted(config.apps.len(), "app"),
+        counted(config.apps.len(), "app", "apps"),
         passed(examples.len(), failed.len())
     );
     show(as_json, &summary, &text)?;
@@ -247,15 +252,11 @@ fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
 fn passed(examples: usize, failed: usize) -> String {
     match (examples, failed) {
         (0, _) => "no examples".to_owned(),
-        (_, 0) => format!("{}, all passed", counted(examples, "example")),
-        _ => format!("{}, {failed} FAILED", counted(examples, "example")),
-    }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
+        (_, 0) => format!("{}, all passed", counted(examples, "example", "examples")),
+        _ => format!(
+            "{}, {failed} FAILED",
+            counted(examples, "example", "examples")
+        ),
     }
 }
 
@@ -349,7 +350,7 @@ fn show_tool(
         text += "; conditions";
     }
     if examples > 0 {
-        text += &format!("; {}", counted(examples, "example"));
+        text += &format!("; {}", counted(examples, "example", "examples"));
     }
     show(as_json, &line, &text)
 }

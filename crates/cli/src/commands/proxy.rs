@@ -22,7 +22,7 @@ use server::{Rotation, TraceFile};
 
 use self::fit::Fit;
 use self::tally::Tally;
-use self::terminal::{Asked, attended};
+use self::terminal::Asked;
 use self::upstream::{Upstream, UpstreamArgs};
 use crate::compose;
 use crate::configuration;
@@ -30,7 +30,7 @@ use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::paths;
-use crate::terminal::say;
+use crate::terminal::{Terminal, say};
 
 const AFTER_HELP: &str = "\
 Example:
@@ -102,7 +102,7 @@ enum Violation {
 
 /// Guards until Ctrl-C: exit code 0, or 1 where the trace broke off.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
-    let config = configuration::open(args.policy.as_deref(), attended() && !args.json)?;
+    let config = configuration::open(args.policy.as_deref(), Terminal::attended() && !args.json)?;
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
@@ -271,7 +271,7 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
 /// Questions are put to the approval endpoint, and to the terminal where somebody sits.
 fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<ApprovalDesk>> {
     let desk = ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?;
-    let approver: Arc<dyn Approver> = match attended() && !json {
+    let approver: Arc<dyn Approver> = match Terminal::attended() && !json {
         true => Arc::new(Asked::new(desk.clone())),
         false => desk.clone(),
     };

@@ -11,6 +11,8 @@ use anyhow::{Context, Result};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
+use crate::hex::hex;
+
 /// Longest text file. Written by hand, they have a few kilobytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
@@ -75,7 +77,7 @@ impl Files {
     }
 
     fn insert(&self, path: &Path, digest: &[u8]) -> io::Result<()> {
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(digest);
         let mut all = self.0.borrow_mut();
         // A file may be named twice. What was parsed first must not go with the digest of what came second.
         if all.get(path).is_some_and(|before| *before != digest) {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::files::Files;
+use crate::hex::hex;
 use crate::paths;
 
 /// The version of the form below.
@@ -145,8 +146,7 @@ impl TrustStore {
     /// programs at once cannot lose each other's entry.
     fn entry(&self, configuration: &Path) -> PathBuf {
         let digest = Sha256::digest(configuration.as_os_str().as_encoded_bytes());
-        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.0.join(format!("{name}.json"))
+        self.0.join(format!("{}.json", hex(&digest)))
     }
 
     fn find(&self, configuration: &Path) -> Result<Option<Trusted>> {

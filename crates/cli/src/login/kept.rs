@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::client::{Client, Secret};
+use crate::hex::hex;
 use crate::private_file::PrivateFile;
 use crate::secrets::{self, Value};
 
@@ -150,12 +151,7 @@ impl Logins {
     /// There can be no lock.
     pub(crate) fn lock(&self, app: &str, server: &str) -> Result<std::fs::File> {
         let name = Sha256::digest(format!("{app} {server}"));
-        let name: String = name
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        self.0.lock(&name)
+        self.0.lock(&hex(name.iter().take(8)))
     }
 }
 

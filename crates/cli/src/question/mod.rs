@@ -246,7 +246,7 @@ fn text(lines: &mut Lines, text: &str) {
     let mut room = ANSWER_LINES;
     let mut paragraphs = text.split('\n').peekable();
     while let Some(paragraph) = paragraphs.next() {
-        room = room.saturating_sub(lines.quoted(paragraph, room.max(1)));
+        room = room.saturating_sub(lines.quoted(paragraph, room));
         // Paragraphs that are not shown at all count as left out too.
         if room == 0 && lines.is_short() {
             let rest: usize = paragraphs.map(|rest| rest.chars().count() + 1).sum();

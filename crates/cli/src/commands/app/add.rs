@@ -18,7 +18,7 @@ use super::place::Place;
 use super::{secrets, try_out};
 use crate::exit::Exit;
 use crate::proposal::Tool;
-use crate::terminal::{Terminal, ask_word, columns, say};
+use crate::terminal::{columns, is_agreed, say};
 use crate::trial::Of;
 use crate::{installed, review, shell};
 
@@ -149,9 +149,7 @@ async fn finish(
         say(&review::words(tool, 1, columns()));
     }
     try_out::say_tried(&wish.name, &trial);
-    let asked =
-        || Terminal::attended() && ask_word("Type add and Enter [no]: ", &["add"]).is_some();
-    if !how.yes && !asked() {
+    if !how.yes && !is_agreed("Type add and Enter [no]: ", "add") {
         say("nothing was added; say --yes where nobody can be asked\n");
         return Ok(false);
     }

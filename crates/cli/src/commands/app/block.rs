@@ -75,11 +75,7 @@ fn quote(text: &str) -> String {
 
 /// A path of the user's, from the folder where it was typed.
 pub(super) fn anchored(word: &str, folder: &Path) -> String {
-    let is_path = word == "."
-        || word == ".."
-        || ["./", "../", "~/"]
-            .iter()
-            .any(|start| word.starts_with(start));
+    let is_path = matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../");
     let path = folder.join(word);
     // A word that names nothing here may mean something else to the program, and stays.
     match is_path && path.exists() {

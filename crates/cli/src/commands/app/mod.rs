@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::installed::{self, package};
 use crate::json_lines::print_json;
 use crate::seen::RemoteTools;
-use crate::terminal::{Terminal, ask_word, print, say};
+use crate::terminal::{is_agreed, print, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct App {
@@ -163,18 +163,11 @@ fn show(name: &str, json: bool) -> Result<Exit> {
 
 fn remove(name: &str, yes: bool) -> Result<Exit> {
     // Also what has a record that cannot be read.
-    let asked = || {
-        Terminal::attended()
-            && ask_word(
-                &format!(
-                    "Remove what is installed for {}? Type remove and Enter [no]: ",
-                    escape(name)
-                ),
-                &["remove"],
-            )
-            .is_some()
-    };
-    if !yes && !asked() {
+    let prompt = format!(
+        "Remove what is installed for {}? Type remove and Enter [no]: ",
+        escape(name)
+    );
+    if !yes && !is_agreed(&prompt, "remove") {
         say("nothing was removed; say --yes where nobody can be asked\n");
         return Ok(Exit::Refused);
     }

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::login::address;
 use crate::review::Difference;
 use crate::seen::RemoteTools;
-use crate::terminal::{Terminal, ask_word, say};
+use crate::terminal::{is_agreed, say};
 use crate::trial::Of;
 use crate::{installed, review};
 
@@ -140,5 +140,5 @@ async fn elsewhere(args: &Update) -> Result<Exit> {
 
 /// Whether the user, who has been shown what is new, takes it.
 fn asked() -> bool {
-    Terminal::attended() && ask_word("Type update and Enter [no]: ", &["update"]).is_some()
+    is_agreed("Type update and Enter [no]: ", "update")
 }

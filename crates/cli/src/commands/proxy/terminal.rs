@@ -1,6 +1,5 @@
 //! Questions at the terminal, while the approval endpoint offers the same ones.
 
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,11 +14,6 @@ use tokio::sync::{Mutex, mpsc};
 use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, say};
-
-/// Whether somebody can answer.
-pub(super) fn attended() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
 
 /// Asks at the terminal and at the desk; the first answer counts.
 pub(super) struct Asked {
