@@ -272,6 +272,24 @@ fn answer() -> Value {
 mod tests {
     use super::*;
 
+    fn way(rounds: &[[i64; 3]]) -> Way {
+        Way {
+            name: "direct",
+            target: request(SocketAddr::from(([127, 0, 0, 1], 1)), ""),
+            constant: Measured::default(),
+            rounds: rounds.to_vec(),
+            saturated: Measured::default(),
+        }
+    }
+
+    #[test]
+    fn a_round_that_was_disturbed_does_not_decide() {
+        let direct = way(&[[1, 1, 100], [2, 1, 100], [3, 1, 9_000]]);
+        let proxy = way(&[[11, 1, 300], [12, 1, 50_000], [13, 1, 9_250]]);
+        assert_eq!(proxy.over(&direct), [10, 0, 250]);
+        assert_eq!(way(&[]).over(&direct), [0; 3]);
+    }
+
     #[test]
     fn errors_at_saturation_are_told() {
         let failing = |errors| {
@@ -280,10 +298,9 @@ mod tests {
             measured
         };
         let way = Way {
-            name: "direct",
-            target: request(SocketAddr::from(([127, 0, 0, 1], 1)), ""),
             constant: failing(5),
             saturated: failing(7),
+            ..way(&[])
         };
         let said = |json| {
             let args = Proxy {
