@@ -33,7 +33,12 @@ pub(super) enum Kind {
     },
     /// A string without its escapes.
     Text(String),
-    Number(f64),
+    Number {
+        /// The nearest double, for limits.
+        nearest: f64,
+        /// Whether it has no fraction, by its digits: `5.00000000000000001` is none, whose nearest double is 5.
+        is_whole: bool,
+    },
     Boolean,
     Null,
     /// Readers disagree about it, or it is too deep or too long.
@@ -216,10 +221,14 @@ impl Reader<'_> {
         while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        let number = self.token(start)?;
+        let nearest = self.token(start)?;
+        let token = self.text.get(start..self.at).ok_or(NotJson)?;
         // Digits are text: a number of any length would have room for a message.
-        let number = number.filter(|_| self.at - start <= MAX_NUMBER);
-        Ok(number.map_or(Kind::Unfit, Kind::Number))
+        let nearest = nearest.filter(|_| token.len() <= MAX_NUMBER);
+        Ok(nearest.map_or(Kind::Unfit, |nearest| Kind::Number {
+            nearest,
+            is_whole: is_whole(token),
+        }))
     }
 
     /// What stands from `start` to here, as one token; `None` if it is none.
@@ -242,4 +251,13 @@ impl Reader<'_> {
         self.at += word.len();
         Ok(kind)
     }
+}
+
+/// Whether a number of JSON is written without a fraction: `2`, `2.0` and `2e3` are; `2.5e1`, which is 25, is not.
+fn is_whole(token: &str) -> bool {
+    let (mantissa, exponent) = token.split_once(['e', 'E']).unwrap_or((token, "0"));
+    let fraction = mantissa
+        .split_once('.')
+        .map_or("", |(_, fraction)| fraction);
+    fraction.bytes().all(|digit| digit == b'0') && !exponent.starts_with('-')
 }

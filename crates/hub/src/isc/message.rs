@@ -195,12 +195,18 @@ impl Schema {
             (Shape::Formed(format), Kind::Text(text)) => allowed(format.holds(text)),
             (Shape::OneOf(values), Kind::Text(text)) => allowed(values.contains(text)),
             (Shape::Text { .. } | Shape::Formed(_) | Shape::OneOf(_), _) => wrong("a string"),
-            (Shape::Number(bounds), Kind::Number(number)) => allowed(bounds.contains(*number)),
+            (Shape::Number(bounds), Kind::Number { nearest, .. }) => {
+                allowed(bounds.contains(*nearest))
+            }
             (Shape::Number(_), _) => wrong("a number"),
             // `2.0` is an integer by JSON Schema.
-            (Shape::Integer(bounds), Kind::Number(number)) if number.fract() == 0.0 => {
-                allowed(bounds.contains(*number))
-            }
+            (
+                Shape::Integer(bounds),
+                Kind::Number {
+                    nearest,
+                    is_whole: true,
+                },
+            ) => allowed(bounds.contains(*nearest)),
             (Shape::Integer(_), _) => wrong("an integer"),
             (Shape::Boolean, Kind::Boolean) => Ok(()),
             (Shape::Boolean, _) => wrong("true or false"),
