@@ -2,6 +2,7 @@
 
 mod answer;
 mod body;
+mod clients;
 mod config;
 mod endpoint;
 mod failure;
@@ -15,9 +16,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion};
 use reqwest::{
-    Client, Response, Url,
+    Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
-    redirect,
 };
 
 pub use self::config::{
@@ -27,7 +27,8 @@ pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyE
 use self::{
     answer::{Answered, Bounds, Piece, Reader},
     body::{LimitMember, ToolNames},
-    failure::{Failure, describe, read_body},
+    clients::Clients,
+    failure::{Failure, read_body},
     form::Wanted,
     unknown::{Feature, Unknown},
 };
@@ -44,7 +45,7 @@ pub struct OpenAi {
     config: OpenAiConfig,
     url: Url,
     models: Url,
-    client: Client,
+    clients: Clients,
     /// What its models have shown not to know.
     unknown: Unknown,
 }
@@ -73,31 +74,17 @@ impl OpenAi {
                 provider: config.name,
             });
         }
-        // Fails when the process has chosen a provider already; that one serves as well.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let mut builder = Client::builder()
-            .default_headers(headers(&config)?)
-            // A redirect would take the prompt, and the key, to an address that nobody has cleared.
-            .redirect(redirect::Policy::none())
-            .connect_timeout(config.timeouts.connect)
-            .read_timeout(config.timeouts.read);
-        if loopback {
-            // A proxy that the environment names would see prompts that are to stay on this machine.
-            builder = builder.no_proxy();
-        }
-        if url.scheme() == "http" {
-            // Never used, and must not be missed on a machine without CA certificates.
-            builder = builder.tls_certs_only([]);
-        }
-        let client = builder.build().map_err(|error| OpenAiConfigError::Client {
-            provider: config.name.clone(),
-            reason: describe(error),
-        })?;
+        let clients = Clients::new(
+            &config,
+            headers(&config)?,
+            loopback,
+            url.scheme() == "https",
+        )?;
         Ok(Self {
             config,
             url,
             models,
-            client,
+            clients,
             unknown: Unknown::default(),
         })
     }
@@ -121,7 +108,11 @@ impl OpenAi {
     /// See [`ProviderError`].
     pub async fn models(&self, options: &RequestOptions) -> Result<Vec<u8>, ProviderError> {
         let key = self.key(options).or(self.config.api_key.as_ref());
-        let request = self.client.get(self.models.clone());
+        let client = self
+            .clients
+            .here()
+            .map_err(|error| self.config.network(error))?;
+        let request = client.get(self.models.clone());
         let request = match key {
             Some(key) => request.bearer_auth(key.expose()),
             None => request,
@@ -247,7 +238,9 @@ impl OpenAi {
         started: Instant,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answered, Failure> {
-        let request = self.client.post(self.url.clone());
+        let client = self.clients.here();
+        let client = client.map_err(|error| Failure::last(self.config.network(error)))?;
+        let request = client.post(self.url.clone());
         let request = match sending.key {
             Some(key) => request.bearer_auth(key.expose()),
             None => request,

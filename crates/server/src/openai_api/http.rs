@@ -31,7 +31,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{patient::Patient, response::ApiError};
+use super::{patient::Patient, response::ApiError, threads::Threads};
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
@@ -62,6 +62,9 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 pub(crate) struct Reserved;
 
 /// Serves so many connections at once until `shutdown` is ready, and then the requests under way.
+///
+/// # Errors
+/// The threads do not start.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -73,6 +76,7 @@ pub(crate) async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
     let connections = GracefulShutdown::new();
+    let threads = Threads::start()?;
     let router = TowerToHyperService::new(router);
     let slots = [connections_limit, RESERVED_CONNECTIONS];
     let slots = slots.map(|count| Arc::new(Semaphore::new(count)));
@@ -102,17 +106,29 @@ pub(crate) async fn serve(
             }
             hyper::service::Service::call(&router, request)
         });
-        let stream = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
-        let connection = builder.serve_connection(stream, service);
-        let connection = connections.watch(connection);
-        tokio::spawn(async move {
+        let Some(place) = threads.place() else {
+            continue;
+        };
+        // Taken from this runtime, since a stream belongs to the one that it was made on.
+        let Ok(stream) = stream.into_std() else {
+            continue;
+        };
+        let (builder, watcher) = (builder.clone(), connections.watcher());
+        let runtime = place.runtime.clone();
+        runtime.spawn(async move {
+            let Ok(stream) = TcpStream::from_std(stream) else {
+                return;
+            };
+            let stream = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
             // A client that breaks off is its own affair.
-            let _ = connection.await;
+            let _ = watcher
+                .watch(builder.serve_connection(stream, service))
+                .await;
             // Held as long as the connection, however many requests come by it.
-            drop(slot);
+            drop((slot, place));
         });
     }
-    // Whoever is still at it after that is cut off with the runtime.
+    // Whoever is still at it after that is cut off with the threads.
     let _ = timeout(SHUTDOWN_TIMEOUT, connections.shutdown()).await;
     Ok(())
 }

@@ -69,6 +69,11 @@ pub enum ModelServerError {
         /// What it said.
         source: io::Error,
     },
+    /// There are no threads to serve with.
+    #[error(
+        "the model server's threads do not start: {0}; allow this user more processes and open files"
+    )]
+    Threads(io::Error),
 }
 
 /// Serves `/v1/chat/completions` and `/v1/models`. A model's name is its provider's.
@@ -118,15 +123,14 @@ impl ModelServer {
     /// future ends sooner.
     ///
     /// # Errors
-    /// The network fails.
+    /// There are no threads to serve with.
     pub async fn serve(
         self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ModelServerError> {
-        let address = self.address;
         http::serve(self.listener, self.router, http::MAX_CONNECTIONS, shutdown)
             .await
-            .map_err(|source| ModelServerError::Io { address, source })
+            .map_err(ModelServerError::Threads)
     }
 }
 

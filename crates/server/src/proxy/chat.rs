@@ -34,10 +34,16 @@ use crate::openai_api::{
 
 /// Choices of one request. Each is a turn of its own.
 const MAX_CHOICES: u32 = 8;
+/// Bytes of a body up to which a request is answered on the thread that its connection lives on. A larger one takes some
+/// milliseconds to read, in which nothing would come or go on the other connections of that thread.
+const SMALL_BODY: usize = 256 << 10;
 /// Bytes of a conversation's name.
 const NAME_LIMIT: usize = 128;
 /// The header by which a client names its conversation.
 const CONVERSATION: &str = "x-sluice-conversation";
+
+/// A request's place among those that are served at once, and the room that its body takes.
+type Slot = (OwnedSemaphorePermit, Held);
 
 /// One request, read and rebuilt.
 struct Prepared {
@@ -67,6 +73,25 @@ pub(super) async fn chat(
     let (bytes, held) = http::json_body(&headers, body, &shared.budget).await?;
     let slot = shared.slots.clone().try_acquire_owned();
     let slot = (slot.map_err(|_| ApiError::busy())?, held);
+    if bytes.len() <= SMALL_BODY {
+        return answer(shared, tenant, headers, bytes, slot).await;
+    }
+    // In a set, so that it ends with the client's connection.
+    let (mut task, runtime) = (JoinSet::new(), shared.runtime.clone());
+    task.spawn_on(answer(shared, tenant, headers, bytes, slot), &runtime);
+    match task.join_next().await {
+        Some(Ok(answer)) => answer,
+        _ => Err(ApiError::internal("the answer was lost")),
+    }
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    tenant: Digest,
+    headers: HeaderMap,
+    bytes: Vec<u8>,
+    slot: Slot,
+) -> Result<Response, ApiError> {
     let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
     // What was parsed holds the same text once more.
     drop(bytes);
@@ -204,7 +229,7 @@ async fn stream_choices(
     envelope: Envelope,
     sender: StreamSender,
     with_usage: bool,
-    _slot: (OwnedSemaphorePermit, Held),
+    _slot: Slot,
 ) {
     let Prepared {
         client,

@@ -47,7 +47,7 @@ use hub::{
 };
 use llm::{OpenAi, RequestOptions};
 use serde_json::json;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{net::TcpListener, runtime::Handle, sync::Semaphore};
 
 pub use self::{
     approve::{Approver, DropCalls, Observer},
@@ -163,6 +163,9 @@ pub enum ProxyError {
         /// What it said.
         source: io::Error,
     },
+    /// There are no threads to serve with.
+    #[error("the proxy's threads do not start: {0}; allow this user more processes and open files")]
+    Threads(io::Error),
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -233,12 +236,11 @@ impl Proxy {
     /// future ends sooner.
     ///
     /// # Errors
-    /// The network fails.
+    /// There are no threads to serve with.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), ProxyError> {
-        let address = self.address;
         http::serve(self.listener, self.router, self.connections, shutdown)
             .await
-            .map_err(|source| ProxyError::Io { address, source })
+            .map_err(ProxyError::Threads)
     }
 }
 
@@ -268,6 +270,7 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         sessions: Sessions::default(),
         secret,
         observe: setup.observe,
+        runtime: Handle::current(),
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
         hosts: Hosts::new(setup.allow_remote, &setup.hosts),

@@ -6,6 +6,7 @@ use hub::recognise::Recogniser;
 use hub::trace::Event;
 use ifc::Labeled;
 use llm::OpenAi;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::approve::{Approver, Observer};
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     pub(super) sessions: Sessions,
     pub(super) secret: Digest,
     pub(super) observe: bool,
+    /// Where requests are answered that take long to read: its threads take each other's work.
+    pub(super) runtime: Handle,
     pub(super) slots: Arc<Semaphore>,
     pub(super) budget: Budget,
     pub(super) hosts: Hosts,
