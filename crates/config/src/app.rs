@@ -94,7 +94,7 @@ pub struct Mount {
     /// Whether files in it may be executed.
     pub execute: bool,
     /// The label of what lies in it: the app has that from its start on, and may send it wherever it connects to. What a
-    /// configuration mounts without one is trusted and public.
+    /// configuration mounts without one is untrusted and secret (⊤).
     pub label: Label,
     /// Where it is configured.
     pub place: Place,

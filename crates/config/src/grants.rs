@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
-use crate::app::{App, Egress, Mount};
+use ifc::Label;
+
+use crate::app::{App, Domain, Egress, Mount};
 use crate::diagnostics::File;
 use crate::toml_reader::{At, Table};
 
@@ -39,8 +41,10 @@ pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
     }
 }
 
-/// `[[app.NAME.mount]]`.
-pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
+/// `[[app.NAME.mount]]`, of an app that may connect to these domains, and perhaps to others.
+pub(crate) fn mounts(table: &Table<'_>, domains: &[Domain], ask_domains: bool) -> Vec<Mount> {
+    let asks = |domain: &Domain| !domain.limit.as_ref().is_some_and(Label::is_top);
+    let is_asked = ask_domains || domains.iter().any(asks);
     let mut mounts: Vec<Mount> = Vec::new();
     let mut targets = BTreeSet::new();
     for table in table.tables("mount") {
@@ -58,11 +62,23 @@ pub(crate) fn mounts(table: &Table<'_>) -> Vec<Mount> {
             let help = "write 'write = true', or leave the size out";
             table.context.error(&table.span, message, help);
         }
-        let label = table.label("label").unwrap_or(ifc::Label::bottom());
+        let label = table.label("label");
         table.finish();
         let (Some(source), Some(target)) = (source, target) else {
             continue;
         };
+        if label.is_none() && is_asked {
+            let message = format!(
+                "the app connects by name, and what lies in '{}' has no label: it counts as untrusted and secret",
+                source.value
+            );
+            let help =
+                "write what lies in it, like label = [\"secret\"]; [] where anybody may have it";
+            let file = table.context.file;
+            table.context.sink.warning(file, &table.span, message, help);
+        }
+        // The app can send all of it with every connection, and nobody has said what it is.
+        let label = label.unwrap_or_else(Label::top);
         let at = Path::new(target.value);
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
         // It keeps `..`, since where that leads depends on the links before it.

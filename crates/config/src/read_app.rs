@@ -55,10 +55,10 @@ pub(crate) fn read_app(
     let provider = table.string("provider");
     app.provider = provider.map(|name| name.value.to_owned());
     environment(table, &mut app);
-    app.mounts = mounts(table);
     app.egress = egress(table);
     // Before `open_remote`, which adds the server's own domain where the user has not said anything of it.
     (app.domains, app.ask_domains) = domains(table, &app.egress);
+    app.mounts = mounts(table, &app.domains, app.ask_domains);
     app.open_remote();
     app.fresh = table.boolean("fresh").unwrap_or(false);
     app.sampling = sampling(table, providers);

@@ -1210,3 +1210,37 @@ fn where_an_app_comes_from_is_what_it_is_started_by() {
     };
     assert_eq!(key("one").origin(), key("two").origin());
 }
+
+/// Whoever mounts a folder and lets its app connect somewhere has given the folder away, unless its label says less.
+#[test]
+fn what_lies_in_a_mount_without_a_label_is_untrusted_and_secret() {
+    let with = |label: &str, connects: &str| {
+        let config = ok(&format!(
+            "[app.a]\ncommand = [\"a\"]\n{connects}\n[[app.a.mount]]\nsource = \"/papers\"\ntarget = \"/papers\"\n{label}\n"
+        ));
+        let warnings = config
+            .warnings
+            .iter()
+            .map(|it| (it.line, it.message.clone()));
+        (config.apps["a"].holds(), warnings.collect::<Vec<_>>())
+    };
+    let words = "the app connects by name, and what lies in '/papers' has no label: it counts as untrusted and secret";
+    let warned = |line| vec![(line, words.to_owned())];
+    let asking = "domain = [{ name = \"example.org\" }]";
+    for (connects, warnings) in [
+        ("", vec![]),
+        (asking, warned(4)),
+        ("other_domains = \"ask\"", warned(4)),
+        // Nothing is asked about there, whatever the app has.
+        (
+            "domain = [{ name = \"example.org\", limit = \"any\" }]",
+            vec![],
+        ),
+    ] {
+        assert_eq!(with("", connects), (Label::top(), warnings), "{connects}");
+    }
+    assert_eq!(with("label = []", asking), (Label::bottom(), vec![]));
+    let (secret, warnings) = with("label = [\"secret\"]", asking);
+    assert!(!secret.is_bottom() && !secret.is_top());
+    assert_eq!(warnings, []);
+}
