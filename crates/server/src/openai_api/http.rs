@@ -31,7 +31,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{patient::Patient, response::ApiError, threads::Threads};
+use super::{patient::Patient, response::ApiError, threads::Threads, unread};
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
@@ -99,12 +99,14 @@ pub(crate) async fn serve(
         // Answers are small and must not wait for each other.
         let _ = stream.set_nodelay(true);
         let router = router.clone();
-        let service = service_fn(move |mut request: Request<Incoming>| {
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (mut request, end) = unread::watch(request);
             request.extensions_mut().insert(Peer(peer));
             if is_reserved {
                 request.extensions_mut().insert(Reserved);
             }
-            hyper::service::Service::call(&router, request)
+            let answering = hyper::service::Service::call(&router, request);
+            async move { answering.await.map(|response| end.answered(response)) }
         });
         let Some(place) = threads.place() else {
             continue;

@@ -7,3 +7,4 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
 mod threads;
+mod unread;

@@ -555,6 +555,63 @@ async fn sizes_and_times_are_bounded() {
     assert_eq!(status, 400);
 }
 
+/// Whoever is answered before all of a request was read may not send the next one by the same connection, since that is
+/// closed: the next one would be lost.
+#[tokio::test]
+async fn a_connection_with_an_unread_request_ends_and_says_so() {
+    let upstream = Upstream::start(|_| says("ok")).await;
+    let mut open = setup(&upstream);
+    open.tokens = vec!["mine".to_owned()];
+    let stage = serve(open).await;
+    let answered = async |path: &str, token: &str, kind: &str, body: String| {
+        let post = stage.client.post(format!("{}/{path}", stage.url));
+        let post = post.bearer_auth(token).header("content-type", kind);
+        let response = post.body(body).send().await.unwrap();
+        let closes = response
+            .headers()
+            .get("connection")
+            .is_some_and(|it| it == "close");
+        (response.status().as_u16(), closes)
+    };
+    let (path, json, small) = (
+        "chat/completions",
+        "application/json",
+        body(&[user("hi")], json!({})),
+    );
+    let large = || "x".repeat(33 << 20);
+    assert_eq!(
+        answered(path, "mine", json, small.to_string()).await,
+        (200, false)
+    );
+    // Read, and found wrong.
+    assert_eq!(
+        answered(path, "mine", json, "{}".to_owned()).await,
+        (400, false)
+    );
+    assert_eq!(answered(path, "mine", json, large()).await, (413, true));
+    assert_eq!(
+        answered(path, "mine", "text/plain", small.to_string()).await,
+        (415, true)
+    );
+    assert_eq!(
+        answered(path, "other", json, small.to_string()).await,
+        (401, true)
+    );
+    assert_eq!(
+        answered("nothing", "mine", json, small.to_string()).await,
+        (404, true)
+    );
+    let models = stage
+        .client
+        .get(format!("{}/models", stage.url))
+        .bearer_auth("other");
+    let models = models.send().await.unwrap();
+    assert_eq!(
+        (models.status().as_u16(), models.headers().get("connection")),
+        (401, None)
+    );
+}
+
 #[tokio::test]
 async fn a_model_that_goes_in_circles_is_stopped_in_our_own_words() {
     let upstream = Upstream::start(|body| {
