@@ -156,6 +156,11 @@ pub struct Domain {
 impl Domain {
     /// The ports where the configuration names none: what a web address without a port means.
     pub const PORTS: [u16; 2] = [443, 80];
+
+    /// Whether the app connects there unasked whatever it was given.
+    pub(crate) fn takes_everything(&self) -> bool {
+        self.limit.as_ref().is_some_and(Label::is_top)
+    }
 }
 
 impl App {

@@ -43,8 +43,7 @@ pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
 
 /// `[[app.NAME.mount]]`, of an app that may connect to these domains, and perhaps to others.
 pub(crate) fn mounts(table: &Table<'_>, domains: &[Domain], ask_domains: bool) -> Vec<Mount> {
-    let asks = |domain: &Domain| !domain.limit.as_ref().is_some_and(Label::is_top);
-    let is_asked = ask_domains || domains.iter().any(asks);
+    let is_asked = ask_domains || !domains.iter().all(Domain::takes_everything);
     let mut mounts: Vec<Mount> = Vec::new();
     let mut targets = BTreeSet::new();
     for table in table.tables("mount") {

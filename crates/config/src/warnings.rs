@@ -2,7 +2,7 @@
 
 use policy::ResultLabels;
 
-use crate::app::{App, Domain};
+use crate::app::App;
 use crate::diagnostics::Sink;
 use crate::manifest::ToolDraft;
 
@@ -20,8 +20,7 @@ pub(crate) fn egress(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
     let relay = app.egress.first();
     let relay = relay.map(|relay| format!("{}:{}", relay.host, relay.port));
     // A domain with a limit asks; one without takes whatever the app was given.
-    let any = |domain: &&Domain| domain.limit.as_ref().is_some_and(ifc::Label::is_top);
-    let domain = app.domains.iter().find(any);
+    let domain = app.domains.iter().find(|it| it.takes_everything());
     let domain = domain.map(|domain| domain.pattern.to_string());
     if let Some(first) = relay.or(domain) {
         let message = format!(

@@ -85,6 +85,7 @@ pub(super) async fn chat(
     }
 }
 
+/// Answers a request whose body has come, on whichever runtime this runs.
 async fn answer(
     shared: Arc<Shared>,
     tenant: Digest,
