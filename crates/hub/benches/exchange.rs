@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema, ServedBy};
-use hub::{Agent, Apps, CallOutcome, Completion, Need, ProposedCall, Settings, Setup};
+use hub::{Apps, CallOutcome, Completion, Need, ProposedCall, Settings, Setup, TurnMachine};
 use ifc::{
     Call, Dimension, Effect, Label, Labeled, Lattice, Monitor, Policy, PolicyError, Rule, Sink,
 };
@@ -52,7 +52,7 @@ fn main() {
 }
 
 /// A conversation in which the model has just been asked.
-fn conversation() -> Agent {
+fn conversation() -> TurnMachine {
     let lattice = Arc::new(Lattice::four_point());
     let untrusted = lattice.whole(Dimension::Integrity);
     let place = json!({"type": "string", "maxLength": 80});
@@ -91,14 +91,14 @@ fn conversation() -> Agent {
     agent
 }
 
-fn said(agent: &mut Agent) {
+fn said(agent: &mut TurnMachine) {
     agent
         .user(Labeled::trusted_tcb("how much? ".repeat(20)))
         .unwrap();
     assert!(matches!(agent.poll(), Need::Complete(_)));
 }
 
-fn complete(agent: &mut Agent, text: String, call: Option<ProposedCall>) {
+fn complete(agent: &mut TurnMachine, text: String, call: Option<ProposedCall>) {
     let completion = Completion {
         text,
         calls: call.into_iter().collect(),

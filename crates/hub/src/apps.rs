@@ -15,7 +15,7 @@ pub enum Apps {
     /// no app can offer a tool under another's name.
     Joint(BTreeSet<String>),
     /// No tool at all, and the answers of several apps that were asked each by itself
-    /// ([`Agent::gather`](crate::Agent::gather)): what they said is put together here.
+    /// ([`TurnMachine::gather`](crate::TurnMachine::gather)): what they said is put together here.
     Each(BTreeSet<String>),
 }
 

@@ -1,7 +1,7 @@
 //! Everything that decides, sans-IO: the turn machine, the planner, conversations, the trace.
 //!
-//! The hub is SecGPT's trustworthy interface between the user and the apps (§4.1). [`Agent`] holds
-//! one labelled conversation and runs RTBAS's Algorithm 4 on it. [`Agent::poll`] says what it
+//! The hub is SecGPT's trustworthy interface between the user and the apps (§4.1). [`TurnMachine`] holds
+//! one labelled conversation and runs RTBAS's Algorithm 4 on it. [`TurnMachine::poll`] says what it
 //! needs next ([`Need`]): a screening, a completion, the user's confirmation, the execution of a
 //! call; the driver brings it with one of the `handle_*` methods. The same machine drives sessions,
 //! the proxy, tests, benchmarks and replay, because it does no I/O, has no clock and draws no
@@ -36,6 +36,6 @@ pub use sampling::{Said, sampling};
 pub use serving::Serving;
 pub use settings::{Attribution, Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
 pub use turn::{
-    Admits, Agent, AppQuestion, AppTool, AppTools, CHECK_NOTE, FILL_NOTE, OPEN, Refinement,
+    Admits, AppQuestion, AppTool, AppTools, CHECK_NOTE, FILL_NOTE, OPEN, Refinement, TurnMachine,
     bounded, conversation,
 };

@@ -5,27 +5,27 @@ use std::fmt;
 use ifc::{Image, Permit, RegionId, Relevance};
 
 #[cfg(doc)]
-use crate::Agent;
+use crate::TurnMachine;
 use crate::{Asked, CompletionRequest, HandOver, Outcome, Serving};
 
 /// What the machine needs next.
 #[must_use]
 #[derive(Debug)]
 pub enum Need {
-    /// A screening of [`Agent::history`], and of [`Agent::draft`] if there is one: bring it with
-    /// [`Agent::handle_screened`].
+    /// A screening of [`TurnMachine::history`], and of [`TurnMachine::draft`] if there is one: bring it with
+    /// [`TurnMachine::handle_screened`].
     Screen,
-    /// A language model's answer: bring it with [`Agent::handle_completion`].
+    /// A language model's answer: bring it with [`TurnMachine::handle_completion`].
     Complete(CompletionRequest),
-    /// The user's answer: bring both back with [`Agent::handle_answer`].
+    /// The user's answer: bring both back with [`TurnMachine::handle_answer`].
     Confirm(Asked),
     /// A fresh id for an exchange with another app, and the user's choice where several serve the
-    /// functionality: bring both with [`Agent::handle_exchange`].
+    /// functionality: bring both with [`TurnMachine::handle_exchange`].
     Exchange(Opening),
     /// A conversation of another app in which it answers a request: begin it with its tools, drive it
-    /// until its turn is over, and bring it with [`Agent::handle_served`].
+    /// until its turn is over, and bring it with [`TurnMachine::handle_served`].
     Serve(Box<Serving>),
-    /// The execution of one call: bring its result with [`Agent::handle_result`].
+    /// The execution of one call: bring its result with [`TurnMachine::handle_result`].
     Execute(Permit),
     /// The execution of these calls by whoever holds the conversation ([`Execution::Elsewhere`]).
     /// The turn is over for this machine: the results come with the next history.
@@ -34,7 +34,7 @@ pub enum Need {
     HandOver(HandOver),
     /// The answer to the previous need.
     Answer,
-    /// The user: the turn is over (or none has begun). [`Agent::user`] starts the next.
+    /// The user: the turn is over (or none has begun). [`TurnMachine::user`] starts the next.
     User(Option<Outcome>),
 }
 

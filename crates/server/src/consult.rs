@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hub::trace::Event;
-use hub::{Agent, AnswerShape, CompletionRequest, Purpose, Screened};
+use hub::{AnswerShape, CompletionRequest, Purpose, Screened, TurnMachine};
 use ifc::{Consultation, Draft, History, Nonce, Relevance, Report, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
 
@@ -17,7 +17,7 @@ pub(crate) async fn screen(
     parts: &Parts,
     client: ClientId,
     options: &RequestOptions,
-    agent: &Agent,
+    agent: &TurnMachine,
 ) -> (Screened, Option<Event>) {
     let screener = &parts.screener;
     let mut cost = None;

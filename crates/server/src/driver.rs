@@ -13,8 +13,8 @@ use std::time::Duration;
 use hub::address::{Inert, Message};
 use hub::isc::ExchangeId;
 use hub::{
-    Admits, Agent, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome,
-    Purpose, Serving, Stop,
+    Admits, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome, Purpose,
+    Serving, Stop, TurnMachine,
 };
 use ifc::{Answer, Label, Labeled, Permit};
 use llm::DeltaSink;
@@ -60,7 +60,7 @@ impl<'a, F: Front> Driver<'a, F> {
         parts: &'a Parts,
         client: ClientId,
         front: &'a mut F,
-        agent: &'a mut Agent,
+        agent: &'a mut TurnMachine,
     ) -> Self {
         Self {
             driven: Driven {
@@ -383,7 +383,7 @@ struct Shown<'a> {
 
 impl<'a, F: Front> Pieces<'a, F> {
     /// Of a text under this label.
-    fn shown(front: &'a mut F, agent: &'a Agent, label: &Label) -> Self {
+    fn shown(front: &'a mut F, agent: &'a TurnMachine, label: &Label) -> Self {
         let message = front.message();
         let follows = message.has_begun();
         let alone = || Message::default().begin(agent.admits_below(label));

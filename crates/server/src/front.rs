@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
-use hub::{Agent, AppTools, Misuse, Opening, Purpose};
+use hub::{AppTools, Misuse, Opening, Purpose, TurnMachine};
 use ifc::Answer;
 use llm::{ProviderError, RequestOptions};
 
@@ -124,7 +124,7 @@ pub(crate) struct Host {
 pub(crate) struct Driven<'a, F: Front> {
     pub(crate) parts: &'a Parts,
     pub(crate) front: &'a mut F,
-    pub(crate) agent: &'a mut Agent,
+    pub(crate) agent: &'a mut TurnMachine,
     /// The conversation's name in the record, where it serves an app's request.
     pub(crate) serving: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! What an app asks its client for while it works on a call: decided on, shown, recorded, answered.
 //!
-//! The hub decides whether a question may be shown ([`Agent::app_asks`](hub::Agent::app_asks)), the
+//! The hub decides whether a question may be shown ([`TurnMachine::app_asks`](hub::TurnMachine::app_asks)), the
 //! broker whether a provider may see a prompt; here are the limits, the record and the user.
 
 use std::collections::BTreeSet;

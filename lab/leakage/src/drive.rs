@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use config::Config;
 use hub::isc::Asks;
 use hub::{
-    Agent, AnswerShape, Apps, Asked, CallOutcome, CompletionRequest, Need, Purpose, Screened,
-    Settings, Setup,
+    AnswerShape, Apps, Asked, CallOutcome, CompletionRequest, Need, Purpose, Screened, Settings,
+    Setup, TurnMachine,
 };
 use ifc::{
     Answer, Call, Draft, DraftCall, History, Label, Monitor, Nonce, Policy, Relevance, Screener,
@@ -95,7 +95,7 @@ impl Parts<'_> {
         let mut run = Run {
             parts: self,
             screener: self.defence.screener(self.scenario, self.attention)?,
-            agent: Agent::resume(setup, self.scenario.history(policy.as_ref())),
+            agent: TurnMachine::resume(setup, self.scenario.history(policy.as_ref())),
             world: self.scenario.world.clone(),
             before: History::default(),
             attribution: Attribution::none(),
@@ -113,7 +113,7 @@ impl Parts<'_> {
 struct Run<'a> {
     parts: &'a Parts<'a>,
     screener: Arc<dyn Screener>,
-    agent: Agent,
+    agent: TurnMachine,
     world: World,
     /// The history when the newest step was made.
     before: History,

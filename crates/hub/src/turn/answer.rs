@@ -2,7 +2,7 @@
 
 use ifc::{Address, Answer, Decision, History, Label, Labeled, Origin, Question, Release};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Phase, State};
 use crate::address::{Inert, Known, Place};
 use crate::trace::{self, Event};
@@ -11,7 +11,7 @@ use crate::{CompletionRequest, Purpose, Stop};
 /// Says of an address whether it may be active, and of an image with `true`.
 pub type Admits<'a> = Box<dyn FnMut(&str, bool) -> bool + Send + Sync + 'a>;
 
-impl Agent {
+impl TurnMachine {
     /// A text for the user, as the monitor sees it.
     pub(super) fn release(&self, text: Labeled) -> Release {
         let mut apps = self.apps.names();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ifc::CallId;
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::read::{call_of, request_of};
 use super::respond::NO_ANSWER;
 use super::state::{Asking, Calls, Message, Rejection, State};
@@ -20,7 +20,7 @@ use crate::trace::MessageKind;
 /// What the model is told where policy or the user said no.
 const DENIED: &str = "not executed, denied. Do not try it again; go on without it.";
 
-impl Agent {
+impl TurnMachine {
     /// A call of `ask__NAME`: nothing is decided before the request is of its form.
     pub(super) fn ask(
         &mut self,

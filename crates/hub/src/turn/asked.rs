@@ -6,7 +6,7 @@
 
 use ifc::{Answer, Call, Decision, Denial, Label, Labeled, Question, Release, Sink};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use crate::trace::{self, Event, Text};
 
 /// An app's question that may be put to the user.
@@ -26,7 +26,7 @@ impl AppQuestion {
     }
 }
 
-impl Agent {
+impl TurnMachine {
     /// Decides whether the words of an app that works on this call may be shown to the user.
     ///
     /// # Errors

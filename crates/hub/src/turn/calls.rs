@@ -5,8 +5,8 @@ use ifc::{
     Labeled, Permit, Question, Sink,
 };
 
-use super::agent::Agent;
 use super::bounded::bounded;
+use super::machine::TurnMachine;
 use super::state::{Calls, Rejection, State, StepCall};
 use crate::trace::{self, Event};
 use crate::{CallOutcome, Execution, HandOver, ProposedCall, Stop};
@@ -15,7 +15,7 @@ use crate::{CallOutcome, Execution, HandOver, ProposedCall, Stop};
 const UNKNOWN: &str = "it is not known whether this call ran: it was sent, and no answer came. Do not \
 make it again unless the user says so.";
 
-impl Agent {
+impl TurnMachine {
     /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed
     /// over, if calls run elsewhere, or the next step begins.
     pub(super) fn next_call(&mut self, mut calls: Calls) {

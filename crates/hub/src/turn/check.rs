@@ -6,7 +6,7 @@
 
 use ifc::{Label, Message, PastCall, Prompt, Sink};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{
     Check, Kept, Phase, StepCall, Tried, filled_calls, same_calls, same_control, step_calls,
 };
@@ -22,7 +22,7 @@ this step and stands as [redacted]. Take the step that you would take with it. W
 only carry hidden text, write \"[redacted]\" as its value and leave no argument out; the runtime puts the \
 text in. Where anything else of the step would depend on hidden text, say so instead.)";
 
-impl Agent {
+impl TurnMachine {
     /// What may be seen when a draft's step is taken once more, if calls are checked and would all be
     /// allowed then. The draft, if not.
     ///

@@ -8,10 +8,10 @@
 
 use ifc::{Label, Message, Relevance};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use crate::trace::Event;
 
-impl Agent {
+impl TurnMachine {
     /// Chooses what the prompts of the step that begins keep to, and tells the user what is masked for it.
     pub(super) fn choose_clearance(&mut self) {
         self.turn.clearance = self.clearance();

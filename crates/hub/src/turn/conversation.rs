@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ifc::{History, Label, Labeled, Message, Policy, Tool};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{State, TurnCount};
 use crate::isc::Functionality;
 use crate::{Apps, Setup};
@@ -72,7 +72,7 @@ pub struct AppTools {
 
 /// A conversation with these apps, which must be those of the set-up: isolated with one, joint with
 /// several.
-pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
+pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> TurnMachine {
     // Not by the number of tools: an app decides that, and these words are seen at ⊥.
     let system = match setup.apps {
         Apps::None => SYSTEM_VANILLA,
@@ -80,17 +80,17 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> Agent {
         Apps::Each(_) => SYSTEM_EACH,
     };
     let tools = tools(&setup, apps);
-    Agent::new(setup, Labeled::trusted_tcb(system), tools)
+    TurnMachine::new(setup, Labeled::trusted_tcb(system), tools)
 }
 
 /// The conversation of an app in which it serves another one's request.
-pub(crate) fn serving(setup: Setup, app: AppTools, functionality: &Functionality) -> Agent {
+pub(crate) fn serving(setup: Setup, app: AppTools, functionality: &Functionality) -> TurnMachine {
     let tools = tools(&setup, vec![app]);
     let system = Labeled::trusted_tcb(system_serving(functionality));
-    Agent::new(setup, system, tools)
+    TurnMachine::new(setup, system, tools)
 }
 
-impl Agent {
+impl TurnMachine {
     /// A conversation with these tools, beginning with the developer's instructions.
     pub fn new(setup: Setup, system: Labeled, tools: Vec<Tool>) -> Self {
         let mut history = History::new(tools);

@@ -2,14 +2,14 @@
 
 use ifc::{Answer, CallId, Decision, Delivery, Label, Labeled, Permit, Question};
 
-use super::agent::Agent;
 use super::bounded::bounded;
+use super::machine::TurnMachine;
 use super::respond::NO_ANSWER;
 use super::state::{Calls, Message, State};
 use crate::isc::{self, Parties, Response, ServedBy};
 use crate::trace::{self, Event, MessageKind};
 
-impl Agent {
+impl TurnMachine {
     /// Decides whether a message may be delivered.
     pub(super) fn deliver(&mut self, calls: Calls, id: CallId, message: Message) {
         let delivery = message.delivery();

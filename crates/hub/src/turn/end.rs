@@ -2,12 +2,12 @@
 
 use ifc::{CallId, Labeled};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Calls, State, TurnCount};
 use crate::trace::{Event, Names, Text};
 use crate::{Attribution, Outcome, Stop};
 
-impl Agent {
+impl TurnMachine {
     /// Ends the turn at once, for example on Ctrl-C or when the spoke died between calls.
     ///
     /// Calls that have not run are answered in the history, so that the next turn can go on. Of a call

@@ -2,11 +2,11 @@
 
 use ifc::{Label, Labeled, Message, PromptMessage, redact};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::transcript::transcript;
 use crate::memory::FactQuestion;
 
-impl Agent {
+impl TurnMachine {
     /// What to ask a model for the facts in the turn that has just ended: one question at the label of
     /// what the user said, and one at the answer's, if it is another. Memories are not in them: their
     /// facts are known.

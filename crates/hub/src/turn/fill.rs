@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 use ifc::{ArgumentPath, Label, Labeled, Sink};
 use serde_json::Value;
 
-use super::agent::Agent;
 use super::hint::quoted;
+use super::machine::TurnMachine;
 use super::state::{Filled, Hole, Kept, OpenCall, State, StepCall, with_values};
 use super::value;
 use crate::trace::Event;
@@ -25,7 +25,7 @@ use crate::{Completion, CompletionRequest, Filling, ProposedCall, Purpose};
 /// is as it was drafted.
 const MAX_REQUESTS: usize = 16;
 
-impl Agent {
+impl TurnMachine {
     /// Makes a draft that something stands in the way of once more in parts, if arguments are filled so; the draft,
     /// if not.
     pub(super) fn fill(&mut self, draft: Completion) -> Result<(), Completion> {

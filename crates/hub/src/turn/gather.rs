@@ -2,13 +2,13 @@
 
 use ifc::{Label, Labeled};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use crate::Misuse;
 
 /// The arguments of a consultation in the history: the query stands above it.
 const NO_ARGUMENTS: &str = "{}";
 
-impl Agent {
+impl TurnMachine {
     /// Starts a turn with what each app has said to the user's words in a conversation of its own. In
     /// the history each answer is the result of asking its app, under the labels that it came with, so
     /// that every prompt, screening and question knows whose words they are.

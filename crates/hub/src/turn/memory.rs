@@ -2,7 +2,7 @@
 
 use ifc::{Decision, Labeled, MemoryWrite, Permit};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use crate::memory::{Memory, MemoryId};
 use crate::trace::{Event, Recalled};
 
@@ -12,7 +12,7 @@ const CHARACTERS: usize = 600;
 /// Bytes of one text that are kept: an answer, or a long mail that was pasted.
 const KEPT: usize = 16 << 10;
 
-impl Agent {
+impl TurnMachine {
     /// Tells the conversation what it is to remember in the next turn, before the user speaks.
     pub fn recall(&mut self, memories: &[Memory]) {
         if memories.is_empty() {

@@ -1,6 +1,6 @@
 //! The turn machine: RTBAS Algorithm 4 as a state machine.
 //!
-//! [`Agent::user`] begins a turn, [`Agent::poll`] says what the machine needs next, and the methods below it bring
+//! [`TurnMachine::user`] begins a turn, [`TurnMachine::poll`] says what the machine needs next, and the methods below it bring
 //! that. So this file is a turn from its first step to its answer; what each state leads to stands in the files
 //! around it:
 //!
@@ -18,10 +18,9 @@
 //! - Around it: [`conversation`] begins one, [`gather`] begins a turn with what several apps have said, [`memory`]
 //!   decides on what is remembered, [`facts`] asks for the facts in it.
 //!
-//! Below all of these are [`state`], where a turn is, as data alone, and [`agent`], what a conversation holds. None of
+//! Below all of these are [`state`], where a turn is, as data alone, and [`machine`], what a conversation holds. None of
 //! them uses this file.
 
-mod agent;
 mod answer;
 mod ask;
 mod asked;
@@ -36,6 +35,7 @@ mod facts;
 mod fill;
 mod gather;
 mod hint;
+mod machine;
 mod memory;
 mod needs;
 mod offers;
@@ -58,16 +58,16 @@ use ifc::{Answer, Labeled};
 use crate::isc::ExchangeId;
 use crate::trace::{Event, Text};
 use crate::{Asked, CallOutcome, Completion, Misuse, Need, Screened, Stop};
-pub use agent::{Agent, Refinement};
 pub use answer::Admits;
 pub use asked::AppQuestion;
 pub use bounded::bounded;
 pub use check::CHECK_NOTE;
 pub use conversation::{AppTool, AppTools, conversation};
+pub use machine::{Refinement, TurnMachine};
 use state::{Phase, Sketch, State, TurnCount, Without};
 pub use value::{FILL_NOTE, OPEN};
 
-impl Agent {
+impl TurnMachine {
     /// Starts a turn (line 3).
     ///
     /// # Errors

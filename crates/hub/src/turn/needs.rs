@@ -2,11 +2,11 @@
 
 use ifc::{CallId, Delivery, Label, Permit, Question, Release};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Asking, Calls, Check, Filled, Message, Phase, State, Without};
 use crate::{AnswerShape, Apps, Asked, Need, Opening, Purpose, Requested};
 
-impl Agent {
+impl TurnMachine {
     /// Waits in this state for what it needs.
     pub(super) fn wait(&mut self, state: State, need: Need) -> Need {
         self.state = state;

@@ -2,12 +2,12 @@
 
 use ifc::{Call, Collaboration, Delivery, Direction, Label, Labeled, Sink, Stage};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::read::request_of;
 use crate::ProposedCall;
 use crate::isc::{self, Functionality, Offer, ServedBy};
 
-impl Agent {
+impl TurnMachine {
     /// The offers that can be taken up here: none of an app that waits for this very conversation, and
     /// none at all where as many apps wait as may.
     pub(super) fn reachable<'a>(

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use ifc::{Call, Flow, Prompt, PromptMessage, Question, RegionId, Sink, Source, redact};
 
-use super::agent::Agent;
 use super::hint::leaves;
+use super::machine::TurnMachine;
 use crate::Asked;
 use crate::recognise::Shared;
 use crate::trace::{Cause, Quote};
@@ -36,7 +36,7 @@ struct Value {
     text: String,
 }
 
-impl Agent {
+impl TurnMachine {
     /// Why a question is asked, with what the call's values quote.
     #[must_use]
     pub fn causes(&self, asked: &Asked) -> Vec<Cause> {

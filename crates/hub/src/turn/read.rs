@@ -2,13 +2,13 @@
 
 use ifc::{Arguments, Call, Effect, Label, Sink};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Rejection, StepCall};
 use crate::isc::{Functionality, Offer, ServedBy};
 use crate::trace::Event;
 use crate::{Completion, ProposedCall};
 
-impl Agent {
+impl TurnMachine {
     /// A completion with the names of its tools in full, where the model left out the app. What it depends on is the
     /// prompt that it answers, whose label its calls have.
     pub(super) fn in_full(&mut self, mut completion: Completion) -> Completion {

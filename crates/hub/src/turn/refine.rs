@@ -12,7 +12,7 @@
 
 use ifc::{Effect, Label, Labeled, Message, PastCall, Remade, redact};
 
-use super::agent::{Agent, Refinement};
+use super::machine::{Refinement, TurnMachine};
 use super::state::{Refining, State, same_calls};
 use crate::trace::Event;
 use crate::{Completion, CompletionRequest, ProposedCall, Screening, StopReason};
@@ -30,7 +30,7 @@ struct Step<'a> {
     calls: &'a [PastCall],
 }
 
-impl Agent {
+impl TurnMachine {
     /// The steps that were taken once more, in the order in which they were.
     pub fn refinements(&self) -> &[Refinement] {
         &self.refinements

@@ -20,7 +20,7 @@
 
 use ifc::{Call, CallId, Label, Question, REDACTED, Sink};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{
     Calls, Kept, Phase, State, Tried, Withheld, Without, filled_calls, same_control, step_calls,
 };
@@ -31,7 +31,7 @@ use crate::{Completion, ProposedCall};
 const SAME_CAUSE: &str =
     "a call was refused before in this turn because of what this one depends on";
 
-impl Agent {
+impl TurnMachine {
     /// What is withheld from the step that begins.
     pub(super) fn withhold_causes(&mut self) {
         let refusals = match self.is_lazy() {

@@ -2,7 +2,7 @@
 
 use ifc::{Call, CallId, Delivery, Label, Labeled};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Calls, Message, State};
 use crate::CallOutcome;
 use crate::isc::{Exchange, Parties, Pending, Response};
@@ -11,7 +11,7 @@ use crate::trace::{Event, MessageKind};
 /// What the model is told where an answer is of no use, whoever is to blame.
 pub(super) const NO_ANSWER: &str = "no usable answer came. Go on without it.";
 
-impl Agent {
+impl TurnMachine {
     /// What became of the call of an exchange. The asking app's turn outlives the serving app.
     pub(super) fn responded(
         &mut self,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ifc::{Call, CallId, Collaboration, Label, Labeled};
 
-use super::agent::Agent;
 use super::conversation::{AppTools, serving};
+use super::machine::TurnMachine;
 use super::state::{Calls, Phase, State};
 use crate::isc::{Asks, Exchange, Pending};
 use crate::serving::Service;
@@ -18,10 +18,10 @@ use crate::{AnswerShape, Apps, Execution, Misuse, Requested, Serving, Settings, 
 
 impl Serving {
     /// The conversation, with the request in it and its turn begun: drive it until the turn is over, and
-    /// bring it back with [`Agent::handle_served`].
+    /// bring it back with [`TurnMachine::handle_served`].
     ///
     /// `clearances` are those of the providers that may take its steps, as in a [`Setup`].
-    pub fn begin(self, asks: Asks, tools: AppTools, clearances: Arc<[Label]>) -> Agent {
+    pub fn begin(self, asks: Asks, tools: AppTools, clearances: Arc<[Label]>) -> TurnMachine {
         let Self {
             mut setup,
             service,
@@ -45,7 +45,7 @@ impl Serving {
     }
 }
 
-impl Agent {
+impl TurnMachine {
     /// Who asked for this conversation, if another app did.
     pub(super) fn requested(&self) -> Option<Requested> {
         self.serving.as_ref().map(|service| service.requested())

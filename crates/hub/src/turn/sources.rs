@@ -2,7 +2,7 @@
 
 use ifc::{Dimension, Label, Labeled, Relevance, Sink, Source};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use crate::recognise::Shared;
 use crate::trace::{AnswerSource, Text};
 
@@ -13,7 +13,7 @@ const COMPARED: usize = 4 << 20;
 /// Characters of a quotation.
 const EXCERPT: usize = 160;
 
-impl Agent {
+impl TurnMachine {
     /// The sources of untrusted text that an answer with this label may depend on, by their label and kind:
     /// first those that the screener left in, and of these first what the answer quotes. Empty if the answer is
     /// trusted.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ifc::{Arguments, CallId, Label, Labeled, Prompt, RegionId, Relevance, Sink};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Calls, Offered, Phase, Sketch, State, StepCall, same_calls};
 use crate::trace::{Event, Score, Text};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     Screened, Screening, Stop, StopReason,
 };
 
-impl Agent {
+impl TurnMachine {
     /// Line 4, with the savings of the design: nothing is screened while no label could stand in the
     /// way of anything, and lazily nothing before the coarse label does stand in the way of a call.
     pub(super) fn begin_step(&mut self) {

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use ifc::{History, Label, Labeled, Prompt, redact};
 
-use super::agent::{Agent, Summary};
+use super::machine::{Summary, TurnMachine};
 use super::state::{State, Summarising};
 use super::transcript::{Shown, shortened, shown, transcript};
 use crate::trace::Event;
@@ -35,7 +35,7 @@ const KEPT: usize = 2;
 /// place of more.
 const SUMMARY: usize = 8;
 
-impl Agent {
+impl TurnMachine {
     /// What a model is shown at `label`.
     pub(super) fn prompt(&self, label: &Label) -> Prompt {
         let history = match self.summary_at(label) {

@@ -6,12 +6,12 @@
 
 use ifc::{Arguments, Call, CallId, Labeled, Message, Question, Until};
 
-use super::agent::Agent;
+use super::machine::TurnMachine;
 use super::state::{Calls, State};
 use crate::trace::{self, Cause, Event};
 use crate::{Completion, Execution, Filling, ProposedCall, StopReason, Usage};
 
-impl Agent {
+impl TurnMachine {
     /// Endorses what the user has vouched for in this conversation: it may have come in again.
     pub(super) fn endorse(&mut self) {
         // Regions that have one label now may be one region.

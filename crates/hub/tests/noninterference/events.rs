@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use hub::trace::{Event, Flow, MessageKind, Names};
-use hub::{Agent, ProposedCall};
+use hub::{ProposedCall, TurnMachine};
 use ifc::{History, Label, Lattice, Message, Order};
 
 use crate::cleared::cleared;
@@ -26,7 +26,7 @@ fn named(names: &Names) -> Label {
 
 impl Player<'_> {
     /// What the trace says of steps, denials and what was remembered.
-    pub(crate) fn take_events(&mut self, agent: &mut Agent) {
+    pub(crate) fn take_events(&mut self, agent: &mut TurnMachine) {
         for event in agent.take_events() {
             match event {
                 Event::Redacted { step, .. }

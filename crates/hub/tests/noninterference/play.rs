@@ -6,8 +6,8 @@ use hub::isc::{Asks, ExchangeId};
 use hub::memory::{MemoryId, Thread};
 use hub::trace::MessageKind;
 use hub::{
-    Agent, AppTool, AppTools, Asked, CallOutcome, CompletionRequest, Filling, Need, Screened,
-    Screening, Serving, Settings, Setup, Stop,
+    AppTool, AppTools, Asked, CallOutcome, CompletionRequest, Filling, Need, Screened, Screening,
+    Serving, Settings, Setup, Stop, TurnMachine,
 };
 use ifc::{Answer, Basis, Call, History, Label, Labeled, Monitor, Policy, Tool};
 
@@ -122,11 +122,11 @@ pub(crate) fn play_with(
     };
     let mut shelf = player.shelf();
     let mut thread = Thread::default();
-    let mut agent = Agent::new(setup.clone(), system.clone(), tools.clone());
+    let mut agent = TurnMachine::new(setup.clone(), system.clone(), tools.clone());
     for (turn, said) in world.turns.iter().enumerate() {
         if turn > 0 && world.fresh.get(turn) == Some(&true) {
             thread = Thread::default();
-            agent = Agent::new(setup.clone(), system.clone(), tools.clone());
+            agent = TurnMachine::new(setup.clone(), system.clone(), tools.clone());
         }
         let said = player.learn(said.on(side));
         player.run.turns.push(Turn::default());
@@ -187,7 +187,7 @@ impl Player<'_> {
     /// Remembers a text, if it may be. The bound on a memory: it flows to its limit.
     fn remember(
         &mut self,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         shelf: &mut Shelf,
         time: usize,
         text: &Labeled,
@@ -204,7 +204,7 @@ impl Player<'_> {
     /// Plays a turn to its end. Returns its answer.
     fn turn(
         &mut self,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         turn: usize,
         chooser: &mut dyn Chooser,
     ) -> Option<Labeled> {
@@ -329,7 +329,7 @@ impl Player<'_> {
         serving: Serving,
         turn: usize,
         chooser: &mut dyn Chooser,
-    ) -> Result<Agent, String> {
+    ) -> Result<TurnMachine, String> {
         let app = serving.app().to_owned();
         let waits = |nested: &Nested| nested.app == app;
         if app == APPS[0] || self.nested.iter().any(waits) {

@@ -74,8 +74,8 @@ fn what_no_provider_is_cleared_for_is_masked_and_the_conversation_goes_on() {
 #[test]
 fn a_screened_step_keeps_to_the_clearance_region_by_region() {
     for screener in [
-        (|_| Ok(Relevance::Everything)) as fn(&hub::Agent) -> _,
-        |agent: &hub::Agent| {
+        (|_| Ok(Relevance::Everything)) as fn(&hub::TurnMachine) -> _,
+        |agent: &hub::TurnMachine| {
             let regions = agent.history().regions();
             Ok(Relevance::Only(regions.map(|region| region.id).collect()))
         },

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hub::trace::Event;
-use hub::{Agent, Completion, Drafter, Need, ProposedCall, Purpose, Screened, Screening};
+use hub::{Completion, Drafter, Need, ProposedCall, Purpose, Screened, Screening, TurnMachine};
 use ifc::{Labeled, RegionId, Relevance};
 
 use super::{EAGER, LAZY, World, obedient, world};
@@ -117,7 +117,7 @@ fn drafting(screening: Screening) -> (World, hub::CompletionRequest) {
     }
 }
 
-fn bring(agent: &mut Agent, calls: Vec<ProposedCall>) {
+fn bring(agent: &mut TurnMachine, calls: Vec<ProposedCall>) {
     let completion = Completion {
         text: "so".to_owned(),
         calls,

@@ -1,7 +1,7 @@
 //! Conversations that somebody else holds: calls handed over, turns taken over; and the baseline
 //! that asks about every call.
 
-use hub::{Agent, Completion, Execution, HandOver, Need, ProposedCall, Screening, Settings};
+use hub::{Completion, Execution, HandOver, Need, ProposedCall, Screening, Settings, TurnMachine};
 use ifc::{Answer, Arguments, Call, History, Label, Labeled, Lattice, Message, Tool};
 
 use crate::{EAGER, LAZY, setup};
@@ -31,7 +31,7 @@ pub(crate) fn history() -> History {
     history
 }
 
-fn resume(screening: Screening, refused: Vec<Call>) -> Agent {
+fn resume(screening: Screening, refused: Vec<Call>) -> TurnMachine {
     let policy = super::table();
     let settings = Settings {
         screening,
@@ -40,12 +40,12 @@ fn resume(screening: Screening, refused: Vec<Call>) -> Agent {
     };
     let setup = setup(policy, settings);
     setup.monitor.recall_refusals(refused);
-    Agent::resume(setup, history())
+    TurnMachine::resume(setup, history())
 }
 
 /// Polls until calls are handed over; the model proposes these calls at every step, every question
 /// is answered no, every region is relevant.
-fn handed(agent: &mut Agent, calls: &[ProposedCall], questions: &mut usize) -> HandOver {
+fn handed(agent: &mut TurnMachine, calls: &[ProposedCall], questions: &mut usize) -> HandOver {
     loop {
         match agent.poll() {
             Need::Screen => {

@@ -1,7 +1,7 @@
 //! Arguments that are made one by one ([`Filling::Eager`]).
 
 use hub::trace::{Event, Flow};
-use hub::{Agent, FILL_NOTE, Filling, OPEN, Screening, Settings};
+use hub::{FILL_NOTE, Filling, OPEN, Screening, Settings, TurnMachine};
 use ifc::{Answer, Label, Labeled, Prompt, PromptMessage, REDACTED, Tool};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub(super) fn eager(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World 
         parameters: Labeled::trusted_tcb(texts.to_string()),
     });
     World {
-        agent: Agent::new(setup, Labeled::trusted_tcb("be helpful"), tools.into()),
+        agent: TurnMachine::new(setup, Labeled::trusted_tcb("be helpful"), tools.into()),
         ..world(Screening::CHECKED, model)
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hub::{Agent, AnswerShape, Apps, Asked, Completion, Need, Outcome, ProposedCall, Settings};
+use hub::{
+    AnswerShape, Apps, Asked, Completion, Need, Outcome, ProposedCall, Settings, TurnMachine,
+};
 use ifc::{Answer, Dimension, Label, Labeled, Lattice, Source};
 
 use crate::{LAZY, Table, setup, shown};
@@ -16,7 +18,7 @@ fn untrusted() -> Label {
 }
 
 /// A conversation in which the answers of two apps are put together, whose own answer has this limit.
-fn agent(answer: Label) -> Agent {
+fn agent(answer: Label) -> TurnMachine {
     let policy = Arc::new(Table {
         lattice: Lattice::four_point(),
         answer: Some(answer),
@@ -35,7 +37,7 @@ fn agent(answer: Label) -> Agent {
 /// One turn over what both apps have said. The model answers with these calls, or else with the whole
 /// prompt; every request that it got.
 fn gather(
-    agent: &mut Agent,
+    agent: &mut TurnMachine,
     calls: &[&str],
     user: impl Fn(&Asked) -> Answer,
 ) -> (Outcome, Vec<(AnswerShape, usize, String)>) {

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use hub::isc::Asks;
 use hub::trace::{Event, Flow, Names};
 use hub::{
-    Agent, AnswerShape, Apps, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome,
-    ProposedCall, Screened, Screening, Settings, Setup, Stop, StopReason,
+    AnswerShape, Apps, Asked, CallOutcome, Completion, Limits, Misuse, Need, Outcome, ProposedCall,
+    Screened, Screening, Settings, Setup, Stop, StopReason, TurnMachine,
 };
 use ifc::{
     Address, Answer, ArgumentPath, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled,
@@ -193,9 +193,9 @@ fn shown(prompt: &Prompt) -> String {
 }
 
 struct World {
-    agent: Agent,
+    agent: TurnMachine,
     model: fn(&Prompt) -> Vec<(&'static str, String)>,
-    screener: fn(&Agent) -> Result<Relevance, String>,
+    screener: fn(&TurnMachine) -> Result<Relevance, String>,
     user: fn(&Asked) -> Answer,
     app: fn(&Call) -> CallOutcome,
     sent: Vec<String>,
@@ -255,7 +255,7 @@ fn world_over(
 }
 
 /// A conversation with the tools of the app, under the names that it shows them by.
-fn agent(setup: Setup) -> Agent {
+fn agent(setup: Setup) -> TurnMachine {
     let tools = [
         "inbox", "balance", "send", "mail", "note", "post", "login", "unruled",
     ]
@@ -265,7 +265,7 @@ fn agent(setup: Setup) -> Agent {
         description: Labeled::trusted_tcb("a tool"),
         parameters: Labeled::trusted_tcb("{}"),
     });
-    Agent::new(setup, Labeled::trusted_tcb("be helpful"), tools.into())
+    TurnMachine::new(setup, Labeled::trusted_tcb("be helpful"), tools.into())
 }
 
 impl World {
@@ -313,7 +313,7 @@ impl World {
             screening: Screening::CHECKED,
             ..Settings::default()
         };
-        self.agent = Agent::resume(setup(policy, settings), history);
+        self.agent = TurnMachine::resume(setup(policy, settings), history);
     }
 
     fn turn(&mut self, query: &str) -> Outcome {

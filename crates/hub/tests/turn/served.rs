@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use hub::isc::{Asks, ExchangeId, Functionality, Offer, Schema, ServedBy};
-use hub::{Agent, AppTools, Apps, Completion, Need, ProposedCall, Serving, Settings, Setup, Stop};
+use hub::{
+    AppTools, Apps, Completion, Need, ProposedCall, Serving, Settings, Setup, Stop, TurnMachine,
+};
 use ifc::{
     Call, Dimension, Effect, Label, Labeled, Lattice, Message, Monitor, Policy, PolicyError, Rule,
     Sink,
@@ -28,12 +30,12 @@ fn untrusted() -> Label {
 }
 
 /// The conversation of `rider`, which is about to hear of a request that `metro` serves.
-fn asking() -> (Agent, Serving) {
+fn asking() -> (TurnMachine, Serving) {
     asking_as(7)
 }
 
 /// The same in an exchange with this id.
-fn asking_as(id: u128) -> (Agent, Serving) {
+fn asking_as(id: u128) -> (TurnMachine, Serving) {
     let text = json!({"type": "string", "maxLength": 40});
     let request = json!({"type": "object", "properties": {"to": text}});
     let fare = Functionality {
@@ -82,7 +84,7 @@ fn asking_as(id: u128) -> (Agent, Serving) {
     }
 }
 
-fn begin(serving: Serving) -> Agent {
+fn begin(serving: Serving) -> TurnMachine {
     let tools = AppTools {
         app: serving.app().to_owned(),
         tools: Vec::new(),
@@ -91,7 +93,7 @@ fn begin(serving: Serving) -> Agent {
     serving.begin(Asks::default(), tools, Arc::default())
 }
 
-fn says(agent: &mut Agent, text: &str) {
+fn says(agent: &mut TurnMachine, text: &str) {
     let Need::Complete(request) = agent.poll() else {
         panic!("no completion");
     };
@@ -104,7 +106,7 @@ fn says(agent: &mut Agent, text: &str) {
 }
 
 /// What the conversation was told of the request in the end.
-fn told(agent: &Agent) -> Labeled {
+fn told(agent: &TurnMachine) -> Labeled {
     let results = agent
         .history()
         .messages()

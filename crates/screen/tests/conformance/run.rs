@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{
-    Agent, Apps, Asked, CallOutcome, CompletionRequest, Need, Outcome, Purpose, Screened,
-    Screening, Settings, Setup,
+    Apps, Asked, CallOutcome, CompletionRequest, Need, Outcome, Purpose, Screened, Screening,
+    Settings, Setup, TurnMachine,
 };
 use ifc::{
     Answer, Basis, Call, Dimension, Effect, Label, Labeled, Lattice, Monitor, Permit, Policy,
@@ -156,7 +156,7 @@ pub(crate) fn run_under(
         settings,
         clearances: Arc::default(),
     };
-    let mut agent = Agent::new(setup, Labeled::trusted_tcb("Be helpful."), tools.collect());
+    let mut agent = TurnMachine::new(setup, Labeled::trusted_tcb("Be helpful."), tools.collect());
     let screener = defence.screener();
     let mut driver = Driver {
         scenario,
@@ -186,7 +186,7 @@ pub(crate) fn run_under(
 }
 
 impl Driver<'_> {
-    fn turn(&mut self, agent: &mut Agent) -> Outcome {
+    fn turn(&mut self, agent: &mut TurnMachine) -> Outcome {
         for _ in 0..MOST_POLLS {
             match agent.poll() {
                 Need::Screen => {
@@ -229,7 +229,7 @@ impl Driver<'_> {
         Ok(model::answer(turn, request))
     }
 
-    fn screened(&mut self, agent: &Agent) -> Screened {
+    fn screened(&mut self, agent: &TurnMachine) -> Screened {
         self.run.screenings += 1;
         let screener = self.screener;
         let relevance = match screener.screen(agent.history(), agent.draft().as_ref(), &nonce()) {
@@ -253,7 +253,7 @@ impl Driver<'_> {
     }
 
     /// What the model says as a judge: the truth, unless something goes wrong.
-    fn judge(&self, agent: &Agent, markers: &[ifc::RegionId]) -> String {
+    fn judge(&self, agent: &TurnMachine, markers: &[ifc::RegionId]) -> String {
         let truth = model::dependencies(self.scenario, agent.history());
         let relevant: Vec<usize> = match (self.scenario.mishap, truth) {
             (Mishap::JudgeTalks, _) => return "All of it, of course: [1]".to_owned(),

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
-use hub::{Agent, Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, Usage};
+use hub::{Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, TurnMachine, Usage};
 use ifc::{Answer, CallId, History, Labeled};
 use llm::{ProviderError, RequestOptions};
 
@@ -118,7 +118,7 @@ impl<'a> Turn<'a> {
             settings: parts.settings,
             clearances: parts.broker.clearances(None),
         };
-        let mut agent = Agent::resume(setup, history);
+        let mut agent = TurnMachine::resume(setup, history);
         agent.recall_refinements(refinements);
         let known = agent.refusals().len();
         let client = ClientId::from_digest(chain.tenant());
@@ -140,7 +140,7 @@ impl<'a> Turn<'a> {
     /// The calls that may run, under names that only this client knows.
     fn hand_over(
         mut self,
-        agent: &Agent,
+        agent: &TurnMachine,
         from: usize,
         known: usize,
         chain: Chain,
@@ -172,7 +172,7 @@ impl<'a> Turn<'a> {
 
     fn outcome(
         mut self,
-        agent: &Agent,
+        agent: &TurnMachine,
         from: usize,
         known: usize,
         chain: Chain,
@@ -217,7 +217,7 @@ impl<'a> Turn<'a> {
     fn taken(
         &mut self,
         history: &History,
-        agent: &Agent,
+        agent: &TurnMachine,
         from: usize,
         known: usize,
         clients: &HashMap<CallId, String>,
@@ -232,7 +232,7 @@ impl<'a> Turn<'a> {
 
     /// A text of the machine as it can be shown now. Behind what was streamed, a client renders it otherwise
     /// than by itself.
-    fn placed(&mut self, agent: &Agent, text: &Labeled) -> String {
+    fn placed(&mut self, agent: &TurnMachine, text: &Labeled) -> String {
         let own = text.reveal_tcb();
         if self.said == own || !self.message.has_begun() {
             return own.to_owned();

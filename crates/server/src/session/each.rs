@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use hub::trace::Event;
-use hub::{Agent, Apps, Outcome, Stop};
+use hub::{Apps, Outcome, Stop, TurnMachine};
 use ifc::Labeled;
 use tokio::sync::Notify;
 
@@ -69,7 +69,7 @@ impl Session {
                 let together = Apps::Each(apps);
                 self.open(&together, user).await?;
                 let said = query.clone();
-                let begin = |agent: &mut Agent| agent.gather(said, gathered.texts);
+                let begin = |agent: &mut TurnMachine| agent.gather(said, gathered.texts);
                 let turn = self.converse(&together, &query, None, begin, user, cancel);
                 turn.await?.outcome
             }
@@ -95,7 +95,7 @@ impl Session {
             opened = self.open(&alone, user) => drop(opened?),
             () = cancel.notified() => return Err(SessionError::Interrupted),
         }
-        let begin = |agent: &mut Agent| agent.user(query.clone());
+        let begin = |agent: &mut TurnMachine| agent.user(query.clone());
         let turn = self.converse(&alone, &query, Some(app), begin, user, cancel);
         turn.await
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hub::memory::{Fact, FactQuestion, MemoryId};
 use hub::trace::Event;
-use hub::{Agent, Apps};
+use hub::{Apps, TurnMachine};
 use ifc::{Label, Labeled};
 use llm::NoDeltas;
 use store::{Content, Draft, EntryId};
@@ -26,7 +26,7 @@ impl Session {
     pub(super) async fn learn(
         &mut self,
         apps: &Apps,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         said: Option<MemoryId>,
         user: &mut dyn User,
         cancel: &Notify,
@@ -96,7 +96,7 @@ impl Session {
     async fn keep_facts(
         &mut self,
         apps: &Apps,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         (found_at, of_user): (&Label, Option<MemoryId>),
         facts: &[Fact],
         user: &mut dyn User,

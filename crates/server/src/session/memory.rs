@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use hub::memory::{Archive, Memory, MemoryId};
 use hub::trace::Event;
-use hub::{Agent, Apps};
+use hub::{Apps, TurnMachine};
 use ifc::{Label, Labeled};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -25,7 +25,7 @@ impl Session {
     pub(super) async fn recall(
         &mut self,
         apps: &Apps,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         query: &Labeled,
         user: &mut dyn User,
         cancel: &Notify,
@@ -66,7 +66,7 @@ impl Session {
     pub(super) async fn remember(
         &mut self,
         apps: &Apps,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         (query, answer): (&Labeled, Option<&Labeled>),
         user: &mut dyn User,
         cancel: &Notify,

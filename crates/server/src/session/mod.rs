@@ -21,7 +21,7 @@ use std::sync::Arc;
 use hub::address::Message;
 use hub::isc::Asks;
 use hub::trace::Event;
-use hub::{Agent, Apps, Execution, Misuse, Outcome, Settings, Setup, Stop, conversation};
+use hub::{Apps, Execution, Misuse, Outcome, Settings, Setup, Stop, TurnMachine, conversation};
 use ifc::{Label, Labeled, Monitor};
 use tokio::sync::{Notify, mpsc};
 
@@ -59,7 +59,7 @@ pub struct Session {
     spokes: Spokes,
     /// The labelled conversations, by their apps; without one it is a vanilla spoke's, which is no
     /// process: its conversation is all there is of it.
-    conversations: BTreeMap<Apps, Agent>,
+    conversations: BTreeMap<Apps, TurnMachine>,
     /// What the conversations have recalled and left behind.
     threads: Threads,
     /// The memories that cannot be read of which the user has been told.
@@ -189,7 +189,7 @@ impl Session {
         };
         match route {
             Route::To(apps) => {
-                let begin = |agent: &mut Agent| agent.user(query.clone());
+                let begin = |agent: &mut TurnMachine| agent.user(query.clone());
                 let turn = self.converse(&apps, &query, None, begin, user, cancel);
                 let turn = turn.await?;
                 Ok(turn.outcome)
@@ -205,7 +205,7 @@ impl Session {
         apps: &Apps,
         query: &Labeled,
         part: Option<&str>,
-        begin: impl FnOnce(&mut Agent) -> Result<(), Misuse>,
+        begin: impl FnOnce(&mut TurnMachine) -> Result<(), Misuse>,
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Turn, SessionError> {
@@ -275,7 +275,7 @@ impl Session {
         &mut self,
         apps: &Apps,
         part: Option<&str>,
-        agent: &mut Agent,
+        agent: &mut TurnMachine,
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {

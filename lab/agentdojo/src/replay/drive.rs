@@ -21,8 +21,8 @@ use std::sync::Arc;
 use hub::isc::Asks;
 use hub::trace::{Event, Flow};
 use hub::{
-    Agent, Apps, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings,
-    Setup,
+    Apps, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings, Setup,
+    TurnMachine,
 };
 use ifc::{Answer, Label, Labeled, Lattice, Monitor, Policy, Relevance, Tool};
 
@@ -134,7 +134,7 @@ pub(crate) fn drive(
         settings,
         clearances: Arc::default(),
     };
-    let mut agent = Agent::new(setup, system, suite.tools.clone());
+    let mut agent = TurnMachine::new(setup, system, suite.tools.clone());
     agent.user(Labeled::trusted_tcb(script.user.clone()))?;
     let mut replay = Replay {
         suite,
@@ -170,7 +170,7 @@ pub(super) struct Replay<'a> {
     /// The calls that serve the attack.
     owned: BTreeSet<usize>,
     method: Method,
-    pub(super) agent: Agent,
+    pub(super) agent: TurnMachine,
     /// The turn to bring next.
     next: usize,
     /// The calls of the turn under way that nothing has become of yet.

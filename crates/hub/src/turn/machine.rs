@@ -15,7 +15,7 @@ use crate::trace::{self, Event, Names};
 use crate::{Apps, Misuse, ProposedCall, Settings};
 
 /// One conversation: its labelled history, its monitor, and the turn under way.
-pub struct Agent {
+pub struct TurnMachine {
     pub(super) apps: Apps,
     pub(super) asks: Asks,
     /// The apps that the user chose to serve functionalities which several serve.
@@ -63,7 +63,7 @@ pub struct Refinement {
     pub remade: Option<Remade>,
 }
 
-impl Agent {
+impl TurnMachine {
     /// The labelled conversation so far.
     pub fn history(&self) -> &History {
         &self.history
