@@ -3,7 +3,6 @@
 use std::net::Ipv4Addr;
 
 use crate::DomainName;
-use crate::reader::Reader;
 
 /// The longest query that is read. One name takes 255 bytes at most, what EDNS adds is about 30.
 pub const MAX_QUERY: usize = 512;
@@ -145,6 +144,25 @@ impl<'a> Query<'a> {
     }
 }
 
+/// The bytes that are not read yet.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take(2)?.try_into().ok().map(u16::from_be_bytes)
+    }
+}
+
 /// A name without pointers, which a question has no use for. What is no ASCII is replaced: no name has it.
 fn read_name(reader: &mut Reader<'_>) -> Option<String> {
     let mut name = String::new();
@@ -174,8 +192,6 @@ fn read_name(reader: &mut Reader<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn query(name: &[&[u8]], kind: u16) -> Vec<u8> {
@@ -258,15 +274,5 @@ mod tests {
         let parts = [&b"a"[..]; 128];
         assert!(Query::read(&query(&parts[..127], 1)).is_some());
         assert_eq!(Query::read(&query(&parts, 1)), None);
-    }
-
-    proptest! {
-        #[test]
-        fn foreign_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-            if let Some(query) = Query::read(&bytes) {
-                let response = query.response(Answer::Refused);
-                prop_assert!(response.len() <= bytes.len());
-            }
-        }
     }
 }

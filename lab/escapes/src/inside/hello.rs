@@ -27,7 +27,9 @@ pub(super) fn hello(extensions: &[Vec<u8>]) -> Vec<u8> {
     body.extend([7; 32]);
     // No session; one suite of ciphers; no compression.
     body.extend([0, 0, 2, 0x13, 0x01, 1, 0]);
-    let extensions = extensions.concat();
+    let mut extensions = extensions.concat();
+    // Algorithms of signatures, without which no server answers.
+    extensions.extend(extension(13, &[0, 2, 4, 3]));
     body.extend(short(extensions.len()));
     body.extend(extensions);
     let mut message = vec![1, 0];
