@@ -6,9 +6,6 @@
 //! connection is for. The monitor decides on every connection. Whoever answers for a destination's name in the world
 //! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
 
-mod accept;
-mod carry;
-mod count;
 mod door;
 mod gate;
 mod passage;
@@ -20,7 +17,6 @@ use std::io;
 use std::net::{IpAddr, TcpListener as StdListener, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hub::trace::Event;
@@ -30,13 +26,12 @@ use sandbox::NameSockets;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use self::accept::accept;
-use self::carry::Carry;
-use self::count::{Count, End};
 pub use self::door::AskedConnection;
 use self::door::Door;
 pub use self::gate::{Gate, Resolve, SystemResolver};
+use self::passage::Passage;
 pub(crate) use self::reach::Reach;
 use self::resolver::Resolver;
 pub use self::tokens::{TokenPort, Tokens};
@@ -138,15 +133,12 @@ pub(crate) fn open_names(
     queries.set_nonblocking(true)?;
     let queries = UdpSocket::from_std(queries)?;
     tasks.spawn(Arc::clone(&resolver).answer_packets(queries));
-    let long = listening(sockets.long_queries)?;
-    tasks.spawn(Arc::clone(&resolver).answer_streams(long));
     let door = Door {
         reach: Arc::clone(reach),
         resolver,
         addresses: domains.addresses.clone().into(),
         questions,
         patience: door::QUESTION,
-        pipes: door::pipes(),
         events: events.clone(),
     };
     // One count for all ports, so that an app with more ports has no more connections.
@@ -162,6 +154,19 @@ fn listening(listener: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(listener);
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
+}
+
+/// How long to wait after an error that may pass, as when the hub has no descriptor left.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// The next connection. Until the hub has a descriptor for it, nothing gets out.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((inside, _)) => return inside,
+            Err(_) => sleep(RETRY).await,
+        }
+    }
 }
 
 /// One relayed port of one app.
@@ -230,35 +235,16 @@ impl Relay {
             Ok(outside) => outside,
             Err(refusal) => return refusal,
         };
-        // Small pieces are not held back: there are two connections in a row.
-        let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
-        // It leads to one place that the user has named, so it is counted and not bounded.
-        let count = Count::new(u64::MAX, SILENCE);
-        let no_pipes = Semaphore::const_new(0);
-        let carry = |from, to, bytes| Carry {
-            from,
-            to,
-            bytes,
-            count: &count,
+        let passage = Passage {
+            // It leads to one place that the user has named, so it is counted and not bounded.
+            most: u64::MAX,
+            silence: SILENCE,
+            lifetime: Duration::MAX,
+            first: Vec::new(),
+            look_at: None,
             lease: None,
-            pipes: &no_pipes,
         };
-        let up = carry(&inside, &outside, &count.sent);
-        let down = carry(&outside, &inside, &count.received);
-        let end = tokio::select! {
-            biased;
-            done = async { tokio::try_join!(up.all(), down.all()) } => Some(done),
-            () = count.idle() => None,
-        };
-        let sent = count.sent.load(Ordering::Relaxed);
-        let received = count.received.load(Ordering::Relaxed);
-        let bytes = format!("{sent} bytes sent, {received} received");
-        match end {
-            Some(Ok(_)) => bytes,
-            Some(Err(End::Broken(error))) => format!("broken: {error}; {bytes}"),
-            Some(Err(_)) => format!("cut off; {bytes}"),
-            None => format!("cut off after {} s of silence; {bytes}", SILENCE.as_secs()),
-        }
+        passage.run(inside, outside).await
     }
 
     fn report(&self, outcome: String) {

@@ -14,16 +14,19 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::accept::accept;
+use super::accept;
 use super::passage::Passage;
 use super::reach::{Access, Lease, Reach};
 use super::resolver::Resolver;
 
 /// Connections of one spoke to names at a time. A browser has some dozens.
 const CONNECTIONS: usize = 64;
-/// Large transfers of one spoke at a time that go through a pipe of the kernel, which costs two descriptors. Others go
-/// through a buffer, which is slower.
-const PIPES: usize = 8;
+/// Bytes of one connection, both ways together: a large download, and not a disk.
+const MOST_BYTES: u64 = 1 << 30;
+/// How long a connection may be silent. Servers close idle connections after one to five minutes.
+const SILENCE: Duration = Duration::from_secs(300);
+/// How long one connection may live.
+const LIFETIME: Duration = Duration::from_secs(3600);
 /// How long the first bytes may take, where they are waited for. They are sent at once.
 const FIRST_BYTES: Duration = Duration::from_secs(10);
 /// How long a connection waits for the user. Few programs wait for longer, and the next try is asked about anew.
@@ -97,14 +100,7 @@ pub(super) struct Door {
     pub(super) questions: mpsc::Sender<AskedConnection>,
     /// How long a connection waits for the user.
     pub(super) patience: Duration,
-    /// For large transfers.
-    pub(super) pipes: Arc<Semaphore>,
     pub(super) events: mpsc::Sender<Event>,
-}
-
-/// The pipes of one spoke.
-pub(super) fn pipes() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(PIPES))
 }
 
 /// How many connections of one spoke may be open.
@@ -152,8 +148,6 @@ impl Door {
 
     /// One connection, from its first bytes to its end; what became of it.
     async fn pass(&self, mut inside: TcpStream, name: &DomainName, port: u16) -> String {
-        // Small pieces are not held back: there are two connections in a row.
-        let _ = inside.set_nodelay(true);
         let mut first = Vec::new();
         let looked_at = come_first(port);
         let opened = async {
@@ -163,20 +157,19 @@ impl Door {
             }
             let (permit, lease) = self.permit(name, port).await?;
             let outside = self.connect(permit).await?;
-            let _ = outside.set_nodelay(true);
             Ok::<_, String>((outside, lease))
         };
         match opened.await {
             Ok((outside, lease)) => {
                 let passage = Passage {
-                    name,
-                    port,
+                    most: MOST_BYTES,
+                    silence: SILENCE,
+                    lifetime: LIFETIME,
                     first,
-                    looked_at,
-                    lease: &lease,
-                    pipes: &self.pipes,
+                    look_at: (!looked_at).then_some((name, port)),
+                    lease: Some(&lease),
                 };
-                passage.run(&inside, &outside).await
+                passage.run(inside, outside).await
             }
             Err(refusal) => {
                 say_why(&mut inside, port, &refusal).await;
@@ -337,7 +330,6 @@ mod tests {
             addresses: Arc::new([]),
             questions,
             patience: Duration::from_millis(300),
-            pipes: pipes(),
             events,
         };
         (door, asked)

@@ -1,5 +1,6 @@
 //! Who decides on connections, and where names are looked up.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ifc::{Monitor, Policy};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::public_address::{is_near, is_public};
@@ -44,8 +45,33 @@ pub struct SystemResolver;
 #[async_trait]
 impl Resolve for SystemResolver {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok(tokio::net::lookup_host((host, port)).await?.collect())
+        // An address, and a name of one part such as `localhost`, go to the machine's resolver as they are.
+        if !host.contains('.') || host.parse::<IpAddr>().is_ok() {
+            return Ok(lookup_host((host, port)).await?.collect());
+        }
+        let known = in_hosts_file(host, &fs::read_to_string(HOSTS).unwrap_or_default());
+        if !known.is_empty() {
+            return Ok(known.iter().map(|ip| SocketAddr::new(*ip, port)).collect());
+        }
+        // Without its last dot the machine's resolver would also look for the name below its search domains, whose owners
+        // could then answer for every name that does not exist.
+        let absolute = format!("{}.", host.trim_end_matches('.'));
+        Ok(lookup_host((absolute, port)).await?.collect())
     }
+}
+
+/// The names that the administrator of this machine has given addresses to.
+const HOSTS: &str = "/etc/hosts";
+
+/// The addresses of a name in the text of the hosts file, which the machine's resolver does not search for absolute names.
+fn in_hosts_file(host: &str, text: &str) -> Vec<IpAddr> {
+    let address = |line: &str| {
+        let mut words = line.split('#').next()?.split_ascii_whitespace();
+        let address = words.next()?.parse().ok()?;
+        let is_named = words.any(|name| name.eq_ignore_ascii_case(host));
+        is_named.then_some(address)
+    };
+    text.lines().filter_map(address).collect()
 }
 
 impl Gate {
@@ -134,6 +160,7 @@ fn without_brackets(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use names::dns::{Answer, MAX_QUERY, Query, Wanted};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -177,29 +204,30 @@ mod tests {
         }
     }
 
+    /// Runs a test again where a shell script has made namespaces of its own, and says whether this is there.
+    fn is_inside(test: &str, script: &str) -> bool {
+        const INSIDE: &str = "SLUICE_TEST_INSIDE";
+        if std::env::var_os(INSIDE).is_some() {
+            return true;
+        }
+        let script = format!("ip link set lo up && {script} && exec \"$0\" \"$@\"");
+        let namespaces = ["--user", "--map-root-user", "--net", "--mount"];
+        let mut command = std::process::Command::new("unshare");
+        command.args(namespaces).args(["sh", "-c", &script]);
+        command.arg(std::env::current_exe().unwrap());
+        command.args(["--exact", &format!("egress::gate::tests::{test}")]);
+        let output = command.env(INSIDE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("1 passed"), "{said}{errors}");
+        false
+    }
+
     #[tokio::test]
     async fn a_name_does_not_lead_to_a_public_address_of_this_machine() {
-        const INSIDE: &str = "SLUICE_TEST_PUBLIC_ADDRESS";
-        if std::env::var_os(INSIDE).is_none() {
-            let addresses = PUBLIC.map(|address| format!("ip addr add {address}/24 dev lo"));
-            let script = format!(
-                "ip link set lo up && {} && exec \"$0\" \"$@\"",
-                addresses.join(" && ")
-            );
-            let mut command = std::process::Command::new("unshare");
-            command.args(["--user", "--map-root-user", "--net", "sh", "-c", &script]);
-            command.arg(std::env::current_exe().unwrap());
-            command.args([
-                "--exact",
-                "egress::gate::tests::a_name_does_not_lead_to_a_public_address_of_this_machine",
-            ]);
-            let output = command.env(INSIDE, "1").output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(
-                said.contains("1 passed"),
-                "{said}{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+        let test = "a_name_does_not_lead_to_a_public_address_of_this_machine";
+        let addresses = PUBLIC.map(|address| format!("ip addr add {address}/24 dev lo"));
+        if !is_inside(test, &addresses.join(" && ")) {
             return;
         }
         for address in PUBLIC {
@@ -221,6 +249,53 @@ mod tests {
         };
         let elsewhere = gate.connect("far.example", 9, &[]).await.unwrap_err();
         assert!(elsewhere.starts_with("no connection"), "{elsewhere}");
+    }
+
+    #[tokio::test]
+    async fn the_search_domains_of_the_machine_answer_for_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+        write("resolv.conf", "nameserver 127.0.0.1\nsearch evil.test\n").unwrap();
+        write("nsswitch.conf", "hosts: files dns\n").unwrap();
+        let mount = |name: &str| {
+            let path = folder.path().join(name);
+            format!("mount --bind {} /etc/{name}", path.display())
+        };
+        let script = format!("{} && {}", mount("resolv.conf"), mount("nsswitch.conf"));
+        let test = "the_search_domains_of_the_machine_answer_for_no_name";
+        if !is_inside(test, &script) {
+            return;
+        }
+        let server = std::net::UdpSocket::bind("127.0.0.1:53").unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; MAX_QUERY];
+            while let Ok((length, from)) = server.recv_from(&mut buffer) {
+                let query = Query::read(&buffer[..length]).unwrap();
+                let answer = match (query.text(), query.wanted()) {
+                    ("example.org", Wanted::Address) => Answer::Address([1, 1, 1, 1].into()),
+                    (name, Wanted::Address) if name.ends_with(".evil.test") => {
+                        Answer::Address([6, 6, 6, 6].into())
+                    }
+                    _ => Answer::NoSuchName,
+                };
+                server.send_to(&query.response(answer), from).unwrap();
+            }
+        });
+        let relative = lookup_host(("api.example.org", 80)).await.unwrap().next();
+        assert_eq!(relative, Some(([6, 6, 6, 6], 80).into()));
+        let missing = SystemResolver.resolve("api.example.org", 80).await;
+        assert!(missing.is_err(), "{missing:?}");
+        let found = SystemResolver.resolve("example.org", 80).await.unwrap();
+        assert_eq!(found, [([1, 1, 1, 1], 80).into()]);
+    }
+
+    #[test]
+    fn names_of_the_hosts_file_keep_their_addresses() {
+        let text = "127.0.0.1 localhost\n10.0.0.1\tdb.example.org db # a.example.org\nfd00::1 DB.example.org\nx y\n";
+        let found = |host| in_hosts_file(host, text);
+        let both: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+        assert_eq!(found("db.example.org"), both);
+        assert!(found("a.example.org").is_empty() && found("example.org").is_empty());
     }
 
     #[test]

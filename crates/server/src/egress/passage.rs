@@ -1,108 +1,269 @@
 //! The bytes of one connection, both ways, within limits.
 
-use std::sync::atomic::Ordering;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use names::DomainName;
 use names::first_bytes::{MOST, Verdict, look};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional_with_sizes};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::carry::{Carry, PIECE};
-use super::count::{Count, End};
 use super::reach::Lease;
 
-/// Bytes of one connection, both ways together: a large download, and not a disk.
-const MOST_BYTES: u64 = 1 << 30;
-/// How long a connection may be silent. Servers close idle connections after one to five minutes.
-const IDLE: Duration = Duration::from_secs(300);
-/// How long one connection may live.
-const LIFETIME: Duration = Duration::from_secs(3600);
+/// Bytes that are copied at a time in each direction.
+const PIECE: usize = 64 << 10;
 
 /// A connection whose two ends are there.
 pub(super) struct Passage<'a> {
-    pub(super) name: &'a DomainName,
-    pub(super) port: u16,
-    /// What the app has sent so far, if it was found to be for this name.
+    /// Bytes of both directions together.
+    pub(super) most: u64,
+    /// How long it may be silent.
+    pub(super) silence: Duration,
+    /// How long it may live.
+    pub(super) lifetime: Duration,
+    /// What the app has sent so far.
     pub(super) first: Vec<u8>,
-    pub(super) looked_at: bool,
-    pub(super) lease: &'a Lease,
-    /// How many pipes there are for large transfers.
-    pub(super) pipes: &'a Semaphore,
+    /// Where what the app sends is still to be looked at: the name and port that it must be for.
+    pub(super) look_at: Option<(&'a DomainName, u16)>,
+    /// Whether the app may still send. `None` for a relay, whose destination may have everything.
+    pub(super) lease: Option<&'a Lease>,
 }
 
 impl Passage<'_> {
-    /// Passes everything on until both ends have closed, or a limit is reached; what became of it.
-    pub(super) async fn run(self, inside: &TcpStream, outside: &TcpStream) -> String {
-        let count = Count::new(MOST_BYTES, IDLE);
+    /// Copies both ways until both ends have closed or a limit is reached; what became of it.
+    pub(super) async fn run(mut self, inside: TcpStream, mut outside: TcpStream) -> String {
+        // Small pieces are not held back: there are two connections in a row.
+        let _ = (inside.set_nodelay(true), outside.set_nodelay(true));
+        let (silence, lifetime) = (self.silence, self.lifetime);
         let lease = self.lease;
-        let down = Carry {
-            from: outside,
-            to: inside,
-            bytes: &count.received,
-            count: &count,
-            // What the host sends takes nothing out of the spoke. A cut ends this direction too, by `lease.cut` below.
-            lease: None,
-            pipes: self.pipes,
+        let count = Count::new();
+        let copied = async {
+            let first = std::mem::take(&mut self.first);
+            count.add(&count.sent, first.len());
+            outside.write_all(&first).await?;
+            drop(first);
+            let mut inside = Tap {
+                stream: inside,
+                count: &count,
+                passage: self,
+            };
+            copy_bidirectional_with_sizes(&mut inside, &mut outside, PIECE, PIECE).await
         };
-        let both = async { tokio::try_join!(self.up(inside, outside, &count), down.all()) };
+        let cut = async {
+            match lease {
+                Some(lease) => lease.cut().await,
+                None => std::future::pending().await,
+            }
+        };
         let end = tokio::select! {
             biased;
-            () = lease.cut() => Some(Err(End::Cut)),
-            done = both => Some(done.map(|_| ())),
-            () = count.idle() => None,
-            () = sleep(LIFETIME) => None,
+            () = cut => Some(CUT.to_owned()),
+            copied = copied => copied.err().map(|error| match error.downcast::<Stop>() {
+                Ok(Stop(why)) => why,
+                Err(error) => format!("broken: {error}"),
+            }),
+            () = count.silent_for(silence) => {
+                Some(format!("cut off after {} s of silence", silence.as_secs()))
+            }
+            () = sleep(lifetime) => Some(format!("cut off after {} s", lifetime.as_secs())),
         };
         let sent = count.sent.load(Ordering::Relaxed);
         let received = count.received.load(Ordering::Relaxed);
         let bytes = format!("{sent} bytes sent, {received} received");
         match end {
-            Some(Ok(())) => bytes,
-            Some(Err(End::Cut)) => {
-                format!("cut, since the app was given more than may flow there; {bytes}")
+            Some(end) => format!("{end}; {bytes}"),
+            None => bytes,
+        }
+    }
+}
+
+const CUT: &str = "cut, since the app was given more than may flow there";
+
+/// Why the hub ends a connection.
+#[derive(Debug)]
+struct Stop(String);
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Stop {}
+
+fn stop(why: impl Into<String>) -> io::Error {
+    io::Error::other(Stop(why.into()))
+}
+
+/// The app's end. What is read from it goes to the host, and what is written to it comes from there.
+struct Tap<'a> {
+    stream: TcpStream,
+    count: &'a Count,
+    passage: Passage<'a>,
+}
+
+impl Tap<'_> {
+    /// Lets bytes of the app go on.
+    fn admit(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Between what an app is given and what it then sends lies this check: its label is raised before it is given more.
+        if self.passage.lease.is_some_and(Lease::is_cut) {
+            return Err(stop(CUT));
+        }
+        self.count(&self.count.sent, bytes.len())?;
+        let Some((name, port)) = self.passage.look_at else {
+            return Ok(());
+        };
+        // What names no host yet may go on, since nobody acts on half of a request; what names another host is the piece
+        // that does not.
+        let first = &mut self.passage.first;
+        first.extend(bytes.iter().take(MOST.saturating_sub(first.len())));
+        match look(name, port, first) {
+            Verdict::More => Ok(()),
+            Verdict::Refused(misfit) => Err(stop(format!("refused: {misfit}"))),
+            Verdict::Fits => {
+                self.passage.look_at = None;
+                self.passage.first = Vec::new();
+                Ok(())
             }
-            Some(Err(End::Misfit(why))) => format!("refused: {why}; {bytes}"),
-            Some(Err(End::TooMuch)) => format!("cut off after {MOST_BYTES} bytes; {bytes}"),
-            Some(Err(End::Broken(error))) => format!("broken: {error}; {bytes}"),
-            None => format!("cut off after its time; {bytes}"),
         }
     }
 
-    /// From the app to the host: what names another host does not go on.
-    async fn up(self, from: &TcpStream, to: &TcpStream, count: &Count) -> Result<(), End> {
-        let carry = Carry {
-            from,
-            to,
-            bytes: &count.sent,
-            count,
-            lease: Some(self.lease),
-            pipes: self.pipes,
-        };
-        let mut seen = self.first;
-        let mut looked_at = self.looked_at;
-        // The door has read these, and nobody has passed them on.
-        if looked_at {
-            carry.pass(&seen).await?;
+    fn count(&self, to: &AtomicU64, bytes: usize) -> io::Result<()> {
+        let most = self.passage.most;
+        match self.count.add(to, bytes) > most {
+            true => Err(stop(format!("cut off after {most} bytes"))),
+            false => Ok(()),
         }
-        let mut buffer = vec![0; PIECE];
-        while !looked_at {
-            let bytes = carry.read(&mut buffer).await?;
-            if bytes.is_empty() {
-                break;
+    }
+}
+
+impl AsyncRead for Tap<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        Poll::Ready(this.admit(buffer.filled().get(before..).unwrap_or_default()))
+    }
+}
+
+impl AsyncWrite for Tap<'_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
+        Poll::Ready(this.count(&this.count.received, written).map(|()| written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+/// What has gone through so far.
+struct Count {
+    sent: AtomicU64,
+    received: AtomicU64,
+    last: Mutex<Instant>,
+}
+
+impl Count {
+    fn new() -> Self {
+        Self {
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            last: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Counts bytes of one direction; the sum of both.
+    fn add(&self, to: &AtomicU64, bytes: usize) -> u64 {
+        // One task does all of this, so the weakest order will do.
+        to.fetch_add(bytes as u64, Ordering::Relaxed);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when nothing has gone through for so long.
+    async fn silent_for(&self, silence: Duration) {
+        loop {
+            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = silence.saturating_sub(last.elapsed());
+            if left.is_zero() {
+                return;
             }
-            // What names no host yet may go on, since nobody acts on half of a request; what names another host is the
-            // piece that does not.
-            let room = MOST.saturating_sub(seen.len());
-            seen.extend(bytes.iter().take(room));
-            looked_at = match look(self.name, self.port, &seen) {
-                Verdict::Fits => true,
-                Verdict::More => false,
-                Verdict::Refused(misfit) => return Err(End::Misfit(misfit.to_string())),
-            };
-            carry.pass(bytes).await?;
+            // Something may go through meanwhile, so the time is looked at again afterwards.
+            sleep(left).await;
         }
-        drop((seen, buffer));
-        carry.all().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The two ends of a connection.
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (connected, accepted) = tokio::join!(TcpStream::connect(at), listener.accept());
+        (connected.unwrap(), accepted.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_connection_ends_by_its_bytes_and_its_silence() {
+        for (most, silence, expected) in [
+            (1 << 20, 3600, "3 bytes sent, 0 received"),
+            (2, 3600, "cut off after 2 bytes; 3 bytes sent, 0 received"),
+            (
+                1 << 20,
+                0,
+                "cut off after 0 s of silence; 0 bytes sent, 0 received",
+            ),
+        ] {
+            let ((mut app, inside), (outside, mut host)) = (pair().await, pair().await);
+            let passage = Passage {
+                most,
+                silence: Duration::from_secs(silence),
+                lifetime: Duration::from_secs(3600),
+                first: Vec::new(),
+                look_at: None,
+                lease: None,
+            };
+            let both = async {
+                if silence > 0 {
+                    app.write_all(b"abc").await.unwrap();
+                    app.shutdown().await.unwrap();
+                    host.shutdown().await.unwrap();
+                }
+                let mut heard = Vec::new();
+                // A connection that is cut off may end with an error.
+                let _ = host.read_to_end(&mut heard).await;
+                heard
+            };
+            let (outcome, heard) = tokio::join!(passage.run(inside, outside), both);
+            assert_eq!(outcome, expected);
+            let arrives = expected.starts_with('3');
+            assert_eq!(heard.as_slice(), if arrives { &b"abc"[..] } else { b"" });
+        }
     }
 }

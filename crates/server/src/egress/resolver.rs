@@ -3,26 +3,19 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use hub::trace::Event;
 use names::dns::{Answer, MAX_QUERY, Query, Wanted};
 use names::{DomainName, Table};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
 
-use super::accept::{RETRY, accept};
+use super::RETRY;
 use super::reach::Reach;
 
 /// Names whose denial is told for one spoke. Who asks for more has been told enough.
 const MAX_DENIED: usize = 256;
-/// Connections for questions at a time; programs that use TCP have one.
-const CONNECTIONS: usize = 4;
-/// How long such a connection may be open: a question is one packet.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The names of one spoke.
 pub(super) struct Resolver {
@@ -50,7 +43,7 @@ impl Resolver {
         self.table().name(address).cloned()
     }
 
-    /// Answers by UDP until it is dropped.
+    /// Answers until it is dropped. By UDP alone: no answer is too long for it.
     pub(super) async fn answer_packets(self: Arc<Self>, socket: UdpSocket) {
         // The kernel cuts what does not fit. With one byte more than is allowed, a cut packet is longer than a query
         // may be.
@@ -65,44 +58,6 @@ impl Resolver {
                 // Who does not take the answer asks again.
                 let _ = socket.try_send_to(&response, from);
             }
-        }
-    }
-
-    /// Answers by TCP until it is dropped.
-    pub(super) async fn answer_streams(self: Arc<Self>, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut streams = JoinSet::new();
-        loop {
-            let stream = accept(&listener).await;
-            while streams.try_join_next().is_some() {}
-            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-                let resolver = Arc::clone(&self);
-                streams.spawn(async move {
-                    // Broken or silent, it is closed either way.
-                    let _ = timeout(PATIENCE, resolver.answer_stream(stream)).await;
-                    drop(place);
-                });
-            }
-        }
-    }
-
-    async fn answer_stream(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        loop {
-            let length = usize::from(stream.read_u16().await?);
-            if length > MAX_QUERY {
-                return Ok(());
-            }
-            let mut query = vec![0; length];
-            stream.read_exact(&mut query).await?;
-            let Some(response) = self.respond(&query) else {
-                return Ok(());
-            };
-            let Ok(length) = u16::try_from(response.len()) else {
-                return Ok(());
-            };
-            let mut answer = length.to_be_bytes().to_vec();
-            answer.extend(response);
-            stream.write_all(&answer).await?;
         }
     }
 
