@@ -8,7 +8,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, SpokeLimits};
 use ifc::Labeled;
 use remote::Settings;
-use sandbox::defaults::RESOLVER_PORT;
 use sandbox::{Access, Layer};
 use server::{AppSetup, Domains, Egress, SamplingBudget, SpokeSetup, TokenPort, ToolCheck};
 use store::Identity;
@@ -154,13 +153,8 @@ fn name_ports(app: &App, allow_degraded: &BTreeSet<Layer>) -> Vec<u16> {
     let free = |port: &u16| app.egress.iter().all(|egress| egress.listen != *port);
     // On the host's network there can be no names of its own, and an app that needs none does without.
     let own = !allow_degraded.contains(&Layer::NetNamespace);
-    let has_resolver = own
-        && app
-            .egress
-            .iter()
-            .all(|egress| egress.listen != RESOLVER_PORT);
     let ports = config::Domain::PORTS.into_iter().filter(free);
-    ports.take(usize::from(has_resolver)).collect()
+    ports.take(usize::from(own)).collect()
 }
 
 /// Refuses a session in which an app could write what decides about the next one, or read the user's secrets.

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::spec::{MAX_LISTENERS, MAX_SPEC_BYTES};
 use crate::{Enforced, Layer, Spec};
 
-/// Descriptors beside one message: the listeners, and the resolver's two sockets.
-const MAX_DESCRIPTORS: usize = MAX_LISTENERS + 2;
+/// Descriptors beside one message: the listeners, and the resolver's socket.
+const MAX_DESCRIPTORS: usize = MAX_LISTENERS + 1;
 
 /// Hub to init: what to build. Beside it travel the spoke's channel, unless it is a probe, and then the control group, if
 /// there is one.
@@ -46,7 +46,7 @@ pub(crate) enum Report {
         outside: Option<String>,
     },
     /// Everything is in place; the listeners travel beside this, in the order of the ports, then those of names in the
-    /// order of theirs, and last the resolver's two sockets if there are names. Next comes the execution, which closes
+    /// order of theirs, and last the resolver's socket if there are names. Next comes the execution, which closes
     /// the socket.
     Ready {
         /// What is in force.

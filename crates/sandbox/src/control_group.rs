@@ -5,10 +5,8 @@
 //! is not so, a spoke is bounded process by process only, and `sluice doctor` says so.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +22,7 @@ const NEEDED: [&str; 2] = ["memory", "pids"];
 const CPU_WEIGHT: u64 = 50;
 /// Where a hub that is alone in its group goes, so that the group can have other groups.
 const HUB: &str = "sluice-hub";
-/// Begin of the names of spokes' groups; the hub's process id, its pid namespace, and a number follow. Hubs in other
-/// pid namespaces (containers) can share the tree, and have the same process ids.
+/// Begin of the names of spokes' groups; the hub's process id and a number follow.
 const SPOKE: &str = "sluice-spoke";
 /// What to do where there are no groups.
 const REMEDY: &str = "start sluice with `systemd-run --user --scope -p Delegate=yes sluice …`";
@@ -86,23 +83,6 @@ impl ControlGroup {
         &self.path
     }
 
-    /// What freezes all that is in it; `None` where the kernel has no such thing (before 5.2), or does not let us.
-    pub(crate) fn freezer(&self) -> Option<Freezer> {
-        let open = |file: &str, flags: OFlags| {
-            let opened = openat(
-                &self.directory,
-                file,
-                flags | OFlags::CLOEXEC,
-                Mode::empty(),
-            );
-            opened.ok().map(File::from)
-        };
-        Some(Freezer {
-            wanted: open("cgroup.freeze", OFlags::WRONLY)?,
-            events: open("cgroup.events", OFlags::RDONLY)?,
-        })
-    }
-
     /// Whether a process is in it.
     pub(crate) fn is_in_use(&self) -> bool {
         let processes = fs::read_to_string(self.path.join("cgroup.procs"));
@@ -122,49 +102,6 @@ impl Drop for ControlGroup {
         // be removed is empty, and the next hub removes it.
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
         let _ = fs::remove_dir(&self.path);
-    }
-}
-
-/// Freezes all that is in a group, and what is started there meanwhile. No signal has it go on but one that ends it.
-#[derive(Debug)]
-pub(crate) struct Freezer {
-    wanted: File,
-    events: File,
-}
-
-impl Freezer {
-    /// Has the group freeze, which takes a while: a system call that writes much ends first.
-    pub(crate) fn freeze(&self) -> io::Result<()> {
-        self.wanted.write_all_at(b"1", 0)
-    }
-
-    /// Has everything in it go on.
-    pub(crate) fn thaw(&self) -> io::Result<()> {
-        self.wanted.write_all_at(b"0", 0)
-    }
-
-    /// Whether nothing in it runs.
-    ///
-    /// # Errors
-    /// Nobody can tell.
-    pub(crate) fn is_frozen(&self) -> Result<bool, String> {
-        // Two lines; the kernel may add others.
-        let mut events = [0; 1024];
-        let read = match self.events.read_at(&mut events, 0) {
-            Ok(read) => events.get(..read).unwrap_or_default(),
-            // The group was removed, so nothing is in it.
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(true),
-            Err(error) => {
-                return Err(format!(
-                    "look at what happens in its control group: {error}"
-                ));
-            }
-        };
-        let mut lines = read.split(|byte| *byte == b'\n');
-        lines
-            .find_map(|line| line.strip_prefix(b"frozen "))
-            .map(|frozen| frozen == b"1")
-            .ok_or_else(|| "the kernel does not say whether its control group is frozen".to_owned())
     }
 }
 
@@ -262,9 +199,7 @@ fn make_below(above: &Path, limits: &Limits, needed: &[&str]) -> Result<ControlG
     remove_remains(above);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let hub = std::process::id();
-    // No namespace has the number 0, so of that nobody removes what remains.
-    let namespace = pid_namespace().unwrap_or_default();
-    let path = above.join(format!("{SPOKE}-{hub}-{namespace}-{number}"));
+    let path = above.join(format!("{SPOKE}-{hub}-{number}"));
     fs::create_dir(&path).map_err(|error| format!("make {}: {error}", path.display()))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(CWD, &path, flags, Mode::empty()) {
@@ -301,33 +236,18 @@ fn set(group: &Path, limits: &Limits, given: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes the groups of hubs that were killed. Only what is empty can be removed; a hub that has made a group and not
-/// used it yet is a living one. Of a hub in another pid namespace nobody here can tell whether it lives, so its groups stay.
+/// Removes the groups of hubs that were killed. The kernel removes only what is empty.
 fn remove_remains(above: &Path) {
-    let Some(namespace) = pid_namespace() else {
-        return;
-    };
-    let namespace = namespace.to_string();
     for entry in fs::read_dir(above).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let rest = name.to_str().and_then(|name| name.strip_prefix(SPOKE));
         let parts: Vec<_> = rest.unwrap_or_default().split('-').collect();
-        let ["", hub, its, _] = *parts else {
-            continue;
-        };
-        if its == namespace && !Path::new("/proc").join(hub).exists() {
+        if let ["", hub, _] = *parts
+            && !Path::new("/proc").join(hub).exists()
+        {
             let _ = fs::remove_dir(entry.path());
         }
     }
-}
-
-/// The kernel's number of the pid namespace in which this process has its id. `None` where `/proc` is that of another one:
-/// the ids of this one tell nothing there.
-fn pid_namespace() -> Option<u64> {
-    let own = fs::read_link("/proc/self").ok()?;
-    let is_own = own == Path::new(&std::process::id().to_string());
-    let namespace = fs::metadata("/proc/self/ns/pid").ok().filter(|_| is_own)?;
-    Some(namespace.ino())
 }
 
 fn contains(controllers: &str, name: &str) -> bool {
@@ -474,19 +394,10 @@ mod tests {
     #[test]
     fn empty_groups_of_dead_hubs_are_removed_and_no_others() {
         let folder = tempfile::tempdir().unwrap();
-        let namespace = pid_namespace().unwrap();
         // Ids that no process can have: the kernel gives 2^22 at most.
-        let dead = format!("{SPOKE}-4294967295-{namespace}-0");
-        let own = format!("{SPOKE}-{}-{namespace}-99", std::process::id());
-        // It may live where its id is its own.
-        let elsewhere = format!("{SPOKE}-4294967295-{}-0", namespace + 1);
-        let others = [
-            &*own,
-            &elsewhere,
-            "sluice-spoke-4294967295-0",
-            "user.slice",
-            "sluice-spoken",
-        ];
+        let dead = format!("{SPOKE}-4294967295-0");
+        let own = format!("{SPOKE}-{}-99", std::process::id());
+        let others = [&*own, "user.slice", "sluice-spoken"];
         for name in others.into_iter().chain([&*dead]) {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -497,18 +408,15 @@ mod tests {
         }
     }
 
-    /// A group in the kernel's own tree, as far as this machine has it.
-    fn real_group() -> Option<ControlGroup> {
-        let group = Place::find().and_then(|place| place.group(&limits(), &[]));
-        let told = |reason| eprintln!("NOT TESTED: no control group can be made here: {reason}");
-        group.map_err(told).ok()
-    }
-
-    /// With the kernel's own tree, as far as this machine has it: a group without controllers.
+    /// In the kernel's own tree, as far as this machine has it: a group without controllers.
     #[test]
     fn a_group_ends_what_is_in_it_and_goes() {
-        let Some(group) = real_group() else {
-            return;
+        let group = match Place::find().and_then(|place| place.group(&limits(), &[])) {
+            Ok(group) => group,
+            Err(reason) => {
+                eprintln!("NOT TESTED: no control group can be made here: {reason}");
+                return;
+            }
         };
         let path = group.path().to_owned();
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -525,78 +433,6 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(5);
         while fs::remove_dir(&path).is_err() && path.exists() {
             assert!(Instant::now() < deadline, "{} stays", path.display());
-        }
-    }
-
-    /// With the kernel's own tree, as far as this machine has it: no signal has a frozen group go on.
-    #[test]
-    fn a_frozen_group_stands_still_until_it_is_thawed() {
-        let Some(group) = real_group() else {
-            return;
-        };
-        let Some(freezer) = group.freezer() else {
-            eprintln!("NOT TESTED: no control group can be frozen here");
-            return;
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let count = folder.path().join("count");
-        let script = "i=0; while true; do i=$((i + 1)); echo $i > \"$0\"; done";
-        let mut shell = Command::new("/bin/sh");
-        let mut shell = shell.args(["-c", script]).arg(&count).spawn().unwrap();
-        write(group.path(), "cgroup.procs", &shell.id().to_string()).unwrap();
-        let counted = || fs::read_to_string(&count).unwrap_or_default();
-        let wait = |what: &str, holds: &dyn Fn() -> bool| {
-            let deadline = Instant::now() + Duration::from_secs(10);
-            while !holds() {
-                assert!(Instant::now() < deadline, "{what}");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
-        wait("it does not run", &|| !counted().is_empty());
-        assert_eq!(freezer.is_frozen(), Ok(false));
-        freezer.freeze().unwrap();
-        wait("it does not freeze", &|| freezer.is_frozen() == Ok(true));
-        let before = counted();
-        let pid = rustix::process::Pid::from_child(&shell);
-        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        assert_eq!((freezer.is_frozen(), counted()), (Ok(true), before.clone()));
-        freezer.thaw().unwrap();
-        wait("it does not go on", &|| counted() != before);
-        let path = group.path().to_owned();
-        drop(group);
-        shell.wait().unwrap();
-        // A zombie keeps a group, and this one has been one until now.
-        wait("it stays", &|| {
-            fs::remove_dir(&path).is_ok() || !path.exists()
-        });
-    }
-
-    /// With a controller of the kernel's, whichever it has to give here: also where those that a spoke needs are elsewhere.
-    #[test]
-    fn the_kernel_gives_out_what_is_asked_for() {
-        let controllers = |place: &Place| read(&place.own, "cgroup.controllers");
-        let place = Place::find().and_then(|place| controllers(&place).map(|has| (place, has)));
-        let tried = place.and_then(|(place, has)| {
-            let controller = has.split_whitespace().find(|it| *it != "cpu");
-            let controller = controller.ok_or("it has no controller")?;
-            let before = read(&place.own, "cgroup.subtree_control")?;
-            let group = place.group(&limits(), &[controller])?;
-            let given = read(group.path(), "cgroup.controllers")?;
-            assert!(contains(&given, controller), "{given} without {controller}");
-            drop(group);
-            if !contains(&before, controller) {
-                // As it was; refused only while another test has a group there.
-                let _ = write(
-                    &place.own,
-                    "cgroup.subtree_control",
-                    &format!("-{controller}"),
-                );
-            }
-            Ok(())
-        });
-        if let Err(reason) = tried {
-            eprintln!("NOT TESTED: no controller can be given out here: {reason}");
         }
     }
 }

@@ -5,12 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::control_group::ControlGroup;
-use crate::{Enforced, Overrun, WholeSpoke};
+use crate::{Enforced, Overrun, WholeSpoke, sys};
 
 /// How long the kernel may take to tear a killed spoke down before the waiting process is killed as well. Tearing down
 /// takes milliseconds; longer means that a process hangs in a file system.
@@ -19,13 +18,13 @@ const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// A running spoke. Dropping it kills and reaps the whole tree; nothing is left running.
 #[derive(Debug)]
 pub struct Sandboxed {
-    process: Process,
-    stderr: Option<OwnedFd>,
-    listeners: Vec<(u16, OwnedFd)>,
-    names: Option<NameSockets>,
-    enforced: Enforced,
-    whole_spoke: WholeSpoke,
-    overrun: Overrun,
+    pub(crate) process: Process,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) listeners: Vec<(u16, OwnedFd)>,
+    pub(crate) names: Option<NameSockets>,
+    pub(crate) enforced: Enforced,
+    pub(crate) whole_spoke: WholeSpoke,
+    pub(crate) overrun: Overrun,
 }
 
 /// The sockets by which a spoke reaches names, all inside its network.
@@ -33,34 +32,12 @@ pub struct Sandboxed {
 pub struct NameSockets {
     /// Where it asks for names, by UDP.
     pub queries: OwnedFd,
-    /// The same by TCP: a listening socket.
-    pub long_queries: OwnedFd,
     /// The listening sockets of the ports, for every address of
     /// [`NAMES_NETWORK`](crate::defaults::NAMES_NETWORK) and of the spoke itself.
     pub listeners: Vec<(u16, OwnedFd)>,
 }
 
 impl Sandboxed {
-    pub(crate) fn new(
-        process: Process,
-        stderr: OwnedFd,
-        sockets: (Vec<(u16, OwnedFd)>, Option<NameSockets>),
-        enforced: Enforced,
-        whole_spoke: WholeSpoke,
-        overrun: Overrun,
-    ) -> Self {
-        let (listeners, names) = sockets;
-        Self {
-            process,
-            stderr: Some(stderr),
-            listeners,
-            names,
-            enforced,
-            whole_spoke,
-            overrun,
-        }
-    }
-
     /// The reading end of the spoke's stderr; the hub must bound what it reads. `None` once taken.
     pub fn take_stderr(&mut self) -> Option<OwnedFd> {
         self.stderr.take()
@@ -100,20 +77,6 @@ impl Sandboxed {
         self.process.child.id()
     }
 
-    /// A pid descriptor that becomes readable when the spoke and everything in it is gone.
-    #[must_use]
-    pub fn pidfd(&self) -> BorrowedFd<'_> {
-        self.process.outer.as_fd()
-    }
-
-    /// An own copy of [`Self::pidfd`], for an event loop that wants to own what it polls.
-    ///
-    /// # Errors
-    /// When the process has no descriptor left.
-    pub fn try_clone_pidfd(&self) -> io::Result<OwnedFd> {
-        self.process.outer.try_clone()
-    }
-
     /// Kills the spoke with everything in it. Returns at once; [`Self::wait`] returns when all of it is gone. Calling
     /// it again, or after the end, does nothing.
     ///
@@ -125,7 +88,7 @@ impl Sandboxed {
 
     /// Waits for the end of the spoke and everything in it. The status is the spoke's exit code; a spoke ended by
     /// `SIGKILL` shows that signal, one ended by another signal shows code 128 + signal. Blocks: an asynchronous caller
-    /// polls [`Self::pidfd`] for readability first.
+    /// polls this for readability first.
     ///
     /// # Errors
     /// When the system cannot wait, which it has no reason to.
@@ -142,9 +105,10 @@ impl Sandboxed {
     }
 }
 
+/// A pid descriptor that becomes readable when the spoke and everything in it is gone.
 impl AsFd for Sandboxed {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd()
+        self.process.outer.as_fd()
     }
 }
 
@@ -167,10 +131,7 @@ impl Process {
 
     /// Waits for at most `limit`; whether the process has ended.
     pub(crate) fn ended_within(&self, limit: Duration) -> bool {
-        let timeout = Timespec::try_from(limit).ok();
-        let mut descriptors = [PollFd::new(&self.outer, PollFlags::IN)];
-        rustix::io::retry_on_intr(|| poll(&mut descriptors, timeout.as_ref()))
-            .is_ok_and(|ready| ready > 0)
+        sys::readable_within(&self.outer, limit).unwrap_or(false)
     }
 }
 

@@ -30,40 +30,49 @@ pub(crate) fn with_remedy(layer: Layer, reason: String) -> String {
     }
 }
 
-/// Why no namespaces are given, by what `proc` says, from the whole machine to this process.
+/// Settings that take namespaces away: the file below `/proc/sys`, its value, whether it concerns root too, and what to do.
+const SETTINGS: [(&str, u64, bool, &str); 3] = [
+    (
+        "user/max_user_namespaces",
+        0,
+        true,
+        "user namespaces are switched off here; run `sudo sysctl -w user.max_user_namespaces=10000`",
+    ),
+    (
+        "kernel/unprivileged_userns_clone",
+        0,
+        false,
+        "this system gives user namespaces to root only; run `sudo sysctl -w kernel.unprivileged_userns_clone=1`",
+    ),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        1,
+        false,
+        "AppArmor takes all power from user namespaces of programs that it does not know; \
+         run `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`",
+    ),
+];
+
+/// Why there are no namespaces, by what `proc` says, from the whole machine to this process.
 fn remedy(proc: &Path, root: bool) -> Option<&'static str> {
-    let setting = |name: &str| {
-        let text = fs::read_to_string(proc.join("sys").join(name)).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
     if !proc.join("self/ns/user").exists() {
         return Some(
             "this kernel has no user namespaces; boot one that is built with CONFIG_USER_NS",
         );
     }
-    if setting("user/max_user_namespaces") == Some(0) {
-        return Some(
-            "user namespaces are switched off here; run `sudo sysctl -w user.max_user_namespaces=10000`",
-        );
-    }
-    // Both are about whoever is not root.
-    if !root && setting("kernel/unprivileged_userns_clone") == Some(0) {
-        return Some(
-            "this system gives user namespaces to root only; run `sudo sysctl -w kernel.unprivileged_userns_clone=1`",
-        );
-    }
-    if !root && setting("kernel/apparmor_restrict_unprivileged_userns") == Some(1) {
-        return Some(
-            "AppArmor takes all power from user namespaces of programs that it does not know; \
-             run `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`",
-        );
+    let setting = |name: &str| {
+        let text = fs::read_to_string(proc.join("sys").join(name)).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    for (name, value, for_root, remedy) in SETTINGS {
+        if (for_root || !root) && setting(name) == Some(value) {
+            return Some(remedy);
+        }
     }
     let status = fs::read_to_string(proc.join("self/status")).unwrap_or_default();
-    let filtered = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"))
-        .is_some_and(|mode| mode.trim() == "2");
-    filtered.then_some(
+    let mut lines = status.lines();
+    let mode = lines.find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == "2").then_some(
         "a filter of system calls is on this process, as containers have one; start the container with \
          `docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined …`",
     )
@@ -90,52 +99,31 @@ mod tests {
         let off = ("sys/user/max_user_namespaces", "0\n");
         let debian = ("sys/kernel/unprivileged_userns_clone", "0\n");
         let ubuntu = ("sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
-        let filtered = (
-            "self/status",
-            "Name:\tsluice\nSeccomp:\t2\nSeccomp_filters:\t1\n",
-        );
-        for (settings, command, for_root) in [
-            (&[off][..], "user.max_user_namespaces=10000", true),
-            (&[debian], "kernel.unprivileged_userns_clone=1", false),
-            (
-                &[ubuntu],
-                "kernel.apparmor_restrict_unprivileged_userns=0",
-                false,
-            ),
-            (&[filtered], "--security-opt seccomp=unconfined", true),
+        let filtered = ("self/status", "Name:\tsluice\nSeccomp:\t2\n");
+        let allowed = ("sys/kernel/unprivileged_userns_clone", "1\n");
+        for (settings, for_user, for_root) in [
+            (&[][..], None, None),
+            (&[allowed], None, None),
             // What holds for the whole machine is said first: without it the rest is of no use.
-            (
-                &[off, ubuntu, filtered],
-                "user.max_user_namespaces=10000",
-                true,
-            ),
+            (&[off, ubuntu, filtered], Some("max_user"), Some("max_user")),
+            (&[debian], Some("unprivileged_userns_clone=1"), None),
             (
                 &[ubuntu, filtered],
-                "kernel.apparmor_restrict_unprivileged_userns=0",
-                false,
+                Some("apparmor_restrict"),
+                Some("seccomp=unconfined"),
             ),
         ] {
-            let [user, root] = said(settings);
-            assert!(user.unwrap().contains(command), "{settings:?}: {user:?}");
-            let same = root.is_some_and(|root| root.contains(command));
-            assert_eq!(same, for_root, "{settings:?}: {root:?}");
+            let found = said(settings);
+            for (found, expected) in found.into_iter().zip([for_user, for_root]) {
+                let says = expected.is_none_or(|it| found.is_some_and(|found| found.contains(it)));
+                assert!(
+                    says && found.is_some() == expected.is_some(),
+                    "{settings:?}: {found:?}"
+                );
+            }
         }
-    }
-
-    #[test]
-    fn nothing_is_said_where_nothing_is_known() {
-        assert_eq!(said(&[]), [None, None]);
-        let allowed = [
-            ("sys/user/max_user_namespaces", "96365\n"),
-            ("sys/kernel/unprivileged_userns_clone", "1\n"),
-            ("sys/kernel/apparmor_restrict_unprivileged_userns", "0\n"),
-        ];
-        assert_eq!(said(&allowed), [None, None]);
         let folder = tempfile::tempdir().unwrap();
-        assert!(
-            remedy(folder.path(), true)
-                .unwrap()
-                .contains("CONFIG_USER_NS")
-        );
+        let no_namespaces = remedy(folder.path(), true).unwrap();
+        assert!(no_namespaces.contains("CONFIG_USER_NS"));
     }
 }

@@ -8,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -20,12 +19,15 @@ use crate::init::INIT_ARGUMENT;
 use crate::quota;
 use crate::remedy::with_remedy;
 use crate::spec::START_TIMEOUT;
-use crate::{Enforced, Layer, LayerStatus, Limits, SandboxError, Sandboxed, Spec, WholeSpoke};
+use crate::{
+    Enforced, Layer, LayerStatus, Limits, Overrun, SandboxError, Sandboxed, Spec, WholeSpoke, sys,
+};
 
 /// A port for the names of a probe, which nobody connects to.
 const HTTPS: u16 = 443;
 /// How much of a dead init process's stderr goes into the error message.
 const STDERR_EXCERPT_BYTES: usize = 1024;
+const NO_PID: &str = "no pid descriptor of the spoke";
 /// How long an init process that has closed its socket may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -49,45 +51,29 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
         group: group.is_ok(),
         spec: spec.clone(),
     };
-    let started = start(&request, program, Some(channel), group)?;
-    if let Some(layer) = started.enforced.shortfall(&spec.allow_degraded) {
+    let mut spoke = start(&request, program, Some(channel), group)?;
+    if let Some(layer) = spoke.enforced.shortfall(&spec.allow_degraded) {
         return Err(SandboxError::Unenforced(layer));
     }
-    let (listeners, names) = &started.sockets;
-    let listens = ports(listeners).eq(&spec.listen);
-    let has_names = match names {
+    let has_names = match &spoke.names {
         Some(names) => ports(&names.listeners).eq(&spec.names),
         None => spec.names.is_empty(),
     };
-    if !listens || !has_names {
+    if !ports(&spoke.listeners).eq(&spec.listen) || !has_names {
         return Err(SandboxError::Control(
             "not the listeners that were asked for".to_owned(),
         ));
     }
-    let overrun = started.process.inner.as_ref().map_or_else(
-        || Err(io::Error::other("no pid descriptor of the spoke")),
-        |inner| {
-            let group = started.process.group.as_ref();
-            quota::watch(
-                folders,
-                started.process.outer.try_clone()?,
-                inner.try_clone()?,
-                group.and_then(ControlGroup::freezer),
-            )
-        },
+    let Process { outer, inner, .. } = &spoke.process;
+    let watched = inner.as_ref().map_or_else(
+        || Err(io::Error::other(NO_PID)),
+        |inner| quota::watch(folders, outer.try_clone()?, inner.try_clone()?),
     );
-    let overrun = overrun.map_err(|source| SandboxError::System {
+    spoke.overrun = watched.map_err(|source| SandboxError::System {
         what: "watch the sizes of folders",
         source,
     })?;
-    Ok(Sandboxed::new(
-        started.process,
-        started.stderr,
-        started.sockets,
-        started.enforced,
-        started.whole_spoke,
-        overrun,
-    ))
+    Ok(spoke)
 }
 
 fn ports(listeners: &[(u16, OwnedFd)]) -> impl Iterator<Item = &u16> {
@@ -150,14 +136,6 @@ pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
         .collect())
 }
 
-struct Started {
-    process: Process,
-    stderr: OwnedFd,
-    sockets: Sockets,
-    enforced: Enforced,
-    whole_spoke: WholeSpoke,
-}
-
 /// The listeners of a spoke, and its sockets of names.
 type Sockets = (Vec<(u16, OwnedFd)>, Option<NameSockets>);
 
@@ -166,7 +144,7 @@ fn start(
     program: &Path,
     channel: Option<OwnedFd>,
     group: Result<ControlGroup, String>,
-) -> Result<Started, SandboxError> {
+) -> Result<Sandboxed, SandboxError> {
     // Packets, so that a message and the descriptors beside it stay together.
     let (control, theirs) = socketpair(
         AddressFamily::UNIX,
@@ -190,21 +168,21 @@ fn start(
     }
 
     let heard = hear(&control, &mut process)?;
-    let Some((enforced, sockets)) = heard.ready else {
+    let Some((enforced, (listeners, names))) = heard.ready else {
         return Err(SandboxError::Died(epitaph(&mut process, stderr)));
     };
     if process.inner.is_none() {
-        return Err(SandboxError::Control(
-            "no pid descriptor of the spoke".to_owned(),
-        ));
+        return Err(SandboxError::Control(NO_PID.to_owned()));
     }
     let whole_spoke = enclose(&mut process, group, heard.no_group);
-    Ok(Started {
+    Ok(Sandboxed {
         process,
-        stderr,
-        sockets,
+        stderr: Some(stderr),
+        listeners,
+        names,
         enforced,
         whole_spoke,
+        overrun: Overrun::default(),
     })
 }
 
@@ -259,7 +237,7 @@ fn hear(control: &OwnedFd, process: &mut Process) -> Result<Heard, SandboxError>
 
 /// Which descriptor is which; `None` unless there is one for each.
 fn sockets(ports: Vec<u16>, names: Vec<u16>, descriptors: Vec<OwnedFd>) -> Option<Sockets> {
-    let expected = ports.len() + names.len() + if names.is_empty() { 0 } else { 2 };
+    let expected = ports.len() + names.len() + usize::from(!names.is_empty());
     if descriptors.len() != expected {
         return None;
     }
@@ -274,7 +252,6 @@ fn sockets(ports: Vec<u16>, names: Vec<u16>, descriptors: Vec<OwnedFd>) -> Optio
     let names = NameSockets {
         listeners: named,
         queries: descriptors.next()?,
-        long_queries: descriptors.next()?,
     };
     Some((listeners, Some(names)))
 }
@@ -370,14 +347,11 @@ fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
 }
 
 fn wait_readable(control: &OwnedFd, deadline: Instant) -> Result<(), SandboxError> {
-    let timeout = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).ok();
-    let mut descriptors = [PollFd::new(control, PollFlags::IN)];
-    let ready = rustix::io::retry_on_intr(|| poll(&mut descriptors, timeout.as_ref()))
-        .map_err(SandboxError::system("wait for the sandbox"))?;
-    if ready == 0 {
-        Err(SandboxError::Timeout(START_TIMEOUT.as_secs()))
-    } else {
-        Ok(())
+    let left = deadline.saturating_duration_since(Instant::now());
+    match sys::readable_within(control, left) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(SandboxError::Timeout(START_TIMEOUT.as_secs())),
+        Err(errno) => Err(SandboxError::system("wait for the sandbox")(errno)),
     }
 }
 

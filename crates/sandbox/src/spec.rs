@@ -42,7 +42,7 @@ pub const MAX_LISTENERS: usize = 64;
 /// The network whose addresses stand for names inside a spoke, and the length of its prefix. It is public by its number, as
 /// some programs insist, and nothing of it can be reached from a spoke but the hub.
 pub const NAMES_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(25, 18, 0, 0), 15);
-/// Where a spoke's resolver listens, on 127.0.0.1.
+/// Where a spoke's resolver listens, on 127.0.0.1 and by UDP.
 pub const RESOLVER_PORT: u16 = 53;
 /// How long building the sandbox may take. It takes milliseconds; this is for a machine under heavy load.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,7 +70,8 @@ pub struct Spec {
     pub workdir: PathBuf,
     /// Resource limits.
     pub limits: Limits,
-    /// How much may lie in folders that the spoke may write. The hub measures them, and ends the spoke.
+    /// How much may lie in folders that the spoke may write. The hub measures them about once a second and ends a spoke
+    /// that is over a size; until then it may write more.
     pub quotas: Vec<Quota>,
     /// Layers that the user gives up by name, should the kernel not offer them.
     pub allow_degraded: BTreeSet<Layer>,
@@ -113,8 +114,7 @@ pub struct Mount {
 pub struct Quota {
     /// The source of a writable mount.
     pub folder: PathBuf,
-    /// Bytes on the disk. Each file and folder counts for at least 4 KiB, and each name of one for 256 bytes and three times
-    /// its length.
+    /// Bytes on the disk. Each name of a file or folder counts for at least 4 KiB.
     pub bytes: u64,
 }
 
@@ -206,11 +206,6 @@ impl Spec {
                     "listener port {port} is zero or listed twice; name each port once"
                 ));
             }
-        }
-        if !self.names.is_empty() && ports.contains(&RESOLVER_PORT) {
-            return refuse(format!(
-                "port {RESOLVER_PORT} is the resolver's where names lead to the hub; take another"
-            ));
         }
         if !self.names.is_empty() && self.allow_degraded.contains(&Layer::NetNamespace) {
             return refuse(format!(

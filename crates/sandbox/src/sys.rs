@@ -1,7 +1,9 @@
-//! The system calls for which no safe wrapper exists.
+//! The system calls for which no safe wrapper exists, and one that several files need.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
@@ -138,6 +140,14 @@ pub(crate) fn set_mount_attributes(
     } else {
         Err(last_errno())
     }
+}
+
+/// Waits for at most `limit`; whether the descriptor can be read from. A pid descriptor can be once its process has
+/// ended.
+pub(crate) fn readable_within(descriptor: &impl AsFd, limit: Duration) -> Result<bool, Errno> {
+    let timeout = Timespec::try_from(limit).ok();
+    let mut descriptors = [PollFd::new(descriptor, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut descriptors, timeout.as_ref())).map(|ready| ready > 0)
 }
 
 fn last_errno() -> Errno {

@@ -4,12 +4,8 @@
 
 #[path = "isolation/cases/mod.rs"]
 mod cases;
-#[path = "isolation/hiding.rs"]
-mod hiding;
 #[path = "isolation/hub.rs"]
 mod hub;
-#[path = "isolation/restless.rs"]
-mod restless;
 #[path = "isolation/spoke.rs"]
 mod spoke;
 

@@ -10,7 +10,6 @@ use landlock::{
 
 use super::layers::{Failure, Layers};
 use super::root::{Place, Rights, View};
-use crate::spec::RESOLVER_PORT;
 use crate::{Layer, Spec};
 
 /// The oldest Landlock that is worth its name: before it, a file could be truncated past the rules.
@@ -103,8 +102,7 @@ fn restrict_network(spec: &Spec) -> Result<RestrictionStatus, RulesetError> {
         // Binding as well, for which no rule follows: a spoke takes no TCP port of its own.
         .handle_access(AccessNet::from_all(ABI::V4))?;
     let mut ruleset = moving_between_folders(ruleset)?;
-    let resolver = (!spec.names.is_empty()).then_some(&RESOLVER_PORT);
-    for port in spec.listen.iter().chain(&spec.names).chain(resolver) {
+    for port in spec.listen.iter().chain(&spec.names) {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     ruleset.restrict_self()

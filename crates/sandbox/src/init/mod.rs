@@ -22,8 +22,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 use rustix::process::{
@@ -243,10 +243,8 @@ fn inner(
     die_with(outer)?;
     hand_over(channel.as_ref())?;
     let given = seccomp::Given {
-        // A watcher would tell the spoke which of its folders the hub has measured, and so where to move what is large.
-        watchers: watchers && spec.quotas.is_empty(),
+        watchers,
         names: !spec.names.is_empty(),
-        quotas: !spec.quotas.is_empty(),
     };
     // Last: it refuses what the steps above are made of.
     seccomp::install(&mut layers, given)?;
@@ -264,14 +262,8 @@ fn inner(
 fn die_with(outer: &OwnedFd) -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| Failure::plain(format!("death signal: {errno}")))?;
-    let mut descriptors = [PollFd::new(outer, PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match rustix::io::retry_on_intr(|| poll(&mut descriptors, Some(&now))) {
-        // A pid descriptor can be read from once its process has ended.
-        Ok(0) => Ok(()),
+    match sys::readable_within(outer, Duration::ZERO) {
+        Ok(false) => Ok(()),
         _ => Err(Failure::plain("the waiting process is gone")),
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Sockets {
     pub(super) listeners: Vec<(u16, TcpListener)>,
     /// Where every name leads, with their ports.
     pub(super) names: Vec<(u16, TcpListener)>,
-    resolver: Option<(UdpSocket, TcpListener)>,
+    resolver: Option<UdpSocket>,
 }
 
 impl Sockets {
@@ -31,8 +31,7 @@ impl Sockets {
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let listeners = self.listeners.iter().chain(&self.names);
         let listeners = listeners.map(|(_, listener)| listener.as_fd());
-        let resolver = self.resolver.iter();
-        let resolver = resolver.flat_map(|(queries, long)| [queries.as_fd(), long.as_fd()]);
+        let resolver = self.resolver.iter().map(AsFd::as_fd);
         listeners.chain(resolver).collect()
     }
 }
@@ -80,8 +79,7 @@ pub(super) fn open(
     let resolver = SocketAddrV4::new(Ipv4Addr::LOCALHOST, RESOLVER_PORT);
     let queries = UdpSocket::bind(resolver)
         .map_err(|error| Failure::plain(format!("bind the resolver in the sandbox: {error}")))?;
-    let (_, long_queries) = listen(Ipv4Addr::LOCALHOST, RESOLVER_PORT)?;
-    sockets.resolver = Some((queries, long_queries));
+    sockets.resolver = Some(queries);
     let (network, prefix) = NAMES_NETWORK;
     layers.detail(
         Layer::NetNamespace,

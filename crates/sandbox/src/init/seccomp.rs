@@ -26,12 +26,10 @@ use crate::Layer;
 /// What the filter depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Given {
-    /// File watchers are bounded, and there are no folders with a size; otherwise they are refused.
+    /// File watchers are bounded; otherwise they are refused.
     pub(super) watchers: bool,
     /// There are names to ask for, which takes UDP.
     pub(super) names: bool,
-    /// There are folders with a size, which a call could pass by any number of bytes at once.
-    pub(super) quotas: bool,
 }
 
 /// Installs the filter on this process and all it will start.
@@ -44,10 +42,8 @@ fn apply(given: Given) -> Result<String, String> {
     let watchers = if given.watchers { WATCHERS } else { &[] };
     let (unsupported, allowed) =
         filters(watchers, given.names).map_err(|error| error.to_string())?;
-    let slow = given.quotas.then(without_allocation).transpose();
-    let slow = slow.map_err(|error| error.to_string())?;
     // The last one allows no more of them.
-    for filter in slow.iter().chain([&unsupported, &allowed]) {
+    for filter in [&unsupported, &allowed] {
         apply_filter(filter).map_err(|error| error.to_string())?;
     }
     match secure_computing_mode() {
@@ -58,15 +54,6 @@ fn apply(given: Given) -> Result<String, String> {
         Ok(mode) => Err(format!("the mode is {mode:?}")),
         Err(errno) => Err(errno.to_string()),
     }
-}
-
-/// The filter that lets nobody take blocks of a disk without writing them. libc writes them then, as on a file system that
-/// does not know the call.
-fn without_allocation() -> Result<BpfProgram, seccompiler::BackendError> {
-    let arch = std::env::consts::ARCH.try_into()?;
-    let call = BTreeMap::from([(libc::SYS_fallocate, vec![])]);
-    let unknown = SeccompAction::Errno(libc::EOPNOTSUPP.unsigned_abs());
-    SeccompFilter::new(call, SeccompAction::Allow, unknown, arch)?.try_into()
 }
 
 /// The filter of unsupported calls, and the filter that refuses everything not allowed. The second lets the unsupported
@@ -135,6 +122,7 @@ fn rule(all: &[Argument]) -> Result<SeccompRule, seccompiler::BackendError> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::syscalls::calls;
     use super::*;
 
     #[test]
@@ -157,43 +145,14 @@ mod tests {
 
     #[test]
     fn what_opens_a_sandbox_is_not_listed() {
-        let forbidden = [
-            libc::SYS_ptrace,
-            libc::SYS_process_vm_readv,
-            libc::SYS_process_vm_writev,
-            libc::SYS_mount,
-            libc::SYS_umount2,
-            libc::SYS_pivot_root,
-            libc::SYS_chroot,
-            libc::SYS_move_mount,
-            libc::SYS_open_tree,
-            libc::SYS_fsopen,
-            libc::SYS_mount_setattr,
-            libc::SYS_unshare,
-            libc::SYS_setns,
-            libc::SYS_bpf,
-            libc::SYS_perf_event_open,
-            libc::SYS_userfaultfd,
-            libc::SYS_keyctl,
-            libc::SYS_add_key,
-            libc::SYS_request_key,
-            libc::SYS_io_uring_enter,
-            libc::SYS_io_uring_register,
-            libc::SYS_pidfd_getfd,
-            libc::SYS_kexec_load,
-            libc::SYS_init_module,
-            libc::SYS_finit_module,
-            libc::SYS_open_by_handle_at,
-            libc::SYS_kcmp,
-            libc::SYS_reboot,
-            libc::SYS_swapon,
-            libc::SYS_quotactl,
-            libc::SYS_personality,
-            libc::SYS_setuid,
-            libc::SYS_capset,
-            libc::SYS_seccomp,
-            libc::SYS_memfd_create,
-        ];
+        let forbidden: &[i64] = calls! {
+            SYS_ptrace SYS_process_vm_readv SYS_process_vm_writev SYS_mount SYS_umount2 SYS_pivot_root SYS_chroot
+            SYS_move_mount SYS_open_tree SYS_fsopen SYS_mount_setattr SYS_unshare SYS_setns SYS_bpf
+            SYS_perf_event_open SYS_userfaultfd SYS_keyctl SYS_add_key SYS_request_key SYS_io_uring_enter
+            SYS_io_uring_register SYS_pidfd_getfd SYS_kexec_load SYS_init_module SYS_finit_module
+            SYS_open_by_handle_at SYS_kcmp SYS_reboot SYS_swapon SYS_quotactl SYS_personality SYS_setuid SYS_capset
+            SYS_seccomp SYS_memfd_create
+        };
         let conditional = sometimes().map(|conditional| conditional.call);
         for call in always(WATCHERS).chain(conditional) {
             assert!(!forbidden.contains(&call), "call {call} is allowed");

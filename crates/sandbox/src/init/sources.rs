@@ -16,33 +16,12 @@ use crate::mounted::{self, Mounted};
 
 /// File systems that are interfaces of the kernel, by which a spoke would read or change the host. Their names, since
 /// several of them (`devtmpfs`) share their number with a harmless one.
-const OF_THE_KERNEL: [&str; 25] = [
-    "autofs",
-    "binder",
-    "binfmt_misc",
-    "bpf",
-    "cgroup",
-    "cgroup2",
-    "configfs",
-    "debugfs",
-    "devpts",
-    "devtmpfs",
-    "efivarfs",
-    "functionfs",
-    "fusectl",
-    "hugetlbfs",
-    "mqueue",
-    "nfsd",
-    "nsfs",
-    "proc",
-    "pstore",
-    "resctrl",
-    "rpc_pipefs",
-    "securityfs",
-    "selinuxfs",
-    "sysfs",
-    "tracefs",
-];
+const OF_THE_KERNEL: &str = "autofs binder binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs functionfs \
+    fusectl hugetlbfs mqueue nfsd nsfs proc pstore resctrl rpc_pipefs securityfs selinuxfs sysfs tracefs";
+
+fn is_of_the_kernel(kind: &str) -> bool {
+    OF_THE_KERNEL.split(' ').any(|own| own == kind)
+}
 
 /// A file or directory of the host, opened and found fit to be mounted.
 #[derive(Debug)]
@@ -85,7 +64,7 @@ fn open_one(path: &Path, table: &[Mounted]) -> Result<Source, String> {
     let known = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::MNT_ID);
     let kind = known.then(|| kind_of(table, status.stx_mnt_id)).flatten();
     let kind = kind.ok_or("its file system cannot be told")?;
-    if OF_THE_KERNEL.contains(&kind) {
+    if is_of_the_kernel(kind) {
         return Err(format!(
             "it lies in a {kind} file system, an interface of the kernel; mount a copy of what is needed"
         ));
@@ -135,9 +114,9 @@ fn kind_of(mounts: &[Mounted], id: u64) -> Option<&str> {
 /// A mount at or under `path` that is an interface of the kernel. Also one that another mount covers: it is the rarer
 /// mistake.
 fn kernel_interface_below<'m>(mounts: &'m [Mounted], path: &Path) -> Option<&'m Mounted> {
-    mounts.iter().find(|mounted| {
-        mounted.point.starts_with(path) && OF_THE_KERNEL.contains(&mounted.kind.as_str())
-    })
+    mounts
+        .iter()
+        .find(|mounted| mounted.point.starts_with(path) && is_of_the_kernel(&mounted.kind))
 }
 
 #[cfg(test)]

@@ -16,6 +16,13 @@ pub(super) use conditional::{
     Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test, WITH_NAMES,
 };
 
+/// A list of calls, several to a line.
+macro_rules! calls {
+    ($($name:ident)*) => { &[$(libc::$name),*] };
+}
+#[cfg(test)]
+pub(super) use calls;
+
 /// Calls that are allowed with any arguments, by what they are for.
 pub(super) struct Group {
     /// What needs them.
@@ -63,225 +70,91 @@ pub(super) const WATCHERS: &[Group] = &[Group {
 pub(super) const GROUPS: &[Group] = &[
     Group {
         why: "start programs, end, and learn about ends",
-        calls: &[
-            libc::SYS_execve,
-            libc::SYS_exit,
-            libc::SYS_exit_group,
-            libc::SYS_wait4,
-            libc::SYS_waitid,
-            libc::SYS_set_tid_address,
-            libc::SYS_restart_syscall,
-            libc::SYS_rseq,
-            libc::SYS_set_robust_list,
-            libc::SYS_getpid,
-            libc::SYS_getppid,
-            libc::SYS_gettid,
-            libc::SYS_getpgid,
-            libc::SYS_setpgid,
-            libc::SYS_getsid,
-            libc::SYS_setsid,
-            libc::SYS_pidfd_open,
-            libc::SYS_pidfd_send_signal,
-        ],
+        calls: calls! {
+            SYS_execve SYS_exit SYS_exit_group SYS_wait4 SYS_waitid SYS_set_tid_address SYS_restart_syscall SYS_rseq
+            SYS_set_robust_list SYS_getpid SYS_getppid SYS_gettid SYS_getpgid SYS_setpgid SYS_getsid SYS_setsid
+            SYS_pidfd_open SYS_pidfd_send_signal
+        },
     },
     Group {
         why: "who am I; there is one user and one group, and nothing to change to",
-        calls: &[
-            libc::SYS_getuid,
-            libc::SYS_geteuid,
-            libc::SYS_getgid,
-            libc::SYS_getegid,
-            libc::SYS_getresuid,
-            libc::SYS_getresgid,
-            libc::SYS_getgroups,
-            libc::SYS_capget,
-        ],
+        calls: calls! {
+            SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getresuid SYS_getresgid SYS_getgroups SYS_capget
+        },
     },
     Group {
         why: "signals, within the pid namespace",
-        calls: &[
-            libc::SYS_rt_sigaction,
-            libc::SYS_rt_sigprocmask,
-            libc::SYS_rt_sigreturn,
-            libc::SYS_rt_sigpending,
-            libc::SYS_rt_sigsuspend,
-            libc::SYS_rt_sigtimedwait,
-            libc::SYS_rt_sigqueueinfo,
-            libc::SYS_rt_tgsigqueueinfo,
-            libc::SYS_sigaltstack,
-            libc::SYS_kill,
-            libc::SYS_tkill,
-            libc::SYS_tgkill,
-            libc::SYS_signalfd4,
-        ],
+        calls: calls! {
+            SYS_rt_sigaction SYS_rt_sigprocmask SYS_rt_sigreturn SYS_rt_sigpending SYS_rt_sigsuspend
+            SYS_rt_sigtimedwait SYS_rt_sigqueueinfo SYS_rt_tgsigqueueinfo SYS_sigaltstack SYS_kill SYS_tkill
+            SYS_tgkill SYS_signalfd4
+        },
     },
     Group {
         why: "memory; making it executable is what a just-in-time compiler does",
-        calls: &[
-            libc::SYS_brk,
-            libc::SYS_munmap,
-            libc::SYS_mremap,
-            libc::SYS_mprotect,
-            libc::SYS_madvise,
-            libc::SYS_mincore,
-            libc::SYS_msync,
-            libc::SYS_mlock,
-            libc::SYS_mlock2,
-            libc::SYS_munlock,
-            libc::SYS_membarrier,
-            libc::SYS_pkey_alloc,
-            libc::SYS_pkey_free,
-            libc::SYS_pkey_mprotect,
-            libc::SYS_mseal,
-        ],
+        calls: calls! {
+            SYS_brk SYS_munmap SYS_mremap SYS_mprotect SYS_madvise SYS_mincore SYS_msync SYS_mlock SYS_mlock2
+            SYS_munlock SYS_membarrier SYS_pkey_alloc SYS_pkey_free SYS_pkey_mprotect SYS_mseal
+        },
     },
     Group {
         why: "locks between threads, and their scheduling",
-        calls: &[
-            libc::SYS_futex,
-            libc::SYS_futex_waitv,
-            libc::SYS_sched_yield,
-            libc::SYS_sched_getaffinity,
-            libc::SYS_sched_setaffinity,
-            libc::SYS_sched_getparam,
-            libc::SYS_sched_getscheduler,
-            libc::SYS_sched_get_priority_max,
-            libc::SYS_sched_get_priority_min,
-            libc::SYS_getpriority,
-            libc::SYS_setpriority,
-            libc::SYS_getcpu,
-        ],
+        calls: calls! {
+            SYS_futex SYS_futex_waitv SYS_sched_yield SYS_sched_getaffinity SYS_sched_setaffinity SYS_sched_getparam
+            SYS_sched_getscheduler SYS_sched_get_priority_max SYS_sched_get_priority_min SYS_getpriority
+            SYS_setpriority SYS_getcpu
+        },
     },
     Group {
         why: "clocks and timers; none of them sets the time",
-        calls: &[
-            libc::SYS_clock_gettime,
-            libc::SYS_clock_getres,
-            libc::SYS_clock_nanosleep,
-            libc::SYS_nanosleep,
-            libc::SYS_gettimeofday,
-            libc::SYS_timer_create,
-            libc::SYS_timer_settime,
-            libc::SYS_timer_gettime,
-            libc::SYS_timer_getoverrun,
-            libc::SYS_timer_delete,
-            libc::SYS_timerfd_create,
-            libc::SYS_timerfd_settime,
-            libc::SYS_timerfd_gettime,
-            libc::SYS_setitimer,
-            libc::SYS_getitimer,
-            libc::SYS_times,
-        ],
+        calls: calls! {
+            SYS_clock_gettime SYS_clock_getres SYS_clock_nanosleep SYS_nanosleep SYS_gettimeofday SYS_timer_create
+            SYS_timer_settime SYS_timer_gettime SYS_timer_getoverrun SYS_timer_delete SYS_timerfd_create
+            SYS_timerfd_settime SYS_timerfd_gettime SYS_setitimer SYS_getitimer SYS_times
+        },
     },
     Group {
         why: "waiting for events",
-        calls: &[
-            libc::SYS_epoll_create1,
-            libc::SYS_epoll_ctl,
-            libc::SYS_epoll_pwait,
-            libc::SYS_epoll_pwait2,
-            libc::SYS_ppoll,
-            libc::SYS_pselect6,
-            libc::SYS_eventfd2,
-        ],
+        calls: calls! {
+            SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2 SYS_ppoll SYS_pselect6 SYS_eventfd2
+        },
     },
     Group {
         why: "reading and writing what is open",
-        calls: &[
-            libc::SYS_read,
-            libc::SYS_write,
-            libc::SYS_readv,
-            libc::SYS_writev,
-            libc::SYS_pread64,
-            libc::SYS_pwrite64,
-            libc::SYS_preadv,
-            libc::SYS_pwritev,
-            libc::SYS_preadv2,
-            libc::SYS_pwritev2,
-            libc::SYS_lseek,
-            libc::SYS_sendfile,
-            libc::SYS_splice,
-            libc::SYS_tee,
-            libc::SYS_copy_file_range,
-            libc::SYS_ftruncate,
-            libc::SYS_fallocate,
-            libc::SYS_fsync,
-            libc::SYS_fdatasync,
-            libc::SYS_sync_file_range,
-            libc::SYS_fadvise64,
-            libc::SYS_readahead,
-            libc::SYS_flock,
-        ],
+        calls: calls! {
+            SYS_read SYS_write SYS_readv SYS_writev SYS_pread64 SYS_pwrite64 SYS_preadv SYS_pwritev SYS_preadv2
+            SYS_pwritev2 SYS_lseek SYS_sendfile SYS_splice SYS_tee SYS_copy_file_range SYS_ftruncate SYS_fallocate
+            SYS_fsync SYS_fdatasync SYS_sync_file_range SYS_fadvise64 SYS_readahead SYS_flock
+        },
     },
     Group {
         why: "descriptors and pipes",
-        calls: &[
-            libc::SYS_close,
-            libc::SYS_close_range,
-            libc::SYS_dup,
-            libc::SYS_dup3,
-            libc::SYS_pipe2,
-        ],
+        calls: calls! {
+            SYS_close SYS_close_range SYS_dup SYS_dup3 SYS_pipe2
+        },
     },
     Group {
         why: "files by name; the mount namespace and Landlock decide which",
-        calls: &[
-            libc::SYS_newfstatat,
-            libc::SYS_fstat,
-            libc::SYS_statx,
-            libc::SYS_statfs,
-            libc::SYS_fstatfs,
-            libc::SYS_faccessat,
-            libc::SYS_faccessat2,
-            libc::SYS_readlinkat,
-            libc::SYS_getdents64,
-            libc::SYS_getcwd,
-            libc::SYS_chdir,
-            libc::SYS_fchdir,
-            libc::SYS_umask,
-            libc::SYS_unlinkat,
-            libc::SYS_renameat,
-            libc::SYS_renameat2,
-            libc::SYS_linkat,
-            libc::SYS_symlinkat,
-            libc::SYS_truncate,
-            libc::SYS_fchown,
-            libc::SYS_fchownat,
-            libc::SYS_utimensat,
-            libc::SYS_getxattr,
-            libc::SYS_lgetxattr,
-            libc::SYS_fgetxattr,
-            libc::SYS_listxattr,
-            libc::SYS_llistxattr,
-            libc::SYS_flistxattr,
-        ],
+        calls: calls! {
+            SYS_newfstatat SYS_fstat SYS_statx SYS_statfs SYS_fstatfs SYS_faccessat SYS_faccessat2 SYS_readlinkat
+            SYS_getdents64 SYS_getcwd SYS_chdir SYS_fchdir SYS_umask SYS_unlinkat SYS_renameat SYS_renameat2
+            SYS_linkat SYS_symlinkat SYS_truncate SYS_fchown SYS_fchownat SYS_utimensat SYS_getxattr SYS_lgetxattr
+            SYS_fgetxattr SYS_listxattr SYS_llistxattr SYS_flistxattr
+        },
     },
     Group {
         why: "sockets; the network namespace has no way out but the spec's listeners. None listens: Landlock refuses a port by \
             name, and a socket without one would get one by listening",
-        calls: &[
-            libc::SYS_connect,
-            libc::SYS_bind,
-            libc::SYS_getsockname,
-            libc::SYS_getpeername,
-            libc::SYS_getsockopt,
-            libc::SYS_recvfrom,
-            libc::SYS_recvmsg,
-            libc::SYS_recvmmsg,
-            libc::SYS_shutdown,
-        ],
+        calls: calls! {
+            SYS_connect SYS_bind SYS_getsockname SYS_getpeername SYS_getsockopt SYS_recvfrom SYS_recvmsg SYS_recvmmsg
+            SYS_shutdown
+        },
     },
     Group {
         why: "limits (which can only be lowered), randomness, and facts about the machine",
-        calls: &[
-            libc::SYS_prlimit64,
-            libc::SYS_getrlimit,
-            libc::SYS_setrlimit,
-            libc::SYS_getrusage,
-            libc::SYS_getrandom,
-            libc::SYS_uname,
-            libc::SYS_sysinfo,
-        ],
+        calls: calls! {
+            SYS_prlimit64 SYS_getrlimit SYS_setrlimit SYS_getrusage SYS_getrandom SYS_uname SYS_sysinfo
+        },
     },
 ];
 
@@ -294,37 +167,12 @@ pub(super) const LEGACY: &[Group] = &[
     },
     Group {
         why: "older forms of calls above, in use by C libraries and by programs that call them directly",
-        calls: &[
-            libc::SYS_fork,
-            libc::SYS_vfork,
-            libc::SYS_getpgrp,
-            libc::SYS_pause,
-            libc::SYS_alarm,
-            libc::SYS_time,
-            libc::SYS_epoll_create,
-            libc::SYS_epoll_wait,
-            libc::SYS_poll,
-            libc::SYS_select,
-            libc::SYS_eventfd,
-            libc::SYS_signalfd,
-            libc::SYS_dup2,
-            libc::SYS_pipe,
-            libc::SYS_stat,
-            libc::SYS_lstat,
-            libc::SYS_access,
-            libc::SYS_readlink,
-            libc::SYS_getdents,
-            libc::SYS_rmdir,
-            libc::SYS_unlink,
-            libc::SYS_rename,
-            libc::SYS_link,
-            libc::SYS_symlink,
-            libc::SYS_chown,
-            libc::SYS_lchown,
-            libc::SYS_utime,
-            libc::SYS_utimes,
-            libc::SYS_futimesat,
-        ],
+        calls: calls! {
+            SYS_fork SYS_vfork SYS_getpgrp SYS_pause SYS_alarm SYS_time SYS_epoll_create SYS_epoll_wait SYS_poll
+            SYS_select SYS_eventfd SYS_signalfd SYS_dup2 SYS_pipe SYS_stat SYS_lstat SYS_access SYS_readlink
+            SYS_getdents SYS_rmdir SYS_unlink SYS_rename SYS_link SYS_symlink SYS_chown SYS_lchown SYS_utime
+            SYS_utimes SYS_futimesat
+        },
     },
 ];
 /// This architecture never had the older calls.

@@ -11,9 +11,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hiding::{self, Place};
-use crate::restless;
-
 /// Something that the spoke tries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Attempt {
@@ -67,12 +64,6 @@ pub(crate) enum Attempt {
     SharedMemory(String, usize),
     /// Watch for changes of files with as many instances as can be had, at most so many; answers how many.
     Watchers(u32),
-    /// Hide so many files of a MiB below a folder, and hold them for so many milliseconds.
-    Hide(Place, String, u32, u64),
-    /// Have a thread and a mapped file below a folder with names that are no text.
-    NamesOfAnyBytes(String),
-    /// Write so many MiB below a folder, and continue whenever stopped.
-    Restless(String, u64),
     /// End with this code.
     Exit(i32),
 }
@@ -183,17 +174,6 @@ fn perform(attempt: Attempt) -> Answer {
             .map_err(text),
         Attempt::SharedMemory(path, bytes) => shared_memory(&path, bytes),
         Attempt::Watchers(most) => watchers(most),
-        Attempt::Hide(place, folder, files, held) => {
-            let held = Duration::from_millis(held);
-            let hidden = hiding::hide(place, &folder, files, held);
-            hidden.map(|()| String::new()).map_err(text)
-        }
-        Attempt::NamesOfAnyBytes(folder) => hiding::with_names_of_any_bytes(&folder)
-            .map(|()| String::new())
-            .map_err(text),
-        Attempt::Restless(folder, files) => restless::fill(&folder, files)
-            .map(|()| String::new())
-            .map_err(text),
         Attempt::Exit(code) => std::process::exit(code),
     }
 }

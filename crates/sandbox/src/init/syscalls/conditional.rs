@@ -41,6 +41,20 @@ const fn masked(index: u8, mask: u64, value: u64) -> Argument {
     }
 }
 
+/// Alternatives of which each is one value of the argument with this number.
+macro_rules! any_of {
+    ($index:literal: $($name:ident)* $(; $own:ident)?) => {
+        &[$(&[is($index, libc::$name as u64)],)* $(&[is($index, $own)])?]
+    };
+}
+
+/// Options of sockets, by their levels.
+macro_rules! options {
+    ($($level:ident: $($name:ident)*;)*) => {
+        &[$($(&[is(1, libc::$level as u64), is(2, libc::$name as u64)],)*)*]
+    };
+}
+
 /// Calls with conditions.
 pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
     Conditional {
@@ -87,27 +101,14 @@ pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
         why: "how a connection behaves; not how much memory of the kernel it takes (SO_SNDBUF, SO_RCVBUF), which no limit of a \
             process counts, no filter programs, and no connection past `connect` (TCP_FASTOPEN_CONNECT)",
         call: libc::SYS_setsockopt,
-        alternatives: &[
-            &option(libc::SOL_SOCKET, libc::SO_REUSEADDR),
-            &option(libc::SOL_SOCKET, libc::SO_REUSEPORT),
-            &option(libc::SOL_SOCKET, libc::SO_KEEPALIVE),
-            &option(libc::SOL_SOCKET, libc::SO_LINGER),
-            &option(libc::SOL_SOCKET, libc::SO_OOBINLINE),
-            &option(libc::SOL_SOCKET, libc::SO_PASSCRED),
-            &option(libc::SOL_SOCKET, libc::SO_RCVTIMEO),
-            &option(libc::SOL_SOCKET, libc::SO_SNDTIMEO),
-            &option(libc::IPPROTO_IP, libc::IP_TOS),
-            &option(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
-            &option(libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-            &option(libc::IPPROTO_TCP, libc::TCP_NODELAY),
-            &option(libc::IPPROTO_TCP, libc::TCP_CORK),
-            &option(libc::IPPROTO_TCP, libc::TCP_QUICKACK),
-            &option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
-            &option(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
-            &option(libc::IPPROTO_TCP, libc::TCP_KEEPCNT),
-            &option(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
-            &option(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
-        ],
+        alternatives: options! {
+            SOL_SOCKET: SO_REUSEADDR SO_REUSEPORT SO_KEEPALIVE SO_LINGER SO_OOBINLINE SO_PASSCRED SO_RCVTIMEO
+            SO_SNDTIMEO;
+            IPPROTO_IP: IP_TOS;
+            IPPROTO_IPV6: IPV6_V6ONLY IPV6_TCLASS;
+            IPPROTO_TCP: TCP_NODELAY TCP_CORK TCP_QUICKACK TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT TCP_USER_TIMEOUT
+            TCP_DEFER_ACCEPT;
+        },
     },
     Conditional {
         why: "memory of a file, or private memory; anonymous shared memory is counted by no limit, and memory that grows \
@@ -146,53 +147,27 @@ pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
     Conditional {
         why: "questions about descriptors; no control of terminals (TIOCSTI types for the user) or devices",
         call: libc::SYS_ioctl,
-        alternatives: &[
-            &[is(1, libc::TCGETS)],
-            &[is(1, libc::TCGETS2)],
-            &[is(1, libc::TIOCGWINSZ)],
-            &[is(1, libc::FIONREAD)],
-            &[is(1, libc::FIONBIO)],
-            &[is(1, libc::FIOCLEX)],
-            &[is(1, libc::FIONCLEX)],
-        ],
+        alternatives: any_of!(1:
+            TCGETS TCGETS2 TIOCGWINSZ FIONREAD FIONBIO FIOCLEX FIONCLEX
+        ),
     },
     Conditional {
         why: "flags, copies and locks of descriptors; no leases (whoever opens the file on the host then waits for the spoke), no \
             watches that nothing counts (F_NOTIFY), no larger pipes (which come out of what the user has on the whole machine), \
             no signals by the kernel",
         call: libc::SYS_fcntl,
-        alternatives: &[
-            &[is(1, libc::F_DUPFD as u64)],
-            &[is(1, libc::F_DUPFD_CLOEXEC as u64)],
-            &[is(1, DUPLICATE_OF)],
-            &[is(1, libc::F_GETFD as u64)],
-            &[is(1, libc::F_SETFD as u64)],
-            &[is(1, libc::F_GETFL as u64)],
-            &[is(1, libc::F_SETFL as u64)],
-            &[is(1, libc::F_GETLK as u64)],
-            &[is(1, libc::F_SETLK as u64)],
-            &[is(1, libc::F_SETLKW as u64)],
-            &[is(1, libc::F_OFD_GETLK as u64)],
-            &[is(1, libc::F_OFD_SETLK as u64)],
-            &[is(1, libc::F_OFD_SETLKW as u64)],
-            &[is(1, libc::F_GETPIPE_SZ as u64)],
-            &[is(1, libc::F_GET_SEALS as u64)],
-        ],
+        alternatives: any_of!(1:
+            F_DUPFD F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW F_OFD_GETLK F_OFD_SETLK
+            F_OFD_SETLKW F_GETPIPE_SZ F_GET_SEALS; DUPLICATE_OF
+        ),
     },
     Conditional {
         why: "names of threads and memory, and questions; the parent-death signal must stay as it is",
         call: libc::SYS_prctl,
-        alternatives: &[
-            &[is(0, libc::PR_SET_NAME as u64)],
-            &[is(0, libc::PR_GET_NAME as u64)],
-            &[is(0, libc::PR_SET_VMA as u64)],
-            &[is(0, libc::PR_GET_DUMPABLE as u64)],
-            &[is(0, libc::PR_SET_DUMPABLE as u64)],
-            &[is(0, libc::PR_GET_SECCOMP as u64)],
-            &[is(0, libc::PR_GET_NO_NEW_PRIVS as u64)],
-            &[is(0, libc::PR_SET_NO_NEW_PRIVS as u64)],
-            &[is(0, libc::PR_CAPBSET_READ as u64)],
-        ],
+        alternatives: any_of!(0:
+            PR_SET_NAME PR_GET_NAME PR_SET_VMA PR_GET_DUMPABLE PR_SET_DUMPABLE PR_GET_SECCOMP PR_GET_NO_NEW_PRIVS
+            PR_SET_NO_NEW_PRIVS PR_CAPBSET_READ
+        ),
     },
 ];
 
@@ -214,7 +189,7 @@ pub(in crate::init) const WITH_NAMES: &[Conditional] = &[
     Conditional {
         why: "to hear that nobody listens; glibc asks nobody for names without it",
         call: libc::SYS_setsockopt,
-        alternatives: &[&option(libc::IPPROTO_IP, libc::IP_RECVERR)],
+        alternatives: options! { IPPROTO_IP: IP_RECVERR; },
     },
 ];
 
@@ -280,9 +255,4 @@ const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as
 /// A mode without set-user-id and set-group-id bits.
 const fn plain_mode(index: u8) -> Argument {
     masked(index, SET_ID, 0)
-}
-
-/// An option of sockets: level and name.
-const fn option(level: i32, name: i32) -> [Argument; 2] {
-    [is(1, level as u64), is(2, name as u64)]
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -79,7 +79,7 @@ pub(super) fn the_end_of_the_spoke_ends_all() -> Outcome {
     let mark = mark(3);
     let mut spoke = with_daemon(&mark)?;
     spoke.send(&Attempt::Exit(0))?;
-    let pidfd = spoke.sandboxed.try_clone_pidfd()?;
+    let pidfd = spoke.sandboxed.as_fd().try_clone_to_owned()?;
     let mut descriptors = [rustix::event::PollFd::new(
         &pidfd,
         rustix::event::PollFlags::IN,
