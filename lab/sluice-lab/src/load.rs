@@ -51,11 +51,15 @@ pub(crate) struct Target {
     pub(crate) request: Arc<Vec<u8>>,
 }
 
-/// An HTTP request for a chat completion.
-pub(crate) fn request(address: SocketAddr, body: &str) -> Target {
+/// An HTTP request for a chat completion, with these headers besides the usual ones.
+pub(crate) fn request(address: SocketAddr, headers: &[String], body: &str) -> Target {
+    let headers: String = headers
+        .iter()
+        .map(|header| format!("{header}\r\n"))
+        .collect();
     let request = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Authorization: Bearer bench\r\nContent-Length: {}\r\n\r\n{body}",
+         Authorization: Bearer bench\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     Target {
@@ -226,13 +230,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// An upstream that answers everything with this body.
-    pub(crate) fn mock(body: &str) -> io::Result<Self> {
+    /// An upstream that answers everything with this body, on this port of loopback.
+    pub(crate) fn mock(body: &str, port: u16) -> io::Result<Self> {
         let answer = Arc::new(format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         ));
-        Self::start(move |mut client| {
+        Self::start(port, move |mut client| {
             while client.message().is_ok() {
                 client.filled = 0;
                 client.stream.write_all(answer.as_bytes())?;
@@ -243,7 +247,7 @@ impl Server {
 
     /// A proxy that only copies, so that it costs what a second hop does.
     pub(crate) fn hop(upstream: SocketAddr) -> io::Result<Self> {
-        Self::start(move |mut client| {
+        Self::start(0, move |mut client| {
             let mut upstream = Connection::new(connect(upstream)?);
             loop {
                 upstream.stream.write_all(client.message()?)?;
@@ -254,11 +258,11 @@ impl Server {
         })
     }
 
-    fn start<F>(serve: F) -> io::Result<Self>
+    fn start<F>(port: u16, serve: F) -> io::Result<Self>
     where
         F: Fn(Connection) -> io::Result<()> + std::marker::Send + Sync + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, serve) = (stop.clone(), Arc::new(serve));

@@ -1,5 +1,5 @@
 //! The guard proxy beside the direct path and a proxy that only copies, in one run and by turns, so that a noisy machine
-//! is noisy to all.
+//! is noisy to all. Other gateways in front of the same upstream can be measured in the same run.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -55,14 +55,28 @@ pub(crate) struct Proxy {
     /// Connections that keep the rate.
     #[arg(long, default_value_t = 32)]
     connections: u32,
+    /// The port of the scripted upstream on loopback, for gateways that have to know it. 0 for any.
+    #[arg(long, default_value_t = 0)]
+    upstream_port: u16,
+    /// A gateway in front of the same upstream that runs already; may be repeated. `lab/sluice-lab/gateways.py` starts some.
+    #[arg(long, value_name = "NAME=ADDRESS", value_parser = named_address)]
+    beside: Vec<(String, SocketAddr)>,
+    /// A header of every request, such as one that tells a gateway its upstream; may be repeated.
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
     /// Print one path per line, as JSON.
     #[arg(long)]
     json: bool,
 }
 
+fn named_address(text: &str) -> Result<(String, SocketAddr)> {
+    let (name, address) = text.split_once('=').context("write NAME=ADDRESS")?;
+    Ok((name.to_owned(), address.parse()?))
+}
+
 /// One way to the mock.
 struct Way {
-    name: &'static str,
+    name: String,
     target: Target,
     constant: Measured,
     /// The quantiles of each round.
@@ -90,30 +104,34 @@ impl Way {
 
 /// Measures all ways.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
-    let mock = Server::mock(&answer().to_string()).context("no mock upstream")?;
+    let mock =
+        Server::mock(&answer().to_string(), args.upstream_port).context("no mock upstream")?;
     let hop = Server::hop(mock.address).context("no second hop")?;
     let plain = guard(mock.address, false).await?;
     let labelled = guard(mock.address, true).await?;
     let body = conversation().to_string();
-    let ways = [
+    let own = [
         ("direct", mock.address),
         ("a hop that only copies", hop.address),
         ("proxy, unprotected", plain),
         ("proxy, labels (naive)", labelled),
     ];
-    let ways = ways.map(|(name, address)| Way {
+    let own = own.map(|(name, address)| (name.to_owned(), address));
+    let all = own.into_iter().chain(args.beside.iter().cloned());
+    let ways = all.map(|(name, address)| Way {
         name,
-        target: request(address, &body),
+        target: request(address, &args.header, &body),
         constant: Measured::default(),
         rounds: Vec::new(),
         saturated: Measured::default(),
     });
+    let ways = ways.collect();
     let measured = tokio::task::spawn_blocking(move || measure(&args, ways)).await?;
     drop((mock, hop));
     measured
 }
 
-fn measure(args: &Proxy, mut ways: [Way; 4]) -> Result<Exit> {
+fn measure(args: &Proxy, mut ways: Vec<Way>) -> Result<Exit> {
     for way in &ways {
         // Connections, caches and the allocator are warm afterwards.
         constant(
@@ -274,8 +292,8 @@ mod tests {
 
     fn way(rounds: &[[i64; 3]]) -> Way {
         Way {
-            name: "direct",
-            target: request(SocketAddr::from(([127, 0, 0, 1], 1)), ""),
+            name: "direct".to_owned(),
+            target: request(SocketAddr::from(([127, 0, 0, 1], 1)), &[], ""),
             constant: Measured::default(),
             rounds: rounds.to_vec(),
             saturated: Measured::default(),
@@ -307,6 +325,9 @@ mod tests {
                 rate: 1,
                 seconds: 1,
                 connections: 1,
+                upstream_port: 0,
+                beside: Vec::new(),
+                header: Vec::new(),
                 json,
             };
             line(&args, &way, [0; 3])
