@@ -11,31 +11,30 @@ mod models;
 mod mutants;
 mod packages;
 mod phases;
-mod side_by_side;
+mod size;
+mod suite;
 
 use std::env;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use failures::Failures;
 use phases::Phases;
 
 const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
-cargo xtask test [ARGS]   set up, then run every test, several programs at a time (or what `cargo test ARGS` runs)
+cargo xtask test [ARGS]   set up, then run the tests, with cargo-nextest where it is installed (ARGS select tests)
+cargo xtask test lab      the tests that need models, train networks or run AgentDojo
 cargo xtask servers       real MCP servers from their registries, each added by its page's command, and MCP's conformance suite
-cargo xtask ci            format, lints, documentation, every test, the quick form of each benchmark
+cargo xtask ci            format, size, lints, documentation, tests (`lab` where it may have changed), quick benchmarks
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
-                          inputs of each fuzz target, every mutant, `fresh`
+                          inputs of each fuzz target, mutants, `test lab`, `servers`, `fresh`
 cargo xtask fresh [ARGS]  demo, test and servers on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
-cargo xtask mutants       every named mutant of labels, redactor, monitor and turn machine must be caught
-cargo xtask source-mutants [ARGS]  every mutant that cargo-mutants makes of them (ARGS go to it)
+cargo xtask mutants [ARGS]  the mutants that cargo-mutants makes of the trusted core must be caught (ARGS go to it)
+cargo xtask size [--json]  lines of Rust per crate; fails above budget.toml
 cargo xtask setup         set up only: system packages, binaries, model files
 
 --timings     after demo, test or setup: cargo's report of what the build waited for
@@ -49,9 +48,6 @@ const SCREENER: &str = "smollm2-135m";
 const AGENT: &str = "qwen2.5-coder-1.5b";
 /// What the tests need.
 const MODELS: [&str; 2] = [AGENT, SCREENER];
-
-/// What the tests run: every program of theirs, and the binaries that these start.
-const TEST_BUILD: [&str; 3] = ["test", "--workspace", "--no-run"];
 
 /// Cargo's variable for whether it remembers the parts of crates, to build them again in part.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
@@ -88,19 +84,19 @@ fn main() -> ExitCode {
             Ok(())
         }
         // Commands that take an hour do not start if a word of the user's would be ignored.
-        "ci" | "nightly" | "agentdojo" | "mutants" if !rest.is_empty() => Err(usage(format!(
+        "ci" | "nightly" | "agentdojo" if !rest.is_empty() => Err(usage(format!(
             "`cargo xtask {command}` takes no arguments, and got `{}`",
             rest.join(" ")
         ))),
         "demo" => demo(rest, &mut phases),
-        "test" => test(rest, &mut phases),
-        "servers" => servers(rest, &mut phases),
-        "ci" => ci(&mut phases),
-        "nightly" => nightly(&mut phases),
+        "test" => suite::test(rest, &mut phases),
+        "servers" => suite::servers(rest, &mut phases),
+        "ci" => suite::ci(&mut phases),
+        "nightly" => suite::nightly(&mut phases),
         "fresh" => fresh::fresh(rest, &mut phases),
         "agentdojo" => agentdojo(&mut phases),
-        "mutants" => mutants::named(),
-        "source-mutants" => mutants::source(rest),
+        "mutants" => mutants::mutants(rest),
+        "size" => size(rest),
         "setup" => setup(
             &MODELS,
             &["build", "--workspace", "--bins"],
@@ -123,10 +119,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether this program's own help is asked for. `demo`, `fresh` and `source-mutants` have one of their own.
+/// Whether this program's own help is asked for. `demo`, `fresh` and `mutants` have one of their own.
 fn wants_help(command: &str, rest: &[String]) -> bool {
     let asks = |word: &str| matches!(word, "--help" | "-h");
-    let own = matches!(command, "demo" | "fresh" | "source-mutants");
+    let own = matches!(command, "demo" | "fresh" | "mutants");
     command == "help" || asks(command) || (!own && rest.iter().any(|word| asks(word)))
 }
 
@@ -141,155 +137,20 @@ fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
     phases.time("demo", || run(lab()?.arg("demo").args(arguments)))
 }
 
-fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
-    let (timings, arguments) = without_timings(arguments);
-    setup(&MODELS, &TEST_BUILD, &timings, phases)?;
-    phases.time("packages of the tests", packages::ensure_for_tests)?;
-    let threads = thread::available_parallelism()?.to_string();
-    let required = [
-        // Tests that need a model or AgentDojo fail without, instead of being skipped.
-        ("SLUICE_REQUIRE_MODELS", "1"),
-        ("SLUICE_REQUIRE_AGENTDOJO", "1"),
-        // What candle takes anyway; unset, it asks the control groups before every product of matrices, and training small
-        // networks takes nearly twice as long.
-        ("RAYON_NUM_THREADS", &*threads),
-    ];
-    if !arguments.is_empty() {
-        // Which tests are meant, cargo knows.
-        return phases.time("tests", || {
-            run(cargo(["test", "--workspace"])
-                .args(arguments)
-                .envs(required))
-        });
-    }
-    phases.time("tests", || side_by_side::run_all(&required))?;
-    phases.time("examples in the documentation", || {
-        run(cargo(["test", "--workspace", "--doc"]).envs(required))
-    })
-}
-
-/// The tests that fetch from registries what they have not fetched before: some 400 MB.
-fn servers(arguments: &[String], phases: &mut Phases) -> Result<()> {
-    let (timings, filters) = without_timings(arguments);
-    setup(&[], &TEST_BUILD, &timings, phases)?;
-    phases.time("packages of the tests", packages::ensure_for_servers)?;
-    phases.time("real servers", || {
-        let mut tests = cargo(["test", "--workspace", "--test", "real_servers", "--"]);
-        run(tests.args(filters).env("SLUICE_REAL_SERVERS", "1"))
-    })
+fn size(arguments: &[String]) -> Result<()> {
+    let json = match arguments {
+        [] => false,
+        [word] if word == "--json" => true,
+        _ => return Err(usage("`cargo xtask size` takes no arguments but --json")),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    size::size(root.context("xtask is in no workspace")?, json)
 }
 
 /// What goes to the build, and what goes to what it built.
 fn without_timings(arguments: &[String]) -> (Vec<String>, Vec<String>) {
     let arguments = arguments.iter().cloned();
     arguments.partition(|word| word == TIMINGS)
-}
-
-fn ci(phases: &mut Phases) -> Result<()> {
-    packages::ensure()?;
-    run(&mut cargo(["fmt", "--all", "--check"]))?;
-    let lint = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    phases.time("lints", || run(&mut cargo(lint)))?;
-    // Attention and the embedded model can be left out.
-    let least = ["check", "--package", "cli", "--no-default-features"];
-    phases.time("the least build", || run(&mut cargo(least)))?;
-    let document = ["doc", "--workspace", "--no-deps"];
-    phases.time("documentation", || {
-        run(cargo(document).env("RUSTDOCFLAGS", "-D warnings"))
-    })?;
-    test(&[], phases)?;
-    // A few iterations: that the benchmarks still measure what they say. They print no verdict.
-    // Of the whole workspace, because a part of it would be built with other features again.
-    let benches = [
-        "test",
-        "--workspace",
-        "--bench",
-        "monitor",
-        "--bench",
-        "label",
-        "--bench",
-        "decide",
-        "--bench",
-        "search",
-        "--bench",
-        "permissions",
-    ];
-    phases.time("benchmarks", || {
-        run(&mut cargo(benches))?;
-        run(lab()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
-        run(lab()?.args(["bench", "agentdojo", "replay", "--quick"]))
-    })
-}
-
-fn nightly(phases: &mut Phases) -> Result<()> {
-    let worlds = [
-        "test",
-        "--package",
-        "hub",
-        "--test",
-        "noninterference",
-        "two_",
-    ];
-    let orders = [
-        "test",
-        "--package",
-        "store",
-        "--test",
-        "conformance",
-        "order",
-    ];
-    // Each part runs whatever came of the others: a night shows all that is wrong.
-    let mut failures = Failures::default();
-    let mut part = |phases: &mut Phases, name: &str, work: &dyn Fn() -> Result<()>| {
-        failures.note(name, phases.time(name, work));
-    };
-    part(phases, "10,000 pairs of worlds", &|| {
-        run(cargo(worlds).env("SLUICE_WORLDS", "10000"))
-    });
-    part(phases, "1,000 kills of a memory's writer", &|| {
-        let kills = ["test", "--package", "store", "--test", "crash"];
-        run(cargo(kills).env("SLUICE_KILLS", "1000"))
-    });
-    part(phases, "1,000 orders of forgetting", &|| {
-        run(cargo(orders).env("SLUICE_ORDERS", "1000"))
-    });
-    // Other builds have no Redis in `sluice`.
-    part(phases, "memories in a Redis server", &|| {
-        let redis = ["test", "--workspace", "--features", "cli/redis"];
-        run(cargo(redis).args(["--test", "redis"]))
-    });
-    part(phases, "10,000 starts and stops of a spoke", &|| {
-        run(&mut cargo(["build", "--workspace", "--bins"]))?;
-        let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
-        run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
-    });
-    part(phases, "200,000 inputs of each fuzz target", &fuzz);
-    part(phases, "named mutants", &mutants::named);
-    part(phases, "source mutants", &|| mutants::source(&[]));
-    failures.note("servers", servers(&[], phases));
-    if is_root() {
-        failures.note("fresh", fresh::fresh(&[], phases));
-    } else {
-        eprintln!("xtask: `cargo xtask fresh` is left out: it needs root");
-    }
-    failures.result()
-}
-
-/// Every fuzz target, with other inputs each day, unless the seed is given.
-fn fuzz() -> Result<()> {
-    const SEED: &str = "SLUICE_FUZZ_SEED";
-    let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400;
-    let seed = env::var(SEED).unwrap_or_else(|_| day.to_string());
-    eprintln!("xtask: {SEED}={seed}");
-    let mut targets = cargo(["test", "--workspace", "--test", "foreign_bytes"]);
-    run(targets.envs([(SEED, &*seed), ("SLUICE_FUZZ_INPUTS", "200000")]))
 }
 
 /// Every figure of AgentDojo in the README. Rows that are there already are not made again.
@@ -513,13 +374,13 @@ mod tests {
     #[test]
     fn who_asks_for_help_starts_nothing() {
         let help = ["--help".to_owned()];
-        for command in ["nightly", "ci", "test", "servers", "setup", "mutants"] {
+        for command in ["nightly", "ci", "test", "servers", "setup", "size"] {
             assert!(wants_help(command, &help), "{command}");
             assert!(!wants_help(command, &[]), "{command}");
         }
         assert!(wants_help("-h", &[]));
         // These print their own.
-        for command in ["demo", "fresh", "source-mutants"] {
+        for command in ["demo", "fresh", "mutants"] {
             assert!(!wants_help(command, &help), "{command}");
         }
     }

@@ -1,8 +1,6 @@
-//! Mutation tests: broken rules must be caught.
+//! `cargo xtask mutants`: the mutants that cargo-mutants makes of the trusted core must be caught by its tests.
 //!
-//! Two kinds. *Named* mutants break one rule each and say which; they are in
-//! `crates/hub/tests/noninterference/mutants/list.rs`. *Source* mutants are what cargo-mutants makes
-//! of every function; what it may leave alone is in `.cargo/mutants.toml`, with the reasons.
+//! `.cargo/mutants.toml` lists what is examined and what is left out, with the reasons.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,26 +24,11 @@ const SURVIVORS: [(&str, &str); 2] = [("missed.txt", ""), ("timeout.txt", " (tim
 /// Its arguments by which it says something and tests nothing, so that there is no report.
 const TELLS: [&str; 6] = ["--help", "-h", "--version", "-V", "--list", "--list-files"];
 
-/// `cargo xtask mutants`: every named one; the tests try five of them.
-pub(crate) fn named() -> Result<()> {
-    run(cargo([
-        "test",
-        "--package",
-        "hub",
-        "--test",
-        "noninterference",
-        "mutants::",
-        "--",
-        "--nocapture",
-    ])
-    .env("SLUICE_MUTANTS", "all"))
-}
-
-/// `cargo xtask source-mutants`: of labels, redactor and monitor, and of the turn machine.
+/// Installs cargo-mutants where it is missing, and runs it with these arguments.
 ///
 /// # Errors
-/// One survives the tests, or makes them run for ever; the error names all of them.
-pub(crate) fn source(arguments: &[String]) -> Result<()> {
+/// A mutant survives the tests or makes them time out; the error lists all of them.
+pub(crate) fn mutants(arguments: &[String]) -> Result<()> {
     let program = Path::new(TOOLS).join("bin/cargo-mutants");
     // Pinned, because another version makes other mutants, which `.cargo/mutants.toml` does not know.
     if !is_installed(&program) {

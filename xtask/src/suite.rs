@@ -1,0 +1,325 @@
+//! The tests: `cargo xtask test`, `ci` and `nightly`.
+
+use std::env;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+
+use crate::failures::Failures;
+use crate::phases::Phases;
+use crate::without_timings;
+use crate::{MODELS, cargo, fresh, is_root, lab, mutants, output, packages, run, setup, size};
+
+/// What the tests run: every program of theirs, and the binaries that these start.
+const TEST_BUILD: [&str; 3] = ["test", "--workspace", "--no-run"];
+
+/// The packages whose tests are all of the laboratory. `.config/nextest.toml` names them too.
+const LAB_PACKAGES: [&str; 2] = ["agentdojo", "attention"];
+/// The module of laboratory tests in the other packages.
+const LAB_MODULE: &str = "lab::";
+
+/// Changes below these folders can change what a laboratory test shows.
+const LAB_SOURCES: [&str; 8] = [
+    "lab/",
+    "crates/screen/",
+    "crates/saliency/",
+    "crates/model/",
+    "crates/llm/",
+    "xtask/",
+    ".config/",
+    "Cargo.",
+];
+
+/// Variables without which tests that lack a model or AgentDojo pass with a line that says so.
+const REQUIRED: [(&str, &str); 2] = [
+    ("SLUICE_REQUIRE_MODELS", "1"),
+    ("SLUICE_REQUIRE_AGENTDOJO", "1"),
+];
+
+/// Which tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Profile {
+    /// All but the laboratory's.
+    Default,
+    /// The laboratory's: they need models, train networks or run AgentDojo's harness.
+    Lab,
+}
+
+/// Sets up and runs the tests: all but the laboratory's, with `lab` the laboratory's alone. Other arguments select tests as
+/// `cargo nextest run` does, or `cargo test` where nextest is missing.
+///
+/// # Errors
+/// The set-up fails, or tests do: all run nevertheless.
+pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
+    let (timings, mut arguments) = without_timings(arguments);
+    let profile = match arguments.first().map(String::as_str) {
+        Some("lab") => {
+            arguments.remove(0);
+            Profile::Lab
+        }
+        _ => Profile::Default,
+    };
+    let models: &[_] = match profile {
+        Profile::Default => &[],
+        Profile::Lab => &MODELS,
+    };
+    setup(models, &TEST_BUILD, &timings, phases)?;
+    phases.time("packages of the tests", packages::ensure_for_tests)?;
+    let threads = thread::available_parallelism()?.to_string();
+    let mut tests = match has_nextest() {
+        true => with_nextest(profile),
+        false => with_cargo(profile, &arguments),
+    };
+    if profile == Profile::Lab {
+        tests.envs(REQUIRED);
+        // The number candle chooses anyway; unset, it reads the control groups before every product of matrices, and
+        // training small networks takes nearly twice as long.
+        tests.env("RAYON_NUM_THREADS", threads);
+    }
+    phases.time("tests", || run(tests.args(&arguments)))?;
+    if profile == Profile::Default && arguments.is_empty() {
+        phases.time("examples in the documentation", || {
+            run(&mut cargo(["test", "--workspace", "--doc"]))
+        })?;
+        eprintln!("{NOT_RUN}");
+    }
+    Ok(())
+}
+
+const NOT_RUN: &str = "
+xtask: NOT RUN: tests with models, training and AgentDojo (`cargo xtask test lab`),
+                servers from registries (`cargo xtask servers`),
+                10,000 worlds, 1,000 kills, fuzzing and mutants (`cargo xtask nightly`)";
+
+fn has_nextest() -> bool {
+    let mut nextest = cargo(["nextest", "--version"]);
+    nextest.stdout(Stdio::null()).stderr(Stdio::null());
+    nextest.status().is_ok_and(|status| status.success())
+}
+
+fn with_nextest(profile: Profile) -> Command {
+    let profile = match profile {
+        Profile::Default => "default",
+        Profile::Lab => "lab",
+    };
+    cargo(["nextest", "run", "--workspace", "--profile", profile])
+}
+
+/// The same where nextest is missing: the programs run one after the other, and the laboratory's tests with all others.
+/// `--tests` leaves out the examples in the documentation.
+fn with_cargo(profile: Profile, arguments: &[String]) -> Command {
+    eprintln!("xtask: cargo-nextest is not installed; `cargo test` takes longer");
+    let mut tests = cargo(["test", "--workspace", "--no-fail-fast"]);
+    if arguments.is_empty() {
+        tests.arg("--tests");
+    }
+    if profile == Profile::Default && arguments.is_empty() {
+        for package in LAB_PACKAGES {
+            tests.args(["--exclude", package]);
+        }
+        tests.args(["--", "--skip", LAB_MODULE]);
+    }
+    tests
+}
+
+/// The tests that fetch from registries what they have not fetched before: some 400 MB.
+pub(crate) fn servers(arguments: &[String], phases: &mut Phases) -> Result<()> {
+    let (timings, filters) = without_timings(arguments);
+    setup(&[], &TEST_BUILD, &timings, phases)?;
+    phases.time("packages of the tests", packages::ensure_for_servers)?;
+    phases.time("real servers", || {
+        let mut tests = cargo(["test", "--workspace", "--test", "real_servers", "--"]);
+        run(tests.args(filters).env("SLUICE_REAL_SERVERS", "1"))
+    })
+}
+
+/// What must hold before a change lands.
+pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
+    packages::ensure()?;
+    run(&mut cargo(["fmt", "--all", "--check"]))?;
+    size(&[])?;
+    let lint = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    phases.time("lints", || run(&mut cargo(lint)))?;
+    // Attention and the embedded model can be left out.
+    let least = ["check", "--package", "cli", "--no-default-features"];
+    phases.time("the least build", || run(&mut cargo(least)))?;
+    let document = ["doc", "--workspace", "--no-deps"];
+    phases.time("documentation", || {
+        run(cargo(document).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    test(&[], phases)?;
+    if lab_changed() {
+        test(&["lab".to_owned()], phases)?;
+    }
+    // A few iterations: that the benchmarks still measure what they say. They print no verdict.
+    // Of the whole workspace, because a part of it would be built with other features again.
+    let mut benches = cargo(["test", "--workspace"]);
+    for bench in ["monitor", "label", "decide", "search", "permissions"] {
+        benches.args(["--bench", bench]);
+    }
+    phases.time("benchmarks", || {
+        run(&mut benches)?;
+        run(lab()?.args(["bench", "agentdojo", "loop", "--quick"]))?;
+        run(lab()?.args(["bench", "agentdojo", "replay", "--quick"]))
+    })
+}
+
+/// Whether the tests of the laboratory may come out otherwise than on `origin/main`, or on the commit before where HEAD is
+/// there already. True where git cannot tell.
+fn lab_changed() -> bool {
+    let changed = || {
+        let head = output("git", &["rev-parse", "HEAD"])?;
+        let mut base = output("git", &["merge-base", "HEAD", "origin/main"])?;
+        if base == head {
+            base = output("git", &["rev-parse", "HEAD~"])?;
+        }
+        output("git", &["diff", "--name-only", &base])
+    };
+    match changed() {
+        Ok(files) => is_of_lab(&files),
+        Err(error) => {
+            eprintln!(
+                "xtask: the laboratory's tests run, since git does not say what changed: {error:#}"
+            );
+            true
+        }
+    }
+}
+
+fn is_of_lab(files: &str) -> bool {
+    let mut files = files.lines();
+    files.any(|file| LAB_SOURCES.iter().any(|source| file.starts_with(source)))
+}
+
+/// What takes too long for every change. Each part runs whatever came of the others.
+pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
+    let mut failures = Failures::default();
+    let mut part = |phases: &mut Phases, name: &str, work: &dyn Fn() -> Result<()>| {
+        failures.note(name, phases.time(name, work));
+    };
+    let tests = |package: &str, target: &str, filter: &str| {
+        let mut tests = cargo(["test", "--package"]);
+        tests.args([package, "--test", target, filter]);
+        tests
+    };
+    part(phases, "10,000 pairs of worlds", &|| {
+        run(tests("hub", "noninterference", "two_").env("SLUICE_WORLDS", "10000"))
+    });
+    part(phases, "1,000 kills of a memory's writer", &|| {
+        run(tests("store", "crash", "").env("SLUICE_KILLS", "1000"))
+    });
+    part(phases, "1,000 orders of forgetting", &|| {
+        run(tests("store", "conformance", "order").env("SLUICE_ORDERS", "1000"))
+    });
+    // Other builds have no Redis in `sluice`.
+    part(phases, "memories in a Redis server", &|| {
+        let redis = ["test", "--workspace", "--features", "cli/redis"];
+        run(cargo(redis).args(["--test", "redis"]))
+    });
+    part(phases, "10,000 starts and stops of a spoke", &|| {
+        run(&mut cargo(["build", "--workspace", "--bins"]))?;
+        let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
+        run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
+    });
+    part(phases, "200,000 inputs of each fuzz target", &fuzz);
+    part(phases, "mutants", &|| mutants::mutants(&[]));
+    failures.note("laboratory", test(&["lab".to_owned()], phases));
+    failures.note("servers", servers(&[], phases));
+    if is_root() {
+        failures.note("fresh", fresh::fresh(&[], phases));
+    } else {
+        eprintln!("xtask: `cargo xtask fresh` is left out: it needs root");
+    }
+    failures.result()
+}
+
+/// Every fuzz target, with other inputs each day, unless the seed is given.
+fn fuzz() -> Result<()> {
+    const SEED: &str = "SLUICE_FUZZ_SEED";
+    let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86_400;
+    let seed = env::var(SEED).unwrap_or_else(|_| day.to_string());
+    eprintln!("xtask: {SEED}={seed}");
+    let mut targets = cargo(["test", "--workspace", "--test", "foreign_bytes"]);
+    run(targets.envs([(SEED, &*seed), ("SLUICE_FUZZ_INPUTS", "200000")]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn both_runners_leave_out_the_same_tests() {
+        let config = include_str!("../../.config/nextest.toml");
+        let packages = LAB_PACKAGES.map(|package| format!("package({package})"));
+        let lab = format!("{} + test(/(^|::){LAB_MODULE}/)", packages.join(" + "));
+        for filter in [lab.clone(), format!("not ({lab})")] {
+            assert!(
+                config.contains(&format!("default-filter = \"{filter}\"\n")),
+                "{filter}"
+            );
+        }
+        let command = format!("{:?}", with_cargo(Profile::Default, &[]));
+        for word in LAB_PACKAGES.into_iter().chain([LAB_MODULE]) {
+            assert!(command.contains(word), "{command}");
+        }
+    }
+
+    #[test]
+    fn changes_of_the_product_alone_need_no_laboratory() {
+        assert!(is_of_lab("README.md\ncrates/screen/src/lib.rs\n"));
+        assert!(!is_of_lab("README.md\ncrates/hub/src/lib.rs\n"));
+    }
+
+    /// A program without tests takes as long to build as one with many, so a target that has none says so, and then may
+    /// have none: they would never run.
+    #[test]
+    fn targets_that_are_not_tested_have_no_tests() {
+        let metadata = ["metadata", "--no-deps", "--offline", "--format-version=1"];
+        let output = cargo(metadata).output().unwrap();
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let list = |value: &Value, name: &str| value[name].as_array().unwrap().clone();
+        let packages = list(&metadata, "packages");
+        let targets = packages.iter().flat_map(|package| list(package, "targets"));
+        let mut files = Vec::new();
+        for target in targets.filter(|target| target["test"] == false) {
+            let root = Path::new(target["src_path"].as_str().unwrap());
+            match target["kind"][0].as_str().unwrap() {
+                "lib" => sources(root.parent().unwrap(), &mut files),
+                "bin" => files.push(root.to_owned()),
+                _ => {}
+            }
+        }
+        assert!(files.len() > 10, "{files:?}");
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            let tested = ["cfg(test)", "#[test]", "::test]", "proptest!"];
+            let found = tested.iter().find(|mark| text.contains(**mark));
+            assert_eq!(found, None, "{} is never tested", file.display());
+        }
+    }
+
+    fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, files),
+                false if path.extension().is_some_and(|it| it == "rs") => files.push(path),
+                false => {}
+            }
+        }
+    }
+}
