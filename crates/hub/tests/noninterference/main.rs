@@ -31,7 +31,6 @@ mod late;
 mod maker;
 mod memory;
 mod model;
-mod mutants;
 mod nested;
 mod play;
 mod player;
