@@ -230,20 +230,20 @@ fn with_what_changes_replaced(all: &str, id: &str) -> String {
     lines.join("\n")
 }
 
-/// The guide shows what was recorded, to the letter.
+/// The guide shows lines of the recording, to the letter and in their order. `…` stands for lines that it leaves out.
 #[test]
 fn the_guide_has_the_recorded_sitting() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let snapshot = "tests/e2e/snapshots/e2e__sitting__a_sitting_over_three_apps.snap";
     let recorded = fs::read_to_string(own.join(snapshot)).unwrap();
     let recorded = recorded.splitn(3, "---\n").nth(2).unwrap();
-    let shown: Vec<String> = recorded
-        .lines()
-        .map(|line| format!("    {line}").trim_end().to_owned())
-        .collect();
+    let mut recorded = recorded.lines().map(str::trim_end);
     let guide = fs::read_to_string(own.join("../../docs/guide.md")).unwrap();
-    let lines: Vec<&str> = guide.lines().collect();
-    let begin = lines.iter().position(|line| *line == shown[0]);
-    let begin = begin.expect("the guide shows the sitting");
-    assert_eq!(lines[begin..begin + shown.len()], shown[..]);
+    let shown = guide.split("## A session over three apps").nth(1).unwrap();
+    let shown = shown.lines().filter_map(|line| line.strip_prefix("    "));
+    let shown: Vec<&str> = shown.filter(|line| *line != "…").collect();
+    assert!(shown.len() > 15, "{shown:?}");
+    for line in shown {
+        assert!(recorded.any(|recorded| recorded == line), "{line}");
+    }
 }
