@@ -46,7 +46,7 @@ const NEEDS: [Need; 5] = [
 ];
 
 /// What only tests use.
-const TEST_NEEDS: [Need; 4] = [
+const TEST_NEEDS: [Need; 3] = [
     // Apps are installed with it, by the tests from a registry of this machine.
     Need {
         what: "npm",
@@ -64,12 +64,6 @@ const TEST_NEEDS: [Need; 4] = [
         what: "ip",
         package: "iproute2",
         found: || runs("ip", "-Version"),
-    },
-    // A back end of `store`. Its tests start servers of their own.
-    Need {
-        what: "redis-server",
-        package: "redis-server",
-        found: || runs("redis-server", "--version"),
     },
 ];
 

@@ -215,15 +215,7 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
         run(tests("hub", "noninterference", "two_").env("SLUICE_WORLDS", "10000"))
     });
     part(phases, "1,000 kills of a memory's writer", &|| {
-        run(tests("store", "crash", "").env("SLUICE_KILLS", "1000"))
-    });
-    part(phases, "1,000 orders of forgetting", &|| {
-        run(tests("store", "conformance", "order").env("SLUICE_ORDERS", "1000"))
-    });
-    // Other builds have no Redis in `sluice`.
-    part(phases, "memories in a Redis server", &|| {
-        let redis = ["test", "--workspace", "--features", "cli/redis"];
-        run(cargo(redis).args(["--test", "redis"]))
+        run(tests("store", "it", "kill").env("SLUICE_KILLS", "1000"))
     });
     part(phases, "10,000 starts and stops of a spoke", &|| {
         run(&mut cargo(["build", "--workspace", "--bins"]))?;

@@ -147,8 +147,6 @@ pub struct Memory {
     pub limit: Label,
     /// Memories of one label that one conversation's namespace holds; the oldest make room.
     pub entries: usize,
-    /// The Redis server on this machine that holds the memory; a file of the user's if not given.
-    pub redis: Option<String>,
     /// Whether facts are looked for in each turn that is remembered.
     pub facts: bool,
     /// After how many days a memory is forgotten; `None` is never.

@@ -9,11 +9,10 @@ impl Default for Memory {
     fn default() -> Self {
         Self {
             enabled: None,
-            // A memory keeps its label, so whatever was said may be kept. ⊤ is for the user's eyes.
+            // A memory keeps its label, so every text may be remembered. ⊤ is for the user's eyes.
             limit: Label::top(),
             // Queries and answers of thirty turns a day for a year.
             entries: 20_000,
-            redis: None,
             // One or two completions more for each turn: up to twice as many.
             facts: false,
             // The number of entries bounds it already, and only the user knows how long ago is too long.
@@ -40,12 +39,10 @@ pub(crate) fn memory(root: &Table<'_>) -> Memory {
         memory.entries = usize::try_from(entries).unwrap_or(memory.entries);
     }
     if let Some(redis) = table.string("redis") {
-        if !(redis.value.starts_with("redis://") || redis.value.starts_with("unix://")) {
-            let message = format!("'{}' is not the address of a Redis server", redis.value);
-            let help = "write unix:///PATH or redis://127.0.0.1:PORT";
-            table.context.error(&redis.span, message, help);
-        }
-        memory.redis = Some(redis.value.to_owned());
+        let message = "memories are in a SQLite file; Redis is no longer supported";
+        let help =
+            "remove `redis`: each configuration has a file of its own under the state folder";
+        table.context.error(&redis.span, message, help);
     }
     memory.facts = table.boolean("facts").unwrap_or(memory.facts);
     let days = table.integer("days", 1..=MOST_DAYS);

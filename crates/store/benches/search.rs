@@ -132,7 +132,7 @@ fn fill(memory: &SqliteMemory, memories: u32, text: &mut Text) {
 
 fn query(text: &mut Text) -> Query {
     let words = 1 + text.below(8);
-    Query::new(&text.words(words)).unwrap()
+    Query::new(&text.words(words))
 }
 
 /// Words as they are in texts: the n-th is there 1/n as often as the first (Zipf). The same each time.

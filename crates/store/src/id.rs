@@ -1,13 +1,11 @@
-//! Names of single entries and permissions.
+//! Ids of entries and permissions, and the hexadecimal form of ids and digests.
 
 use std::{fmt, io, str::FromStr};
-
-use crate::hex;
 
 /// Bytes of an id.
 const BYTES: usize = 16;
 
-/// A text that is no id: not 32 hexadecimal digits.
+/// A text that is no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an id is 32 hexadecimal digits")]
 pub struct BadId;
@@ -16,17 +14,21 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident,)*) => {$(
         $(#[$doc])*
         ///
-        /// It is random, so that it tells nothing of how many others there are.
+        /// It is random, so it does not tell how many others there are.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name([u8; BYTES]);
 
         impl $name {
-            /// A new one, from the system's random numbers.
+            /// A new id, from the system's random numbers.
             ///
             /// # Errors
             /// The system gives none.
             pub fn random() -> io::Result<Self> {
-                random().map(Self)
+                let mut bytes = [0; BYTES];
+                match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())? {
+                    BYTES => Ok(Self(bytes)),
+                    _ => Err(io::Error::other("the system gave too few random bytes")),
+                }
             }
 
             /// The id with these bytes. They should be random.
@@ -42,13 +44,13 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                hex::write(&self.0, f)
+                write_hex(&self.0, f)
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+                write_hex(&self.0, f)
             }
         }
 
@@ -56,7 +58,7 @@ macro_rules! ids {
             type Err = BadId;
 
             fn from_str(text: &str) -> Result<Self, BadId> {
-                hex::read(text).map(Self).ok_or(BadId)
+                read_hex(text).map(Self).ok_or(BadId)
             }
         }
     )*};
@@ -69,12 +71,24 @@ ids! {
     PermissionId,
 }
 
-fn random() -> io::Result<[u8; BYTES]> {
+pub(crate) fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+/// The bytes of hexadecimal digits, in either case. `None` for other characters and other lengths.
+pub(crate) fn read_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())? {
-        BYTES => Ok(bytes),
-        _ => Err(io::Error::other("the system gave too few random bytes")),
+    if text.len() != 2 * BYTES {
+        return None;
     }
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        for digit in digits {
+            // `from_str_radix` would accept a sign.
+            let digit = char::from(*digit).to_digit(16)?;
+            *byte = *byte << 4 | u8::try_from(digit).ok()?;
+        }
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -82,14 +96,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_as_it_is_written() {
+    fn ids_are_read_as_written() {
         let id = EntryId::random().unwrap();
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_ne!(id, EntryId::random().unwrap());
-    }
-
-    #[test]
-    fn what_is_no_id_is_refused() {
         for text in ["", "1", &"g".repeat(32), &format!("+{}", "0".repeat(31))] {
             assert_eq!(text.parse::<PermissionId>(), Err(BadId), "{text}");
         }

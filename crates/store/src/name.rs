@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// Longest name, in bytes. Names stand in questions, which must fit a screen.
+/// Longest name, in bytes: a question that shows it must fit a screen.
 const MAX_BYTES: usize = 256;
 
 /// The name of an app, a functionality, a tool or a data item: 1 to 256 bytes without control
-/// characters. Two names are the same if their bytes are.
+/// characters, compared byte by byte.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
@@ -19,14 +19,14 @@ impl Name {
     /// Makes a name of a text.
     ///
     /// # Errors
-    /// It is empty, too long or has control characters.
+    /// The text is empty, too long or has control characters.
     pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
         let name = name.into();
         let good = (1..=MAX_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
         good.then_some(Self(name)).ok_or(BadName)
     }
 
-    /// As it is written.
+    /// Its text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_a_length_and_no_control_characters() {
+    fn names_have_bounds_and_no_control_characters() {
         for bad in ["", "a\nb", "\u{85}", &"a".repeat(MAX_BYTES + 1)] {
             assert_eq!(Name::new(bad), Err(BadName), "{bad:?}");
         }

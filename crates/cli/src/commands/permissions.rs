@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use config::Config;
 use hub::trace::escape;
 use ifc::Lattice;
-use serde_json::Value;
-use store::{Action, Kept, PermissionId, Standing, Time};
+use serde_json::{Value, json};
+use store::{Action, App, Kept, Name, PermissionId, Standing, Time};
 
 use crate::collaboration::{may, with};
 use crate::exit::Exit;
@@ -79,10 +79,8 @@ fn list(config: &Config) -> Result<Exit> {
 
 /// The entries of the export, one a line.
 fn list_json(config: &Config) -> Result<Exit> {
-    let all = exported(config)?;
-    let entries = all.get("permissions").and_then(Value::as_array);
-    for entry in entries.context("an export without permissions")? {
-        json_lines::print_json(entry)?;
+    for entry in exported(config)? {
+        json_lines::print_json(&entry)?;
     }
     Ok(Exit::Done)
 }
@@ -180,11 +178,65 @@ fn revoke(ids: &[String]) -> Result<Exit> {
 }
 
 fn export(config: &Config) -> Result<Exit> {
-    json_lines::print_json(&exported(config)?)?;
+    let exported = json!({"version": VERSION, "permissions": exported(config)?});
+    json_lines::print_json(&exported)?;
     Ok(Exit::Done)
 }
 
-fn exported(config: &Config) -> Result<Value> {
-    let exported = open(config)?.export(&apps(config)?, now())?;
-    Ok(serde_json::from_str(&exported)?)
+/// Raised when a reader of the JSON would have to change.
+const VERSION: u32 = 2;
+
+/// Every permission as JSON. Times are milliseconds since 1970-01-01 UTC, identities hexadecimal.
+fn exported(config: &Config) -> Result<Vec<Value>> {
+    let all = open(config)?.list(&apps(config)?, now())?;
+    let each = all.iter().map(|kept| {
+        json!({
+            "id": kept.id.to_string(),
+            "action": action(&kept.action),
+            "taints": kept.taints,
+            "granted": kept.granted.millis(),
+            "expires": kept.expires.map(Time::millis),
+            "standing": match &kept.standing {
+                Standing::Valid => json!({"is": "valid"}),
+                Standing::Expired => json!({"is": "expired"}),
+                Standing::AppsChanged(apps) => {
+                    let apps: Vec<&str> = apps.iter().map(Name::as_str).collect();
+                    json!({"is": "apps-changed", "apps": apps})
+                }
+                Standing::TaintsChanged => json!({"is": "taints-changed"}),
+                Standing::NotYet => json!({"is": "not-yet"}),
+            },
+        })
+    });
+    Ok(each.collect())
+}
+
+fn action(action: &Action) -> Value {
+    let app = |app: &App| json!({"name": app.name.as_str(), "identity": app.identity.to_string()});
+    match action {
+        Action::Selection {
+            functionality,
+            app: own,
+        } => {
+            json!({"kind": "selection", "functionality": functionality.as_str(), "app": app(own)})
+        }
+        Action::Collaboration {
+            from,
+            to,
+            functionality,
+            direction,
+        } => json!({
+            "kind": "collaboration",
+            "from": app(from),
+            "to": app(to),
+            "functionality": functionality.as_str(),
+            "direction": direction.name(),
+        }),
+        Action::Egress { app: own, domain } => {
+            json!({"kind": "egress", "app": app(own), "domain": domain.as_str()})
+        }
+        Action::Tool { app: own, tool } => {
+            json!({"kind": "tool", "app": app(own), "tool": tool.name().as_str()})
+        }
+    }
 }

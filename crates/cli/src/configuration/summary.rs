@@ -31,9 +31,6 @@ pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> 
     for provider in &config.providers {
         of_provider(&mut lines, &config.lattice, provider);
     }
-    if let Some(server) = &config.memory.redis {
-        lines.add("remember", &format!("in the Redis server at {server}"));
-    }
     for app in config.apps.values() {
         unasked(&mut lines, &config.lattice, app);
         sends(&mut lines, &config.lattice, app);

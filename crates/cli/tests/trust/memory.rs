@@ -5,8 +5,7 @@ use std::fs;
 use config::Config;
 use ifc::{Label, Lattice};
 use store::{
-    Content, Draft, EntryId, Identity, Limits, Memory, Name, Namespace, Page, Speaker,
-    SqliteMemory, Time,
+    Content, Draft, EntryId, Identity, Limits, Memory, Name, Namespace, Speaker, SqliteMemory, Time,
 };
 
 use crate::stage::{CONFIG, Stage, text};
@@ -40,8 +39,7 @@ fn stage() -> (Stage, SqliteMemory) {
 }
 
 fn left(memory: &SqliteMemory) -> usize {
-    let page = Page::newest(9);
-    let left = memory.list(&Namespace::Hub, &page, &Label::top());
+    let left = memory.list(&Namespace::Hub, 9, &Label::top());
     left.unwrap().len()
 }
 
@@ -163,7 +161,7 @@ fn a_list_that_shows_none_does_not_say_that_there_are_none() {
     let none = ["memory", "list", "--most", "0"];
     let said = text(&stage.run(&none).stderr);
     assert_eq!(said, "there are more; --most shows them\n");
-    let all = memory.list(&Namespace::Hub, &Page::newest(9), &Label::top());
+    let all = memory.list(&Namespace::Hub, 9, &Label::top());
     let all: Vec<EntryId> = all.unwrap().iter().map(|entry| entry.id).collect();
     memory.forget(&all).unwrap();
     let said = text(&stage.run(&none).stderr);
@@ -247,26 +245,6 @@ fn a_namespace_is_forgotten_in_one_transaction() {
     let said = text(&forgotten.stderr);
     assert!(said.contains("102 forgotten"), "{said}");
     assert_eq!(left(&memory), 0);
-    let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
-    let deletions = file.query_row("SELECT deletions FROM erasure", [], |row| row.get(0));
-    assert_eq!(deletions, Ok(1));
-}
-
-/// What is still in the file is said, with the reason.
-#[test]
-fn why_text_is_still_in_the_file_is_said() {
-    let (stage, _memory) = stage();
-    let file = rusqlite::Connection::open(stage.state("memory/built-in.sqlite")).unwrap();
-    // Nothing that another program does.
-    let trigger = "CREATE TRIGGER t BEFORE UPDATE OF erased ON erasure BEGIN SELECT RAISE(ABORT, 'test'); END";
-    file.execute_batch(trigger).unwrap();
-    let forgotten = stage.run(&["memory", "forget", "aaaa", "--yes"]);
-    let said = text(&forgotten.stderr);
-    assert!(said.contains("2 forgotten"), "{said}");
-    assert!(
-        said.contains("still on the disk: ") && !said.contains("another program"),
-        "{said}"
-    );
 }
 
 /// The configuration of the stage, and whose memory its app `notes` has under it.
@@ -276,7 +254,7 @@ fn configured(stage: &Stage) -> Namespace {
     Namespace::Apps([(Name::new("notes").unwrap(), origin)].into())
 }
 
-/// Everything that an app of that name left: one with another command, and an earlier program that noted the name alone.
+/// The memory of an app whose command has changed since.
 fn with_another_app() -> (Stage, SqliteMemory, Namespace) {
     let text = CONFIG.replace("/app/run-me", "/bin/true");
     let stage = Stage::new(&format!("{text}\n[memory]\nenabled = true\n"));
@@ -292,11 +270,6 @@ fn with_another_app() -> (Stage, SqliteMemory, Namespace) {
     let query = draft(0xaa, Speaker::User, HOSTILE, Vec::new());
     let answer = draft(0xbb, Speaker::System, "on Friday", vec![query.id]);
     memory.append(&old, &[query, answer]).unwrap();
-    for (number, name) in [(0xcc, "notes"), (0xdd, "gone"), (0xee, "notes+gone")] {
-        let noted = draft(number, Speaker::User, "noted by name", Vec::new());
-        let names = Namespace::Names(Name::new(name).unwrap());
-        memory.append(&names, &[noted]).unwrap();
-    }
     let changed = fs::read_to_string(&config).unwrap();
     let changed = changed.replace("/bin/true", "/bin/false");
     fs::write(&config, changed).unwrap();
@@ -315,97 +288,48 @@ fn shown_as(namespace: &Namespace) -> String {
     format!("{name}~{origin}")
 }
 
-/// The app that has the name now has none of it, until the user has seen it and says so.
+/// A session says so at its start, until the user has removed them.
 #[test]
-fn an_app_is_told_what_another_of_its_name_left_when_the_user_says_so() {
+fn memories_of_an_app_with_another_command_are_named() {
     let (stage, memory, old) = with_another_app();
     let config = stage.path("sluice.toml");
     let config = config.to_str().unwrap();
-    let (new, old_name) = (configured(&stage), shown_as(&old));
-    let count = |namespace: &Namespace| memory.ids(namespace).unwrap().len();
-    let adopt = |words: &[&str]| {
-        let arguments = [&["memory", "adopt", "--config", config], words].concat();
-        let output = stage.run(&arguments);
-        let code = output.status.code();
-        (code, text(&output.stdout), text(&output.stderr))
-    };
-
-    let listed = text(&stage.run(&["memory", "list", "--config", config]).stdout);
-    for name in [old_name.as_str(), "notes~unknown", "gone~unknown"] {
-        assert!(listed.contains(&format!("  {name}, ")), "{name}: {listed}");
-    }
-    // Two had the name: which of them is not guessed.
-    let (code, _, said) = adopt(&["notes", "--yes"]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(
-        said.contains(&format!("{old_name}, notes~unknown")),
-        "{said}"
-    );
-    // Nobody to ask, and a program that wants JSON is not asked.
-    for more in [&[][..], &["--json"]] {
-        let (code, _, said) = adopt(&[&[old_name.as_str()], more].concat());
-        assert_eq!(code, Some(1), "{said}");
-        assert!(
-            said.contains("no terminal") && said.contains("--yes"),
-            "{said}"
-        );
-    }
-    // No app could be told.
-    for gone in ["gone", "notes+gone"] {
-        let (code, _, said) = adopt(&[gone, "--yes"]);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("has no app 'gone'"), "{said}");
-    }
-    let (code, _, said) = adopt(&["nobody", "--yes"]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("there is no memory of 'nobody'"), "{said}");
-    assert_eq!((count(&old), count(&new)), (2, 0));
-
-    let asked = ["memory", "adopt", &old_name, "--config", config];
-    let (code, shown) = stage.at_terminal(&asked, &["y", ""]);
-    assert_eq!((code, count(&old), count(&new)), (3, 2, 0), "{shown}");
-    assert!(shown.contains("on Friday"), "{shown}");
-    let question = format!("Let notes, as it is configured now, be told all 2 of {old_name}?");
-    assert!(shown.contains(&question), "{shown}");
-    let steers = shown.contains("\u{1b}[2J") || shown.contains('\u{202e}');
-    assert!(!steers, "{shown}");
-    let (code, shown) = stage.at_terminal(&asked, &["adopt"]);
-    assert_eq!((code, count(&old), count(&new)), (0, 0, 2), "{shown}");
-
-    // One of that name is left, and so the name says which.
-    let (code, printed, said) = adopt(&["notes", "--yes", "--json"]);
-    assert_eq!((code, count(&new)), (Some(0), 3), "{said}");
-    let line: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let started = || text(&stage.run(&["run", "hello", "--config", config]).stderr);
+    let name = shown_as(&old);
+    let said = started();
+    let note = format!("it does not see the memories of {name};");
+    assert!(said.contains(&note), "{said}");
+    let list = ["memory", "list", "--config", config, "--namespace", &name];
+    let listed = text(&stage.run(&list).stdout);
     assert_eq!(
-        (line.get("namespace"), line.get("text")),
-        (Some(&"app:notes".into()), Some(&"noted by name".into()))
+        listed.matches(&format!("  {name}, ")).count(),
+        2,
+        "{listed}"
     );
-    let (code, _, said) = adopt(&["notes", "--yes"]);
+    let nobody = stage.run(&[
+        "memory",
+        "list",
+        "--config",
+        config,
+        "--namespace",
+        "nobody",
+    ]);
+    let refused = text(&nobody.stderr);
     assert!(
-        code == Some(0) && said.contains("not told already"),
-        "{said}"
+        refused.contains("there is no memory of 'nobody'"),
+        "{refused}"
     );
-}
-
-/// At the start, and not of what no app could be told.
-#[test]
-fn the_user_is_told_what_an_app_of_the_same_name_left() {
-    let (stage, memory, old) = with_another_app();
-    let config = stage.path("sluice.toml");
-    let started = || {
-        let query = ["run", "hello", "--config", config.to_str().unwrap()];
-        text(&stage.run(&query).stderr)
-    };
-    let said = started();
-    for name in [shown_as(&old).as_str(), "notes~unknown"] {
-        let note = format!("note: notes is not told what is remembered of {name}: ");
-        assert!(said.contains(&note), "{name}: {said}");
-        let remedy = format!("`sluice memory adopt {name}`");
-        assert!(said.contains(&remedy), "{name}: {said}");
-    }
-    assert!(!said.contains("gone"), "{said}");
-    memory.hand_over(&old, &configured(&stage)).unwrap();
-    memory.forget(&[EntryId::from_bytes([0xcc; 16])]).unwrap();
-    let said = started();
-    assert!(!said.contains("is not told what"), "{said}");
+    assert!(said.contains(&format!("`sluice memory forget --namespace {name}`")));
+    let forget = [
+        "memory",
+        "forget",
+        "--config",
+        config,
+        "--namespace",
+        &name,
+        "--yes",
+    ];
+    assert!(stage.run(&forget).status.success());
+    assert_eq!(memory.ids(&old).unwrap(), []);
+    assert!(!started().contains("does not see"));
 }

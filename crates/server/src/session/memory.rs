@@ -13,7 +13,7 @@ use hub::{Apps, TurnMachine};
 use ifc::{Label, Labeled};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use store::{Content, Draft, Entry, EntryId, MemoryError, Namespace, Query, Removed, Speaker};
+use store::{Content, Draft, Entry, EntryId, MemoryError, Namespace, Query, Speaker};
 use tokio::sync::Notify;
 
 use super::threads::{INTERRUPTED, Told};
@@ -38,19 +38,18 @@ impl Session {
         let search = move || {
             let archive = Readable::new(memory, &own?)?;
             let thread = now.now().clone();
-            Ok((thread.recall(&archive, &words)?, archive.unreadable()?))
+            thread.recall(&archive, &words)
         };
         match self.threads.unless_slow(search, cancel).await {
-            Ok((found, unreadable)) => {
-                // Not by whoever searched: the conversation is told of it only if it has waited.
+            Ok(found) => {
+                // Here, not in `search`: the conversation shows it only if it has waited.
                 told.now().recalled(&found);
                 agent.recall(&found);
-                self.left_out(&unreadable, user)
+                Ok(())
             }
             Err(reason) => {
-                // The search took the only notice that `cancel` keeps for somebody who waits.
+                // The search consumed the only notice that `cancel` holds, and the user means the turn.
                 if reason == INTERRUPTED {
-                    // Whoever interrupts means the turn.
                     cancel.notify_one();
                 }
                 self.memory_failed("nothing is recalled", &reason, user)
@@ -119,10 +118,10 @@ impl Session {
         let append = move || {
             let own = own?;
             // One by one: whether the query is kept does not depend on what becomes of the answer.
-            let (mut gone, mut is_orphan) = (Removed::none(), false);
+            let (mut gone, mut is_orphan) = (0, false);
             for (kept, draft) in drafts {
                 match store_one(memory.as_ref(), &own, &told, kept, draft) {
-                    Ok(more) => gone = gone.and(more),
+                    Ok(more) => gone += more,
                     // The next one may follow from less.
                     Err(MemoryError::Missing(_)) => is_orphan = true,
                     Err(error) => return Err(error.to_string()),
@@ -140,23 +139,6 @@ impl Session {
             Err(reason) => self.not_kept(&reason, user)?,
         }
         Ok(said)
-    }
-
-    /// Tells the user of entries that cannot be read, each once. The conversation is not told: that there is something may
-    /// be a secret.
-    fn left_out(
-        &mut self,
-        unreadable: &[EntryId],
-        user: &mut dyn User,
-    ) -> Result<(), SessionError> {
-        let new = unreadable.iter().filter(|id| self.left_out.insert(**id));
-        match new.count() {
-            0 => Ok(()),
-            count => {
-                let reason = format!("{count} cannot be read; `sluice memory list` names them");
-                self.memory_failed("not all memories are searched", &reason, user)
-            }
-        }
     }
 
     /// A private session neither reads nor writes what lasts.
@@ -183,20 +165,13 @@ impl Session {
 
     pub(super) fn made_room(
         &mut self,
-        gone: Removed,
+        count: usize,
         user: &mut dyn User,
     ) -> Result<(), SessionError> {
-        let Removed { count, erased } = gone;
         if count > 0 {
             self.record(Event::MadeRoom { count }, user)?;
         }
-        match erased {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let what = "memories made room, and their text is still on the disk";
-                self.memory_failed(what, &error.to_string(), user)
-            }
-        }
+        Ok(())
     }
 
     pub(super) fn not_kept(
@@ -249,14 +224,14 @@ pub(super) fn reason(error: &MemoryError) -> String {
     }
 }
 
-/// Stores one text of a turn and notes that it is there. Returns what made room for it.
+/// Stores one text of a turn and notes that it is there. Returns how many entries made room for it.
 fn store_one(
     memory: &dyn store::Memory,
     own: &Namespace,
     told: &Told,
     kept: Kept,
     mut draft: Draft,
-) -> Result<Removed, MemoryError> {
+) -> Result<usize, MemoryError> {
     let (id, label) = (MemoryId(*draft.id.as_bytes()), draft.label.clone());
     let sources = match kept {
         Kept::Query => Vec::new(),
@@ -264,18 +239,17 @@ fn store_one(
     };
     draft.sources = sources.iter().copied().map(entry_id).collect();
     let gone = memory.append(own, &[draft])?;
-    // Right away, whether anybody waits for the rest or not: what comes later may follow from it.
+    // At once, also if the turn no longer waits: later texts may follow from it.
     told.now().kept(id, &label, sources);
     Ok(gone)
 }
 
 /// Whether a conversation that keeps its memories in `own` may read a namespace: everything in it is of its
-/// apps. A conversation without an app is the hub's own, and has nobody to tell it to but the user.
+/// apps. A conversation without an app is the hub's own, and answers the user alone.
 fn may_read(own: &Namespace, namespace: &Namespace) -> bool {
     match own {
         Namespace::Hub => true,
         Namespace::Apps(own) => namespace.is_of(own),
-        Namespace::Names(_) => false,
     }
 }
 
@@ -295,16 +269,6 @@ impl Readable {
             memory,
             zone: TimeZone::system(),
         })
-    }
-
-    /// The entries that cannot be read.
-    fn unreadable(&self) -> Result<Vec<EntryId>, String> {
-        let mut all = Vec::new();
-        for namespace in &self.namespaces {
-            let own = self.memory.unreadable(namespace);
-            all.extend(own.map_err(|error| error.to_string())?);
-        }
-        Ok(all)
     }
 
     fn memory(&self, entry: Entry) -> Memory {
@@ -353,7 +317,7 @@ impl Archive for Readable {
     }
 
     fn search(&self, words: &str, at: &Label, most: usize) -> Result<Vec<(Memory, f64)>, String> {
-        let query = Query::beginning(words);
+        let query = Query::new(words);
         let mut found = Vec::new();
         for namespace in &self.namespaces {
             let own = self.memory.search(namespace, &query, at, most);

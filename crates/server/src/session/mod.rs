@@ -62,8 +62,6 @@ pub struct Session {
     conversations: BTreeMap<Apps, TurnMachine>,
     /// What the conversations have recalled and left behind.
     threads: Threads,
-    /// The memories that cannot be read of which the user has been told.
-    left_out: BTreeSet<store::EntryId>,
     /// The conversation of the last query; a follow-up goes there unless the planner finds others.
     last: Apps,
     assessor: Assessor,
@@ -112,7 +110,6 @@ impl Session {
             spokes: Spokes::new(gate, to_outside),
             conversations: BTreeMap::new(),
             threads: Threads::default(),
-            left_out: BTreeSet::new(),
             last: Apps::None,
             assessor: Assessor::default(),
             chosen: BTreeMap::new(),

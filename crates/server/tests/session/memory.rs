@@ -10,7 +10,7 @@ use ifc::{
     Rule, Sink,
 };
 use llm::{Scripted, call_answer, text_answer};
-use store::{Entry, EntryId, Identity, Limits, Memory, Namespace, Page, SqliteMemory};
+use store::{Entry, EntryId, Identity, Limits, Memory, Namespace, SqliteMemory};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -89,8 +89,7 @@ impl Archive {
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let namespaces = self.memory.namespaces().unwrap();
-        let page = Page::newest(1000);
-        let list = |own: &Namespace| self.memory.list(own, &page, &Label::top()).unwrap();
+        let list = |own: &Namespace| self.memory.list(own, 1000, &Label::top()).unwrap();
         namespaces.iter().flat_map(list).collect()
     }
 }
@@ -253,21 +252,6 @@ async fn an_app_that_takes_the_name_of_another_is_told_nothing_of_it() {
     let mut before = writer(1);
     said(&mut before, &["mail"], "delivery alpha").await;
     said(&mut before, &["mail", "web"], "delivery beta").await;
-    // As an earlier program kept it, which noted names alone.
-    for (number, name) in [(1, "mail"), (2, "mail+web")] {
-        let draft = store::Draft {
-            id: EntryId::from_bytes([number; 16]),
-            content: store::Content::Summary {
-                text: "delivery gamma".to_owned(),
-            },
-            label: Label::bottom(),
-            sources: Vec::new(),
-            origin: "earlier".to_owned(),
-            time: std::time::SystemTime::now().into(),
-        };
-        let names = Namespace::Names(store::Name::new(name).unwrap());
-        archive.memory.append(&names, &[draft]).unwrap();
-    }
     for apps in [&["mail"][..], &["mail", "web"]] {
         let mut other = reader(2);
         let shown = said(&mut other, apps, "the delivery?").await;
@@ -278,27 +262,12 @@ async fn an_app_that_takes_the_name_of_another_is_told_nothing_of_it() {
     said(&mut writer(2), &["mail"], "delivery delta").await;
     let shown = said(&mut reader(1), &["mail", "web"], "the delivery?").await;
     assert!(shown.contains("alpha") && shown.contains("beta"), "{shown}");
-    assert!(
-        !shown.contains("gamma") && !shown.contains("delta"),
-        "{shown}"
-    );
-    // The user may say that it is the same app.
-    let (old, new) = (apps_of(&[("mail", 1)]), apps_of(&[("mail", 2)]));
-    archive.memory.hand_over(&old, &new).unwrap();
-    let shown = said(&mut reader(2), &["mail", "web"], "the delivery?").await;
-    assert!(
-        shown.contains("alpha") && shown.contains("delta"),
-        "{shown}"
-    );
-    assert!(
-        !shown.contains("beta") && !shown.contains("gamma"),
-        "{shown}"
-    );
+    assert!(!shown.contains("delta"), "{shown}");
 }
 
-/// The user is told once; the conversation, for which that there is something may be a secret, is not.
+/// `sluice memory list` names it.
 #[tokio::test]
-async fn a_memory_that_cannot_be_read_is_told_and_the_others_are_recalled() {
+async fn a_damaged_memory_leaves_the_others() {
     let archive = Archive::new();
     let mut before = archive.session(|_| text_answer("noted"));
     said(&mut before, &["mail"], "delivery alpha").await;
@@ -312,63 +281,10 @@ async fn a_memory_that_cannot_be_read_is_told_and_the_others_are_recalled() {
     };
     let mut today = archive.with(shows, None, false);
     let shown = said(&mut today, &["mail"], "the delivery?").await;
-    assert!(shown.contains("beta") && !shown.contains("read"), "{shown}");
-    said(&mut today, &["mail"], "and the delivery?").await;
-    // It is nothing to an app that has no part in it.
-    said(&mut today, &["web"], "the delivery?").await;
-    let told: Vec<String> = today.trace().into_iter().filter_map(failed).collect();
-    let reason = "not all memories are searched: 1 cannot be read; `sluice memory list` names them";
-    assert_eq!(told, [reason]);
-}
-
-/// What made room is forgotten, and still somewhere in the file: nobody else would say so.
-#[tokio::test]
-async fn what_made_room_and_is_still_on_the_disk_is_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("memory/test.sqlite");
-    let limits = Limits {
-        entries: 16,
-        ..Limits::default()
-    };
-    let memory = SqliteMemory::open(&path, Lattice::four_point(), limits).unwrap();
-    let archive = Archive {
-        folder,
-        memory: Arc::new(memory),
-    };
-    let mut stage = archive.session(|_| text_answer("noted"));
-    for number in 0..8 {
-        said(&mut stage, &[], &format!("query {number}")).await;
-    }
-    let told = |stage: &Stage| stage.trace().into_iter().find_map(failed);
-    assert_eq!(told(&stage), None);
-    let file = rusqlite::Connection::open(&path).unwrap();
-    // It cannot be noted as erased.
-    file.execute_batch("CREATE TRIGGER t BEFORE UPDATE OF erased ON erasure BEGIN SELECT RAISE(ABORT, 'test'); END")
-        .unwrap();
-    let mut other = archive.with(|_| text_answer("noted"), Some(Label::top()), false);
-    said(&mut other, &[], "one more").await;
-    let made_room = |event: &Event| matches!(event, Event::MadeRoom { .. });
-    assert!(other.trace().iter().any(made_room));
-    let reason = told(&other).unwrap();
     assert!(
-        reason.contains("made room, and their text is still on the disk: "),
-        "{reason}"
+        shown.contains("beta") && !shown.contains("alpha"),
+        "{shown}"
     );
-}
-
-fn failed(event: Event) -> Option<String> {
-    match event {
-        Event::MemoryFailed { reason } => Some(reason.to_string()),
-        _ => None,
-    }
-}
-
-fn apps_of(apps: &[(&str, u8)]) -> Namespace {
-    let each = apps.iter().map(|(name, origin)| {
-        let name = store::Name::new(*name).unwrap();
-        (name, Identity::from_digest([*origin; 32]))
-    });
-    Namespace::Apps(each.collect())
 }
 
 #[tokio::test]
@@ -470,77 +386,6 @@ async fn a_memory_of_another_lattice_is_for_the_user_alone() {
     assert_eq!(shown, "When is the delivery?");
 }
 
-/// Fails whatever it is asked.
-struct Broken;
-
-fn broken<T>() -> Result<T, store::MemoryError> {
-    Err(store::MemoryError::Unsteady("test".to_owned()))
-}
-
-impl Memory for Broken {
-    fn append(
-        &self,
-        _: &Namespace,
-        _: &[store::Draft],
-    ) -> Result<store::Removed, store::MemoryError> {
-        broken()
-    }
-
-    fn list(&self, _: &Namespace, _: &Page, _: &Label) -> Result<Vec<Entry>, store::MemoryError> {
-        broken()
-    }
-
-    fn show(&self, _: store::EntryId, _: &Label) -> Result<Option<Entry>, store::MemoryError> {
-        broken()
-    }
-
-    fn search(
-        &self,
-        _: &Namespace,
-        _: &store::Query,
-        _: &Label,
-        _: usize,
-    ) -> Result<Vec<store::Found>, store::MemoryError> {
-        broken()
-    }
-
-    fn labels(&self, _: &Namespace) -> Result<Vec<Label>, store::MemoryError> {
-        broken()
-    }
-
-    fn ids(&self, _: &Namespace) -> Result<Vec<store::EntryId>, store::MemoryError> {
-        broken()
-    }
-
-    fn derived(&self, _: &[store::EntryId]) -> Result<store::Family, store::MemoryError> {
-        broken()
-    }
-
-    fn forget(&self, _: &[store::EntryId]) -> Result<store::Forgotten, store::MemoryError> {
-        broken()
-    }
-
-    fn expire(&self, _: store::Time) -> Result<store::Removed, store::MemoryError> {
-        broken()
-    }
-
-    fn hand_over(&self, _: &Namespace, _: &Namespace) -> Result<usize, store::MemoryError> {
-        broken()
-    }
-
-    fn unreadable(&self, _: &Namespace) -> Result<Vec<EntryId>, store::MemoryError> {
-        broken()
-    }
-
-    fn erase(&self) -> Result<(), store::MemoryError> {
-        broken()
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>, store::MemoryError> {
-        broken()
-    }
-}
-
 #[tokio::test]
 async fn a_memory_that_fails_ends_no_turn_and_is_told() {
     let policy = MailIsUntrusted {
@@ -548,7 +393,11 @@ async fn a_memory_that_fails_ends_no_turn_and_is_told() {
     };
     let model = Scripted::new("scripted", shows);
     let apps = [("mail", "ok")];
-    let mut stage = Stage::with_memory(&apps, policy, model, Arc::new(Broken), false);
+    let archive = Archive::new();
+    let file = rusqlite::Connection::open(archive.folder.path().join("memory/test.sqlite"));
+    let damage = "DROP TABLE source; DROP TABLE memory; DROP TABLE namespace";
+    file.unwrap().execute_batch(damage).unwrap();
+    let mut stage = Stage::with_memory(&apps, policy, model, archive.memory(), false);
     assert_eq!(said(&mut stage, &["mail"], "go").await, "go");
     let failed = stage.trace().into_iter().filter_map(|event| match event {
         Event::MemoryFailed { reason } => Some(reason.to_string()),
@@ -613,12 +462,12 @@ impl Memory for Hindered {
         &self,
         namespace: &Namespace,
         drafts: &[store::Draft],
-    ) -> Result<store::Removed, store::MemoryError> {
+    ) -> Result<usize, store::MemoryError> {
         if self.appends.fetch_add(1, Ordering::SeqCst) != self.at {
             return self.inner.append(namespace, drafts);
         }
         let Some(held) = &self.held else {
-            return broken();
+            return Err(store::MemoryError::Full("test".to_owned()));
         };
         let gone = self.inner.append(namespace, drafts);
         held.done.send(()).unwrap();
@@ -629,10 +478,10 @@ impl Memory for Hindered {
     fn list(
         &self,
         namespace: &Namespace,
-        page: &Page,
+        most: usize,
         at: &Label,
     ) -> Result<Vec<Entry>, store::MemoryError> {
-        self.inner.list(namespace, page, at)
+        self.inner.list(namespace, most, at)
     }
 
     fn show(&self, id: store::EntryId, at: &Label) -> Result<Option<Entry>, store::MemoryError> {
@@ -665,20 +514,12 @@ impl Memory for Hindered {
         self.inner.forget(ids)
     }
 
-    fn expire(&self, before: store::Time) -> Result<store::Removed, store::MemoryError> {
+    fn expire(&self, before: store::Time) -> Result<usize, store::MemoryError> {
         self.inner.expire(before)
-    }
-
-    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, store::MemoryError> {
-        self.inner.hand_over(from, to)
     }
 
     fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, store::MemoryError> {
         self.inner.unreadable(namespace)
-    }
-
-    fn erase(&self) -> Result<(), store::MemoryError> {
-        self.inner.erase()
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, store::MemoryError> {

@@ -11,7 +11,7 @@ use ifc::{
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
 use server::{Choice, QuestionView, User};
-use store::{Kind, Memory};
+use store::{Content, Memory};
 use tokio::sync::Notify;
 
 use crate::memory::{Archive, untrusted};
@@ -162,7 +162,8 @@ async fn what_the_user_vouches_for_is_remembered_as_what_it_is() {
             let turn = stage.session.ask(query, choice, &mut person, &cancel);
             turn.await.unwrap();
             let said = archive.entries().into_iter();
-            let mut said = said.filter(|entry| entry.content.kind() == Kind::Interaction);
+            let mut said =
+                said.filter(|entry| matches!(entry.content, Content::Interaction { .. }));
             answers.push(said.next().unwrap());
         }
         let failed = |event: &&Event| matches!(event, Event::MemoryFailed { .. });
@@ -171,7 +172,7 @@ async fn what_the_user_vouches_for_is_remembered_as_what_it_is() {
         for answer in &answers {
             assert_eq!(answer.label, untrusted(), "{until:?}, {facts}");
         }
-        let learnt = |entry: &store::Entry| entry.content.kind() == Kind::Fact;
+        let learnt = |entry: &store::Entry| matches!(entry.content, Content::Fact { .. });
         assert_eq!(archive.entries().iter().any(learnt), facts);
         let gone = archive
             .memory()

@@ -1,4 +1,4 @@
-//! Where a file may lie: in a folder of its owner's alone, a plain file of its owner's alone.
+//! Where a file may lie: the folder and the file belong to this user, and no other user has access.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
@@ -7,35 +7,30 @@ use std::path::{Path, PathBuf};
 
 use super::DatabaseError;
 
-/// Permission bits of everybody but the owner.
+/// Permission bits of the group and of others.
 const OTHERS: u32 = 0o077;
 
-/// What SQLite puts beside a file.
+/// Suffixes of the files that SQLite puts beside a file.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Creates folder and file where they are missing, checks both, and gives back the path without
-/// symbolic links.
+/// Creates the folder and the file where they are missing, checks both, and returns the path without symbolic
+/// links.
 pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
-    let file = path.file_name().zip(path.parent());
-    let Some((name, folder)) = file else {
-        return Err(refused(
-            path,
-            "this names no file",
-            "name a file in a folder",
-        ));
+    let Some((name, folder)) = path.file_name().zip(path.parent()) else {
+        let remedy = "name a file in a folder";
+        return Err(refused(path, "this names no file", remedy));
     };
     let folder = match folder.as_os_str().is_empty() {
         true => Path::new("."),
         false => folder,
     };
-    // The mode holds for every folder that is made here.
     let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     created.map_err(|error| io_error(folder, error))?;
     check_folder(folder)?;
-    // The checked folder itself, whatever links lead to it: SQLite is told to follow none.
+    // The real path: SQLite is told to follow no links.
     let folder = fs::canonicalize(folder).map_err(|error| io_error(folder, error))?;
     let path = folder.join(name);
-    // By us, since SQLite would create it with the rights that the umask leaves to others.
+    // SQLite would create it with the rights that the umask leaves to others.
     let created = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -47,7 +42,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
         Err(error) => return Err(io_error(&path, error)),
     }
     check_file(&path)?;
-    // They hold the same texts: what was written last is in the log only.
+    // They hold the same texts: the newest are in the log only.
     for suffix in BESIDE {
         let mut beside = path.clone().into_os_string();
         beside.push(suffix);

@@ -1,71 +1,62 @@
 //! Long-term memory with labels (SecGPT appendix C).
 
-mod entry;
-mod error;
-mod indexes;
-mod query;
-mod ranking;
-#[cfg(feature = "redis")]
-pub(crate) mod redis;
-mod room;
-mod rules;
+mod namespace;
+mod search;
 pub(crate) mod sqlite;
-mod stored;
+
+use std::fmt;
 
 use ifc::Label;
 
-pub use entry::{
-    Content, Draft, Entry, Family, Forgotten, Found, Kind, Namespace, Page, Removed, Speaker,
-};
-pub use error::MemoryError;
-pub use query::{MAX_QUERY_BYTES, MAX_QUERY_WORDS, Query, QueryError};
-pub use rules::Limits;
+pub use namespace::Namespace;
+pub use search::Query;
 
-use crate::{EntryId, Time};
+use crate::{DatabaseError, EntryId, Time};
 
 /// A place that keeps labelled memories. One conformance suite holds for every implementation.
 ///
-/// Readers say at which label they read (`at`): what does not flow there is not given to them and has
-/// no influence on what is. ⊤ reads everything, and is for the user alone. An exception, which a caller
-/// must know: the time that an operation takes depends on all entries.
+/// A reader names the label at which it reads (`at`). An entry that does not flow there is not returned and
+/// has no influence on what is; only the time that an operation takes depends on all entries. ⊤ reads
+/// everything, and is for the user alone.
 ///
-/// Entries of one label have room of their own in each namespace ([`Limits`]). Where it is used up, the
-/// oldest of them are forgotten for new ones, with what was derived from them.
+/// The entries of one label have room of their own in each namespace ([`Limits`]). Where it is used up, the
+/// oldest of them are removed, with everything that was derived from them.
 ///
-/// An entry whose label has a name that the lattice no longer has is ⊤ ([`Entry::unknown`]).
+/// An entry is ⊤ if its label has a name that the lattice no longer has ([`Entry::unknown`]).
 pub trait Memory: Send + Sync {
-    /// Adds all of these entries, or none. They are on disk when this returns.
+    /// Adds all of these entries, or none. They are on disk when this returns. A draft may name earlier drafts
+    /// of the same call as its sources.
     ///
-    /// A draft may name earlier ones of the same call as its sources.
-    ///
-    /// Returns what was forgotten to make room, in the same transaction.
+    /// Returns how many old entries were removed to make room, in the same transaction.
     ///
     /// # Errors
-    /// They have no room at all, an id is taken, a source does not exist or would have to make room, a
-    /// label does not contain the labels of its sources; or the back end fails.
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError>;
+    /// The drafts have no room, an id is taken, a source does not exist or would have to make room, a label
+    /// does not contain the labels of its sources; or the back end fails.
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError>;
 
-    /// The newest entries of a namespace, newest first, without what cannot be read.
+    /// The newest entries of a namespace, at most `most`, newest first. Entries that cannot be read are left
+    /// out.
     ///
     /// # Errors
     /// The back end fails.
     fn list(
         &self,
         namespace: &Namespace,
-        page: &Page,
+        most: usize,
         at: &Label,
     ) -> Result<Vec<Entry>, MemoryError>;
 
-    /// One entry; none if it does not exist or does not flow to `at`.
+    /// One entry; `None` if it does not exist or does not flow to `at`.
     ///
     /// # Errors
     /// The back end fails, or the entry cannot be read.
     fn show(&self, id: EntryId, at: &Label) -> Result<Option<Entry>, MemoryError>;
 
-    /// The entries that answer a query best, best first, at most `most`; of equal ones the newer
-    /// first. Entries, order and scores (BM25) are a function of the query and of the entries that flow
-    /// to `at`: no count, length or order of others shows. A fact is not found if a later one about the same
-    /// property of the same entity flows to its label. What cannot be read answers nothing.
+    /// The entries that answer a query best, at most `most`, best first; of equal ones the newer first.
+    ///
+    /// Entries, order and scores (BM25) are a function of the query and of the entries that flow to `at`: no
+    /// count, length or order of others shows. A fact is not found if a later one about the same attribute of
+    /// the same entity flows to its label. An entry that cannot be read is not found.
     ///
     /// # Errors
     /// The back end fails.
@@ -77,66 +68,301 @@ pub trait Memory: Send + Sync {
         most: usize,
     ) -> Result<Vec<Found>, MemoryError>;
 
-    /// The labels that the entries of a namespace have, each once. For whoever decides at which labels
-    /// to search; a reader is told of none above its own. What cannot be read has none.
+    /// The labels that the entries of a namespace have, each once. For the code that decides at which labels to
+    /// search: a reader is told of none above its own.
     ///
     /// # Errors
     /// The back end fails.
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError>;
 
-    /// The ids of the entries of a namespace that cannot be read, oldest first. One that cannot is no
-    /// reason to do without the others, but the user should be told of it.
+    /// The ids of the entries of a namespace that cannot be read, oldest first. For the user, who forgets them.
     ///
     /// # Errors
     /// The back end fails.
     fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
-    /// The ids of all entries of a namespace, oldest first, whether they can be read or not. For the
-    /// user, who forgets what cannot be read.
+    /// The ids of all entries of a namespace, oldest first, including those that cannot be read. For the user.
     ///
     /// # Errors
     /// The back end fails.
     fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
-    /// These entries and everything that was derived from them, in any namespace, each once: what
-    /// [`Memory::forget`] would remove. An id that does not exist is left out. For the user's eyes.
+    /// These entries and everything that was derived from them, in any namespace, each once: the entries that
+    /// [`Memory::forget`] would remove. An id that does not exist is left out. For the user.
     ///
     /// # Errors
     /// The back end fails.
     fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError>;
 
-    /// Removes these entries and everything that was derived from them, in any namespace, or nothing. An
-    /// id that does not exist is nothing to forget.
+    /// Removes these entries and everything that was derived from them, in any namespace, or nothing. An id
+    /// that does not exist is ignored.
     ///
     /// # Errors
-    /// The back end fails; nothing is forgotten then.
+    /// The back end fails; nothing is removed then.
     fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError>;
 
     /// Removes every entry that is older than `before`, and everything that was derived from one, in any
-    /// namespace, or nothing.
+    /// namespace, or nothing. Returns how many entries there were.
     ///
     /// # Errors
-    /// The back end fails; nothing is forgotten then.
-    fn expire(&self, before: Time) -> Result<Removed, MemoryError>;
-
-    /// Hands every entry of a namespace over to another one, all of them or none, whether they can be
-    /// read or not: the user says that its apps may be told. Entries keep their ids, labels, sources and
-    /// order. Returns how many there were. Where they are more than there is room for, the next
-    /// [`Memory::append`] makes it.
-    ///
-    /// # Errors
-    /// The back end fails; nothing is handed over then.
-    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError>;
-
-    /// Tries again to remove from the disk what was forgotten ([`Forgotten::erased`]).
-    ///
-    /// # Errors
-    /// It still cannot be removed.
-    fn erase(&self) -> Result<(), MemoryError>;
+    /// The back end fails; nothing is removed then.
+    fn expire(&self, before: Time) -> Result<usize, MemoryError>;
 
     /// Every namespace that ever had an entry, sorted.
     ///
     /// # Errors
     /// The back end fails.
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError>;
+}
+
+/// How much a memory holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one entry, all its texts together.
+    pub entry_bytes: usize,
+    /// Entries of one label in one namespace.
+    pub entries: usize,
+    /// Bytes of all entries of one label in one namespace. Searching holds an index of them in memory.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // A long mail. Longer texts belong in a file.
+            entry_bytes: 32 << 10,
+            // Queries and answers of thirty turns a day for a year.
+            entries: 20_000,
+            bytes: 16 << 20,
+        }
+    }
+}
+
+/// Sources of one entry: a summary of a whole context window has hundreds.
+const MAX_SOURCES: usize = 1024;
+
+/// Entries of one call of [`Memory::append`]: a turn with all its facts has a dozen.
+const MAX_BATCH: usize = 256;
+
+impl Limits {
+    /// Checks what does not depend on the entries that are there.
+    fn check(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<(), MemoryError> {
+        for draft in drafts {
+            let (bytes, most) = (draft.bytes(), self.entry_bytes);
+            if bytes > most {
+                return Err(MemoryError::TooLong { bytes, most });
+            }
+            let (count, most) = (draft.sources.len(), MAX_SOURCES);
+            if count > most {
+                return Err(MemoryError::TooManySources { count, most });
+            }
+        }
+        let bytes: usize = drafts.iter().map(Draft::bytes).sum();
+        if drafts.len() > self.entries.min(MAX_BATCH) || bytes > self.bytes {
+            return Err(MemoryError::Full(namespace.to_string()));
+        }
+        Ok(())
+    }
+}
+
+/// Why an operation on a memory was not done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The file.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// An entry is too long.
+    #[error("a memory of {bytes} bytes is longer than the {most} that one may have; shorten it")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest.
+        most: usize,
+    },
+    /// An entry has too many sources.
+    #[error("{count} sources are more than the {most} that a memory may have; summarise in steps")]
+    TooManySources {
+        /// How many it has.
+        count: usize,
+        /// The most.
+        most: usize,
+    },
+    /// More entries or bytes in one call than there is room for.
+    #[error(
+        "these are more memories than {0} takes at once; add them in parts, or raise the limit"
+    )]
+    Full(String),
+    /// The id exists already.
+    #[error("there is already a memory {0}")]
+    Taken(EntryId),
+    /// The source does not exist.
+    #[error("there is no memory {0}")]
+    Missing(EntryId),
+    /// A derived entry is below its sources.
+    #[error(
+        "the label of memory {id} lacks taints of its sources: {}; label it with all of them",
+        missing.join(", ")
+    )]
+    LabelTooLow {
+        /// The entry.
+        id: EntryId,
+        /// Names of the taints it lacks.
+        missing: Vec<String>,
+    },
+    /// The entry is damaged.
+    #[error("memory {id} cannot be read ({reason}); forget it")]
+    Unreadable {
+        /// The entry.
+        id: EntryId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Who said something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Speaker {
+    /// The user.
+    User,
+    /// The assistant, or an app by way of it.
+    System,
+}
+
+/// The text of a memory. `Debug` shows its size only.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A turn of the interaction history.
+    Interaction {
+        /// Who said it.
+        speaker: Speaker,
+        /// What.
+        text: String,
+    },
+    /// Summarised knowledge.
+    Summary {
+        /// The summary.
+        text: String,
+    },
+    /// A fact about an entity ("Karin", "telephone", "0123").
+    Fact {
+        /// Of whom or what.
+        entity: String,
+        /// Which of its attributes.
+        attribute: String,
+        /// The attribute's value.
+        value: String,
+    },
+}
+
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Interaction { text, .. } | Self::Summary { text } => text.len(),
+            Self::Fact {
+                entity,
+                attribute,
+                value,
+            } => entity.len() + attribute.len() + value.len(),
+        }
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes())
+    }
+}
+
+/// An entry to be added.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// A new id ([`EntryId::random`]).
+    pub id: EntryId,
+    /// Its text.
+    pub content: Content,
+    /// The label of everything in it, `origin` included: at least the join of its sources' labels.
+    pub label: Label,
+    /// The entries that it was derived from. They exist, in any namespace.
+    pub sources: Vec<EntryId>,
+    /// Where it comes from, for people.
+    pub origin: String,
+    /// When it was made.
+    pub time: Time,
+}
+
+impl Draft {
+    /// Bytes of all its texts.
+    fn bytes(&self) -> usize {
+        self.content.bytes() + self.origin.len()
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, label, .. } = self;
+        write!(f, "Draft({id}, {:?}, {label:?})", self.content)
+    }
+}
+
+/// An entry that was stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its id.
+    pub id: EntryId,
+    /// Whose memory it is.
+    pub namespace: Namespace,
+    /// Its text.
+    pub content: Content,
+    /// The label of everything in it.
+    pub label: Label,
+    /// Names in its label that the lattice no longer has. If there are any, the label is ⊤.
+    pub unknown: Vec<String>,
+    /// The entries that it was derived from.
+    pub sources: Vec<EntryId>,
+    /// Where it comes from, for people.
+    pub origin: String,
+    /// When it was made.
+    pub time: Time,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, label, .. } = self;
+        write!(f, "Entry({id}, {:?}, {label:?})", self.content)
+    }
+}
+
+/// A result of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The entry.
+    pub entry: Entry,
+    /// How well it answers the query: above zero, comparable within one search only.
+    pub score: f64,
+}
+
+/// Entries and everything that was derived from them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Family {
+    /// Those that can be read, oldest first.
+    pub entries: Vec<Entry>,
+    /// The others.
+    pub unreadable: Vec<EntryId>,
+}
+
+impl Family {
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.entries.len() + self.unreadable.len()
+    }
+}
+
+/// What [`Memory::forget`] removed.
+#[derive(Debug)]
+pub struct Forgotten {
+    /// The entries and everything that was derived from them. Empty if they did not exist.
+    pub family: Family,
+    /// Why the back end's files may still have the text.
+    pub erased: Result<(), MemoryError>,
 }

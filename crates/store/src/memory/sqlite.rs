@@ -1,38 +1,33 @@
 //! Memory in a SQLite file.
 
-mod room;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use ifc::{Label, Lattice};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::indexes::{Held, Indexes};
-use super::rules::{contains, count};
-use super::stored::{self, Stored};
+use super::search::View;
 use super::{
-    Draft, Entry, Family, Forgotten, Found, Kind, Limits, Memory, MemoryError, Namespace, Page,
-    Query, Removed,
+    Content, Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Query,
+    Speaker,
 };
-use crate::database::{self, Database, Schema, Stop};
-use crate::names::Names;
+use crate::database::{Database, Schema, Stop};
+use crate::names::{Names, ReadLabel};
 use crate::{EntryId, Time};
 
-/// Sequence numbers give the order of entries. They are never used again, and never shown: they
-/// would tell how many entries there are.
+/// Sequence numbers give the order of entries. They are never used again, and never shown: they would tell
+/// how many entries there are. `forgotten` counts how often a namespace lost entries.
 ///
-/// `entries` and `bytes` of a namespace are what earlier programs of this version counted there, and write still where they
-/// have the same file open. Nothing reads them: room is counted for each label.
+/// Version 1 named some namespaces `app:NAMES`, without the identities of the apps. Their entries go to the
+/// hub's namespace: conversations without an app read them as before, and no app does.
 const SCHEMA: Schema = Schema {
     application: 0x534c_4d45,
-    version: 1,
-    sql: "
+    version: 2,
+    create: "
 CREATE TABLE namespace (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
-  entries INTEGER NOT NULL DEFAULT 0,
-  bytes INTEGER NOT NULL DEFAULT 0,
   forgotten INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE memory (
@@ -49,6 +44,8 @@ CREATE TABLE memory (
   bytes INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX memory_of_namespace ON memory (namespace, sequence);
+CREATE INDEX memory_of_label ON memory (namespace, label, sequence, bytes);
+CREATE INDEX memory_of_time ON memory (time);
 CREATE TABLE source (
   derived INTEGER NOT NULL REFERENCES memory (sequence),
   position INTEGER NOT NULL,
@@ -57,68 +54,114 @@ CREATE TABLE source (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX source_of ON source (source);
 ",
-};
-
-/// What finds the entries of one label, oldest first, and those of a time. Earlier programs of this
-/// version made no such indexes.
-const INDEXES: &str = "
+    upgrade: "
+DROP TABLE IF EXISTS erasure;
 CREATE INDEX IF NOT EXISTS memory_of_label ON memory (namespace, label, sequence, bytes);
 CREATE INDEX IF NOT EXISTS memory_of_time ON memory (time);
-";
+INSERT OR IGNORE INTO namespace (name) VALUES ('hub');
+UPDATE memory SET namespace = (SELECT id FROM namespace WHERE name = 'hub')
+  WHERE namespace IN (SELECT id FROM namespace WHERE name LIKE 'app:%');
+DELETE FROM namespace WHERE name LIKE 'app:%';
+ALTER TABLE namespace DROP COLUMN entries;
+ALTER TABLE namespace DROP COLUMN bytes;
+",
+};
 
-/// The columns of [`Stored`], after id, sequence and the namespace's name.
+/// The columns of an entry.
 const COLUMNS: &str =
     "memory.id, sequence, name, kind, label, entity, attribute, text, origin, time";
 const ENTRIES: &str = "memory JOIN namespace ON namespace.id = memory.namespace";
 
+/// Indexes of readers that are held for later searches. With [`Limits::bytes`] this bounds their memory.
+const MAX_VIEWS: usize = 16;
+
+/// When a label's room is used up, one sixteenth of it is freed at once: each removal makes indexes useless.
+const PARTS: usize = 16;
+
+const USER: &str = "user";
+const SYSTEM: &str = "system";
+const SUMMARY: &str = "summary";
+const FACT: &str = "fact";
+
 type Failed = Stop<MemoryError>;
 
 /// Memory in a file that its owner alone can read. Several processes may have it open.
+///
+/// A removed entry is overwritten in the file (`secure_delete`), and the write-ahead log is emptied after it.
+/// [`Memory::forget`] also rewrites the file, which removes copies that SQLite left when it moved rows between
+/// pages; entries that make room or are too old ([`Memory::append`], [`Memory::expire`]) may leave such copies
+/// until the next `forget`. While another program reads an older state of the file, the log keeps the text:
+/// [`Forgotten::erased`] says so, and the next removal or start empties it.
 pub struct SqliteMemory {
     database: Database,
     names: Names,
     limits: Limits,
-    indexes: Indexes,
+    /// The newest last.
+    views: Mutex<Vec<View>>,
 }
 
 impl SqliteMemory {
     /// Opens the file, or creates it. Labels are read and written in `lattice`.
     ///
     /// # Errors
-    /// Others than its owner could read it, or it is no memory of this version.
+    /// Other users could read the file, or it is no memory of this version.
     pub fn open(path: &Path, lattice: Lattice, limits: Limits) -> Result<Self, MemoryError> {
-        let database = Database::open(path, &SCHEMA)?;
-        database
-            .write(|connection| -> Result<(), Failed> { Ok(connection.execute_batch(INDEXES)?) })?;
         Ok(Self {
-            database,
+            database: Database::open(path, &SCHEMA)?,
             names: Names::new(lattice),
             limits,
-            indexes: Indexes::default(),
+            views: Mutex::default(),
         })
     }
 
+    /// The label that is written so: ⊤ if it cannot be read.
+    fn read_label(&self, written: &str) -> ReadLabel {
+        match serde_json::from_str::<Vec<String>>(written) {
+            Ok(names) => self.names.label(&names),
+            Err(_) => ReadLabel {
+                label: Label::top(),
+                unknown: vec![written.to_owned()],
+            },
+        }
+    }
+
+    /// The label of a row of [`COLUMNS`].
+    fn label(&self, row: &Row<'_>) -> Result<Label, Failed> {
+        Ok(self.read_label(&written(row, 4)?).label)
+    }
+
+    /// Inserts an entry. Returns its sequence number and its label as it is written.
     fn insert(
         &self,
         connection: &Connection,
         namespace: i64,
         draft: &Draft,
-        stored: &Stored,
-    ) -> Result<(), Failed> {
-        // Asked before the insertion, whose `UNIQUE` would say it in SQLite's words only.
+    ) -> Result<(i64, String), Failed> {
+        // SQLite's own error about `UNIQUE` would not name the entry.
         if place(connection, draft.id)?.is_some() {
             return Err(Stop::Refused(MemoryError::Taken(draft.id)));
         }
-        let mut sources = Vec::new();
-        let mut seen = BTreeSet::new();
-        for source in draft.sources.iter().filter(|source| seen.insert(**source)) {
-            let Some((sequence, label)) = place(connection, *source)? else {
-                return Err(Stop::Refused(MemoryError::Missing(*source)));
-            };
-            let label = stored::label(&label, &self.names).label;
-            contains(draft, &label, &self.names).map_err(Stop::Refused)?;
+        let (mut sources, mut of_sources) = (Vec::new(), BTreeSet::new());
+        for source in &draft.sources {
+            let found = place(connection, *source)?;
+            let (sequence, written) = found.ok_or(Stop::Refused(MemoryError::Missing(*source)))?;
+            if sources.contains(&sequence) {
+                continue;
+            }
+            let label = self.read_label(&written).label;
+            // A text that a model derived may say everything that its sources say.
+            if !label.flows_to(&draft.label) {
+                let missing = self.names.label_names(&label.beyond(&draft.label));
+                let id = draft.id;
+                return Err(Stop::Refused(MemoryError::LabelTooLow { id, missing }));
+            }
+            // A label that cannot be read has no names; it is ⊤, and so is the draft's.
+            of_sources.extend(serde_json::from_str::<Vec<String>>(&written).unwrap_or_default());
             sources.push(sequence);
         }
+        let label = self.names.derived_names(&draft.label, of_sources);
+        let label = serde_json::Value::from(label).to_string();
+        let (kind, entity, attribute, text) = columns(&draft.content);
         connection
             .prepare_cached(
                 "INSERT INTO memory (id, namespace, kind, label, entity, attribute, text, origin, time, bytes)
@@ -127,13 +170,13 @@ impl SqliteMemory {
             .execute(params![
                 draft.id.as_bytes(),
                 namespace,
-                stored.kind,
-                stored.label,
-                stored.entity,
-                stored.attribute,
-                stored.text,
-                stored.origin,
-                stored.time,
+                kind,
+                label,
+                entity,
+                attribute,
+                text,
+                draft.origin,
+                draft.time.millis(),
                 count(draft.bytes()),
             ])?;
         let derived = connection.last_insert_rowid();
@@ -144,59 +187,123 @@ impl SqliteMemory {
                 )?
                 .execute(params![derived, count(position), source])?;
         }
-        Ok(())
+        Ok((derived, label))
+    }
+
+    /// Removes the oldest entries of one label if it has more than its room, with everything that was derived
+    /// from them. `new` are the sequence numbers of the entries that need the room.
+    fn make_room(
+        &self,
+        connection: &Connection,
+        namespace: i64,
+        label: &str,
+        new: &BTreeSet<i64>,
+    ) -> Result<BTreeSet<i64>, Failed> {
+        let (entries, bytes): (i64, i64) = connection
+            .prepare_cached(
+                "SELECT count(*), coalesce(sum(bytes), 0) FROM memory WHERE namespace = ?1 AND label = ?2",
+            )?
+            .query_row(params![namespace, label], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (most_entries, most_bytes) = (count(self.limits.entries), count(self.limits.bytes));
+        if entries <= most_entries && bytes <= most_bytes {
+            return Ok(BTreeSet::new());
+        }
+        let parts = count(PARTS);
+        let first_new = new.first().copied().unwrap_or(i64::MAX);
+        let gone = family(
+            connection,
+            "sequence IN (
+               SELECT sequence FROM (
+                 SELECT sequence, row_number() OVER newest AS number, sum(bytes) OVER newest AS size
+                 FROM memory WHERE namespace = ?1 AND label = ?2
+                 WINDOW newest AS (ORDER BY sequence DESC)
+               ) WHERE sequence < ?3 AND (number > ?4 OR size > ?5)
+             )",
+            params![
+                namespace,
+                label,
+                first_new,
+                most_entries - most_entries / parts,
+                most_bytes - most_bytes / parts,
+            ],
+        )?;
+        delete(connection, &gone)?;
+        Ok(gone)
     }
 
     /// The entry of a row of [`COLUMNS`].
     fn entry(&self, connection: &Connection, row: &Row<'_>) -> Result<Entry, Failed> {
         let id = EntryId::from_bytes(row.get(0)?);
-        // A column of a wrong type makes this entry unreadable. As SQLite's own error it would stand for the
-        // whole file.
-        let unreadable = |error: rusqlite::Error| {
-            let reason = error.to_string();
-            Stop::Refused(MemoryError::Unreadable { id, reason })
-        };
-        let name: String = row.get(2).map_err(unreadable)?;
-        let stored = stored_at(row, 3).map_err(unreadable)?;
-        let namespace = namespace(id, &name)?;
+        let unreadable = |reason: String| Stop::Refused(MemoryError::Unreadable { id, reason });
+        let name: String = (row.get(2)).map_err(|error| unreadable(error.to_string()))?;
+        let namespace = Namespace::from_key(&name)
+            .map_err(|_| unreadable(format!("there is no namespace {name:?}")))?;
+        let content = content(row).map_err(unreadable)?;
+        let origin = (row.get(8)).map_err(|error| unreadable(error.to_string()))?;
+        let time = (row.get(9)).map_err(|error| unreadable(error.to_string()))?;
+        let ReadLabel { label, unknown } = self.read_label(&written(row, 4)?);
         let sources = connection
             .prepare_cached(
                 "SELECT id FROM source JOIN memory ON sequence = source WHERE derived = ?1 ORDER BY position",
             )?
             .query_map([row.get::<_, i64>(1)?], |row| row.get(0).map(EntryId::from_bytes))?
             .collect::<Result<_, _>>()?;
-        let entry = stored.entry(id, &namespace, sources, &self.names);
-        entry.map_err(Stop::Refused)
+        Ok(Entry {
+            id,
+            namespace,
+            content,
+            label,
+            unknown,
+            sources,
+            origin,
+            time: Time::from_millis(time),
+        })
     }
 
-    /// The label of a row of [`COLUMNS`].
-    fn label(&self, row: &Row<'_>) -> Result<Label, Failed> {
-        Ok(stored::label(&written(row, 4)?, &self.names).label)
-    }
-
+    /// The entry that a condition names, if it flows to `at`.
     fn entry_at(
         &self,
         connection: &Connection,
-        id: EntryId,
+        condition: &'static str,
+        value: impl ToSql,
         at: &Label,
     ) -> Result<Option<Entry>, Failed> {
-        let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE memory.id = ?1");
+        let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE {condition}");
         let mut statement = connection.prepare_cached(&select)?;
-        let mut rows = statement.query([id.as_bytes()])?;
+        let mut rows = statement.query([value])?;
         match rows.next()? {
             Some(row) if self.label(row)?.flows_to(at) => self.entry(connection, row).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// Takes what was added since into the index of a namespace, and asks it. None if there is no such
+    /// The entries with these sequence numbers.
+    fn entries(&self, connection: &Connection, all: &BTreeSet<i64>) -> Result<Family, Failed> {
+        let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
+        let mut statement = connection.prepare_cached(&select)?;
+        let mut family = Family::default();
+        for sequence in all {
+            let mut rows = statement.query([sequence])?;
+            let Some(row) = rows.next()? else { continue };
+            match self.entry(connection, row) {
+                Ok(entry) => family.entries.push(entry),
+                Err(Stop::Refused(_)) => {
+                    (family.unreadable).push(EntryId::from_bytes(row.get(0)?));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(family)
+    }
+
+    /// The index of what a reader sees of a namespace, with all its entries. `None` if there is no such
     /// namespace.
-    fn ask<T>(
+    fn view(
         &self,
         connection: &Connection,
         namespace: &Namespace,
-        question: impl FnOnce(&Held) -> T,
-    ) -> Result<Option<T>, Failed> {
+        at: &Label,
+    ) -> Result<Option<View>, Failed> {
         let state: Option<(i64, i64)> = connection
             .prepare_cached("SELECT id, forgotten FROM namespace WHERE name = ?1")?
             .query_row([namespace.key()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -204,116 +311,64 @@ impl SqliteMemory {
         let Some((number, forgotten)) = state else {
             return Ok(None);
         };
-        let mut held = self.indexes.take(namespace, forgotten);
-        let mut statement = connection.prepare_cached(
-            "SELECT id, sequence, kind, label, entity, attribute, text, origin, time
-             FROM memory WHERE namespace = ?1 AND sequence > ?2 ORDER BY sequence",
-        )?;
-        let mut rows = statement.query([number, held.last])?;
-        while let Some(row) = rows.next()? {
-            let id = EntryId::from_bytes(row.get(0)?);
-            match stored_at(row, 2) {
-                Ok(ref stored) if let Some(texts) = stored.texts() => {
-                    let label = stored::label(&stored.label, &self.names).label;
-                    held.index.add(id, &label, texts);
-                }
-                // A column that is no text, or an entry that makes no sense.
-                Ok(_) | Err(_) => held.unreadable.push(id),
-            }
-            held.last = row.get(1)?;
-        }
-        let answer = question(&held);
-        self.indexes.put(namespace, held);
-        Ok(Some(answer))
-    }
-
-    /// After entries have gone: their words are in indexes, and their text in the file.
-    fn forgot(&self, count: usize) -> Removed {
-        self.indexes.forgot(count, || self.erase())
-    }
-
-    /// Ranks, and reads the best.
-    fn found(
-        &self,
-        connection: &Connection,
-        namespace: &Namespace,
-        query: &Query,
-        at: &Label,
-        most: usize,
-    ) -> Result<Vec<Found>, Failed> {
-        let ranked = self.ask(connection, namespace, |held| {
-            held.index.search(query, at, most)
-        })?;
-        let mut found = Vec::new();
-        for (id, score) in ranked.unwrap_or_default() {
-            // One state of the file: what is in the index is there.
-            // The label is looked at once more, as it is in the file: the index only ranks.
-            match self.entry_at(connection, id, at) {
-                Ok(Some(entry)) => found.push(Found { entry, score }),
-                // Damaged since it came into the index.
-                Ok(None) | Err(Stop::Refused(MemoryError::Unreadable { .. })) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found)
-    }
-
-    /// The sequence numbers of the entries that a condition is true of, and of everything that was derived
-    /// from one of them.
-    fn family(
-        connection: &Connection,
-        condition: &'static str,
-        value: impl ToSql,
-    ) -> Result<BTreeSet<i64>, Failed> {
-        // `UNION` keeps each entry once: what is derived in several ways is not followed as often.
-        let family = connection
-            .prepare_cached(&format!(
-                "WITH RECURSIVE family (entry) AS (
-                   SELECT sequence FROM memory WHERE {condition}
-                   UNION SELECT derived FROM source JOIN family ON source.source = family.entry
-                 ) SELECT entry FROM family"
-            ))?
-            .query_map([value], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        Ok(family)
-    }
-
-    /// The entries with these sequence numbers.
-    fn read(&self, connection: &Connection, sequences: &BTreeSet<i64>) -> Result<Family, Failed> {
-        let select = format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE sequence = ?1");
+        // Out of the list: an index that an error leaves incomplete is dropped.
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = views
+            .iter()
+            .position(|view| view.namespace == number && view.at == *at);
+        let held = held.map(|held| views.remove(held));
+        drop(views);
+        let mut view = match held {
+            Some(view) if view.forgotten == forgotten => view,
+            _ => View::new(number, at, forgotten)?,
+        };
+        let select = format!(
+            "SELECT {COLUMNS} FROM {ENTRIES} WHERE memory.namespace = ?1 AND sequence > ?2 ORDER BY sequence"
+        );
         let mut statement = connection.prepare_cached(&select)?;
-        let mut family = Family::default();
-        for sequence in sequences {
-            let mut rows = statement.query([sequence])?;
-            if let Some(row) = rows.next()? {
-                match self.entry(connection, row) {
-                    Ok(entry) => family.entries.push(entry),
-                    Err(Stop::Refused(_)) => {
-                        family.unreadable.push(EntryId::from_bytes(row.get(0)?));
-                    }
-                    Err(error) => return Err(error),
-                }
+        let mut rows = statement.query([number, view.last])?;
+        view.begin()?;
+        while let Some(row) = rows.next()? {
+            view.last = row.get(1)?;
+            let label = self.label(row)?;
+            if label.flows_to(at)
+                && let Ok(content) = content(row)
+            {
+                view.add(view.last, &label, &content)?;
             }
         }
-        Ok(family)
+        view.commit()?;
+        Ok(Some(view))
     }
-}
 
-/// The condition of [`SqliteMemory::family`] for the ids of [`list`]. They are one parameter together, since SQLite
-/// bounds how many a statement may have.
-const LISTED: &str = "id IN (SELECT unhex(value) FROM json_each(?1))";
+    /// Keeps an index for the next search.
+    fn hold(&self, view: View) {
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if views.len() == MAX_VIEWS {
+            views.remove(0);
+        }
+        views.push(view);
+    }
 
-fn list(ids: &[EntryId]) -> String {
-    let ids = ids.iter().map(EntryId::to_string);
-    serde_json::Value::from_iter(ids).to_string()
+    /// After entries were removed: drops the indexes, which have their words, and empties the log.
+    fn removed(&self, count: usize) -> usize {
+        if count > 0 {
+            self.drop_views();
+            // A program that reads an older state delays this to the next removal or start.
+            drop(self.database.checkpoint());
+        }
+        count
+    }
+
+    fn drop_views(&self) {
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        views.clear();
+    }
 }
 
 impl Memory for SqliteMemory {
-    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<Removed, MemoryError> {
-        self.limits.check(drafts)?;
-        if drafts.is_empty() {
-            return Ok(Removed::none());
-        }
+    fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError> {
+        self.limits.check(namespace, drafts)?;
         let gone = self.database.write(|connection| {
             let key = namespace.key();
             connection
@@ -322,54 +377,48 @@ impl Memory for SqliteMemory {
             let number: i64 = connection
                 .prepare_cached("SELECT id FROM namespace WHERE name = ?1")?
                 .query_row([key], |row| row.get(0))?;
-            let all = Stored::all(drafts, &self.names, |source| -> Result<_, Failed> {
-                Ok(place(connection, source)?.map(|(_, label)| label))
-            })?;
-            let all: Vec<(&Draft, Stored)> = drafts.iter().zip(all).collect();
-            let gone = self.make_room(connection, namespace, number, &all)?;
-            // After room was made: an entry whose source had to go for it is refused, since that is missing
-            // now.
-            for (draft, stored) in &all {
-                self.insert(connection, number, draft, stored)?;
+            let (mut new, mut by_label) = (BTreeMap::new(), BTreeMap::<_, BTreeSet<_>>::new());
+            for draft in drafts {
+                let (sequence, label) = self.insert(connection, number, draft)?;
+                new.insert(sequence, draft);
+                by_label.entry(label).or_default().insert(sequence);
             }
-            Ok(gone)
+            let mut gone = BTreeSet::new();
+            for (label, new) in &by_label {
+                gone.extend(self.make_room(connection, number, label, new)?);
+            }
+            // A new entry goes only with a source that would have to make room for it.
+            let lost = new.iter().find(|(sequence, _)| gone.contains(sequence));
+            for source in lost.map_or(&[][..], |(_, draft)| &draft.sources) {
+                if place(connection, *source)?.is_none() {
+                    return Err(Stop::Refused(MemoryError::Missing(*source)));
+                }
+            }
+            Ok(gone.len())
         })?;
-        Ok(self.forgot(gone))
+        Ok(self.removed(gone))
     }
 
     fn list(
         &self,
         namespace: &Namespace,
-        page: &Page,
+        most: usize,
         at: &Label,
     ) -> Result<Vec<Entry>, MemoryError> {
         self.database.read(|connection| {
-            let mut before = i64::MAX;
-            if let Some(id) = page.before {
-                // To a reader an entry that it may not see is missing: another error would tell that it exists.
-                let seen = place(connection, id)?
-                    .filter(|(_, label)| stored::label(label, &self.names).label.flows_to(at));
-                before = seen.ok_or(Stop::Refused(MemoryError::Missing(id)))?.0;
-            }
-            let select = format!(
-                "SELECT {COLUMNS} FROM {ENTRIES} WHERE name = ?1 AND sequence < ?2 ORDER BY sequence DESC"
-            );
+            let select =
+                format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE name = ?1 ORDER BY sequence DESC");
             let mut statement = connection.prepare_cached(&select)?;
-            let mut rows = statement.query(params![namespace.key(), before])?;
+            let mut rows = statement.query([namespace.key()])?;
             let mut entries = Vec::new();
-            while entries.len() < page.most
+            while entries.len() < most
                 && let Some(row) = rows.next()?
             {
-                // What the reader may not see is not even read.
                 if !self.label(row)?.flows_to(at) {
                     continue;
                 }
                 match self.entry(connection, row) {
-                    Ok(entry) => {
-                        if page.kind.is_none_or(|kind: Kind| kind == entry.content.kind()) {
-                            entries.push(entry);
-                        }
-                    }
+                    Ok(entry) => entries.push(entry),
                     Err(Stop::Refused(MemoryError::Unreadable { .. })) => {}
                     Err(error) => return Err(error),
                 }
@@ -380,7 +429,7 @@ impl Memory for SqliteMemory {
 
     fn show(&self, id: EntryId, at: &Label) -> Result<Option<Entry>, MemoryError> {
         self.database
-            .read(|connection| self.entry_at(connection, id, at))
+            .read(|connection| self.entry_at(connection, "memory.id = ?1", id.as_bytes(), at))
     }
 
     fn search(
@@ -390,21 +439,59 @@ impl Memory for SqliteMemory {
         at: &Label,
         most: usize,
     ) -> Result<Vec<Found>, MemoryError> {
-        self.database
-            .read(|connection| self.found(connection, namespace, query, at, most))
+        self.database.read(|connection| {
+            let Some(view) = self.view(connection, namespace, at)? else {
+                return Ok(Vec::new());
+            };
+            let ranked = view.search(query, most)?;
+            self.hold(view);
+            let mut found = Vec::new();
+            for (sequence, score) in ranked {
+                // The label is checked again, as the file has it: the index only ranks.
+                match self.entry_at(connection, "sequence = ?1", sequence, at) {
+                    Ok(Some(entry)) => found.push(Found { entry, score }),
+                    // Damaged since it came into the index.
+                    Ok(None) | Err(Stop::Refused(MemoryError::Unreadable { .. })) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(found)
+        })
     }
 
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError> {
         self.database.read(|connection| {
-            let labels = self.ask(connection, namespace, |held| held.index.labels())?;
-            Ok(labels.unwrap_or_default())
+            let mut statement = connection.prepare_cached(
+                "SELECT DISTINCT label FROM memory
+                 WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)",
+            )?;
+            let mut rows = statement.query([namespace.key()])?;
+            let mut labels: Vec<Label> = Vec::new();
+            while let Some(row) = rows.next()? {
+                let label = self.read_label(&written(row, 0)?).label;
+                if !labels.contains(&label) {
+                    labels.push(label);
+                }
+            }
+            Ok(labels)
         })
     }
 
     fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError> {
         self.database.read(|connection| {
-            let ids = self.ask(connection, namespace, |held| held.unreadable.clone())?;
-            Ok(ids.unwrap_or_default())
+            let select =
+                format!("SELECT {COLUMNS} FROM {ENTRIES} WHERE name = ?1 ORDER BY sequence");
+            let mut statement = connection.prepare_cached(&select)?;
+            let mut rows = statement.query([namespace.key()])?;
+            let mut unreadable = Vec::new();
+            while let Some(row) = rows.next()? {
+                match self.entry(connection, row) {
+                    Ok(_) => {}
+                    Err(Stop::Refused(_)) => unreadable.push(EntryId::from_bytes(row.get(0)?)),
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(unreadable)
         })
     }
 
@@ -423,52 +510,33 @@ impl Memory for SqliteMemory {
 
     fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError> {
         self.database.read(|connection| {
-            let family = Self::family(connection, LISTED, list(ids))?;
-            self.read(connection, &family)
+            let family = family(connection, LISTED, [list(ids)])?;
+            self.entries(connection, &family)
         })
     }
 
     fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError> {
         let family = self.database.write(|connection| {
-            let gone = Self::family(connection, LISTED, list(ids))?;
-            let family = self.read(connection, &gone)?;
+            let gone = family(connection, LISTED, [list(ids)])?;
+            let family = self.entries(connection, &gone)?;
             delete(connection, &gone)?;
             Ok::<_, Failed>(family)
         })?;
-        let erased = self.forgot(family.count()).erased;
+        let mut erased = Ok(());
+        if family.count() > 0 {
+            self.drop_views();
+            erased = self.database.vacuum().map_err(MemoryError::Database);
+        }
         Ok(Forgotten { family, erased })
     }
 
-    fn expire(&self, before: Time) -> Result<Removed, MemoryError> {
-        let count = self.database.write(|connection| {
-            let gone = Self::family(connection, "time < ?1", before.millis())?;
+    fn expire(&self, before: Time) -> Result<usize, MemoryError> {
+        let gone = self.database.write(|connection| {
+            let gone = family(connection, "time < ?1", [before.millis()])?;
             delete(connection, &gone)?;
             Ok::<_, Failed>(gone.len())
         })?;
-        Ok(self.forgot(count))
-    }
-
-    fn hand_over(&self, from: &Namespace, to: &Namespace) -> Result<usize, MemoryError> {
-        self.database.write(|connection| {
-            let (from, to) = (from.key(), to.key());
-            let both = params![from, to];
-            connection.execute("INSERT OR IGNORE INTO namespace (name) VALUES (?2)", both)?;
-            let count = connection.execute(
-                "UPDATE memory SET namespace = (SELECT id FROM namespace WHERE name = ?2)
-                 WHERE namespace = (SELECT id FROM namespace WHERE name = ?1)",
-                both,
-            )?;
-            // Indexes of both are made anew: what comes in is older than what one has, and what goes is in the other.
-            connection.execute(
-                "UPDATE namespace SET forgotten = forgotten + 1 WHERE name IN (?1, ?2)",
-                both,
-            )?;
-            Ok(count)
-        })
-    }
-
-    fn erase(&self) -> Result<(), MemoryError> {
-        Ok(self.database.erase()?)
+        Ok(self.removed(gone))
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError> {
@@ -477,7 +545,7 @@ impl Memory for SqliteMemory {
             let mut rows = statement.query([])?;
             let mut known = Vec::new();
             while let Some(row) = rows.next()? {
-                // A name that is none was not written by us, and has no entries that can be read.
+                // Another name was not written by us, and its entries cannot be read.
                 let name = row.get_ref(0)?.as_str().ok();
                 known.extend(name.and_then(|name| Namespace::from_key(name).ok()));
             }
@@ -485,6 +553,53 @@ impl Memory for SqliteMemory {
             Ok(known)
         })
     }
+}
+
+/// A number that [`Limits`] bounds, for SQLite.
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The columns of a content: kind, entity, attribute, text.
+fn columns(content: &Content) -> (&'static str, Option<&str>, Option<&str>, &str) {
+    match content {
+        Content::Interaction { speaker, text } => match speaker {
+            Speaker::User => (USER, None, None, text),
+            Speaker::System => (SYSTEM, None, None, text),
+        },
+        Content::Summary { text } => (SUMMARY, None, None, text),
+        Content::Fact {
+            entity,
+            attribute,
+            value,
+        } => (FACT, Some(entity), Some(attribute), value),
+    }
+}
+
+/// The content of a row of [`COLUMNS`], or why it has none.
+fn content(row: &Row<'_>) -> Result<Content, String> {
+    let said = |error: rusqlite::Error| error.to_string();
+    let kind: String = row.get(3).map_err(said)?;
+    let entity: Option<String> = row.get(5).map_err(said)?;
+    let attribute: Option<String> = row.get(6).map_err(said)?;
+    let text: String = row.get(7).map_err(said)?;
+    Ok(match (kind.as_str(), entity, attribute) {
+        (USER, None, None) => Content::Interaction {
+            speaker: Speaker::User,
+            text,
+        },
+        (SYSTEM, None, None) => Content::Interaction {
+            speaker: Speaker::System,
+            text,
+        },
+        (SUMMARY, None, None) => Content::Summary { text },
+        (FACT, Some(entity), Some(attribute)) => Content::Fact {
+            entity,
+            attribute,
+            value: text,
+        },
+        _ => return Err(format!("its kind is {kind:?}")),
+    })
 }
 
 /// The sequence number and the label, as it is written, of an entry.
@@ -495,54 +610,54 @@ fn place(connection: &Connection, id: EntryId) -> Result<Option<(i64, String)>, 
     Ok(found.optional()?)
 }
 
-/// A label, as it is written. Bytes that are no text make it one that nobody knows, which is read as ⊤.
+/// A label as it is written. Bytes that are not UTF-8 become a name that no lattice has, which is read as ⊤.
 fn written(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     let bytes = row.get_ref(column)?.as_bytes()?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// What a row has in these columns: kind, label, entity, attribute, text, origin, time.
-fn stored_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Stored> {
-    Ok(Stored {
-        kind: row.get(first)?,
-        label: written(row, first + 1)?,
-        entity: row.get(first + 2)?,
-        attribute: row.get(first + 3)?,
-        text: row.get(first + 4)?,
-        origin: row.get(first + 5)?,
-        time: row.get(first + 6)?,
-    })
+/// The condition of [`family`] for the ids of [`list`]. They are one parameter, since SQLite bounds how many a
+/// statement may have.
+const LISTED: &str = "id IN (SELECT unhex(value) FROM json_each(?1))";
+
+fn list(ids: &[EntryId]) -> String {
+    serde_json::Value::from_iter(ids.iter().map(EntryId::to_string)).to_string()
 }
 
-fn namespace(id: EntryId, name: &str) -> Result<Namespace, Failed> {
-    Namespace::from_key(name).map_err(|_| {
-        let reason = format!("there is no namespace {name:?}");
-        Stop::Refused(MemoryError::Unreadable { id, reason })
-    })
+/// The sequence numbers of the entries that a condition is true of, and of everything that was derived from one
+/// of them.
+fn family(
+    connection: &Connection,
+    condition: &'static str,
+    values: impl rusqlite::Params,
+) -> Result<BTreeSet<i64>, Failed> {
+    // `UNION` keeps each entry once: one that is derived in several ways is not followed as often.
+    let family = connection
+        .prepare_cached(&format!(
+            "WITH RECURSIVE family (entry) AS (
+               SELECT sequence FROM memory WHERE {condition}
+               UNION SELECT derived FROM source JOIN family ON source.source = family.entry
+             ) SELECT entry FROM family"
+        ))?
+        .query_map(values, |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    Ok(family)
 }
 
-/// Deletes entries, of which none that stays was derived.
+/// Deletes entries from which no other entry was derived.
 fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
-    if !gone.is_empty() {
-        database::deleted(connection)?;
+    if gone.is_empty() {
+        return Ok(());
     }
-    // All references first: a foreign key refuses to delete what another entry still names as its source.
-    for sequence in gone {
-        connection
-            .prepare_cached("DELETE FROM source WHERE derived = ?1")?
-            .execute([sequence])?;
-    }
-    for sequence in gone {
-        connection
-            .prepare_cached(
-                // Before the entry is deleted, which says whose it was.
-                "UPDATE namespace SET forgotten = forgotten + 1
-                 FROM memory WHERE sequence = ?1 AND namespace.id = memory.namespace",
-            )?
-            .execute([sequence])?;
-        connection
-            .prepare_cached("DELETE FROM memory WHERE sequence = ?1")?
-            .execute([sequence])?;
+    let gone = serde_json::Value::from_iter(gone.iter().copied()).to_string();
+    for sql in [
+        "UPDATE namespace SET forgotten = forgotten + 1 WHERE id IN
+           (SELECT namespace FROM memory WHERE sequence IN (SELECT value FROM json_each(?1)))",
+        // References first: a foreign key refuses to delete an entry that is still a source.
+        "DELETE FROM source WHERE derived IN (SELECT value FROM json_each(?1))",
+        "DELETE FROM memory WHERE sequence IN (SELECT value FROM json_each(?1))",
+    ] {
+        connection.prepare_cached(sql)?.execute([&gone])?;
     }
     Ok(())
 }

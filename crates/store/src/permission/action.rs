@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use ifc::{Direction, Effect};
 
-use crate::{Name, hex};
+use crate::Name;
+use crate::id::{read_hex, write_hex};
 
-/// Who an app is beyond its name: a SHA-256 of what the caller counts as the app. For a permission that is
-/// everything that it was when the user agreed; for a memory it is where the app comes from.
+/// The identity of an app beyond its name: a SHA-256. For a permission the caller digests everything that the
+/// app was when the user agreed; for a memory, where the app comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity([u8; 32]);
 
@@ -20,7 +21,7 @@ impl Identity {
 
     /// The identity that is displayed so.
     pub(crate) fn from_hex(text: &str) -> Option<Self> {
-        hex::read(text).map(Self)
+        read_hex(text).map(Self)
     }
 
     /// The digest.
@@ -31,13 +32,13 @@ impl Identity {
 
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex::write(&self.0, f)
+        write_hex(&self.0, f)
     }
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write_hex(&self.0, f)
     }
 }
 
@@ -107,8 +108,7 @@ impl ReversibleTool {
         }
     }
 
-    /// One that was stored. It allows nothing by itself: whoever looks it up has one of
-    /// [`ReversibleTool::new`].
+    /// One that was stored. It allows nothing by itself: a look-up needs one of [`ReversibleTool::new`].
     pub(super) fn stored(name: Name) -> Self {
         Self(name)
     }

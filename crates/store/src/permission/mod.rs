@@ -1,24 +1,95 @@
 //! Permissions that the user gave (SecGPT appendix A).
 
 mod action;
-mod error;
-mod export;
-mod kept;
-mod table;
+mod rows;
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use ifc::{Label, Lattice};
 
 pub use action::{Action, App, BadDomain, Domain, Identity, Irreversible, ReversibleTool};
-pub use error::PermissionError;
-pub use kept::{Apps, Grant, Kept, Standing};
 
 use crate::database::Database;
 use crate::names::Names;
-use crate::{PermissionId, Time};
-use kept::{Held, Table};
+use crate::{DatabaseError, Name, PermissionId, Time};
+
+/// The apps as they are now: the identity of each name.
+pub type Apps = BTreeMap<Name, Identity>;
+
+/// What the user allows until it is revoked (appendix A.1). The monitor holds what is allowed for a session
+/// (A.2) or once (A.3), and nothing stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// What is allowed.
+    pub action: Action,
+    /// It is allowed under labels that flow to this one.
+    pub limit: Label,
+    /// When it ends.
+    pub expires: Option<Time>,
+}
+
+/// A permission that was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its id.
+    pub id: PermissionId,
+    /// What is allowed, and the identities of the apps for which it was.
+    pub action: Action,
+    /// The names of the taints under which it is allowed.
+    pub taints: Vec<String>,
+    /// Since when.
+    pub granted: Time,
+    /// Until when.
+    pub expires: Option<Time>,
+    /// Whether it counts.
+    pub standing: Standing,
+}
+
+/// Whether a permission counts, and why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It counts.
+    Valid,
+    /// Its end has come.
+    Expired,
+    /// These apps have other identities than when it was given, or are gone.
+    AppsChanged(Vec<Name>),
+    /// Its taints no longer exist, or their names mean more than they did.
+    TaintsChanged,
+    /// It was given at a later time than now: the clock was set back.
+    NotYet,
+}
+
+/// Why an operation on permissions was not done. In doubt nothing is allowed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PermissionError {
+    /// The file.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// The limit is ⊤, or has taints that have no name.
+    #[error("what is unknown cannot be allowed in advance; allow it once")]
+    Unlimited,
+    /// The permission would expire at once.
+    #[error("the permission would expire before it begins; choose a later time")]
+    AlreadyExpired,
+    /// There are too many permissions.
+    #[error("there are {0} permissions already; revoke some first")]
+    Full(usize),
+    /// The permission is damaged.
+    #[error("permission {id} cannot be read ({reason}); revoke it")]
+    Unreadable {
+        /// Which one.
+        id: PermissionId,
+        /// Why.
+        reason: String,
+    },
+    /// The system gave no random numbers for an id.
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[source] io::Error),
+}
 
 /// The permissions that last, in a file that its owner alone can read.
 ///
@@ -28,32 +99,22 @@ use kept::{Held, Table};
 pub struct Permissions {
     database: Database,
     names: Names,
-    /// As they were read; none if they must be read first. Locked before the database is.
-    stored: Mutex<Option<Stored>>,
-}
-
-#[derive(Debug)]
-struct Stored {
-    /// SQLite's `data_version` at which they were read.
-    version: i64,
-    table: Table,
 }
 
 impl Permissions {
     /// Opens the file, or creates it. Labels are read and written in `lattice`.
     ///
     /// # Errors
-    /// Others than its owner could read or change it, or it is no store of this version.
+    /// Other users could read or change the file, or it does not have the schema of this version.
     pub fn open(path: &Path, lattice: Lattice) -> Result<Self, PermissionError> {
         Ok(Self {
-            database: Database::open(path, &table::SCHEMA)?,
+            database: Database::open(path, &rows::SCHEMA)?,
             names: Names::new(lattice),
-            stored: Mutex::default(),
         })
     }
 
-    /// Keeps a permission. One for the same action and taints is replaced by it, so that
-    /// what a user revokes has no double.
+    /// Stores a permission, in the place of one for the same action and taints: what the user revokes has no
+    /// double. Removes those that have expired.
     ///
     /// # Errors
     /// Its limit is ⊤ or has taints without a name, its end has come, there are too many, or the file
@@ -65,58 +126,73 @@ impl Permissions {
             return Err(PermissionError::AlreadyExpired);
         }
         let id = PermissionId::random().map_err(PermissionError::Random)?;
-        let held = Held {
-            id,
-            taints,
-            limit: Some(grant.limit.clone()),
-            granted: now,
-            expires: grant.expires,
-        };
-        self.locked(|stored| {
-            // Read anew next time: `data_version` tells of other connections' changes, not of our own.
-            *stored = None;
-            table::insert(&self.database, &grant.action, &held, now)
-        })?;
+        let removed = (self.database)
+            .write(|connection| rows::insert(connection, id, grant, &taints, now))?;
+        self.removed(removed);
         Ok(id)
     }
 
-    /// The permission that covers this action, by these apps, under this label and at this time; none if there is none.
+    /// A permission that covers this action, by these apps, under this label and at this time.
     ///
     /// # Errors
-    /// The file cannot be read, or a permission in it cannot be. The action is not allowed then.
+    /// The file cannot be read, or a permission for this action cannot be. The action is not allowed then.
     pub fn find(
         &self,
         action: &Action,
         label: &Label,
         now: Time,
     ) -> Result<Option<PermissionId>, PermissionError> {
-        self.locked(|stored| {
-            let held = self.current(stored)?.get(action).into_iter().flatten();
-            // Whether its apps have changed needs no check here: their identities are a part of the action that
-            // is looked up.
-            let mut covering = held.filter(|held| held.covers(label, now));
-            Ok(covering.next().map(|held| held.id))
-        })
+        let of_action = (self.database).read(|connection| rows::of_action(connection, action))?;
+        // The identities of its apps are a part of the action, so an app that has changed finds nothing.
+        let covering = of_action.into_iter().find(|row| {
+            let limit = self.names.limit(&row.taints);
+            // Before it was granted: a clock that is set back would make it last longer than agreed.
+            let in_time = row.granted <= now && row.expires.is_none_or(|end| now < end);
+            in_time && limit.is_some_and(|limit| label.flows_to(&limit))
+        });
+        Ok(covering.map(|row| row.id))
     }
 
-    /// Every permission, the oldest first, with what has become of it.
+    /// Every permission, the oldest first, and whether it counts.
     ///
     /// # Errors
     /// The file cannot be read, or a permission in it cannot be.
     pub fn list(&self, apps: &Apps, now: Time) -> Result<Vec<Kept>, PermissionError> {
-        self.locked(|stored| {
-            let mut all = kept(self.current(stored)?, apps, now);
-            all.sort_unstable_by_key(|kept| (kept.granted, kept.id));
-            Ok(all)
-        })
+        let rows = self.database.read(rows::all)?;
+        let kept = rows.into_iter().map(|(action, row)| Kept {
+            standing: self.standing(&action, &row, apps, now),
+            id: row.id,
+            action,
+            taints: row.taints,
+            granted: row.granted,
+            expires: row.expires,
+        });
+        Ok(kept.collect())
     }
 
-    /// The id of every permission, whether it can be read or not.
+    fn standing(&self, action: &Action, row: &rows::Row, apps: &Apps, now: Time) -> Standing {
+        let changed = action.apps().into_iter();
+        let changed = changed.filter(|app| apps.get(&app.name) != Some(&app.identity));
+        let changed: Vec<Name> = changed.map(|app| app.name.clone()).collect();
+        if !changed.is_empty() {
+            Standing::AppsChanged(changed)
+        } else if self.names.limit(&row.taints).is_none() {
+            Standing::TaintsChanged
+        } else if row.expires.is_some_and(|end| end <= now) {
+            Standing::Expired
+        } else if now < row.granted {
+            Standing::NotYet
+        } else {
+            Standing::Valid
+        }
+    }
+
+    /// The id of every permission, including those that cannot be read.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn ids(&self) -> Result<Vec<PermissionId>, PermissionError> {
-        table::ids(&self.database)
+        self.database.read(rows::ids)
     }
 
     /// Takes a permission back. False if there is none with that id.
@@ -124,55 +200,15 @@ impl Permissions {
     /// # Errors
     /// The file cannot be written; the permission still holds then.
     pub fn revoke(&self, id: PermissionId) -> Result<bool, PermissionError> {
-        self.locked(|stored| {
-            *stored = None;
-            table::delete(&self.database, id)
-        })
+        let removed = (self.database).write(|connection| rows::delete(connection, id))?;
+        self.removed(removed);
+        Ok(removed)
     }
 
-    /// Every permission as JSON, for people and other programs.
-    ///
-    /// # Errors
-    /// As [`Permissions::list`].
-    pub fn export(&self, apps: &Apps, now: Time) -> Result<String, PermissionError> {
-        export::json(&self.list(apps, now)?)
+    /// Empties the log after a deletion. While another program reads, the next deletion or start does it.
+    fn removed(&self, removed: bool) {
+        if removed {
+            drop(self.database.checkpoint());
+        }
     }
-
-    /// The permissions as they are at this moment.
-    fn current<'a>(&self, held: &'a mut Option<Stored>) -> Result<&'a Table, PermissionError> {
-        let version = table::version(&self.database)?;
-        let current = held.take().filter(|stored| stored.version == version);
-        let current = match current {
-            Some(current) => current,
-            // What changes between the two reads has another version, and is read the next time.
-            None => Stored {
-                version,
-                table: table::read(&self.database, &self.names)?,
-            },
-        };
-        Ok(&held.insert(current).table)
-    }
-
-    fn locked<T>(
-        &self,
-        work: impl FnOnce(&mut Option<Stored>) -> Result<T, PermissionError>,
-    ) -> Result<T, PermissionError> {
-        // Whoever panicked here leaves permissions as they were read.
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&mut stored)
-    }
-}
-
-fn kept(table: &Table, apps: &Apps, now: Time) -> Vec<Kept> {
-    let each = table.iter().flat_map(|(action, list)| {
-        list.iter().map(|held| Kept {
-            id: held.id,
-            action: action.clone(),
-            taints: held.taints.clone(),
-            granted: held.granted,
-            expires: held.expires,
-            standing: held.standing(action, apps, now),
-        })
-    });
-    each.collect()
 }

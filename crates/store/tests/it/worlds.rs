@@ -1,15 +1,13 @@
-//! Noninterference of reading: what does not flow to a reader has no influence on what it gets.
+//! Noninterference of reading: an entry that does not flow to a reader has no influence on what the reader gets.
 
 use ifc::Label;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use store::{
-    Content, Draft, Entry, Found, Limits, Memory, MemoryError, Namespace, Page, Query, Speaker,
-    Time,
+    Content, Draft, Entry, Found, Limits, Memory, MemoryError, Namespace, Query, Speaker, Time,
 };
 
-use crate::backs::Back;
-use crate::{app, id, label, lattice};
+use crate::{Back, app, id, label, lattice};
 
 /// Each case writes dozens of entries to two memories.
 const CASES: u32 = 24;
@@ -17,7 +15,7 @@ const CASES: u32 = 24;
 const TAINTS: [&str; 3] = ["untrusted:mail", "secret:card", "secret:health"];
 const WORDS: [&str; 6] = ["heron", "delivery", "friday", "the", "ben", "tea"];
 
-/// What is done to a memory.
+/// A change of a memory.
 #[derive(Debug, Clone)]
 enum Step {
     /// Adds entries.
@@ -30,11 +28,11 @@ enum Step {
 #[derive(Debug, Clone)]
 struct Shape {
     words: Vec<&'static str>,
-    /// Of what it is a fact, if it is one.
+    /// The entity of a fact.
     entity: Option<&'static str>,
     /// Which of [`TAINTS`].
     taints: [bool; 3],
-    /// From this one of the entries before, if it is below.
+    /// Derived from this one of the entries before, if that one is below.
     source: Option<prop::sample::Index>,
 }
 
@@ -85,11 +83,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..8)
 }
 
-/// Whatever entries above `at` there are.
+/// What a world has in the place of an entry above the reader.
 type Above = fn(&Draft) -> Option<Draft>;
 
-/// Does the steps in a namespace of their own. What does not flow to `at` is what `above` makes of it.
-/// Entries have the same ids in every world.
+/// Does the steps in a namespace of their own, with `above` for each entry that does not flow to `at`. Entries
+/// have the same numbers in every world.
 fn live(
     memory: &dyn Memory,
     namespace: &Namespace,
@@ -146,10 +144,10 @@ fn live(
 
 /// Everything that a reader gets.
 fn view(memory: &dyn Memory, namespace: &Namespace, at: &Label) -> (Vec<Entry>, Vec<Vec<Found>>) {
-    let listed = memory.list(namespace, &Page::newest(1000), at).unwrap();
+    let listed = memory.list(namespace, 1000, at).unwrap();
     let queries = ["heron", "the delivery", "ben tea friday the", "nothing"];
     let found = queries.map(|query| {
-        let query = Query::new(query).unwrap();
+        let query = Query::new(query);
         let few = memory.search(namespace, &query, at, 3).unwrap();
         let all = memory.search(namespace, &query, at, 1000).unwrap();
         assert_eq!(few, all[..few.len()]);
@@ -159,7 +157,7 @@ fn view(memory: &dyn Memory, namespace: &Namespace, at: &Label) -> (Vec<Entry>, 
 }
 
 fn check(back: &impl Back, limits: Limits, above: [Above; 2]) {
-    let memory = back.open(lattice(), limits);
+    let memory = back.open_with(lattice(), limits);
     let mut runner = TestRunner::new(Config::with_cases(CASES));
     let case = std::cell::Cell::new(0);
     // Worlds are namespaces of one memory, and number their entries from a base of their own.
@@ -209,14 +207,14 @@ fn plain(
     (listed.into_iter().map(plain).collect(), found.collect())
 }
 
-/// The strongest form: as if what is above were not there at all.
-pub(crate) fn what_is_above_a_reader_changes_nothing_for_it(back: &impl Back) {
+/// The strongest form: as if the entries above were not there at all.
+pub(crate) fn entries_above_a_reader_change_nothing(back: &impl Back) {
     let limits = Limits::default();
     check(back, limits, [|draft| Some(draft.clone()), |_| None]);
 }
 
 /// The same entries above, with other texts and labels.
-pub(crate) fn two_worlds_that_differ_above_a_reader_are_one_to_it(back: &impl Back) {
+pub(crate) fn other_entries_above_a_reader_change_nothing(back: &impl Back) {
     let other: Above = |draft| {
         let other = |text: &str| format!("heron heron {} tea", text.replace("the", "of the"));
         let content = match &draft.content {
@@ -241,8 +239,8 @@ pub(crate) fn two_worlds_that_differ_above_a_reader_are_one_to_it(back: &impl Ba
     check(back, limits, [|draft| Some(draft.clone()), other]);
 }
 
-/// What is forgotten for new entries is decided by entries of their label alone.
-pub(crate) fn what_makes_way_tells_nothing_of_what_is_above(back: &impl Back) {
+/// Entries of one label alone decide which of them make room.
+pub(crate) fn removals_tell_nothing_of_entries_above(back: &impl Back) {
     let limits = Limits {
         entries: 3,
         ..Limits::default()

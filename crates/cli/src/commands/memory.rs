@@ -1,7 +1,5 @@
 //! `sluice memory`: what is remembered of conversations.
 
-mod adopt;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -10,11 +8,11 @@ use clap::{Args, Subcommand};
 use hub::trace::escape;
 use ifc::{Label, Lattice};
 use serde_json::{Value, json};
-use store::{Apps, Content, Entry, EntryId, Family, Namespace, Page, Query, Speaker};
+use store::{Apps, Content, Entry, EntryId, Family, Namespace, Query, Speaker};
 
 use crate::exit::Exit;
 use crate::ids::MEMORIES;
-use crate::memory::{apps, named, not_erased, open};
+use crate::memory::{apps, named, open};
 use crate::terminal::{Terminal, ask_word, print, say};
 use crate::{configuration, json_lines};
 
@@ -70,21 +68,6 @@ enum MemoryAction {
         #[arg(long)]
         yes: bool,
     },
-    /// Let the app that has a name now be told what is remembered of one that had it before.
-    ///
-    /// An app is told only what was said in conversations with itself: with the same command, or at the same address. What
-    /// it left before that changed is shown by `list` under its name and where it came from.
-    #[command(
-        after_help = "Example:\n  sluice memory adopt mail\n  sluice memory adopt mail~1f0c9e52a7b3"
-    )]
-    Adopt {
-        /// Whose memories, as `list` shows it (`mail~1f0c9e52a7b3`), or the name alone if no more than one had it before.
-        #[arg(value_name = "NAME")]
-        namespace: String,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-    },
 }
 
 /// Lists, shows or forgets memories.
@@ -109,7 +92,6 @@ pub(crate) fn memory(args: &Memory) -> Result<Exit> {
             namespace,
             yes,
         } => kept.forget(ids, namespace.as_deref(), *yes),
-        MemoryAction::Adopt { namespace, yes } => kept.adopt(namespace, *yes),
     }
 }
 
@@ -163,10 +145,12 @@ impl Kept {
 
     /// One more than `most`, if there are so many.
     fn newest(&self, namespace: Option<&str>, most: usize) -> Result<Vec<Entry>> {
-        let page = Page::newest(most.saturating_add(1));
         let mut entries = Vec::new();
         for namespace in self.namespaces(namespace)? {
-            entries.extend(self.memory.list(&namespace, &page, &Label::top())?);
+            entries.extend(
+                self.memory
+                    .list(&namespace, most.saturating_add(1), &Label::top())?,
+            );
         }
         // A stable sort: question and answer of a turn have the same time, and the newest comes first already.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
@@ -174,7 +158,7 @@ impl Kept {
     }
 
     fn found(&self, namespace: Option<&str>, words: &str, most: usize) -> Result<Vec<Entry>> {
-        let query = Query::new(words)?;
+        let query = Query::new(words);
         let mut found = Vec::new();
         let (top, most) = (Label::top(), most.saturating_add(1));
         for namespace in self.namespaces(namespace)? {
@@ -244,7 +228,7 @@ impl Kept {
         }
         say(&format!("{} forgotten\n", forgotten.family.count()));
         if let Err(error) = forgotten.erased {
-            say(&not_erased(&error));
+            say(&format!("their text is still on the disk: {error}\n"));
         }
         Ok(Exit::Done)
     }

@@ -1,0 +1,346 @@
+//! SQLite files: who may read them, how they are written, which errors they give.
+
+mod place;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+/// How long a writer waits for another one. A transaction takes milliseconds.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// How often to retry the switch of a new file to WAL while another process does the same: SQLite's busy
+/// timeout does not cover it.
+const WAL_ATTEMPTS: u32 = 100;
+const WAL_PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a file of the store cannot be used. Each error names the file and a remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// Other users could read or replace the file, or it is not a plain file.
+    #[error("{}: {reason}; {remedy}", path.display())]
+    Unsafe {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// What to do.
+        remedy: String,
+    },
+    /// The file system failed.
+    #[error("{}: {error}; check the path, its permissions and the free space", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        error: io::Error,
+    },
+    /// A newer version of Sluice wrote the file.
+    #[error(
+        "{}: its schema is version {found}, and this program knows version {known}; use the newer program, or move the file away to begin with an empty one",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i32,
+        /// Ours.
+        known: i32,
+    },
+    /// The file is not one of ours.
+    #[error("{}: this is another program's database; choose another path", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is damaged.
+    #[error(
+        "{}: the file is damaged ({reason}); restore it from a backup, or save what is left with `sqlite3 FILE .recover` and move it away, its -wal and -shm included, to begin with an empty one",
+        path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's words.
+        reason: String,
+    },
+    /// Another process holds the write lock for too long.
+    #[error("{}: another process is writing and does not finish; end it, or try again", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another connection reads a state of the file from before a deletion.
+    #[error(
+        "{}: another program reads an older state of the file, so deleted text is still in its log; it goes with the next deletion or start after that program has finished",
+        path.display()
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SQLite failed otherwise.
+    #[error("{}: {error}; check the free space and that the file can be written", path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's reason.
+        #[source]
+        error: rusqlite::Error,
+    },
+}
+
+/// The tables of a file.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    /// SQLite's `application_id`: tells our files from those of other programs.
+    pub(crate) application: i32,
+    /// SQLite's `user_version`.
+    pub(crate) version: i32,
+    /// Creates the tables.
+    pub(crate) create: &'static str,
+    /// Turns a file of the version before into one of this version.
+    pub(crate) upgrade: &'static str,
+}
+
+/// An open file, for one operation at a time.
+///
+/// # What deletion guarantees
+/// `secure_delete` is on: the bytes of a deleted row and of a freed page are overwritten with zeros in the
+/// transaction that deletes them. The write-ahead log keeps earlier pages until it is emptied, so a deletion
+/// is followed by [`Database::checkpoint`], and so is each start: after a successful checkpoint neither the
+/// file nor the log has the row. One kind of copy can stay: when SQLite joins two pages, it moves rows and
+/// leaves their old bytes in unused space. [`Database::vacuum`] rewrites the file without unused space; it
+/// runs when the user forgets something, and not when old entries make room for new ones.
+#[derive(Debug)]
+pub(crate) struct Database {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+/// Why an operation stopped: SQLite failed, or the operation refused.
+#[derive(Debug)]
+pub(crate) enum Stop<E> {
+    Sqlite(rusqlite::Error),
+    Refused(E),
+}
+
+impl<E> From<rusqlite::Error> for Stop<E> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Database {
+    /// Opens the file, or creates it readable by its owner only.
+    ///
+    /// # Errors
+    /// Other users could read or change the file, or it does not have the schema.
+    pub(crate) fn open(path: &Path, schema: &Schema) -> Result<Self, DatabaseError> {
+        let path = place::prepare(path)?;
+        // Not CREATE: `place::prepare` has created the file for its owner alone. NO_MUTEX: ours guards the
+        // connection.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let opened = Connection::open_with_flags(&path, flags).and_then(|mut connection| {
+            let version = prepare(&mut connection, schema)?;
+            Ok((connection, version))
+        });
+        let (connection, version) = opened.map_err(|error| fault(&path, error))?;
+        match version {
+            None => return Err(DatabaseError::Foreign { path }),
+            Some(found) if found > schema.version => {
+                let known = schema.version;
+                return Err(DatabaseError::Newer { path, found, known });
+            }
+            Some(_) => {}
+        }
+        let database = Self {
+            path,
+            connection: Mutex::new(connection),
+        };
+        // Empties a log that a crash left. A file that another process reads is usable all the same.
+        drop(database.checkpoint());
+        Ok(database)
+    }
+
+    /// Runs `work` in a transaction that holds the write lock from its beginning. It is on disk when this
+    /// returns, or nothing of it is.
+    pub(crate) fn write<T, E: From<DatabaseError>>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
+    ) -> Result<T, E> {
+        self.transaction(TransactionBehavior::Immediate, work)
+    }
+
+    /// Runs `work` on one state of the file.
+    pub(crate) fn read<T, E: From<DatabaseError>>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
+    ) -> Result<T, E> {
+        self.transaction(TransactionBehavior::Deferred, work)
+    }
+
+    fn transaction<T, E: From<DatabaseError>>(
+        &self,
+        behavior: TransactionBehavior,
+        work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
+    ) -> Result<T, E> {
+        // A panic in `work` drops its transaction, which rolls it back.
+        let mut connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
+        let run = || {
+            let transaction = connection.transaction_with_behavior(behavior)?;
+            let result = work(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run().map_err(|stop| match stop {
+            Stop::Sqlite(error) => fault(&self.path, error).into(),
+            Stop::Refused(error) => error,
+        })
+    }
+
+    /// Moves the log into the file and empties it.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Read`] if another connection reads an older state, and errors of SQLite.
+    pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
+        let connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        match connection.query_row(sql, [], |row| row.get::<_, i64>(0)) {
+            Ok(0) => Ok(()),
+            Ok(_) => {
+                let path = self.path.clone();
+                Err(DatabaseError::Read { path })
+            }
+            Err(error) => Err(fault(&self.path, error)),
+        }
+    }
+
+    /// Rewrites the file without unused space.
+    ///
+    /// # Errors
+    /// As [`Database::checkpoint`].
+    pub(crate) fn vacuum(&self) -> Result<(), DatabaseError> {
+        // First: while another connection reads, the rewritten file would only make the log longer.
+        self.checkpoint()?;
+        let connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
+        let rewritten = connection.execute_batch("VACUUM");
+        drop(connection);
+        rewritten.map_err(|error| fault(&self.path, error))?;
+        self.checkpoint()
+    }
+}
+
+/// Sets up a connection. Returns the version of the file before, the current one if it was empty, and
+/// `None` if it is another program's.
+fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Option<i32>> {
+    connection.busy_timeout(BUSY)?;
+    // Functions and virtual tables in a planted schema are not run.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    // Before anything is written, the upgrade included.
+    connection.pragma_update(None, "secure_delete", true)?;
+    let version = match found(connection, schema)? {
+        Some(version) if version <= schema.version => version,
+        other => return Ok(other),
+    };
+    // It writes to the file, so it comes after `found`, which says that the file is ours.
+    write_ahead(connection)?;
+    // FULL: a commit is on disk when it returns, also if the power fails.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // No text goes to a temporary file, that of `VACUUM` included.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // Damage is found when a page is read.
+    connection.pragma_update(None, "cell_size_check", true)?;
+    Ok(Some(version))
+}
+
+/// The version of the file. Creates the tables of an empty one, and upgrades one of the version before.
+fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Option<i32>> {
+    let number = |connection: &Connection, name: &str| {
+        connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
+    };
+    // With the write lock from the beginning: of two processes with an empty file one creates the tables.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let application = number(&transaction, "application_id")?;
+    let version = number(&transaction, "user_version")?;
+    let tables: i64 =
+        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let change = match (application, version) {
+        // Most programs set neither number: the tables tell an empty file from one of theirs.
+        (0, 0) if tables == 0 => schema.create,
+        (application, version) if application != schema.application || version < 1 => {
+            return Ok(None);
+        }
+        (_, version) if version + 1 == schema.version => schema.upgrade,
+        (_, version) => return Ok(Some(version)),
+    };
+    transaction.execute_batch(change)?;
+    transaction.pragma_update(None, "application_id", schema.application)?;
+    transaction.pragma_update(None, "user_version", schema.version)?;
+    transaction.commit()?;
+    Ok(Some(schema.version))
+}
+
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let mut attempt = 0;
+    loop {
+        let mode = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        match mode {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            // A file system without shared memory (a network share): two processes would not see each
+            // other's changes.
+            Ok(mode) => {
+                let reason = format!("the journal mode is {mode}, not WAL");
+                let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+                return Err(rusqlite::Error::SqliteFailure(code, Some(reason)));
+            }
+            Err(error) if is_busy(&error) && attempt < WAL_ATTEMPTS => {
+                attempt += 1;
+                std::thread::sleep(WAL_PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    matches!(
+        code,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+/// An error of SQLite, with the file and a remedy.
+fn fault(path: &Path, error: rusqlite::Error) -> DatabaseError {
+    let path = path.to_owned();
+    let damaged = match &error {
+        // A column that does not have the type that it was declared with.
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..) => true,
+        error => matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+        ),
+    };
+    match damaged {
+        true => DatabaseError::Corrupt {
+            path,
+            reason: error.to_string(),
+        },
+        false if is_busy(&error) => DatabaseError::Busy { path },
+        false => DatabaseError::Sqlite { path, error },
+    }
+}
