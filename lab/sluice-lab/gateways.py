@@ -48,7 +48,13 @@ def start(folder):
         "model_list:\n- model_name: mock\n  litellm_params:\n    model: openai/mock\n"
         f"    api_base: {base}\n    api_key: bench\n"
     )
-    env = {**os.environ, "NODE_ENV": "production", "TRUSTED_CUSTOM_HOSTS": "127.0.0.1,localhost"}
+    env = {
+        **os.environ,
+        "NODE_ENV": "production",
+        "TRUSTED_CUSTOM_HOSTS": "127.0.0.1,localhost",
+        # It runs on loopback for a minute; a check of keys would only make it slower.
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
     gateway = folder / "node" / "node_modules" / "@portkey-ai" / "gateway" / "build" / "start-server.js"
     commands = [
         [folder / "venv" / "bin" / "litellm", "--config", config, "--host", "127.0.0.1", "--port", str(LITELLM)],
