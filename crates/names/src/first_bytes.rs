@@ -1,8 +1,8 @@
 //! What the first bytes of a connection say of where it goes, compared with the name that was decided on.
 //!
 //! Behind one address many names can be served, and a client says in its first bytes which one it wants. Without this check
-//! a program that may reach one of them could reach the others (domain fronting). What a client says *inside* of TLS nobody
-//! can see from outside, and of plain HTTP only the first request is looked at: a later one on the same connection may name
+//! a program that may reach one of them could reach the others (domain fronting). What a client says *inside* of TLS
+//! cannot be seen from outside, and of plain HTTP only the first request is looked at: a later one on the same connection may name
 //! another host that the same server has.
 
 use std::fmt;
@@ -22,7 +22,7 @@ pub const MOST: usize = if http_head::MAX_HEAD > tls_hello::MAX_HELLO {
     tls_hello::MAX_HELLO
 } + 1;
 
-/// What the first bytes say. While they say nothing yet, nobody who speaks TLS or HTTP acts on them.
+/// What the first bytes say. While they say nothing yet, no server of TLS or HTTP acts on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing yet.

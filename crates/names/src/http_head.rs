@@ -41,7 +41,7 @@ pub(crate) fn read(bytes: &[u8]) -> Head {
         };
     };
     let line = bytes.get(..line).unwrap_or_default();
-    // Whatever stands around it: a server may be lenient where this reader is not.
+    // Anywhere in the line: a server may be lenient where this reader is not.
     let mut fives = line.windows(5);
     if !fives.any(|five| five.eq_ignore_ascii_case(b"HTTP/")) {
         return Head::Other;

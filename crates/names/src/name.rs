@@ -25,8 +25,10 @@ pub enum BadName {
     /// It is an address.
     #[error("an address is no domain name")]
     Address,
-    /// Nobody in particular owns it.
-    #[error("it is a public suffix or has one part only, so it belongs to nobody in particular")]
+    /// It is above every registrable domain.
+    #[error(
+        "it is a public suffix or has one part only; write a registrable domain such as example.org"
+    )]
     NoOwner,
 }
 
@@ -63,7 +65,7 @@ impl DomainName {
         &self.0
     }
 
-    /// Its registrable domain (eTLD+1): what somebody owns, and what the user is asked about.
+    /// Its registrable domain (eTLD+1): what has one owner, and what the user is asked about.
     #[must_use]
     pub fn registrable(&self) -> &str {
         // Every name has one, see `new`; the whole name covers less than any.
@@ -85,7 +87,7 @@ fn is_label(label: &str) -> bool {
 }
 
 /// An entry of the configuration: a name with everything below it. `example.org` and `*.example.org`
-/// are the same: whoever owns the one owns the other.
+/// are the same: both have one owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pattern(DomainName);
 
@@ -93,7 +95,7 @@ impl Pattern {
     /// Reads an entry.
     ///
     /// # Errors
-    /// What it should name is no domain that somebody owns.
+    /// It names no registrable domain, and none below one.
     pub fn new(text: &str) -> Result<Self, BadName> {
         DomainName::new(text.strip_prefix("*.").unwrap_or(text)).map(Self)
     }

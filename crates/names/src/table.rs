@@ -79,12 +79,12 @@ mod tests {
         assert_eq!(table.name(first), Some(&name(0)));
         let last = *given.last().unwrap();
         assert_eq!(table.name(last), Some(&name(MAX_NAMES - 1)));
-        for nobody in [
+        for unknown in [
             NETWORK,
             Ipv4Addr::LOCALHOST,
             Ipv4Addr::new(198, 19, 255, 255),
         ] {
-            assert_eq!(table.name(nobody), None);
+            assert_eq!(table.name(unknown), None);
         }
     }
 }

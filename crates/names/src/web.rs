@@ -42,7 +42,7 @@ pub enum BadUrl {
     /// It has a fragment, which no server sees.
     #[error("leave out '#' and what follows it")]
     Fragment,
-    /// The host is no name that somebody owns.
+    /// The host is no registrable name.
     #[error("the host: {0}; of this machine, 127.0.0.1 and localhost can be named")]
     Host(BadName),
 }

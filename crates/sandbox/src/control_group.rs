@@ -1,6 +1,6 @@
 //! A control group (version 2) for each spoke: a bound on what all of its processes take together.
 //!
-//! A process can be started in a group, or moved there, only by somebody who may write the group and the one above both.
+//! A process can be started in a group, or moved there, only by a process that may write both the group and the one above.
 //! That is root, or a user to whom a part of the tree was delegated, as systemd does for a user's own session. Where it
 //! is not so, a spoke is bounded process by process only, and `sluice doctor` says so.
 
@@ -193,7 +193,7 @@ fn make_below(above: &Path, limits: &Limits, needed: &[&str]) -> Result<ControlG
     if let Some(missing) = missing(&given, needed) {
         return Err(format!("{} gives out no {missing}", above.display()));
     }
-    // The kernel asks for it of whoever starts a process in a group below.
+    // A process needs this right to start another one in a group below.
     access(above.join("cgroup.procs"), Access::WRITE_OK)
         .map_err(|errno| format!("{} is not delegated: {errno}", above.display()))?;
     remove_remains(above);
@@ -219,7 +219,7 @@ fn set(group: &Path, limits: &Limits, given: &str) -> Result<(), String> {
     let memory = limits.memory_bytes.saturating_add(limits.tmp_bytes);
     if contains(given, "memory") {
         write(group, "memory.max", &memory.to_string())?;
-        // Half a spoke is of no use; and it is the spoke that is ended, not whoever asked for the last page.
+        // The whole spoke is ended: half of it is of no use.
         write(group, "memory.oom.group", "1")?;
         // Not there in a kernel without swap.
         if group.join("memory.swap.max").exists() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Layer;
 
-/// Why no sandboxed spoke was started. Whatever had been started is gone when this is returned.
+/// Why no sandboxed spoke was started. Everything that had been started is gone when this is returned.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The specification itself is wrong.

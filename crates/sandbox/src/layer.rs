@@ -85,7 +85,7 @@ impl Layer {
         }
     }
 
-    /// What a spoke could do without this layer, for `sluice doctor` and for whoever thinks of giving it up.
+    /// What a spoke could do without this layer, for `sluice doctor` and in errors.
     #[must_use]
     pub const fn without_it(self) -> &'static str {
         match self {

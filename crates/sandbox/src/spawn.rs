@@ -23,7 +23,7 @@ use crate::{
     Enforced, Layer, LayerStatus, Limits, Overrun, SandboxError, Sandboxed, Spec, WholeSpoke, sys,
 };
 
-/// A port for the names of a probe, which nobody connects to.
+/// A port for the names of a probe. No connection is made to it.
 const HTTPS: u16 = 443;
 /// How much of a dead init process's stderr goes into the error message.
 const STDERR_EXCERPT_BYTES: usize = 1024;
@@ -160,7 +160,7 @@ fn start(
     let given = channel.iter().map(AsFd::as_fd);
     let given: Vec<_> = given.chain(group.iter().map(AsFd::as_fd)).collect();
     if let Err(reason) = control::send(&control, request, &given) {
-        // Most likely there is nobody on the other side, and how that ended tells more than this error.
+        // Most likely the init process has ended, and how it ended tells more than this error.
         return Err(match process.ended_within(END_TIMEOUT) {
             true => SandboxError::Died(epitaph(&mut process, stderr)),
             false => SandboxError::Control(reason),
@@ -191,7 +191,7 @@ fn start(
 struct Heard {
     /// Why the spoke is in no control group of its own.
     no_group: Option<String>,
-    /// What is in force, and the sockets. Without it the sandbox is not complete, whatever else was said.
+    /// What is in force, and the sockets. Without it the sandbox is not complete.
     ready: Option<(Enforced, Sockets)>,
 }
 

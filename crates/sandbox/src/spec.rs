@@ -53,7 +53,7 @@ const RESERVED: [&str; 4] = ["/proc", "/dev", "/etc", "/sluice-spoke"];
 /// holds them. The same file systems under other names are found when the source is opened.)
 const FORBIDDEN_SOURCES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Everything a spoke may have. Whatever is not named here, it does not have.
+/// Everything a spoke may have. It has nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {

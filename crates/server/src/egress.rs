@@ -3,7 +3,7 @@
 //! The sandbox gives the hub listening sockets that live in the spoke's own network namespace; there is no route out of
 //! it. A *relay* is a port for which the user's configuration chooses the destination. A *name* is what the app chooses
 //! itself: the hub answers its questions for names with addresses that stand for them, and so knows the name that a
-//! connection is for. The monitor decides on every connection. Whoever answers for a destination's name in the world
+//! connection is for. The monitor decides on every connection. The owner of a destination's name
 //! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
 
 mod door;
@@ -85,7 +85,7 @@ pub(crate) fn relay(
 ) -> io::Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
     for (port, listener) in listeners {
-        // A listener that nobody configured leads nowhere: it is dropped, and refuses.
+        // A listener that is not configured is dropped, and refuses.
         let Some(egress) = egress.iter().find(|egress| egress.listen == port) else {
             continue;
         };
@@ -203,7 +203,7 @@ impl Relay {
         }
     }
 
-    /// The right to open one connection. Whatever the app was given may flow there: the configuration says so.
+    /// The right to open one connection. All that the app was given may flow there: the configuration says so.
     ///
     /// # Errors
     /// Why not.
@@ -213,7 +213,7 @@ impl Relay {
             host: self.egress.host.clone(),
             port: self.egress.port,
             domain: None,
-            // Nobody counts here what the app was given, so it may be anything.
+            // What the app was given is not counted here, so it may be anything.
             label: Label::top(),
         };
         let Gate {
@@ -264,12 +264,15 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Allows nothing.
-    pub(super) struct Nothing;
+    /// Has this rule for connections to one port, and none for anything else.
+    pub(super) struct OnePort(pub(super) u16, pub(super) Rule);
 
-    impl Policy for Nothing {
-        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-            Err(PolicyError("no rule".to_owned()))
+    impl Policy for OnePort {
+        fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+            match sink {
+                Sink::Connection(connection) if connection.port == self.0 => Ok(self.1.clone()),
+                _ => Err(PolicyError("no rule".to_owned())),
+            }
         }
 
         fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
@@ -277,26 +280,11 @@ pub(crate) mod tests {
         }
     }
 
-    /// Allows connections to one port, up to this label.
-    struct OnePort(u16, Label);
-
-    impl Policy for OnePort {
-        fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-            match sink {
-                Sink::Connection(connection) if connection.port == self.0 => Ok(Rule {
-                    limit: self.1.clone(),
-                    exceeded: Exceeded::Deny,
-                    arguments: std::collections::BTreeMap::new(),
-                    effect: Effect::Write,
-                    name: "app.egress".to_owned(),
-                    always_ask: false,
-                }),
-                _ => Err(PolicyError("no rule".to_owned())),
-            }
-        }
-
-        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-            Labeled::unknown(result)
+    /// A rule that refuses what is above this label.
+    fn up_to(limit: Label) -> Rule {
+        Rule {
+            exceeded: Exceeded::Deny,
+            ..Rule::asking("app.egress".to_owned(), Effect::Write, limit)
         }
     }
 
@@ -342,16 +330,16 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_connection_is_opened_by_the_monitors_permit_only() {
-        let (got, outcome) = said(|port| OnePort(port, Label::top())).await;
+        let (got, outcome) = said(|port| OnePort(port, up_to(Label::top()))).await;
         assert_eq!(
             (&*got, &*outcome),
             ("heard hello", "5 bytes sent, 11 received")
         );
-        let (got, outcome) = said(|port| OnePort(port.wrapping_add(1), Label::top())).await;
+        let (got, outcome) = said(|port| OnePort(port.wrapping_add(1), up_to(Label::top()))).await;
         assert_eq!(got, "");
         assert!(outcome.starts_with("refused: denied: no rule"), "{outcome}");
-        // Nobody keeps count of what an app was given: it may be everything.
-        let (got, outcome) = said(|port| OnePort(port, Label::bottom())).await;
+        // What the app was given is not counted: it may be everything.
+        let (got, outcome) = said(|port| OnePort(port, up_to(Label::bottom()))).await;
         assert_eq!(got, "");
         assert!(outcome.contains("app.egress"), "{outcome}");
     }

@@ -39,7 +39,7 @@ fn verdict(outcome: Result<RestrictionStatus, RulesetError>) -> Result<String, S
             landlock: LandlockStatus::Available { effective_abi, .. },
             ..
         }) => Ok(format!("ABI {effective_abi:?}")),
-        // Whatever else it may say of itself: the rules are enforced.
+        // The rules are enforced, and the kernel's Landlock version is unknown.
         Ok(_) => Ok("enforced".to_owned()),
         Err(error) => Err(error.to_string()),
     }

@@ -160,7 +160,7 @@ fn set(resource: Resource, value: u64) -> Result<(), String> {
     }
 }
 
-/// Whether id 0 of the host is this process's real identity, whatever it is called in here.
+/// Whether this process has id 0 on the host.
 fn host_root() -> bool {
     // Second field of the one line of the map: the id outside. An unreadable map counts as root, the worse case.
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();

@@ -63,7 +63,7 @@ pub fn init_main() -> ! {
     let code = match begin() {
         Ok(begun) => {
             let Err(Failure { layer, reason }) = outer(&begun);
-            // If the hub is gone as well, there is nobody left to tell.
+            // Fails only if the hub is gone as well.
             let _ = control::send(&begun.control, &Report::Refused { layer, reason }, &[]);
             FAILED
         }

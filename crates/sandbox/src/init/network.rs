@@ -112,7 +112,7 @@ fn make_names_local() -> Result<(), String> {
     const CREATE_ONLY: u16 = 0x400 | 0x200;
     const FAMILY_IPV4: u8 = 2;
     const TABLE_LOCAL: u8 = 255;
-    const SET_AT_BOOT: u8 = 3; // by nobody's routing daemon
+    const SET_AT_BOOT: u8 = 3; // by no routing daemon
     const SCOPE_HOST: u8 = 254;
     const TYPE_LOCAL: u8 = 2;
     const ATTRIBUTE_DESTINATION: u16 = 1;

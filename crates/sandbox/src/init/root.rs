@@ -53,7 +53,7 @@ const SYNTHETIC: [(&str, &str); 4] = [
     ("etc/hosts", "127.0.0.1 localhost spoke\n"),
     ("etc/hostname", "spoke\n"),
 ];
-/// The same of what tells programs where to ask for names: a spoke without names has nobody to ask.
+/// The same of what tells programs where to ask for names: a spoke without names has no resolver.
 const WITHOUT_NAMES: [(&str, &str); 2] = [
     (
         "etc/nsswitch.conf",
@@ -130,7 +130,7 @@ impl Program {
     pub(super) fn find() -> Result<Self, Failure> {
         let find = || -> std::io::Result<Option<PathBuf>> {
             let path = fs::read_link("/proc/self/exe")?;
-            // An update may have put another file there meanwhile, and the spoke would run what nobody has checked.
+            // An update may have put another file there meanwhile, and the spoke would run an unchecked program.
             let (running, found) = (fs::metadata("/proc/self/exe")?, fs::metadata(&path)?);
             Ok((running.dev() == found.dev() && running.ino() == found.ino()).then_some(path))
         };

@@ -95,7 +95,7 @@ fn filters(
     Ok((unsupported.try_into()?, allowed.try_into()?))
 }
 
-/// The calls that are allowed whatever their arguments are.
+/// The calls that are allowed with any arguments.
 fn always(watchers: &[Group]) -> impl Iterator<Item = i64> {
     let groups = GROUPS.iter().chain(LEGACY).chain(watchers);
     groups.flat_map(|group| group.calls).copied()

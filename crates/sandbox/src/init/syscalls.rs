@@ -4,8 +4,8 @@
 //! `ptrace`, `process_vm_*`, `pidfd_getfd`, `kcmp` (other processes' memory and descriptors); `mount` and its family,
 //! `chroot`, `pivot_root`, `unshare`, `setns` (other trees and namespaces); `bpf`, `perf_event_open`, `userfaultfd`,
 //! `io_uring_*`, `keyctl`, `vmsplice` (large or often exploited parts of the kernel); `memfd_create`, anonymous shared
-//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `listen` (nobody is to
-//! connect to a spoke); `set*id`, `capset`,
+//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `listen` (no program
+//! connects to a spoke); `set*id`, `capset`,
 //! `seccomp` (nothing to change); `personality` (weakens address randomisation); clocks, modules, swap, reboot, quota.
 
 mod conditional;

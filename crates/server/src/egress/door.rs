@@ -46,7 +46,7 @@ pub struct AskedConnection {
 }
 
 impl AskedConnection {
-    /// The question, if it is still one: not after another answer has decided it, nor when nobody waits for it any more.
+    /// The question, if it is still one: not after another answer has decided it, nor when the connection has given up.
     pub fn still_asked(self) -> Option<Self> {
         if self.reply.is_closed() {
             return None;
@@ -60,7 +60,7 @@ impl AskedConnection {
         None
     }
 
-    /// Resolves when nobody waits for an answer any more: its time is over, or the spoke is gone.
+    /// Resolves when the connection has given up waiting: its time is over, or the spoke is gone.
     pub async fn lapsed(&mut self) {
         self.reply.closed().await;
     }
@@ -209,7 +209,7 @@ impl Door {
         }
         match timeout(self.patience, answer).await {
             Ok(Ok(settled)) => settled.map_err(|refusal| format!("refused: {refusal}")),
-            Ok(Err(_)) => Err("refused: nobody could be asked".to_owned()),
+            Ok(Err(_)) => Err("refused: the user could not be asked".to_owned()),
             Err(_) => Err(format!("refused: no answer within {:?}", self.patience)),
         }
     }
@@ -218,7 +218,7 @@ impl Door {
         let Connection { host, port, .. } = permit.spend();
         let name = DomainName::new(&host).map_err(|error| error.to_string())?;
         // An address that is not public is for the names for which the configuration says it, and for no others:
-        // whoever owns a name can have it resolve to any address.
+        // the owner of a name can have it resolve to any address.
         let addresses = self.addresses.iter();
         let named = addresses.filter(|(pattern, _)| pattern.covers(&name));
         let named: Vec<IpAddr> = named.flat_map(|(_, all)| all).copied().collect();
@@ -284,7 +284,7 @@ async fn say_why(inside: &mut TcpStream, port: u16, refusal: &str) {
         }
         _ => return,
     };
-    // Whoever does not read it is not waited for.
+    // A program that does not read it is not waited for.
     let said = timeout(FAREWELL, async {
         inside.write_all(&words).await?;
         inside.shutdown().await
@@ -294,33 +294,18 @@ async fn say_why(inside: &mut TcpStream, port: u16, refusal: &str) {
 
 #[cfg(test)]
 mod tests {
-    use ifc::{Call, Effect, Exceeded, Label, Labeled, Monitor, Policy, PolicyError, Rule, Sink};
+    use ifc::{Effect, Label, Monitor, Rule};
 
     use super::*;
     use crate::egress::Gate;
-
-    /// Asks about everything.
-    struct Asks;
-
-    impl Policy for Asks {
-        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
-            Ok(Rule {
-                limit: Label::bottom(),
-                exceeded: Exceeded::Ask,
-                arguments: std::collections::BTreeMap::new(),
-                effect: Effect::Write,
-                name: "asks".to_owned(),
-                always_ask: true,
-            })
-        }
-
-        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-            Labeled::unknown(result)
-        }
-    }
+    use crate::egress::tests::OnePort;
 
     fn door() -> (Door, mpsc::Receiver<AskedConnection>) {
-        let gate = Gate::new(Monitor::new(), Arc::new(Asks));
+        let rule = Rule {
+            always_ask: true,
+            ..Rule::asking("asks".to_owned(), Effect::Write, Label::bottom())
+        };
+        let gate = Gate::new(Monitor::new(), Arc::new(OnePort(443, rule)));
         let reach = Arc::new(Reach::new("app", gate, Label::bottom()));
         let (events, _) = mpsc::channel(1);
         let (questions, asked) = mpsc::channel(1);
@@ -355,7 +340,7 @@ mod tests {
         let (why, ()) = tokio::join!(door.permit(&name, 443), async {
             drop(asked.recv().await);
         });
-        assert_eq!(refusal(why), "refused: nobody could be asked");
+        assert_eq!(refusal(why), "refused: the user could not be asked");
         drop(running);
         let why = refusal(door.permit(&name, 443).await);
         assert!(why.contains("only while a call of the app runs"), "{why}");

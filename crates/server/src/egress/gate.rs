@@ -140,7 +140,7 @@ fn judge(host: &str, named: &[IpAddr], address: IpAddr) -> Result<(), String> {
     if !is_public(address) {
         return Err("is not public".to_owned());
     }
-    // A public address may be one of this machine's own, at which its services trust whoever reaches them.
+    // A public address may be one of this machine's own, at which its services trust every client.
     match is_near(address) {
         Ok(false) => Ok(()),
         Ok(true) => Err("is of this machine or of its own network".to_owned()),
@@ -160,14 +160,16 @@ fn without_brackets(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use ifc::{Effect, Label, Rule};
     use names::dns::{Answer, MAX_QUERY, Query, Wanted};
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::egress::tests::Nothing;
+    use crate::egress::tests::OnePort;
 
     fn gate() -> Gate {
-        Gate::new(Monitor::new(), Arc::new(Nothing))
+        let rule = Rule::asking("none".to_owned(), Effect::Write, Label::top());
+        Gate::new(Monitor::new(), Arc::new(OnePort(0, rule)))
     }
 
     /// A name that leads to this machine, as a rebound name of a stranger's would.
@@ -242,7 +244,7 @@ mod tests {
             let named = [address.parse().unwrap()];
             gate.connect("own.example", port, &named).await.unwrap();
         }
-        // An address of nobody here is another machine's: nothing refuses it, but there is no way to it.
+        // An address of another machine is not refused, and there is no route to it.
         let gate = Gate {
             resolver: Arc::new(Rebound("25.1.3.3")),
             ..gate()

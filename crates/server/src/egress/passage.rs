@@ -119,7 +119,7 @@ impl Tap<'_> {
         let Some((name, port)) = self.passage.look_at else {
             return Ok(());
         };
-        // What names no host yet may go on, since nobody acts on half of a request; what names another host is the piece
+        // What names no host yet may go on, since no server acts on half of a request; what names another host is the piece
         // that does not.
         let first = &mut self.passage.first;
         first.extend(bytes.iter().take(MOST.saturating_sub(first.len())));

@@ -1,6 +1,6 @@
 //! What one spoke was given since it started, and the connections that are open with no more.
 //!
-//! Whatever an app was given it may send, by any connection that is open then. So a connection has the
+//! An app may send all that it was given, by any connection that is open. So a connection has the
 //! label of all of it, and one that was opened with less is cut where it would not be opened any more:
 //! before the app gets the rest.
 
@@ -19,7 +19,7 @@ pub(crate) struct Reach {
     app: String,
     gate: Gate,
     state: Mutex<State>,
-    /// Calls that run. Only then can somebody be asked.
+    /// Calls that run. The user can be asked only while there is one.
     calls: AtomicUsize,
 }
 
@@ -103,7 +103,7 @@ impl Reach {
     pub(crate) fn give(&self, label: &Label) {
         let mut state = self.state();
         let given = state.given.join(label);
-        // Whatever is open was decided with at least this.
+        // Every open connection was decided with at least this.
         if given == state.given {
             return;
         }
@@ -116,7 +116,7 @@ impl Reach {
                 label: given.clone(),
                 ..open.connection.clone()
             };
-            // No permit is made for a connection that is open already, and nobody is asked about it: it stays or it is
+            // No permit is made for a connection that is open already, and the user is not asked about it: it stays or it is
             // cut.
             let stays = monitor.would_allow(&**policy, &History::default(), &connection);
             if !stays {
@@ -126,7 +126,7 @@ impl Reach {
         });
     }
 
-    /// Whether there is a rule for connections to this name, on one of these ports, whatever the app was given.
+    /// Whether there is a rule for connections to this name, on one of these ports, without regard to what the app was given.
     ///
     /// # Errors
     /// Why there is none.

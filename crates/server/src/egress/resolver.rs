@@ -49,7 +49,7 @@ impl Resolver {
         // may be.
         let mut buffer = [0; MAX_QUERY + 1];
         loop {
-            // An error is about an answer that nobody took.
+            // An error is about an earlier answer that was not taken.
             let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
                 sleep(RETRY).await;
                 continue;
@@ -100,7 +100,7 @@ impl Resolver {
         if denied.len() >= MAX_DENIED || !denied.insert(name.to_owned()) {
             return;
         }
-        // Whatever happens outside of turns has so much room in the record, and no more.
+        // Events outside of turns have a bounded queue; what does not fit is dropped.
         let _ = self.events.try_send(Event::NameDenied {
             app: self.reach.app().to_owned(),
             name: name.to_owned().into(),
@@ -109,7 +109,7 @@ impl Resolver {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // A name is entered whole, or its number is used by nobody.
+        // A name is entered completely, or its number is not used.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! Where the program that speaks to a remote server is told which token to send.
 //!
-//! A listener inside the spoke's own network, like a relay's, but it leads to the hub itself: whoever asks there is in this
-//! spoke. A question is a line with the token that the server has not taken, empty for none; the answer is a line, `+` and a
+//! A listener inside the spoke's own network, like a relay's, but it leads to the hub itself: only this spoke can ask
+//! there. A question is a line with the token that the server has not taken, empty for none; the answer is a line, `+` and a
 //! token or `-` and why there is none. What a token is renewed with stays in the hub.
 
 use std::fmt;
@@ -102,7 +102,7 @@ mod tests {
             ("\n", "+first\n"),
             ("first\n", "+second\n"),
             ("second\n", "-no more\n"),
-            // What is no question has no answer, and is in nobody's way.
+            // What is no question has no answer, and does not hold up the next one.
             ("", ""),
             ("firs", ""),
             (&long, ""),

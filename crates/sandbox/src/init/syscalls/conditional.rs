@@ -152,7 +152,7 @@ pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
         ),
     },
     Conditional {
-        why: "flags, copies and locks of descriptors; no leases (whoever opens the file on the host then waits for the spoke), no \
+        why: "flags, copies and locks of descriptors; no leases (a program that opens the file on the host would wait for the spoke), no \
             watches that nothing counts (F_NOTIFY), no larger pipes (which come out of what the user has on the whole machine), \
             no signals by the kernel",
         call: libc::SYS_fcntl,
@@ -187,7 +187,7 @@ pub(in crate::init) const WITH_NAMES: &[Conditional] = &[
         ],
     },
     Conditional {
-        why: "to hear that nobody listens; glibc asks nobody for names without it",
+        why: "to hear that a port is closed; glibc asks for no names without it",
         call: libc::SYS_setsockopt,
         alternatives: options! { IPPROTO_IP: IP_RECVERR; },
     },
@@ -247,7 +247,7 @@ const DUPLICATE_OF: u64 = 1027;
 /// A message that opens its own connection, past Landlock's rule for `connect`.
 const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
 /// The bits of a mode with which a file runs as its owner or its group. In a writable mount such a file would stay on
-/// the host, and run there as the user who started the hub, for whoever executes it.
+/// the host, and run there as the user who started the hub.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 /// Flags with which `open` makes a file, and so looks at the mode. (`O_TMPFILE` without the bit of `O_DIRECTORY`.)
 const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
