@@ -186,6 +186,6 @@ async fn serve(name: Option<&str>, port: u16) -> Result<Exit> {
         server.base_url()
     ));
     let cancel = interrupts();
-    server.serve(async move { cancel.notified().await }).await?;
+    server.serve(async move { cancel.notified().await }).await;
     Ok(Exit::Done)
 }

@@ -162,7 +162,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
             desk.close();
         }
     };
-    guard.serve(ending).await?;
+    guard.serve(ending).await;
     tally.report(args.observe)?;
     Ok(match tally.has_failed() {
         true => Exit::Failed,

@@ -2,7 +2,6 @@
 
 mod answer;
 mod body;
-mod clients;
 mod config;
 mod endpoint;
 mod failure;
@@ -16,8 +15,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion};
 use reqwest::{
-    Response, Url,
+    Client, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
+    redirect,
 };
 
 pub use self::config::{
@@ -27,8 +27,7 @@ pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyE
 use self::{
     answer::{Answered, Bounds, Piece, Reader},
     body::{LimitMember, ToolNames},
-    clients::Clients,
-    failure::{Failure, read_body},
+    failure::{Failure, describe, read_body},
     form::Wanted,
     unknown::{Feature, Unknown},
 };
@@ -45,7 +44,7 @@ pub struct OpenAi {
     config: OpenAiConfig,
     url: Url,
     models: Url,
-    clients: Clients,
+    client: Client,
     /// What its models have shown not to know.
     unknown: Unknown,
 }
@@ -74,17 +73,12 @@ impl OpenAi {
                 provider: config.name,
             });
         }
-        let clients = Clients::new(
-            &config,
-            headers(&config)?,
-            loopback,
-            url.scheme() == "https",
-        )?;
+        let client = client(&config, loopback, url.scheme() == "https")?;
         Ok(Self {
             config,
             url,
             models,
-            clients,
+            client,
             unknown: Unknown::default(),
         })
     }
@@ -108,11 +102,7 @@ impl OpenAi {
     /// See [`ProviderError`].
     pub async fn models(&self, options: &RequestOptions) -> Result<Vec<u8>, ProviderError> {
         let key = self.key(options).or(self.config.api_key.as_ref());
-        let client = self
-            .clients
-            .here()
-            .map_err(|error| self.config.network(error))?;
-        let request = client.get(self.models.clone());
+        let request = self.client.get(self.models.clone());
         let request = match key {
             Some(key) => request.bearer_auth(key.expose()),
             None => request,
@@ -238,9 +228,7 @@ impl OpenAi {
         started: Instant,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answered, Failure> {
-        let client = self.clients.here();
-        let client = client.map_err(|error| Failure::last(self.config.network(error)))?;
-        let request = client.post(self.url.clone());
+        let request = self.client.post(self.url.clone());
         let request = match sending.key {
             Some(key) => request.bearer_auth(key.expose()),
             None => request,
@@ -411,6 +399,31 @@ fn is_loopback(url: &Url) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// The HTTP client of a provider; `loopback` says whether its server is on this machine, and `tls` whether the connection
+/// is encrypted.
+fn client(config: &OpenAiConfig, loopback: bool, tls: bool) -> Result<Client, OpenAiConfigError> {
+    // Fails when the process has chosen a provider already; that one serves as well.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let mut builder = Client::builder()
+        .default_headers(headers(config)?)
+        // A redirect would take the prompt, and the key, to an address that was not cleared.
+        .redirect(redirect::Policy::none())
+        .connect_timeout(config.timeouts.connect)
+        .read_timeout(config.timeouts.read);
+    if loopback {
+        // A proxy that the environment names would see prompts that are to stay on this machine.
+        builder = builder.no_proxy();
+    }
+    if !tls {
+        // Never used, and must not be missed on a machine without CA certificates.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|error| OpenAiConfigError::Client {
+        provider: config.name.clone(),
+        reason: describe(error),
+    })
 }
 
 fn headers(config: &OpenAiConfig) -> Result<HeaderMap, OpenAiConfigError> {

@@ -3,7 +3,6 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
-    io,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
@@ -28,10 +27,11 @@ use hyper_util::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
     time::{sleep, timeout},
 };
 
-use super::{patient::Patient, response::ApiError, threads::Threads, unread};
+use super::{patient::Patient, response::ApiError, unread};
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
@@ -62,21 +62,18 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 pub(crate) struct Reserved;
 
 /// Serves so many connections at once until `shutdown` is ready, and then the requests under way.
-///
-/// # Errors
-/// The threads do not start.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     connections_limit: usize,
     shutdown: impl Future<Output = ()>,
-) -> io::Result<()> {
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
     let connections = GracefulShutdown::new();
-    let threads = Threads::start()?;
+    let mut tasks = JoinSet::new();
     let router = TowerToHyperService::new(router);
     let slots = [connections_limit, RESERVED_CONNECTIONS];
     let slots = slots.map(|count| Arc::new(Semaphore::new(count)));
@@ -108,31 +105,21 @@ pub(crate) async fn serve(
             let answering = hyper::service::Service::call(&router, request);
             async move { answering.await.map(|response| end.answered(response)) }
         });
-        let Some(place) = threads.place() else {
-            continue;
-        };
-        // Taken from this runtime, since a stream belongs to the one that it was made on.
-        let Ok(stream) = stream.into_std() else {
-            continue;
-        };
         let (builder, watcher) = (builder.clone(), connections.watcher());
-        let runtime = place.runtime.clone();
-        runtime.spawn(async move {
-            let Ok(stream) = TcpStream::from_std(stream) else {
-                return;
-            };
+        // A `JoinSet` keeps what has finished until it is taken out.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
             let stream = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
             // A client that breaks off is its own affair.
             let _ = watcher
                 .watch(builder.serve_connection(stream, service))
                 .await;
             // Held as long as the connection, however many requests come by it.
-            drop((slot, place));
+            drop(slot);
         });
     }
-    // Whoever is still at it after that is cut off with the threads.
+    // A connection that goes on after that is cut off with its task.
     let _ = timeout(SHUTDOWN_TIMEOUT, connections.shutdown()).await;
-    Ok(())
 }
 
 struct Accepted {

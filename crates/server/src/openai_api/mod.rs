@@ -6,5 +6,4 @@ mod patient;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
-mod threads;
 mod unread;

@@ -69,11 +69,6 @@ pub enum ModelServerError {
         /// What it said.
         source: io::Error,
     },
-    /// There are no threads to serve with.
-    #[error(
-        "the model server's threads do not start: {0}; allow this user more processes and open files"
-    )]
-    Threads(io::Error),
 }
 
 /// Serves `/v1/chat/completions` and `/v1/models`. A model's name is its provider's.
@@ -121,16 +116,8 @@ impl ModelServer {
 
     /// Serves until `shutdown` is ready and the requests under way are answered. Dropping the
     /// future ends sooner.
-    ///
-    /// # Errors
-    /// There are no threads to serve with.
-    pub async fn serve(
-        self,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), ModelServerError> {
-        http::serve(self.listener, self.router, http::MAX_CONNECTIONS, shutdown)
-            .await
-            .map_err(ModelServerError::Threads)
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) {
+        http::serve(self.listener, self.router, http::MAX_CONNECTIONS, shutdown).await;
     }
 }
 

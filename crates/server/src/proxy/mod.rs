@@ -163,9 +163,6 @@ pub enum ProxyError {
         /// What it said.
         source: io::Error,
     },
-    /// There are no threads to serve with.
-    #[error("the proxy's threads do not start: {0}; allow this user more processes and open files")]
-    Threads(io::Error),
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -234,13 +231,8 @@ impl Proxy {
 
     /// Serves until `shutdown` is ready and the requests under way are answered. Dropping the
     /// future ends sooner.
-    ///
-    /// # Errors
-    /// There are no threads to serve with.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Result<(), ProxyError> {
-        http::serve(self.listener, self.router, self.connections, shutdown)
-            .await
-            .map_err(ProxyError::Threads)
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        http::serve(self.listener, self.router, self.connections, shutdown).await;
     }
 }
 

@@ -121,7 +121,7 @@ async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>)> {
     let base_url = server.base_url();
     let task = tokio::spawn(async move {
         // The network failing shows in every task of the cell.
-        let _ = server.serve(std::future::pending()).await;
+        server.serve(std::future::pending()).await;
     });
     Ok((base_url, task))
 }
@@ -157,7 +157,7 @@ async fn guarded(
     let base_url = proxy.base_url();
     let task = tokio::spawn(async move {
         // The network failing shows in every task of the cell.
-        let _ = proxy.serve(std::future::pending()).await;
+        proxy.serve(std::future::pending()).await;
     });
     Ok((base_url, task))
 }
