@@ -57,12 +57,10 @@ const TIMINGS: &str = "--timings";
 
 /// What the demo runs: the product, the app, and the laboratory without what only measures or
 /// trains. Everything that is not in here is minutes of building.
-const DEMO_BUILD: [&str; 12] = [
+const DEMO_BUILD: [&str; 10] = [
     "build",
     "--package",
-    "cli",
-    "--package",
-    "spoke",
+    "sluice",
     "--package",
     "sluice-mail",
     "--package",
@@ -70,7 +68,7 @@ const DEMO_BUILD: [&str; 12] = [
     // Of the laboratory the demo alone; of the product everything that users get.
     "--no-default-features",
     "--features",
-    "cli/attention,cli/embedded",
+    "sluice/attention,sluice/embedded",
 ];
 
 fn main() -> ExitCode {
@@ -405,7 +403,7 @@ mod tests {
         let default = default.and_then(|list| list.strip_suffix(']'));
         let features = default.unwrap_or_default().split(", ");
         let features: Vec<String> = features
-            .map(|feature| format!("cli/{}", feature.trim_matches('"')))
+            .map(|feature| format!("sluice/{}", feature.trim_matches('"')))
             .collect();
         assert!(features.len() > 1, "{features:?}");
         assert_eq!(DEMO_BUILD.last(), Some(&features.join(",").as_str()));

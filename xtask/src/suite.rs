@@ -150,7 +150,7 @@ pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
     ];
     phases.time("lints", || run(&mut cargo(lint)))?;
     // Attention and the embedded model can be left out.
-    let least = ["check", "--package", "cli", "--no-default-features"];
+    let least = ["check", "--package", "sluice", "--no-default-features"];
     phases.time("the least build", || run(&mut cargo(least)))?;
     let document = ["doc", "--workspace", "--no-deps"];
     phases.time("documentation", || {

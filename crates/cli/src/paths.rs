@@ -67,7 +67,7 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     let path = beside.join(name);
     if !path.is_file() {
         bail!(
-            "{name} is not in {}; build it with `cargo build --workspace --bins`, or set SLUICE_BIN_DIR",
+            "{name} is not in {}; install it with `cargo install --path crates/cli --locked`, or set SLUICE_BIN_DIR",
             beside.display()
         );
     }

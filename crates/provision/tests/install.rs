@@ -42,7 +42,7 @@ fn refusal(folder: &Path, with: Vec<String>) -> String {
     let installer = Installer {
         host: &host,
         store: &Store::new(folder.join("store")),
-        program: Path::new(env!("CARGO_BIN_EXE_sluice-build")),
+        program: Path::new(env!("CARGO_BIN_EXE_build-under-test")),
         scripts: false,
     };
     let package = Package {

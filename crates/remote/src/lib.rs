@@ -27,11 +27,46 @@ mod two_streams;
 
 pub use settings::{Settings, Transport, VARIABLE};
 
+use std::io::Write;
+use std::process::ExitCode;
+
 use tokio::io::stdout;
 
 use self::mask::Mask;
 use self::output::Output;
 use self::trouble::Trouble;
+
+/// The program `sluice-remote`. Its settings are in the environment variable [`VARIABLE`].
+#[must_use]
+pub fn main() -> ExitCode {
+    let settings = std::env::var(VARIABLE).ok();
+    let settings: Option<Settings> = settings.and_then(|text| serde_json::from_str(&text).ok());
+    let Some(settings) = settings else {
+        return failed("sluice-remote is started by sluice and takes no arguments");
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let result = runtime.block_on(run(&settings));
+            // A blocking thread reads standard input and does not end by itself.
+            runtime.shutdown_background();
+            result
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => failed(&reason),
+    }
+}
+
+fn failed(reason: &str) -> ExitCode {
+    // The exit code reports the failure too, so a failed write is ignored.
+    let _ = writeln!(std::io::stderr(), "{reason}");
+    ExitCode::FAILURE
+}
 
 /// Speaks for the client on stdin and stdout with the server of these settings, until stdin ends.
 ///

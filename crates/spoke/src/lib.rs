@@ -9,7 +9,8 @@ mod inbox;
 mod orphans;
 mod session;
 
-use std::io;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -35,6 +36,28 @@ pub mod exit {
     pub const BAD_FRAME: u8 = 11;
     /// The spoke could not set itself up.
     pub const SET_UP: u8 = 12;
+}
+
+/// The program `sluice-spoke`: first builds the sandbox, then runs inside it.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match arguments.as_slice() {
+        [stage] if stage == OsStr::new(sandbox::INIT_ARGUMENT) => sandbox::init_main(),
+        [stage] if stage == OsStr::new(sandbox::SPOKE_ARGUMENT) => {
+            match sandbox::inherited_channel() {
+                Ok(channel) => run(channel),
+                Err(error) => usage(&error.to_string()),
+            }
+        }
+        _ => usage("sluice-spoke is started by sluice and takes no other arguments"),
+    }
+}
+
+fn usage(problem: &str) -> ExitCode {
+    // The exit code reports the problem too, so a failed write is ignored.
+    let _ = writeln!(io::stderr(), "sluice-spoke: {problem}");
+    ExitCode::from(exit::USAGE)
 }
 
 /// The whole life of a spoke: serves the hub on `channel` until the app is gone, the hub says stop, or the

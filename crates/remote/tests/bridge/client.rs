@@ -40,7 +40,7 @@ pub(crate) fn settings(url: &str) -> Settings {
 
 impl Client {
     pub(crate) fn start(settings: &Settings) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice-remote"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_remote-under-test"))
             .env_clear()
             .env(VARIABLE, serde_json::to_string(settings).unwrap())
             .stdin(Stdio::piped())

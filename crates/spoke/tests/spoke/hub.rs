@@ -25,7 +25,7 @@ pub(crate) struct Hub {
 impl Hub {
     /// A spoke that has not been told anything.
     pub(crate) fn open() -> Self {
-        Self::open_with(Path::new(env!("CARGO_BIN_EXE_sluice-spoke")), |_| {})
+        Self::open_with(Path::new(env!("CARGO_BIN_EXE_spoke-under-test")), |_| {})
     }
 
     /// The same with another copy of the program, started as `adapt` says.

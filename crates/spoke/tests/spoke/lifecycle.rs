@@ -88,7 +88,7 @@ fn the_app_cannot_look_into_the_spoke() {
         std::fs::copy(from, &to).unwrap();
         to
     };
-    let program = copy(env!("CARGO_BIN_EXE_sluice-spoke"), "spoke");
+    let program = copy(env!("CARGO_BIN_EXE_spoke-under-test"), "spoke");
     let app = copy(env!("CARGO_BIN_EXE_misbehaving-app"), "app");
 
     let mut hub = Hub::open_with(&program, |command| {
@@ -204,7 +204,7 @@ fn a_hub_that_sends_no_frames_is_left() {
 
 #[test]
 fn it_is_started_by_the_hub_only() {
-    let spoke = env!("CARGO_BIN_EXE_sluice-spoke");
+    let spoke = env!("CARGO_BIN_EXE_spoke-under-test");
     for arguments in [
         &[][..],
         &["spoke"],

@@ -1,0 +1,5 @@
+//! `sluice-spoke`: the program inside the sandbox. `sluice` starts it.
+
+fn main() -> std::process::ExitCode {
+    spoke::main()
+}

@@ -1,0 +1,5 @@
+//! `sluice-build` as the tests of this crate start it; the package `sluice` has the one that is installed.
+
+fn main() -> std::process::ExitCode {
+    provision::build_main()
+}
