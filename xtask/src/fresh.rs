@@ -19,13 +19,14 @@ use crate::{TIMINGS, is_root, output, run, usage};
 use debian::Debian;
 
 const HELP: &str = "\
-cargo xtask fresh [--only demo|test|servers] [--timings] [--keep] [--json]
+cargo xtask fresh [--only install|demo|test|servers] [--timings] [--keep] [--json]
 
-Runs `cargo xtask demo`, `cargo xtask test` and `cargo xtask servers` on a minimal Debian, from a clone of HEAD.
+Runs `cargo install --path crates/cli --locked`, `cargo xtask demo`, `cargo xtask test` and `cargo xtask servers` on a
+minimal Debian, from a clone of HEAD.
 Needs root, mmdebstrap, git, util-linux (unshare, pivot_root), a rustup toolchain, 15 GB of disk,
 and a Debian or Ubuntu whose package sources and registries it may use.
 
-  --only demo|test|servers   one of the three commands alone
+  --only COMMAND             one of the four commands alone
   --timings                  cargo's reports of what the builds waited for, in target/fresh/timings
   --keep                     leave the folder there (target/fresh/debian)
   --json                     one JSON object on standard output, everything else on standard error
@@ -67,8 +68,16 @@ code=0
 exit "$code"
 "#;
 
-/// The two commands of the README, and what these leave out because it is fetched from registries.
-const COMMANDS: [&str; 3] = ["demo", "test", "servers"];
+/// The commands of the README, and what these leave out because it is fetched from registries. The first one runs before
+/// the others install packages: it shows that the product needs a Rust toolchain and a linker alone.
+const COMMANDS: [&str; 4] = [INSTALL, "demo", "test", "servers"];
+const INSTALL: &str = "install";
+/// Installs the product and looks at what came.
+const INSTALL_SCRIPT: &str = r#"
+cargo install --path crates/cli --locked
+for program in sluice sluice-spoke sluice-remote sluice-build; do test -x "$HOME/.cargo/bin/$program"; done
+"$HOME/.cargo/bin/sluice" --version
+"#;
 
 #[derive(Default)]
 struct Options {
@@ -175,9 +184,17 @@ impl Machine {
         phases.time("clone", || self.clone_repository())?;
         let commands = COMMANDS.into_iter();
         for command in commands.filter(|command| options.only.is_none_or(|only| only == *command)) {
-            let name = format!("cargo xtask {command}");
-            let mut words = vec!["cargo", "xtask", command];
-            words.extend(options.timings.then_some(TIMINGS));
+            let (name, mut words) = match command {
+                INSTALL => (
+                    "cargo install".to_owned(),
+                    vec!["sh", "-euc", INSTALL_SCRIPT],
+                ),
+                _ => (
+                    format!("cargo xtask {command}"),
+                    vec!["cargo", "xtask", command],
+                ),
+            };
+            words.extend((options.timings && command != INSTALL).then_some(TIMINGS));
             // The reports are kept before an error ends this: a build that fails is one to look at.
             let ran = phases.time(&name, || self.command(&words));
             if options.timings {

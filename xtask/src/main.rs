@@ -39,7 +39,7 @@ cargo xtask setup         set up only: system packages, binaries, model files
 
 --timings     after demo, test or setup: cargo's report of what the build waited for
 
-Example: cargo xtask demo --worst-case-only
+Example: cargo xtask demo --embedded
 ";
 
 /// The small model by which the attention screener reads; tests of mechanics use it too.
@@ -57,7 +57,7 @@ const TIMINGS: &str = "--timings";
 
 /// What the demo runs: the product, the app, and the laboratory without what only measures or
 /// trains. Everything that is not in here is minutes of building.
-const DEMO_BUILD: [&str; 10] = [
+const DEMO_BUILD: [&str; 8] = [
     "build",
     "--package",
     "sluice",
@@ -65,11 +65,13 @@ const DEMO_BUILD: [&str; 10] = [
     "sluice-mail",
     "--package",
     "sluice-lab",
-    // Of the laboratory the demo alone; of the product everything that users get.
     "--no-default-features",
-    "--features",
-    "sluice/attention,sluice/embedded",
 ];
+
+/// The program of the embedded model, which the demo builds only if it is asked for.
+const MODEL_BUILD: [&str; 2] = ["--package", "sluice-model"];
+/// The demo's argument that asks for it.
+const EMBEDDED: &str = "--embedded";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -126,12 +128,13 @@ fn wants_help(command: &str, rest: &[String]) -> bool {
 
 fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
     let (timings, arguments) = without_timings(arguments);
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let models: &[&str] = match (has("--help"), has("--worst-case-only")) {
-        (true, _) | (false, true) => &[],
-        (false, false) => &[AGENT],
-    };
-    setup(models, &DEMO_BUILD, &timings, phases)?;
+    let (mut build, mut models) = (DEMO_BUILD.to_vec(), Vec::new());
+    if arguments.iter().any(|argument| argument == EMBEDDED) {
+        packages::ensure_for_model()?;
+        build.extend(MODEL_BUILD);
+        models.push(AGENT);
+    }
+    setup(&models, &build, &timings, phases)?;
     phases.time("demo", || run(lab()?.arg("demo").args(arguments)))
 }
 
@@ -367,7 +370,7 @@ fn shown(command: &Command) -> String {
 mod tests {
     use std::fs;
 
-    use super::{DEMO_BUILD, is_worked_in, wants_help};
+    use super::{is_worked_in, wants_help};
 
     #[test]
     fn who_asks_for_help_starts_nothing() {
@@ -391,21 +394,5 @@ mod tests {
             fs::create_dir_all(target.path().join("incremental").join(name)).unwrap();
             assert_eq!(is_worked_in(target.path()), worked_in, "{name}");
         }
-    }
-
-    /// The demo shows what users get, so it is built with every feature that `sluice` has by default.
-    #[test]
-    fn the_demo_is_built_with_the_default_features() {
-        let manifest = include_str!("../../crates/cli/Cargo.toml");
-        let default = manifest
-            .lines()
-            .find_map(|line| line.strip_prefix("default = ["));
-        let default = default.and_then(|list| list.strip_suffix(']'));
-        let features = default.unwrap_or_default().split(", ");
-        let features: Vec<String> = features
-            .map(|feature| format!("sluice/{}", feature.trim_matches('"')))
-            .collect();
-        assert!(features.len() > 1, "{features:?}");
-        assert_eq!(DEMO_BUILD.last(), Some(&features.join(",").as_str()));
     }
 }

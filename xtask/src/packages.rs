@@ -13,8 +13,17 @@ struct Need {
     found: fn() -> bool,
 }
 
-const NEEDS: [Need; 5] = [
-    // llama.cpp is built with it.
+const NEEDS: [Need; 1] = [
+    // SQLite and ring have C in them. A Rust toolchain needs a linker, and the package of one has the other.
+    Need {
+        what: "a C compiler",
+        package: "gcc libc6-dev",
+        found: || runs("cc", "--version"),
+    },
+];
+
+/// What the embedded model uses: llama.cpp is C++ that is built by cmake.
+const MODEL_NEEDS: [Need; 4] = [
     Need {
         what: "cmake",
         package: "cmake",
@@ -37,16 +46,16 @@ const NEEDS: [Need; 5] = [
         package: "python3-pip",
         found: || runs("python3", "-m pip --version"),
     },
+];
+
+/// What only tests use.
+const TEST_NEEDS: [Need; 4] = [
     // AgentDojo, the benchmark, has an environment of its own.
     Need {
         what: "python3 with venv",
         package: "python3-venv",
         found: || runs("python3", "-m ensurepip --version"),
     },
-];
-
-/// What only tests use.
-const TEST_NEEDS: [Need; 3] = [
     // Apps are installed with it, by the tests from a registry of this machine.
     Need {
         what: "npm",
@@ -84,6 +93,14 @@ const SERVER_NEEDS: [Need; 1] = [
 /// Something is missing and cannot be installed here.
 pub(crate) fn ensure() -> Result<()> {
     ensure_all(&NEEDS)
+}
+
+/// As [`ensure`], for the embedded model.
+///
+/// # Errors
+/// As [`ensure`].
+pub(crate) fn ensure_for_model() -> Result<()> {
+    ensure_all(&MODEL_NEEDS)
 }
 
 /// As [`ensure`], for what only tests use.

@@ -12,11 +12,8 @@ use crate::phases::Phases;
 use crate::without_timings;
 use crate::{MODELS, cargo, fresh, is_root, lab, mutants, output, packages, run, setup, size};
 
-/// What the tests run: every program of theirs, and the binaries that these start.
-const TEST_BUILD: [&str; 3] = ["test", "--workspace", "--no-run"];
-
 /// The packages whose tests are all of the laboratory. `.config/nextest.toml` names them too.
-const LAB_PACKAGES: [&str; 2] = ["agentdojo", "attention"];
+const LAB_PACKAGES: [&str; 3] = ["agentdojo", "attention", "sluice-model"];
 /// The module of laboratory tests in the other packages.
 const LAB_MODULE: &str = "lab::";
 
@@ -47,6 +44,22 @@ enum Profile {
     Lab,
 }
 
+impl Profile {
+    /// What cargo builds: `sluice-model` takes minutes and a C++ compiler, and nothing else has tests of attention in `sluice`.
+    fn packages(self) -> [&'static str; 3] {
+        match self {
+            Self::Default => ["--workspace", "--exclude", "sluice-model"],
+            Self::Lab => ["--workspace", "--features", "sluice/attention"],
+        }
+    }
+
+    /// Builds the programs of the tests and the binaries that these start.
+    fn build(self) -> Vec<&'static str> {
+        let packages = self.packages();
+        ["test", "--no-run"].into_iter().chain(packages).collect()
+    }
+}
+
 /// Sets up and runs the tests: all but the laboratory's, with `lab` the laboratory's alone. Other arguments select tests as
 /// `cargo nextest run` does, or `cargo test` where nextest is missing.
 ///
@@ -65,7 +78,10 @@ pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
         Profile::Default => &[],
         Profile::Lab => &MODELS,
     };
-    setup(models, &TEST_BUILD, &timings, phases)?;
+    if profile == Profile::Lab {
+        packages::ensure_for_model()?;
+    }
+    setup(models, &profile.build(), &timings, phases)?;
     phases.time("packages of the tests", packages::ensure_for_tests)?;
     let threads = thread::available_parallelism()?.to_string();
     let mut tests = match has_nextest() {
@@ -81,7 +97,7 @@ pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
     phases.time("tests", || run(tests.args(&arguments)))?;
     if profile == Profile::Default && arguments.is_empty() {
         phases.time("examples in the documentation", || {
-            run(&mut cargo(["test", "--workspace", "--doc"]))
+            run(cargo(["test", "--doc"]).args(Profile::Default.packages()))
         })?;
         eprintln!("{NOT_RUN}");
     }
@@ -100,24 +116,29 @@ fn has_nextest() -> bool {
 }
 
 fn with_nextest(profile: Profile) -> Command {
-    let profile = match profile {
+    let name = match profile {
         Profile::Default => "default",
         Profile::Lab => "lab",
     };
-    cargo(["nextest", "run", "--workspace", "--profile", profile])
+    let mut tests = cargo(["nextest", "run", "--profile", name]);
+    tests.args(profile.packages());
+    tests
 }
 
 /// The same where nextest is missing: the programs run one after the other, and the laboratory's tests with all others.
 /// `--tests` leaves out the examples in the documentation.
 fn with_cargo(profile: Profile, arguments: &[String]) -> Command {
     eprintln!("xtask: cargo-nextest is not installed; `cargo test` takes longer");
-    let mut tests = cargo(["test", "--workspace", "--no-fail-fast"]);
+    let mut tests = cargo(["test", "--no-fail-fast"]);
+    tests.args(profile.packages());
     if arguments.is_empty() {
         tests.arg("--tests");
     }
     if profile == Profile::Default && arguments.is_empty() {
         for package in LAB_PACKAGES {
-            tests.args(["--exclude", package]);
+            if !profile.packages().contains(&package) {
+                tests.args(["--exclude", package]);
+            }
         }
         tests.args(["--", "--skip", LAB_MODULE]);
     }
@@ -127,7 +148,7 @@ fn with_cargo(profile: Profile, arguments: &[String]) -> Command {
 /// The tests that fetch from registries what they have not fetched before: some 400 MB.
 pub(crate) fn servers(arguments: &[String], phases: &mut Phases) -> Result<()> {
     let (timings, filters) = without_timings(arguments);
-    setup(&[], &TEST_BUILD, &timings, phases)?;
+    setup(&[], &Profile::Default.build(), &timings, phases)?;
     phases.time("packages of the tests", packages::ensure_for_servers)?;
     phases.time("real servers", || {
         let mut tests = cargo(["test", "--workspace", "--test", "real_servers", "--"]);
@@ -138,6 +159,8 @@ pub(crate) fn servers(arguments: &[String], phases: &mut Phases) -> Result<()> {
 /// What must hold before a change lands.
 pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
     packages::ensure()?;
+    // The lints and the documentation are those of every package.
+    packages::ensure_for_model()?;
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     size(&[])?;
     let lint = [
@@ -149,9 +172,9 @@ pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
         "warnings",
     ];
     phases.time("lints", || run(&mut cargo(lint)))?;
-    // Attention and the embedded model can be left out.
-    let least = ["check", "--package", "sluice", "--no-default-features"];
-    phases.time("the least build", || run(&mut cargo(least)))?;
+    // As users build it: other packages of the workspace turn on features that it must not need.
+    let alone = ["check", "--package", "sluice"];
+    phases.time("the product alone", || run(&mut cargo(alone)))?;
     let document = ["doc", "--workspace", "--no-deps"];
     phases.time("documentation", || {
         run(cargo(document).env("RUSTDOCFLAGS", "-D warnings"))

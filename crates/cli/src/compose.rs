@@ -180,7 +180,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// The configured language models, ready to be asked. The embedded one is loaded here.
+/// The configured language models, ready to be asked. The embedded one starts with its first request.
 ///
 /// # Errors
 /// A model file is missing, or an address or key is.
@@ -215,7 +215,7 @@ pub(crate) async fn broker_behind(
 ) -> Result<Broker> {
     let mut broker = Broker::new(upstream, clearance);
     for provider in &config.providers {
-        // No other is loaded: the embedded one takes memory, and nothing would ask it.
+        // Others are left out: an embedded model must be on this machine, and nothing would ask it.
         if helpers(config).any(|(_, name)| *name == provider.name) {
             let model = self::provider(provider).await?;
             broker = broker.with_provider(model, provider.clearance.clone())?;
@@ -240,7 +240,7 @@ fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
 
 pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
-        ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model).await,
+        ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model),
         ProviderKind::OpenAi { images, .. } => {
             let endpoint = endpoint(provider)?.context("it has no address")?;
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);

@@ -1,13 +1,30 @@
-//! The embedded model: loading one, and what the doctor says of them.
+//! The embedded model: its program, its files, and what to configure where there is none.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use llm::Provider;
+use anyhow::{Context, Result, bail};
 use llm::models::{Cache, KNOWN, Model, Presence, QWEN_CODER_1_5B, find};
+use llm::{Embedded, Provider};
+use serde_json::Value;
 
 use crate::finding::Finding;
+use crate::paths;
+
+/// The program that runs embedded models.
+pub(crate) const PROGRAM: &str = "sluice-model";
+/// What installs it, from a clone of Sluice.
+const INSTALL: &str = "cargo install --path crates/model --locked";
+/// Where other servers of models listen on this machine by default.
+const LOCAL_SERVERS: [(&str, u16); 2] = [("Ollama", 11434), ("llama.cpp", 8080)];
+/// How long such a server may take. It is on this machine, and the list of its models is in memory.
+const LOCAL_TIMEOUT: Duration = Duration::from_millis(300);
+/// Bytes of an answer that are read. A list of models is far shorter.
+const LOCAL_ANSWER: u64 = 64 << 10;
 
 /// The known model of that name; the default one if there is no name.
 ///
@@ -21,38 +38,74 @@ pub(crate) fn model(name: Option<&str>) -> Result<&'static Model> {
     })
 }
 
-/// Loads a model from the cache.
+/// A model from the cache. Its program starts with the first request.
 ///
 /// # Errors
-/// It is unknown, was not pulled, or is not what it should be.
-#[cfg(feature = "embedded")]
-pub(crate) async fn provider(name: &str, model: &str) -> Result<Arc<dyn Provider>> {
-    let path = Cache::of_user()?.open(self::model(Some(model))?)?;
-    let config = llm::embedded::EmbeddedConfig::new(name, path);
-    Ok(Arc::new(llm::embedded::Embedded::load(config).await?))
+/// The model is unknown, was not pulled, or is not what it should be; or the program is not installed.
+pub(crate) fn provider(name: &str, model: &str) -> Result<Arc<dyn Provider>> {
+    let model = self::model(Some(model))?;
+    let Some(program) = program() else {
+        bail!(
+            "the provider {name} is the embedded model, and {PROGRAM} is not installed\n{}",
+            instead()
+        );
+    };
+    let file = Cache::of_user()?.open(model)?;
+    Ok(Arc::new(Embedded::new(name, program, file)))
 }
 
-/// This build has no embedded model.
-#[cfg(not(feature = "embedded"))]
-pub(crate) async fn provider(name: &str, _: &str) -> Result<Arc<dyn Provider>> {
-    anyhow::bail!(
-        "the provider {name} is embedded, and this build has no embedded models; build with the feature `embedded`"
-    )
+/// Where the program is; `None` if it is not installed.
+pub(crate) fn program() -> Option<PathBuf> {
+    paths::binary(PROGRAM).ok()
 }
 
-/// Which instructions embedded models compute with. Where none is `needed`, a processor without them is no fault.
-#[cfg(feature = "embedded")]
-pub(crate) fn instructions(needed: bool) -> Option<Finding> {
-    let backend = llm::embedded::cpu_backend();
-    let ok = backend.is_ok() || !needed;
-    let detail = backend.map_or_else(|error| error.to_string(), |backend| backend.to_string());
-    Some(Finding::model("instructions", ok, detail))
+/// What to configure in the place of the embedded model.
+fn instead() -> String {
+    let found = LOCAL_SERVERS.iter().find_map(|(server, port)| {
+        let model = served_model(*port)?;
+        Some(format!(
+            "{server} runs on this machine; to use it, write in sluice.toml:\n  \
+             provider = [{{ name = \"local\", kind = \"openai\", model = \"{model}\", base_url = \"http://127.0.0.1:{port}/v1\", clearance = \"any\" }}]"
+        ))
+    });
+    found.unwrap_or_else(|| {
+        format!(
+            "set OPENAI_API_KEY and write in sluice.toml:  provider = [{{ name = \"openai\", kind = \"openai\", model = \"MODEL\" }}]\n\
+             or start Ollama or llama.cpp's server and name it by base_url; or install the program: {INSTALL}"
+        )
+    })
 }
 
-/// This build has no embedded models.
-#[cfg(not(feature = "embedded"))]
-pub(crate) fn instructions(_: bool) -> Option<Finding> {
-    None
+/// The first model that a server with OpenAI's API lists at this port; `None` if none answers there.
+fn served_model(port: u16) -> Option<String> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, LOCAL_TIMEOUT).ok()?;
+    stream.set_read_timeout(Some(LOCAL_TIMEOUT)).ok()?;
+    stream
+        .write_all(b"GET /v1/models HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        .ok()?;
+    let mut answer = String::new();
+    stream.take(LOCAL_ANSWER).read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    // The body may be in chunks; its JSON begins at the first brace.
+    let json = body.get(body.find('{')?..=body.rfind('}')?)?;
+    let models: Value = serde_json::from_str(json).ok()?;
+    let model = models.pointer("/data/0/id")?.as_str()?;
+    // It is quoted on a terminal and as TOML.
+    let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+    (head.starts_with("HTTP/1.") && model.chars().all(is_plain)).then(|| model.to_owned())
+}
+
+/// Whether the program of embedded models is installed. Where none is `needed`, its absence is no fault.
+pub(crate) fn program_finding(needed: bool) -> Finding {
+    match program() {
+        Some(path) => Finding::new(PROGRAM, true, path.display().to_string()),
+        None => Finding::new(
+            PROGRAM,
+            !needed,
+            format!("not installed; only an embedded model needs it ({INSTALL})"),
+        ),
+    }
 }
 
 /// Which models are here. Those that are `needed` have to be.

@@ -84,9 +84,11 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     // Its folder and not only the file: who can write there can put another file in its place.
     let config = user_config().and_then(|file| file.parent().map(Path::to_owned));
     let models = llm::models::Cache::of_user().ok();
+    let program = crate::embedded::program();
     let optional = [
         config.map(|folder| ("the user's configuration", folder)),
         models.map(|cache| ("the language models", cache.folder().to_owned())),
+        program.map(|path| ("the program of embedded models", path)),
     ];
     let mut kept = vec![
         ("traces and trust", state()?),

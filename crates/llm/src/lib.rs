@@ -1,4 +1,4 @@
-//! Language-model providers: OpenAI-compatible, and embedded GGUF.
+//! Language-model providers: OpenAI-compatible servers, and the embedded model.
 //!
 //! A provider is a sink. The only way to one leads through [`Broker`], which compares the label of
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
@@ -7,8 +7,7 @@ mod broker;
 mod cleared;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(feature = "embedded")]
-pub mod embedded;
+mod embedded;
 mod key;
 mod openai;
 mod options;
@@ -20,6 +19,7 @@ pub use model_files as models;
 
 pub use broker::{Answer, Broker, BrokerError};
 pub use cleared::Cleared;
+pub use embedded::Embedded;
 pub use key::ApiKey;
 pub use openai::{
     BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere, Limits,

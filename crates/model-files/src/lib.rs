@@ -1,11 +1,12 @@
-//! Model files: the table of known ones, the cache that holds them, and pulling them.
+//! What `sluice` and `sluice-model` share: model files, and the protocol between the two programs.
 //!
 //! A model file decides what the agent does, so it is accepted only with the SHA-256 that this
 //! table names; see [`Cache::open`] and [`Cache::verify`].
 //!
-//! A crate of its own, and a small one, so that `xtask` can pull models while it builds the rest.
+//! The crate is small, so that `xtask` can pull models while it builds the rest.
 
 mod cache;
+pub mod protocol;
 mod pull;
 mod table;
 

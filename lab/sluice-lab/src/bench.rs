@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::{agentdojo, egress, embedded, proxy, saliency, spokes};
+use crate::{agentdojo, egress, proxy, saliency, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -21,11 +21,6 @@ enum BenchAction {
         after_help = "Example:\n  sluice-lab bench saliency --out figures\n  sluice-lab bench saliency --figure speed --reference python3 --passes 5"
     )]
     Saliency(saliency::Saliency),
-    /// The embedded model: the CPU backend that is chosen here beside the portable one.
-    #[command(
-        after_help = "Example:\n  sluice-lab bench embedded --rounds 5\n  RUSTFLAGS='-C target-cpu=native' cargo build --release -p sluice-lab --target-dir target/native\n  sluice-lab bench embedded --beside target/native/release/sluice-lab"
-    )]
-    Embedded(embedded::EmbeddedArgs),
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
@@ -42,7 +37,6 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
     match args.action {
         BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
         BenchAction::Saliency(args) => saliency::saliency(args).await,
-        BenchAction::Embedded(args) => embedded::embedded(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
         BenchAction::Egress(args) => egress::egress(args).await,
         BenchAction::Spokes(args) => spokes::spokes(args).await,

@@ -14,7 +14,6 @@ mod demo;
 #[cfg(feature = "bench")]
 mod egress;
 #[cfg(feature = "bench")]
-mod embedded;
 #[cfg(feature = "bench")]
 mod escapes;
 mod exit;
@@ -64,7 +63,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 error, 2 usage, 130 interrupted.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show a poisoned mailbox read with and without protection.
-    #[command(after_help = "Example:\n  sluice-lab demo\n  sluice-lab demo --worst-case-only")]
+    #[command(after_help = "Example:\n  sluice-lab demo\n  sluice-lab demo --embedded")]
     Demo(demo::Demo),
     /// Run SecGPT's case studies and later attacks, without protection and with it.
     #[cfg(feature = "bench")]

@@ -7,11 +7,12 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion, CompletionRequest};
 use ifc::{Label, PromptCall, PromptMessage, PromptTool};
-use llm::embedded::{Embedded, EmbeddedConfig};
 use llm::models::{Cache, QWEN_CODER_1_5B, find};
-use llm::{Broker, Cleared, DeltaSink, Provider, ProviderError};
+use llm::{Broker, Cleared, DeltaSink, Embedded, Provider, ProviderError};
 use serde_json::{Value, json};
 use server::openai_server::{ModelServer, ModelServerConfig};
+
+use crate::sluice::binary;
 
 /// The model's name in configurations, whichever it is.
 pub(crate) const NAME: &str = "lab";
@@ -51,12 +52,10 @@ impl Served {
 ///
 /// # Errors
 /// It was not pulled, or is not what it should be.
-pub(crate) async fn embedded(name: &str) -> Result<Arc<dyn Provider>> {
+pub(crate) fn embedded(name: &str) -> Result<Arc<dyn Provider>> {
     let model = find(QWEN_CODER_1_5B).context("the default model is unknown")?;
     let file = Cache::of_user()?.open(model)?;
-    Ok(Arc::new(
-        Embedded::load(EmbeddedConfig::new(name, file)).await?,
-    ))
+    Ok(Arc::new(Embedded::new(name, binary("sluice-model")?, file)))
 }
 
 /// `[[provider]]` for a model that is served at this address.

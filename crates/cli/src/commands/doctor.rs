@@ -38,7 +38,7 @@ pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
     let known = config.as_ref().ok();
     // What a configuration with mistakes needs is not known, so an embedded model is assumed.
     let embeds = known.is_none_or(|config| embedded_providers(config).next().is_some());
-    findings.extend(embedded::instructions(embeds));
+    findings.push(embedded::program_finding(embeds));
     findings.extend(embedded::findings(&needed(known)));
     match &config {
         Ok(config) => {

@@ -171,7 +171,7 @@ impl Shown {
 
 async fn serve(name: Option<&str>, port: u16) -> Result<Exit> {
     let model = embedded::model(name)?;
-    let provider = embedded::provider(model.name, model.name).await?;
+    let provider = embedded::provider(model.name, model.name)?;
     // It runs on this machine and listens on loopback: nothing is above its clearance.
     let broker = Arc::new(Broker::new(provider, Label::top()));
     let address = SocketAddr::from(([127, 0, 0, 1], port));

@@ -44,32 +44,6 @@ async fn the_client_passes_the_suite_against_the_server() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_client_passes_the_suite_against_the_embedded_model() {
-    use llm::{
-        embedded::{Embedded, EmbeddedConfig},
-        models::{Cache, KNOWN},
-    };
-    let cache = Cache::of_user().unwrap();
-    let present = KNOWN.iter().filter_map(|model| cache.open(model).ok());
-    let Some(path) = present.min_by_key(|path| path.metadata().unwrap().len()) else {
-        let required = std::env::var("SLUICE_REQUIRE_MODELS").is_ok_and(|value| value == "1");
-        assert!(
-            !required,
-            "a model is required: sluice model pull smollm2-135m"
-        );
-        eprintln!("SKIPPED, no model is here; get one with: sluice model pull smollm2-135m");
-        return;
-    };
-    let mut config = EmbeddedConfig::new("embedded", path);
-    // Tests share the processor; threads that wait for each other would starve.
-    config.threads = std::num::NonZeroUsize::MIN;
-    let model = Embedded::load(config).await;
-    let url = serve(Arc::new(model.unwrap())).await;
-    let client = client(&url, "embedded", true);
-    assert_eq!(conformance(Arc::new(client)).await, []);
-}
-
 /// Echoes the newest message.
 fn echo(request: &CompletionRequest) -> Completion {
     match request.prompt.messages().last() {

@@ -3,11 +3,9 @@
 pub(crate) mod llm_calls;
 pub(crate) mod llm_grammar;
 
-#[path = "../../../../crates/llm/src/embedded/grammar.rs"]
+#[path = "../../../../crates/model/src/grammar.rs"]
 mod grammar;
-#[path = "../../../../crates/llm/src/embedded/json.rs"]
-mod json;
-#[path = "../../../../crates/llm/src/embedded/parse.rs"]
+#[path = "../../../../crates/model/src/parse.rs"]
 mod parse;
-#[path = "../../../../crates/llm/src/embedded/schema.rs"]
+#[path = "../../../../crates/model/src/schema.rs"]
 mod schema;

@@ -84,7 +84,7 @@ pub(crate) async fn cases(args: Cases) -> Result<Exit> {
         ModelArg::Embedded => {
             let progress = Progress::new();
             progress.say("loading the model");
-            let embedded = serve(served::embedded(NAME).await?).await?;
+            let embedded = serve(served::embedded(NAME)?).await?;
             progress.clear();
             Some(embedded)
         }

@@ -25,9 +25,9 @@ const QUERY: &str = "Summarise my newest email";
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// Only the part without a language model: needs no model file for the agent.
+    /// First the same with the embedded model, which needs `sluice-model` and a model file.
     #[arg(long)]
-    worst_case_only: bool,
+    embedded: bool,
     /// Keep mailbox, configuration and traces in this folder, which must be new or empty.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub(crate) async fn demo(args: Demo) -> Result<Exit> {
         folder: &folder,
         sluice: Sluice::find()?,
     };
-    if !args.worst_case_only {
+    if args.embedded {
         let exit = stage.embedded().await?;
         if exit != Exit::Done {
             return Ok(exit);

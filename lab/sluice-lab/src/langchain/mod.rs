@@ -132,7 +132,7 @@ async fn run(
     let embedded = match args.model {
         ModelArg::Embedded => {
             progress.say("loading the model");
-            Some(serve(served::embedded(NAME).await?).await?)
+            Some(serve(served::embedded(NAME)?).await?)
         }
         ModelArg::Perfect => None,
     };

@@ -235,7 +235,7 @@ async fn settings(args: &Leakage) -> Result<Vec<Settings>> {
     };
     // Agents without a model cannot judge.
     let judge = match is_scripted && defences.iter().any(|it| it.needs_judge()) {
-        true => Some(served::embedded(EMBEDDED).await?),
+        true => Some(served::embedded(EMBEDDED)?),
         false => None,
     };
     let arguments: &[bool] = match args.arguments {
@@ -274,7 +274,7 @@ async fn models(args: &Leakage) -> Result<Vec<Model>> {
             config.api_key = std::env::var("OPENAI_API_KEY").ok().map(ApiKey::new);
             Arc::new(OpenAi::new(config)?)
         }
-        (Some(name), None) if name == EMBEDDED => served::embedded(EMBEDDED).await?,
+        (Some(name), None) if name == EMBEDDED => served::embedded(EMBEDDED)?,
         (Some(name), None) => {
             anyhow::bail!(
                 "say with --upstream where the model {name} is, or use --model {EMBEDDED}"

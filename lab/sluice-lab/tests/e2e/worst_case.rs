@@ -10,7 +10,7 @@ fn the_demo_shows_the_attack_and_stops_it() {
         return;
     };
     let stage = Stage::new();
-    let mut demo = stage.lab(&["demo", "--worst-case-only", "--json"]);
+    let mut demo = stage.lab(&["demo", "--json"]);
     let output = demo.env(variable, models).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let stdout = text(&output.stdout);

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hub::{AnswerShape, ProposedCall};
-use ifc::{Arguments, Label};
+use model_files::protocol::{Call, Shape};
 use serde_json::value::RawValue;
 
 use super::grammar::{CALL_CLOSE, CALL_OPEN};
@@ -13,7 +12,7 @@ type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// An answer that is being written.
 #[derive(Debug)]
-pub(super) struct AnswerStream {
+pub(crate) struct AnswerStream {
     raw: String,
     with_calls: bool,
     /// Bytes of `raw` that went to the reader.
@@ -21,10 +20,10 @@ pub(super) struct AnswerStream {
 }
 
 impl AnswerStream {
-    pub(super) fn new(shape: &AnswerShape, has_tools: bool) -> Self {
+    pub(crate) fn new(shape: &Shape, has_tools: bool) -> Self {
         let with_calls = match shape {
-            AnswerShape::Text | AnswerShape::Json { .. } => false,
-            AnswerShape::TextOrCalls | AnswerShape::Calls => has_tools,
+            Shape::Text | Shape::Json(_) => false,
+            Shape::TextOrCalls | Shape::Calls => has_tools,
         };
         Self {
             raw: String::new(),
@@ -34,14 +33,14 @@ impl AnswerStream {
     }
 
     /// Takes generated text; returns what is certainly text of the answer and not yet sent.
-    pub(super) fn push(&mut self, text: &str) -> Option<String> {
+    pub(crate) fn push(&mut self, text: &str) -> Option<String> {
         self.raw.push_str(text);
         let end = self.certain_text();
         self.send_to(end)
     }
 
     /// The whole answer, and the text that was not sent yet.
-    pub(super) fn finish(mut self, tools: &[&str]) -> (String, Vec<ProposedCall>, Option<String>) {
+    pub(crate) fn finish(mut self, tools: &[&str]) -> (String, Vec<Call>, Option<String>) {
         let (end, calls) = if self.with_calls {
             split(&self.raw, tools)
         } else {
@@ -96,7 +95,7 @@ fn begins_like_a_call(raw: &str) -> bool {
 }
 
 /// The length of the text part and the calls after it. What does not parse is text.
-fn split(raw: &str, tools: &[&str]) -> (usize, Vec<ProposedCall>) {
+fn split(raw: &str, tools: &[&str]) -> (usize, Vec<Call>) {
     let all_text = || (raw.trim_end().len(), Vec::new());
     if begins_like_a_call(raw) {
         // A fence with or without its language, or none.
@@ -121,7 +120,7 @@ fn split(raw: &str, tools: &[&str]) -> (usize, Vec<ProposedCall>) {
     (text.trim_end().len(), calls)
 }
 
-fn tagged_calls(mut rest: &str, tools: &[&str]) -> Vec<ProposedCall> {
+fn tagged_calls(mut rest: &str, tools: &[&str]) -> Vec<Call> {
     let mut calls = Vec::new();
     while let Some(body) = rest.trim_start().strip_prefix(CALL_OPEN) {
         // An argument may hold the closing word, so the JSON itself says where it ends.
@@ -143,7 +142,7 @@ fn tagged_calls(mut rest: &str, tools: &[&str]) -> Vec<ProposedCall> {
     calls
 }
 
-fn bare_calls(body: &str, tools: &[&str]) -> Vec<ProposedCall> {
+fn bare_calls(body: &str, tools: &[&str]) -> Vec<Call> {
     serde_json::Deserializer::from_str(body)
         .into_iter::<Members<'_>>()
         .map_while(Result::ok)
@@ -151,19 +150,16 @@ fn bare_calls(body: &str, tools: &[&str]) -> Vec<ProposedCall> {
         .collect()
 }
 
-fn call(members: &Members<'_>, tools: &[&str]) -> Option<ProposedCall> {
+fn call(members: &Members<'_>, tools: &[&str]) -> Option<Call> {
     let tool: String = serde_json::from_str(members.get("name")?.get()).ok()?;
     let arguments = members.get("arguments")?.get();
     // A name that the prompt did not list is no call, so it is never judged as one.
     let is_call = arguments.starts_with('{') && tools.contains(&tool.as_str());
-    is_call.then(|| ProposedCall {
+    is_call.then(|| Call {
+        id: String::new(),
         tool,
-        // A reader would round numbers, and keep one of two members of one name. What is not read strictly stays as the
-        // model wrote it, and is refused by who reads it next.
-        arguments: match Arguments::parse(arguments, &Label::bottom()) {
-            Ok(read) => read.to_json(),
-            Err(_) => arguments.to_owned(),
-        },
+        // As the model wrote them: reading them here would round numbers, and keep one of two members of one name.
+        arguments: arguments.to_owned(),
     })
 }
 
@@ -175,7 +171,7 @@ mod tests {
     fn check(raw: &str, text: &str, calls: &[(&str, &str)]) {
         // In one piece, and character by character.
         for step in [raw.chars().count().max(1), 1] {
-            let mut stream = AnswerStream::new(&AnswerShape::TextOrCalls, true);
+            let mut stream = AnswerStream::new(&Shape::TextOrCalls, true);
             let mut sent = String::new();
             let chars: Vec<char> = raw.chars().collect();
             for piece in chars.chunks(step) {
@@ -195,12 +191,12 @@ mod tests {
 
     #[test]
     fn every_spelling_of_a_call_is_read() {
-        let read = ("read", r#"{"id":1}"#);
-        check(r#"{"name": "read", "arguments": {"id": 1}}"#, "", &[read]);
+        let (read, wide) = (("read", r#"{"id":1}"#), ("read", r#"{"id": 1}"#));
+        check(r#"{"name": "read", "arguments": {"id": 1}}"#, "", &[wide]);
         check(
             "```json\n{\"name\": \"read\", \"arguments\": {\"id\": 1}}\n```",
             "",
-            &[read],
+            &[wide],
         );
         check(
             "\n<tool_call>\n{\"name\":\"read\",\"arguments\":{\"id\":1}}\n</tool_call>",
@@ -240,21 +236,15 @@ mod tests {
 
     #[test]
     fn arguments_are_those_that_the_model_wrote() {
-        for (written, read) in [
-            (
-                r#"{"id": 21000418450200051332}"#,
-                r#"{"id":21000418450200051332}"#,
-            ),
-            (r#"{"z": 1.0, "a": 1e2}"#, r#"{"a":1e2,"z":1.0}"#),
+        for written in [
+            r#"{"id": 21000418450200051332}"#,
+            r#"{"z": 1.0, "a": 1e2}"#,
             // Refused where a call is read, as those of any other provider.
-            (
-                r#"{"to": "eve", "to": "ada"}"#,
-                r#"{"to": "eve", "to": "ada"}"#,
-            ),
-            (r#"{"id": "\ud800"}"#, r#"{"id": "\ud800"}"#),
+            r#"{"to": "eve", "to": "ada"}"#,
+            r#"{"id": "\ud800"}"#,
         ] {
             let raw = format!(r#"{{"name": "read", "arguments": {written}}}"#);
-            check(&raw, "", &[("read", read)]);
+            check(&raw, "", &[("read", written)]);
         }
         let deep = format!(r#"{{"id":{}{}}}"#, "[".repeat(1000), "]".repeat(1000));
         let raw = format!(r#"<tool_call>{{"name":"read","arguments":{deep}}}</tool_call>"#);

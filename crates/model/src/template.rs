@@ -5,21 +5,19 @@
 //! string of content, and the result is cut at the placeholders into [`Piece`]s: markup is
 //! recognised in [`Piece::Template`] only (see `tokens`).
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ifc::{PromptMessage, PromptTool};
 use minijinja::{
     Environment, Error, ErrorKind, State, UndefinedBehavior, Value,
     value::{Enumerator, Object, ObjectRepr},
 };
+use model_files::protocol::{Message, Tool};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
 
-use super::{
-    grammar::{CALL_CLOSE, CALL_OPEN},
-    json::{Json, Spacing},
-};
+use crate::grammar::{CALL_CLOSE, CALL_OPEN};
 
 /// Around the number of a placeholder: private-use characters, which no template contains.
 const OPEN: char = '\u{F5A10}';
@@ -32,7 +30,7 @@ const TOOLS_OUTRO: &str = "\n\nTo call one, answer with\n<tool_call>\n{\"name\":
 
 /// A part of a rendered prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// From the template itself: may hold special tokens.
     Template(String),
     /// From messages and tools: only text, whatever it looks like.
@@ -40,7 +38,7 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         match self {
             Self::Template(text) | Self::Content(text) => text,
         }
@@ -48,7 +46,7 @@ impl Piece {
 }
 
 /// A model's chat template.
-pub(super) struct ChatTemplate {
+pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     table: Table,
     knows_tools: bool,
@@ -59,7 +57,7 @@ pub(super) struct ChatTemplate {
 impl ChatTemplate {
     /// # Errors
     /// The template does not parse.
-    pub(super) fn new(source: &str, bos: &str, eos: &str) -> Result<Self, Error> {
+    pub(crate) fn new(source: &str, bos: &str, eos: &str) -> Result<Self, Error> {
         let table = Table::default();
         let mut environment = Environment::new();
         let syntax = environment
@@ -101,11 +99,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// The template refuses the conversation or changed a placeholder.
-    pub(super) fn render(
-        &self,
-        messages: &[PromptMessage],
-        tools: &[PromptTool],
-    ) -> Result<Vec<Piece>, Error> {
+    pub(crate) fn render(&self, messages: &[Message], tools: &[Tool]) -> Result<Vec<Piece>, Error> {
         self.table.clear();
         let result = self.render_placeholders(messages, tools);
         let pieces = result.and_then(|text| self.table.cut(&text));
@@ -114,20 +108,16 @@ impl ChatTemplate {
         pieces
     }
 
-    fn render_placeholders(
-        &self,
-        messages: &[PromptMessage],
-        tools: &[PromptTool],
-    ) -> Result<String, Error> {
+    fn render_placeholders(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Error> {
         let tools: Vec<Json> = tools.iter().map(tool_json).collect();
         let mut list: Vec<Value> = Vec::new();
         // A template without tools: their list becomes part of the system message, calls and results become text.
         if !self.knows_tools && !tools.is_empty() {
             let (system, rest) = match messages.split_first() {
-                Some((PromptMessage::System(text), rest)) => (text.as_str(), rest),
+                Some((Message::System(text), rest)) => (text.as_str(), rest),
                 _ => ("", messages),
             };
-            let signatures: Vec<String> = tools.iter().map(|t| t.to_text(Spacing::Wide)).collect();
+            let signatures: Vec<String> = tools.iter().map(wide).collect();
             let text = format!(
                 "{system}\n\n{TOOLS_INTRO}{}{TOOLS_OUTRO}",
                 signatures.join("\n")
@@ -165,14 +155,14 @@ impl ChatTemplate {
     }
 
     /// For templates with tool calls of their own.
-    fn structured(&self, message: &PromptMessage) -> Value {
+    fn structured(&self, message: &Message) -> Value {
         match message {
-            PromptMessage::System(text) => self.message("system", text),
-            PromptMessage::User(text) => self.message("user", text),
-            PromptMessage::Assistant { text, calls } if calls.is_empty() => {
+            Message::System(text) => self.message("system", text),
+            Message::User(text) => self.message("user", text),
+            Message::Assistant { text, calls } if calls.is_empty() => {
                 self.message("assistant", text)
             }
-            PromptMessage::Assistant { text, calls } => {
+            Message::Assistant { text, calls } => {
                 let calls: Vec<Value> = calls
                     .iter()
                     .map(|call| {
@@ -193,7 +183,7 @@ impl ChatTemplate {
                     ("tool_calls", Value::from(calls)),
                 ])
             }
-            PromptMessage::Tool {
+            Message::Tool {
                 call,
                 tool,
                 content,
@@ -207,28 +197,23 @@ impl ChatTemplate {
     }
 
     /// For templates that know only text.
-    fn plain(&self, message: &PromptMessage) -> Value {
+    fn plain(&self, message: &Message) -> Value {
         match message {
-            PromptMessage::System(text) => self.message("system", text),
-            PromptMessage::User(text) => self.message("user", text),
-            PromptMessage::Assistant { text, calls } => {
+            Message::System(text) => self.message("system", text),
+            Message::User(text) => self.message("user", text),
+            Message::Assistant { text, calls } => {
                 let mut all = text.clone();
                 for call in calls {
-                    let json = Json::Object(vec![
-                        ("name".into(), Json::String(call.tool.clone())),
-                        ("arguments".into(), arguments(&call.arguments)),
-                    ]);
+                    let json =
+                        json!({ "name": call.tool, "arguments": arguments(&call.arguments) });
                     if !all.is_empty() {
                         all.push('\n');
                     }
-                    all.push_str(&format!(
-                        "{CALL_OPEN}\n{}\n{CALL_CLOSE}",
-                        json.to_text(Spacing::Wide)
-                    ));
+                    all.push_str(&format!("{CALL_OPEN}\n{}\n{CALL_CLOSE}", wide(&json)));
                 }
                 self.message("assistant", &all)
             }
-            PromptMessage::Tool { content, .. } => self.message(
+            Message::Tool { content, .. } => self.message(
                 "user",
                 &format!("<tool_response>\n{content}\n</tool_response>"),
             ),
@@ -245,26 +230,48 @@ fn dictionary<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
 }
 
 /// The shape that chat templates expect of a tool.
-fn tool_json(tool: &PromptTool) -> Json {
+fn tool_json(tool: &Tool) -> Json {
     // A schema that redaction has made unparsable still lets the tool be called.
-    let parameters = Json::parse(&tool.parameters)
-        .unwrap_or_else(|| Json::Object(vec![("type".into(), Json::String("object".into()))]));
-    Json::Object(vec![
-        ("type".into(), Json::String("function".into())),
-        (
-            "function".into(),
-            Json::Object(vec![
-                ("name".into(), Json::String(tool.name.clone())),
-                ("description".into(), Json::String(tool.description.clone())),
-                ("parameters".into(), parameters),
-            ]),
-        ),
-    ])
+    let parameters =
+        serde_json::from_str(&tool.parameters).unwrap_or_else(|_| json!({ "type": "object" }));
+    json!({
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": parameters,
+        },
+    })
 }
 
 /// Arguments that redaction has made unparsable are shown as a string.
 fn arguments(text: &str) -> Json {
-    Json::parse(text).unwrap_or_else(|| Json::String(text.to_owned()))
+    serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned()))
+}
+
+/// JSON as Python's `json.dumps` writes it (`{"a": 1, "b": 2}`): what models were trained on.
+fn wide(json: &Json) -> String {
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Wide);
+    // Writing a value of JSON into memory does not fail.
+    let _ = json.serialize(&mut serializer);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+struct Wide;
+
+impl serde_json::ser::Formatter for Wide {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { "" } else { ", " }.as_bytes())
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { "" } else { ", " }.as_bytes())
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
 }
 
 /// The strings of content of the prompt that is being rendered.
@@ -330,16 +337,13 @@ impl Table {
 /// content.
 fn to_json(table: &Table, value: &Value) -> Result<Value, Error> {
     if let Some(node) = value.downcast_object_ref::<JsonNode>() {
-        return Ok(table.value(&node.json.to_text(Spacing::Wide)));
+        return Ok(table.value(&wide(&node.json)));
     }
     // Anything else the template has put together itself, with placeholders for strings of content in it; they are
     // resolved before the JSON is written, so that escapes come out right.
-    let text = serde_json::to_string(value)
+    let json = serde_json::to_value(value)
         .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
-    let json = Json::parse(&text)
-        .ok_or_else(|| Error::from(ErrorKind::BadSerialization))
-        .and_then(|json| resolve(table, json))?;
-    Ok(table.value(&json.to_text(Spacing::Wide)))
+    Ok(table.value(&wide(&resolve(table, json)?)))
 }
 
 /// Puts the content back into a value that the template has put together.

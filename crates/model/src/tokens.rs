@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use llama_cpp_2::{token::LlamaToken, token_type::LlamaTokenAttr, vocab::LlamaVocab};
 
-use super::template::Piece;
+use crate::template::Piece;
 
 /// Bytes that one context token may stand for. Real text has 3 to 5, a long run of blanks or a
 /// ruler some dozens; more text than this is refused before it costs time.
@@ -15,7 +15,7 @@ const CHUNK: usize = 8 * 1024;
 
 /// Why a prompt has no tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TokenError {
+pub(crate) enum TokenError {
     /// More bytes than the context can hold in any case.
     TooLong { bytes: usize, limit: usize },
     /// Content would have become a special token. Never seen; refused if it ever happens.
@@ -24,7 +24,7 @@ pub(super) enum TokenError {
 
 /// The tokens of a vocabulary that are markup, not text.
 #[derive(Debug)]
-pub(super) struct Specials {
+pub(crate) struct Specials {
     /// Longest text first, so that the longest match is found first.
     by_text: Vec<(String, LlamaToken)>,
     /// Those that llama.cpp recognises even where it is told to parse no special tokens.
@@ -35,7 +35,7 @@ pub(super) struct Specials {
 }
 
 impl Specials {
-    pub(super) fn of(vocab: &LlamaVocab<'_>) -> Self {
+    pub(crate) fn of(vocab: &LlamaVocab<'_>) -> Self {
         let mut specials = Self {
             by_text: Vec::new(),
             stubborn: Vec::new(),
@@ -69,7 +69,7 @@ impl Specials {
     }
 
     /// Whether the model may not write this token.
-    pub(super) fn is_banned(&self, token: LlamaToken) -> bool {
+    pub(crate) fn is_banned(&self, token: LlamaToken) -> bool {
         usize::try_from(token.0)
             .ok()
             .and_then(|i| self.banned.get(i).copied())
@@ -78,7 +78,7 @@ impl Specials {
     }
 
     /// Whether this token is markup.
-    pub(super) fn is_special(&self, token: LlamaToken) -> bool {
+    pub(crate) fn is_special(&self, token: LlamaToken) -> bool {
         usize::try_from(token.0)
             .ok()
             .and_then(|i| self.is_special.get(i).copied())
@@ -86,7 +86,7 @@ impl Specials {
     }
 
     /// The tokens of a prompt.
-    pub(super) fn tokenize(
+    pub(crate) fn tokenize(
         &self,
         vocab: &LlamaVocab<'_>,
         pieces: &[Piece],

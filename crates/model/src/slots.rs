@@ -16,20 +16,20 @@ struct Slot {
 
 /// The sequences of one context.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(crate) struct Slots {
     slots: Vec<Slot>,
     clock: u64,
 }
 
 /// Where a prompt goes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The sequence.
-    pub(super) slot: usize,
+    pub(crate) slot: usize,
     /// Tokens to keep in it; always less than the prompt has, since the last one must be read.
-    pub(super) keep: usize,
+    pub(crate) keep: usize,
     /// Copy this sequence into it first.
-    pub(super) copy_from: Option<usize>,
+    pub(crate) copy_from: Option<usize>,
 }
 
 /// A shared beginning shorter than this is read again rather than copied: a copy moves a whole
@@ -37,7 +37,7 @@ pub(super) struct Place {
 const COPY_LEAST: usize = 32;
 
 impl Slots {
-    pub(super) fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self {
             slots: vec![Slot::default(); count.max(1)],
             clock: 0,
@@ -46,7 +46,7 @@ impl Slots {
 
     /// Chooses a sequence: the one that the prompt continues; else the least recently used one,
     /// with a copy of the longest shared beginning. What it held beyond `keep` is forgotten.
-    pub(super) fn place(&mut self, prompt: &[i32]) -> Place {
+    pub(crate) fn place(&mut self, prompt: &[i32]) -> Place {
         self.clock += 1;
         // The last token must be decoded in any case, since its logits give the first token of the
         // answer.
@@ -101,14 +101,14 @@ impl Slots {
     }
 
     /// The sequence has read these tokens as well.
-    pub(super) fn extend(&mut self, slot: usize, tokens: impl IntoIterator<Item = i32>) {
+    pub(crate) fn extend(&mut self, slot: usize, tokens: impl IntoIterator<Item = i32>) {
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.tokens.extend(tokens);
         }
     }
 
     /// The sequence's content is unknown after an error.
-    pub(super) fn forget(&mut self, slot: usize) {
+    pub(crate) fn forget(&mut self, slot: usize) {
         if let Some(slot) = self.slots.get_mut(slot) {
             *slot = Slot::default();
         }

@@ -1,65 +1,43 @@
-//! Choosing the next token, inside the answer's grammar.
+//! Choosing the next token: the likeliest one inside the answer's grammar.
 
-use llama_cpp_2::{
-    context::LlamaContext,
-    model::LlamaModel,
-    sampling::LlamaSampler,
-    token::{LlamaToken, data::LlamaTokenData, data_array::LlamaTokenDataArray},
-};
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::sampling::LlamaSampler;
+use llama_cpp_2::token::{LlamaToken, data::LlamaTokenData, data_array::LlamaTokenDataArray};
 
-use super::{config::Sampling, tokens::Specials};
+use crate::tokens::Specials;
 
 /// Picks tokens for one answer.
-pub(super) struct Picker {
+pub(crate) struct Picker {
     grammar: Option<LlamaSampler>,
-    /// `None`: the likeliest token.
-    random: Option<LlamaSampler>,
 }
 
 impl Picker {
     /// # Errors
     /// llama.cpp does not accept the grammar.
-    pub(super) fn new(
-        model: &LlamaModel,
-        grammar: Option<&str>,
-        sampling: &Sampling,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(model: &LlamaModel, grammar: Option<&str>) -> Result<Self, String> {
         let grammar = grammar
             .map(|text| LlamaSampler::grammar(model, text, "root"))
             .transpose()
             .map_err(|error| format!("the answer's grammar: {error}"))?;
-        let random = (sampling.temperature > 0.0).then(|| {
-            LlamaSampler::chain(
-                [
-                    LlamaSampler::temp(sampling.temperature),
-                    LlamaSampler::dist(sampling.seed),
-                ],
-                true,
-            )
-        });
-        Ok(Self { grammar, random })
+        Ok(Self { grammar })
     }
 
     /// The next token, by the logits of the last decoded one.
     ///
     /// # Errors
     /// The grammar allows nothing.
-    pub(super) fn pick(
+    pub(crate) fn pick(
         &mut self,
         context: &LlamaContext<'_>,
         specials: &Specials,
     ) -> Result<LlamaToken, String> {
         let logits = context.get_logits_ith(-1);
-        // With a temperature the whole distribution is needed, so there is no short cut.
-        let token = match &self.random {
-            Some(_) => None,
-            // Nearly always the likeliest token is allowed, and asking the grammar about one
-            // token costs microseconds, about all of them milliseconds.
-            None => {
-                likeliest(logits, specials).filter(|(token, logit)| self.allows(*token, *logit))
-            }
-        };
-        let token = match token {
+        // Nearly always the likeliest token is allowed, and asking the grammar about one token costs microseconds, about
+        // all of them milliseconds.
+        let likeliest =
+            likeliest(logits, specials).filter(|(token, logit)| self.allows(*token, *logit));
+        let token = match likeliest {
             Some((token, _)) => token,
             None => self.search(logits, specials)?,
         };
@@ -93,27 +71,14 @@ impl Picker {
         if let Some(grammar) = &mut self.grammar {
             array.apply_sampler(grammar);
         }
-        // Before sampling, so that no rounding can bring a forbidden token back.
-        array.data.retain(|data| data.logit() > f32::NEG_INFINITY);
-        // An error, not an end of the answer: a call that was cut here would pass for one that the
-        // model ended.
-        if array.data.is_empty() {
-            return Err("the answer's grammar allows no token here".into());
-        }
-        match &mut self.random {
-            Some(random) => {
-                array.apply_sampler(random);
-                array
-                    .selected_token()
-                    .ok_or_else(|| "no token was chosen".into())
-            }
-            None => array
-                .data
-                .iter()
-                .max_by(|a, b| a.logit().total_cmp(&b.logit()))
-                .map(LlamaTokenData::id)
-                .ok_or_else(|| "no token was chosen".into()),
-        }
+        // None is an error, not an end of the answer: a call that was cut here would pass for one that the model ended.
+        array
+            .data
+            .iter()
+            .filter(|data| data.logit() > f32::NEG_INFINITY)
+            .max_by(|a, b| a.logit().total_cmp(&b.logit()))
+            .map(LlamaTokenData::id)
+            .ok_or_else(|| "the answer's grammar allows no token here".into())
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use hub::AnswerShape;
+use model_files::protocol::Shape;
 
-use super::super::grammar::answer_grammar;
 use super::*;
+use crate::grammar::answer_grammar;
 
 /// More than a value has: what stands around it, and white space.
 const MARGIN: usize = 32;
@@ -30,9 +30,7 @@ struct Grammar {
 
 impl Grammar {
     fn of(schema: &str) -> Self {
-        let shape = AnswerShape::Json {
-            schema: schema.to_owned(),
-        };
+        let shape = Shape::Json(schema.to_owned());
         let text = answer_grammar(&shape, &[]).unwrap().unwrap();
         let mut grammar = Self::default();
         for line in text.lines() {
@@ -408,7 +406,7 @@ fn what_is_not_understood_is_not_looked_at_without_end() {
         list(200, r##"{"$ref":"#/a"},{"$ref":"#/d"}"##).replacen(r##",{"$ref":"#/d"}"##, "", 150),
     );
     let mut rules = Rules::default();
-    rules.schema(&Json::parse(&schema).unwrap());
+    rules.schema(&serde_json::from_str(&schema).unwrap());
     assert!(
         rules.work <= WORK_LIMIT + 2 * 256 * 10_000,
         "{}",

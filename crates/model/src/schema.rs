@@ -18,7 +18,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::json::{Json, quoted};
+use serde_json::{Map, Value};
 
 /// Schema nesting that is followed; deeper parts accept any value.
 const DEPTH_LIMIT: usize = 8;
@@ -77,7 +77,7 @@ impl Part {
 
 /// Collects the rules of one grammar.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
+pub(crate) struct Rules {
     text: String,
     count: usize,
     work: usize,
@@ -85,7 +85,7 @@ pub(super) struct Rules {
 
 impl Rules {
     /// Adds a rule and returns its name.
-    pub(super) fn add(&mut self, body: &str) -> String {
+    pub(crate) fn add(&mut self, body: &str) -> String {
         let name = format!("r{}", self.count);
         self.count += 1;
         self.define(&name, body);
@@ -93,18 +93,18 @@ impl Rules {
     }
 
     /// Adds a rule under a fixed name.
-    pub(super) fn define(&mut self, name: &str, body: &str) {
+    pub(crate) fn define(&mut self, name: &str, body: &str) {
         let _ = writeln!(self.text, "{name} ::= {body}");
     }
 
     /// The rule for a schema; a grammar that has grown too large gets the widest one.
-    pub(super) fn schema(&mut self, schema: &Json) -> String {
+    pub(crate) fn schema(&mut self, schema: &Value) -> String {
         let scope = Scope { root: schema };
         scope.value(self, schema, 0).name
     }
 
     /// Like [`Rules::schema`], but always an object.
-    pub(super) fn object_schema(&mut self, schema: &Json) -> String {
+    pub(crate) fn object_schema(&mut self, schema: &Value) -> String {
         let scope = Scope { root: schema };
         let object = scope.object(self, schema, 0);
         object.unwrap_or_else(Part::any_object).name
@@ -128,7 +128,7 @@ impl Rules {
     }
 
     /// The whole grammar with the primitive rules.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.text.push_str(PRIMITIVES);
         self.define("value0", "string | number | boolean | null");
         for depth in 1..=VALUE_DEPTH {
@@ -169,7 +169,7 @@ const ANY_VALUE: &str = "value6";
 const ANY_OBJECT: &str = "object6";
 
 /// A GBNF literal.
-pub(super) fn literal(text: &str) -> String {
+pub(crate) fn literal(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -190,18 +190,18 @@ pub(super) fn literal(text: &str) -> String {
 
 struct Scope<'a> {
     /// Where `$ref` starts.
-    root: &'a Json,
+    root: &'a Value,
 }
 
 impl Scope<'_> {
-    fn value(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Part {
+    fn value(&self, rules: &mut Rules, schema: &Value, depth: usize) -> Part {
         self.known(rules, schema, depth)
             .unwrap_or_else(Part::any_value)
     }
 
     /// `None` where nothing narrower than any value is known, or it would be too much.
-    fn known(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
-        rules.spend(schema.members());
+    fn known(&self, rules: &mut Rules, schema: &Value, depth: usize) -> Option<Part> {
+        rules.spend(members(schema));
         // `$ref` counts as a level too, so a schema that refers to itself ends here.
         if depth >= DEPTH_LIMIT || rules.is_full() {
             return None;
@@ -213,18 +213,18 @@ impl Scope<'_> {
         if let Some(constant) = schema.get("const") {
             return rules.part(&exact(constant), 1);
         }
-        if let Some(Json::Array(choices)) = schema.get("enum") {
+        if let Some(Value::Array(choices)) = schema.get("enum") {
             let choices = limited(choices)?;
             let words: Vec<String> = choices.iter().map(exact).collect();
             return rules.part(&words.join(" | "), words.len());
         }
-        if let Some(Json::Array(choices)) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
+        if let Some(Value::Array(choices)) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
             let choices = limited(choices)?.iter();
             let parts = choices.map(|choice| self.value(rules, choice, depth + 1));
             let parts: Vec<Part> = parts.collect();
             return alternatives(rules, &parts);
         }
-        if let Some(Json::Array(parts)) = schema.get("allOf") {
+        if let Some(Value::Array(parts)) = schema.get("allOf") {
             // The intersection of several is no grammar of ours; a single one is just a wrapper, as generators write
             // it.
             return match parts.as_slice() {
@@ -233,7 +233,7 @@ impl Scope<'_> {
             };
         }
         match schema.get("type") {
-            Some(Json::Array(types)) => {
+            Some(Value::Array(types)) => {
                 let kinds = limited(types)?.iter();
                 let parts = kinds.map(|kind| self.of_type(rules, kind.as_str()?, schema, depth));
                 let parts: Vec<Part> = parts.collect::<Option<_>>()?;
@@ -246,12 +246,12 @@ impl Scope<'_> {
         }
     }
 
-    fn of_type(&self, rules: &mut Rules, kind: &str, schema: &Json, depth: usize) -> Option<Part> {
+    fn of_type(&self, rules: &mut Rules, kind: &str, schema: &Value, depth: usize) -> Option<Part> {
         match kind {
             "integer" => Some(Part::primitive(match schema.get("minimum") {
                 // Only the sign: exact bounds need a grammar of digits, and the call is checked by its schema
                 // afterwards.
-                Some(Json::Number(least)) if least.as_f64()? >= 0.0 => "natural",
+                Some(Value::Number(least)) if least.as_f64()? >= 0.0 => "natural",
                 _ => "integer",
             })),
             "string" | "number" | "boolean" | "null" => Some(Part::primitive(kind)),
@@ -264,14 +264,14 @@ impl Scope<'_> {
         }
     }
 
-    fn array(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
+    fn array(&self, rules: &mut Rules, schema: &Value, depth: usize) -> Option<Part> {
         let item = schema
             .get("items")
             .map_or_else(Part::any_value, |items| self.value(rules, items, depth + 1));
         let bound = |key| {
             schema
                 .get(key)
-                .and_then(Json::as_usize)
+                .and_then(as_usize)
                 .filter(|n| *n <= REPEAT_LIMIT)
         };
         let least = bound("minItems").unwrap_or(0);
@@ -295,19 +295,19 @@ impl Scope<'_> {
 
     /// An object with the listed properties in the schema's order. `None` when nothing is listed
     /// or too much.
-    fn object(&self, rules: &mut Rules, schema: &Json, depth: usize) -> Option<Part> {
+    fn object(&self, rules: &mut Rules, schema: &Value, depth: usize) -> Option<Part> {
         if depth >= DEPTH_LIMIT || rules.is_full() {
             return None;
         }
-        let Some(Json::Object(properties)) = schema.get("properties") else {
+        let Some(Value::Object(properties)) = schema.get("properties") else {
             return match schema.get("additionalProperties") {
-                Some(Json::Bool(false)) => rules.part(r#""{" ws "}""#, SPACE),
+                Some(Value::Bool(false)) => rules.part(r#""{" ws "}""#, SPACE),
                 _ => None,
             };
         };
         if properties.is_empty() {
             return match schema.get("additionalProperties") {
-                Some(Json::Bool(true) | Json::Object(_)) => None,
+                Some(Value::Bool(true) | Value::Object(_)) => None,
                 // Apps that list no properties mean "no arguments", though by JSON Schema any object would fit.
                 _ => rules.part(r#""{" ws "}""#, SPACE),
             };
@@ -316,13 +316,12 @@ impl Scope<'_> {
             return None;
         }
         let required: Vec<&str> = match schema.get("required") {
-            Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
         rules.spend(required.len());
         // A required property of which nothing is said could not be written by this grammar: any object may then be.
-        let unlisted = |name: &&str| properties.iter().all(|(key, _)| key != name);
-        if required.iter().any(unlisted) {
+        if required.iter().any(|name| !properties.contains_key(*name)) {
             return None;
         }
         self.members(rules, properties, &required, depth)
@@ -333,7 +332,7 @@ impl Scope<'_> {
     fn members(
         &self,
         rules: &mut Rules,
-        properties: &[(String, Json)],
+        properties: &Map<String, Value>,
         required: &[&str],
         depth: usize,
     ) -> Option<Part> {
@@ -369,11 +368,11 @@ impl Scope<'_> {
     }
 
     /// `#/$defs/name` and the like, inside the same schema only.
-    fn resolve(&self, rules: &mut Rules, reference: &str) -> Option<&Json> {
+    fn resolve(&self, rules: &mut Rules, reference: &str) -> Option<&Value> {
         rules.spend(reference.len());
         let mut at = self.root;
         for step in reference.strip_prefix("#/")?.split('/') {
-            rules.spend(at.members());
+            rules.spend(members(at));
             // RFC 6901: `~1` before `~0`, or `~01` would become a slash.
             at = at.get(&step.replace("~1", "/").replace("~0", "~"))?;
         }
@@ -381,12 +380,28 @@ impl Scope<'_> {
     }
 }
 
-fn exact(value: &Json) -> String {
-    literal(&value.to_text(super::json::Spacing::Tight))
+fn exact(value: &Value) -> String {
+    literal(&value.to_string())
+}
+
+/// The text as a JSON string, with its quotes.
+pub(crate) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn as_usize(value: &Value) -> Option<usize> {
+    value
+        .as_u64()
+        .and_then(|number| usize::try_from(number).ok())
+}
+
+/// How many members an object has.
+fn members(value: &Value) -> usize {
+    value.as_object().map_or(0, Map::len)
 }
 
 /// The choices, unless there are none or too many: before anything is made of them.
-fn limited(choices: &[Json]) -> Option<&[Json]> {
+fn limited(choices: &[Value]) -> Option<&[Value]> {
     (1..=ALTERNATIVE_LIMIT)
         .contains(&choices.len())
         .then_some(choices)

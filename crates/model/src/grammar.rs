@@ -1,17 +1,14 @@
-//! The grammar of a whole answer, for each [`AnswerShape`].
+//! The grammar of a whole answer, for each [`Shape`].
 
-use hub::AnswerShape;
-use ifc::PromptTool;
+use model_files::protocol::{Shape, Tool};
+use serde_json::Value;
 
-use super::{
-    json::{Json, quoted},
-    schema::{Rules, literal},
-};
+use super::schema::{Rules, literal, quoted};
 
 /// What opens a tool call (the Qwen and Hermes spelling).
-pub(super) const CALL_OPEN: &str = "<tool_call>";
+pub(crate) const CALL_OPEN: &str = "<tool_call>";
 /// What closes it.
-pub(super) const CALL_CLOSE: &str = "</tool_call>";
+pub(crate) const CALL_CLOSE: &str = "</tool_call>";
 /// Calls in one answer. More than anyone needs in one step; it bounds a model that goes wild.
 const CALL_LIMIT: usize = 16;
 
@@ -22,33 +19,34 @@ const CALL_LIMIT: usize = 16;
 ///
 /// # Errors
 /// Calls are demanded, but there are no tools; or the schema is not JSON.
-pub(super) fn answer_grammar(
-    shape: &AnswerShape,
-    tools: &[PromptTool],
+pub(crate) fn answer_grammar(
+    shape: &Shape,
+    tools: &[Tool],
 ) -> Result<Option<String>, &'static str> {
     let mut rules = Rules::default();
     match shape {
-        AnswerShape::Json { schema } => {
-            let schema = Json::parse(schema).ok_or("the answer's schema is not valid JSON")?;
+        Shape::Json(schema) => {
+            let schema: Value = serde_json::from_str(schema)
+                .map_err(|_| "the answer's schema is not valid JSON")?;
             let value = rules.schema(&schema);
             rules.define("root", &format!("ws {value} ws"));
         }
-        AnswerShape::Text | AnswerShape::TextOrCalls if tools.is_empty() => return Ok(None),
-        AnswerShape::Text => {
+        Shape::Text | Shape::TextOrCalls if tools.is_empty() => return Ok(None),
+        Shape::Text => {
             // Even where only text is asked for: a model that knows tools would otherwise write a
             // call that is then shown as text.
             let text = text_rules(&mut rules, None);
             rules.define("root", &format!("{LEAD} {text}"));
         }
-        AnswerShape::Calls if tools.is_empty() => {
+        Shape::Calls if tools.is_empty() => {
             return Err("a tool call is demanded, but the prompt has no tools");
         }
-        AnswerShape::Calls => {
+        Shape::Calls => {
             let call = call_rule(&mut rules, tools);
             let tagged = tagged_rules(&mut rules, &call);
             rules.define("root", &format!("ws {} {tagged}", literal(CALL_OPEN)));
         }
-        AnswerShape::TextOrCalls => {
+        Shape::TextOrCalls => {
             let call = call_rule(&mut rules, tools);
             let tagged = tagged_rules(&mut rules, &call);
             let more = CALL_LIMIT - 1;
@@ -67,12 +65,12 @@ pub(super) fn answer_grammar(
 const LEAD: &str = "[ \\n\\t]{0,4}";
 
 /// `{"name": "…", "arguments": {…}}`, the arguments by the tool's own schema.
-fn call_rule(rules: &mut Rules, tools: &[PromptTool]) -> String {
+fn call_rule(rules: &mut Rules, tools: &[Tool]) -> String {
     let bodies: Vec<String> = tools
         .iter()
         .map(|tool| {
             // What is no JSON gets any object: the grammar helps the model and refuses nothing.
-            let parameters = Json::parse(&tool.parameters).unwrap_or(Json::Null);
+            let parameters = serde_json::from_str(&tool.parameters).unwrap_or(Value::Null);
             let arguments = rules.object_schema(&parameters);
             rules.add(&format!(
                 r#"{} ws "," ws "\"arguments\"" ws ":" ws {arguments}"#,

@@ -1,46 +1,65 @@
 //! The thread that owns the model: reads prompts, writes answers.
 
-use std::{
-    env,
-    num::{NonZeroU16, NonZeroU32},
-    pin::pin,
-    sync::OnceLock,
-    time::Instant,
-};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::mpsc::Receiver;
+use std::thread;
 
-use ggml_avx512::CpuBackend;
-use hub::{AnswerShape, Completion, StopReason, Usage};
-use ifc::{PromptMessage, PromptTool};
-use llama_cpp_2::{
-    context::{LlamaContext, params::LlamaContextParams},
-    llama_backend::LlamaBackend,
-    llama_batch::LlamaBatch,
-    model::{LlamaModel, params::LlamaModelParams},
-    token::LlamaToken,
-};
-use tokio::sync::{mpsc, oneshot};
+use llama_cpp_2::context::{LlamaContext, params::LlamaContextParams};
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::model::{LlamaModel, params::LlamaModelParams};
+use llama_cpp_2::token::LlamaToken;
+use model_files::protocol::{self, Answer, Event, Message, Request, Shape, Stop, Usage};
 
-use super::{
-    config::{AVX512_VARIABLE, EmbeddedConfig, EmbeddedError, ModelInfo},
-    grammar::answer_grammar,
-    parse::AnswerStream,
-    repeat::RepeatDetector,
-    sample::Picker,
-    slots::{Place, Slots},
-    template::ChatTemplate,
-    tokens::{Specials, TokenError},
-};
+use crate::grammar::answer_grammar;
+use crate::parse::AnswerStream;
+use crate::repeat::RepeatDetector;
+use crate::sample::Picker;
+use crate::serve::{Job, Link};
+use crate::slots::{Place, Slots};
+use crate::template::ChatTemplate;
+use crate::tokens::{Specials, TokenError};
 
+/// Tokens that one conversation may hold. 28 KiB of memory each for the 1.5B model.
+const CONTEXT_TOKENS: u32 = 8192;
+/// Conversations whose beginnings are kept: a spoke's steps, the judge and the planner.
+const SLOTS: u32 = 3;
+/// Tokens of a prompt that are read at once; a cancelled call stops after as many. Larger batches
+/// are not faster on two cores.
+const BATCH_TOKENS: u32 = 128;
 /// Room for the answer that a prompt must leave, if as much is asked for.
 const LEAST_ANSWER: u32 = 64;
 
-/// One completion to make.
+/// How a model is run.
 #[derive(Debug, Clone)]
-pub(super) struct Ask {
-    pub(super) messages: Vec<PromptMessage>,
-    pub(super) tools: Vec<PromptTool>,
-    pub(super) shape: AnswerShape,
-    pub(super) max_tokens: u32,
+pub(crate) struct Config {
+    /// The GGUF file.
+    pub(crate) model: PathBuf,
+    /// Tokens of one prompt with its answer.
+    pub(crate) context_tokens: u32,
+    /// Conversations whose prompts are kept in memory.
+    pub(crate) slots: u32,
+    /// Threads that compute; more than there are cores makes it much slower.
+    pub(crate) threads: NonZeroUsize,
+}
+
+impl Config {
+    /// The defaults for a model file.
+    pub(crate) fn new(model: impl Into<PathBuf>) -> Self {
+        Self {
+            model: model.into(),
+            context_tokens: CONTEXT_TOKENS,
+            slots: SLOTS,
+            threads: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        }
+    }
+
+    fn unusable(&self, reason: impl std::fmt::Display) -> String {
+        let path = self.model.display();
+        format!("{path}: {reason}; pull the model again with `sluice model pull`")
+    }
 }
 
 /// What to do when an answer turns out to be text.
@@ -50,24 +69,9 @@ enum WhenText {
     Stop,
 }
 
-/// An [`Ask`] on its way to the thread. Dropping the receiver of `events` cancels it.
-pub(super) struct Job {
-    pub(super) ask: Ask,
-    pub(super) asked: Instant,
-    pub(super) events: mpsc::UnboundedSender<Event>,
-}
-
-/// What the thread says about a [`Job`]. At most one event per token, so the channel is bounded
-/// by the asked number of tokens.
-#[derive(Debug)]
-pub(super) enum Event {
-    Text(String),
-    Done(Result<Completion, Failure>),
-}
-
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Failure {
+enum Failure {
     #[error("{prompt} tokens and {answer} for the answer, but the context holds {context}")]
     TooLong {
         prompt: usize,
@@ -88,68 +92,71 @@ impl Failure {
     }
 }
 
-/// The body of the thread: loads, reports, then serves jobs until all senders are gone.
-pub(super) fn run(
-    config: &EmbeddedConfig,
-    ready: oneshot::Sender<Result<ModelInfo, EmbeddedError>>,
-    mut jobs: mpsc::Receiver<Job>,
-) {
-    // On this thread, which then owns the model and its context: neither is moved or shared.
-    let loaded = llama().and_then(|llama| Ok((&llama.backend, load(&llama.backend, config)?)));
-    let (backend, model) = match loaded {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            let _ = ready.send(Err(error));
-            return;
+impl From<Failure> for protocol::Failure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::TooLong { .. } | Failure::TooManyBytes { .. } => {
+                Self::TooLong(failure.to_string())
+            }
+            Failure::Cancelled | Failure::Model(_) => Self::Model(failure.to_string()),
         }
-    };
-    let mut engine = match Engine::new(backend, &model, config) {
-        Ok(engine) => engine,
-        Err(error) => {
-            let _ = ready.send(Err(error));
-            return;
-        }
-    };
-    let _ = ready.send(Ok(engine.info()));
-    while let Some(job) = jobs.blocking_recv() {
-        let result = engine.answer(&job);
-        let _ = job.events.send(Event::Done(result));
     }
 }
 
-/// llama.cpp, started once in a process.
-pub(super) struct Llama {
-    pub(super) backend: LlamaBackend,
-    /// What it computes with.
-    pub(super) cpu: CpuBackend,
+/// The body of the thread: loads the model, reports, then serves jobs until there are no more.
+pub(crate) fn run(config: &Config, link: &Link, jobs: &Receiver<Job>) {
+    if let Err(reason) = serve(config, link, jobs) {
+        link.send(&Event::Unusable(reason));
+    }
 }
 
-pub(super) fn llama() -> Result<&'static Llama, EmbeddedError> {
-    static LLAMA: OnceLock<Option<Llama>> = OnceLock::new();
-    LLAMA
-        .get_or_init(|| {
-            let mut backend = LlamaBackend::init().ok()?;
-            // llama.cpp would write to standard error, which belongs to the terminal's user.
-            backend.void_logs();
-            let wanted = env::var_os(AVX512_VARIABLE).is_none_or(|value| value != "off");
-            let cpu = ggml_avx512::choose(&mut backend, wanted);
-            Some(Llama { backend, cpu })
-        })
-        .as_ref()
-        .ok_or(EmbeddedError::Backend)
-}
-
-fn load(backend: &LlamaBackend, config: &EmbeddedConfig) -> Result<LlamaModel, EmbeddedError> {
-    let unusable = |reason: &str| EmbeddedError::Model {
-        path: config.model.clone(),
-        reason: reason.to_owned(),
-    };
+/// # Errors
+/// Why the model cannot be used, for the user.
+fn serve(config: &Config, link: &Link, jobs: &Receiver<Job>) -> Result<(), String> {
+    // Before anything of llama.cpp runs: its first instruction may be one of them.
+    check_processor()?;
+    let mut backend = LlamaBackend::init().map_err(|error| format!("llama.cpp: {error}"))?;
+    backend.void_logs();
     if !config.model.is_file() {
-        return Err(unusable("there is no such file"));
+        return Err(config.unusable("there is no such file"));
     }
     let params = pin!(LlamaModelParams::default());
-    LlamaModel::load_from_file(backend, &config.model, &params)
-        .map_err(|error| unusable(&error.to_string()))
+    let model = LlamaModel::load_from_file(&backend, &config.model, &params)
+        .map_err(|error| config.unusable(error))?;
+    let mut engine = Engine::new(&backend, &model, config, link)?;
+    link.send(&Event::Ready);
+    while let Ok(job) = jobs.recv() {
+        let result = engine.answer(&job);
+        link.forget(job.id);
+        // A cancelled completion has no reader.
+        if !matches!(result, Err(Failure::Cancelled)) {
+            link.send(&Event::Done {
+                id: job.id,
+                result: result.map_err(Into::into),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// llama.cpp is compiled for x86-64-v3; without this check an older processor would end the
+/// process with an illegal instruction.
+fn check_processor() -> Result<(), String> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let needed = [
+            ("AVX2", std::is_x86_feature_detected!("avx2")),
+            ("FMA", std::is_x86_feature_detected!("fma")),
+            ("F16C", std::is_x86_feature_detected!("f16c")),
+            ("BMI2", std::is_x86_feature_detected!("bmi2")),
+        ];
+        if let Some((name, _)) = needed.iter().find(|(_, present)| !present) {
+            return Err(format!(
+                "this processor has no {name}, which the embedded model needs; use an OpenAI-compatible provider"
+            ));
+        }
+    }
+    Ok(())
 }
 
 struct Engine<'m> {
@@ -158,19 +165,17 @@ struct Engine<'m> {
     template: ChatTemplate,
     specials: Specials,
     slots: Slots,
-    config: &'m EmbeddedConfig,
+    config: &'m Config,
+    link: &'m Link,
 }
 
 impl<'m> Engine<'m> {
     fn new(
         backend: &LlamaBackend,
         model: &'m LlamaModel,
-        config: &'m EmbeddedConfig,
-    ) -> Result<Self, EmbeddedError> {
-        let unusable = |reason: String| EmbeddedError::Model {
-            path: config.model.clone(),
-            reason,
-        };
+        config: &'m Config,
+        link: &'m Link,
+    ) -> Result<Self, String> {
         let vocab = model.vocab();
         let text_of = |token: LlamaToken| {
             // llama.cpp's sign for a token that the vocabulary lacks.
@@ -181,27 +186,28 @@ impl<'m> Engine<'m> {
                 .unwrap_or_default()
         };
         let source = model.meta_val_str("tokenizer.chat_template").map_err(|_| {
-            unusable("it has no chat template; use an instruction-tuned model".into())
+            config.unusable("it has no chat template; use an instruction-tuned model")
         })?;
         let template = ChatTemplate::new(&source, &text_of(vocab.bos()), &text_of(vocab.eos()))
-            .map_err(|error| unusable(format!("its chat template: {error}")))?;
+            .map_err(|error| config.unusable(format!("its chat template: {error}")))?;
         let threads = i32::try_from(config.threads.get()).unwrap_or(i32::MAX);
         let params = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(
                 config.context_tokens.saturating_mul(config.slots),
             ))
             .with_n_seq_max(config.slots)
-            .with_n_batch(config.batch_tokens)
-            .with_n_ubatch(config.batch_tokens)
+            .with_n_batch(BATCH_TOKENS)
+            .with_n_ubatch(BATCH_TOKENS)
             .with_n_threads(threads)
             .with_n_threads_batch(threads)
             .with_no_perf(true);
         // llama.cpp gives no reason. The parameters are ours, so what is missing is memory.
         let context = model
             .new_context(backend, params)
-            .map_err(|_| EmbeddedError::Context {
-                path: config.model.clone(),
-                bytes: cache_bytes(model, config),
+            .map_err(|_| {
+                let path = config.model.display();
+                let megabytes = cache_bytes(model, config) >> 20;
+                format!("{path}: no context for it, which takes {megabytes} MiB; free some memory or use a smaller model")
             })?;
         Ok(Self {
             specials: Specials::of(&vocab),
@@ -210,29 +216,21 @@ impl<'m> Engine<'m> {
             template,
             slots: Slots::new(usize::try_from(config.slots).unwrap_or(1)),
             config,
+            link,
         })
-    }
-
-    fn info(&self) -> ModelInfo {
-        ModelInfo {
-            parameters: self.model.n_params(),
-            context_tokens: self.config.context_tokens,
-            cache_bytes: cache_bytes(self.model, self.config),
-        }
     }
 
     /// A small model that sees tools talks about them instead of answering. So, once there are
     /// results to answer from, it decides with the tools in view whether to call, and the words
     /// themselves are made without them.
-    fn answer(&mut self, job: &Job) -> Result<Completion, Failure> {
+    fn answer(&mut self, job: &Job) -> Result<Answer, Failure> {
         // Given up while it waited: the prompt would take the place of one that is cached.
-        if job.events.is_closed() {
+        if self.link.is_cancelled(job.id) {
             return Err(Failure::Cancelled);
         }
-        let ask = &job.ask;
-        let is_result = |message: &PromptMessage| matches!(message, PromptMessage::Tool { .. });
-        let decide_first =
-            ask.shape == AnswerShape::TextOrCalls && ask.messages.iter().any(is_result);
+        let ask = &job.request;
+        let is_result = |message: &Message| matches!(message, Message::Tool { .. });
+        let decide_first = ask.shape == Shape::TextOrCalls && ask.messages.iter().any(is_result);
         let when_text = if decide_first {
             WhenText::Stop
         } else {
@@ -243,8 +241,8 @@ impl<'m> Engine<'m> {
             return Ok(completion);
         }
         // It chose words: they are made without tools in view, in a prompt of their own.
-        let words = Ask {
-            shape: AnswerShape::Text,
+        let words = Request {
+            shape: Shape::Text,
             ..ask.clone()
         };
         let (completion, _) = self.complete(job, &words, WhenText::GoOn)?;
@@ -263,15 +261,14 @@ impl<'m> Engine<'m> {
     fn complete(
         &mut self,
         job: &Job,
-        ask: &Ask,
+        ask: &Request,
         when_text: WhenText,
-    ) -> Result<(Option<Completion>, Usage), Failure> {
+    ) -> Result<(Option<Answer>, Usage), Failure> {
         let prompt = self.prompt(ask)?;
         // The grammar and the sampler before a sequence is taken: an error here leaves the cache as it was.
         let grammar =
             answer_grammar(&ask.shape, &ask.tools).map_err(|why| Failure::Model(why.into()))?;
-        let picker = Picker::new(self.model, grammar.as_deref(), &self.config.sampling)
-            .map_err(Failure::Model)?;
+        let picker = Picker::new(self.model, grammar.as_deref()).map_err(Failure::Model)?;
         let place = self.slots.place(&ids(&prompt));
         let result = self
             .read(job, &prompt, place)
@@ -283,9 +280,9 @@ impl<'m> Engine<'m> {
         result
     }
 
-    fn prompt(&self, ask: &Ask) -> Result<Vec<LlamaToken>, Failure> {
+    fn prompt(&self, ask: &Request) -> Result<Vec<LlamaToken>, Failure> {
         let tools = match ask.shape {
-            AnswerShape::Text => &[],
+            Shape::Text => &[],
             _ => ask.tools.as_slice(),
         };
         let pieces = self
@@ -334,13 +331,11 @@ impl<'m> Engine<'m> {
         self.context
             .kv_cache_seq_rm(sequence, Some(keep), None)
             .map_err(|error| Failure::model("prefix cache", error))?;
-        let size = usize::try_from(self.config.batch_tokens)
-            .unwrap_or(1)
-            .max(1);
+        let size = usize::try_from(BATCH_TOKENS).unwrap_or(1);
         let mut batch = LlamaBatch::new(size, 1);
         let mut at = place.keep;
         for chunk in prompt.get(place.keep..).unwrap_or_default().chunks(size) {
-            if job.events.is_closed() {
+            if self.link.is_cancelled(job.id) {
                 return Err(Failure::Cancelled);
             }
             batch.clear();
@@ -360,12 +355,12 @@ impl<'m> Engine<'m> {
     fn write(
         &mut self,
         job: &Job,
-        ask: &Ask,
+        ask: &Request,
         when_text: WhenText,
         prompt: &[LlamaToken],
         place: Place,
         mut picker: Picker,
-    ) -> Result<(Option<Completion>, Usage), Failure> {
+    ) -> Result<(Option<Answer>, Usage), Failure> {
         let vocab = self.model.vocab();
         let mut stream = AnswerStream::new(&ask.shape, !ask.tools.is_empty());
         let mut utf8 = Utf8::default();
@@ -380,22 +375,22 @@ impl<'m> Engine<'m> {
             cached_tokens: u32::try_from(place.keep).unwrap_or(u32::MAX),
             completion_tokens: written,
             time_to_first_token: first,
-            total_time: job.asked.elapsed(),
+            total_time: job.received.elapsed(),
         };
         let stop = loop {
             // Between tokens: a call that nobody waits for must not hold up the queue.
-            if job.events.is_closed() {
+            if self.link.is_cancelled(job.id) {
                 return Err(Failure::Cancelled);
             }
             if written >= ask.max_tokens || at >= context {
-                break StopReason::Length;
+                break Stop::Length;
             }
             let token = picker
                 .pick(&self.context, &self.specials)
                 .map_err(Failure::Model)?;
-            first.get_or_insert_with(|| job.asked.elapsed());
+            first.get_or_insert_with(|| job.received.elapsed());
             if vocab.is_eog(token) {
-                break StopReason::End;
+                break Stop::End;
             }
             written += 1;
             // Without the text of control tokens: an answer is text and never markup.
@@ -404,12 +399,15 @@ impl<'m> Engine<'m> {
                 if when_text == WhenText::Stop {
                     return Ok((None, usage(written, first)));
                 }
-                let _ = job.events.send(Event::Text(delta));
+                self.link.send(&Event::Text {
+                    id: job.id,
+                    text: delta,
+                });
             }
             // After the text was sent: what was repeated so far is part of the answer, and the stop reason says why it
             // ends.
             if repeats.push(token.0, &text) {
-                break StopReason::Repetition;
+                break Stop::Repetition;
             }
             batch.clear();
             add(&mut batch, token, at, sequence(place.slot), true)?;
@@ -425,9 +423,12 @@ impl<'m> Engine<'m> {
             return Ok((None, usage));
         }
         if let Some(rest) = rest {
-            let _ = job.events.send(Event::Text(rest));
+            self.link.send(&Event::Text {
+                id: job.id,
+                text: rest,
+            });
         }
-        let completion = Completion {
+        let completion = Answer {
             text,
             calls,
             stop,
@@ -444,7 +445,7 @@ impl<'m> Engine<'m> {
 }
 
 /// Bytes of what a context keeps of its tokens.
-fn cache_bytes(model: &LlamaModel, config: &EmbeddedConfig) -> u64 {
+fn cache_bytes(model: &LlamaModel, config: &Config) -> u64 {
     let heads = u64::from(model.n_head()).max(1);
     let width = u64::try_from(model.n_embd()).unwrap_or(0) / heads;
     let kept = u64::from(model.n_head_kv()) * width * u64::from(model.n_layer());

@@ -15,7 +15,7 @@ const SENTENCE_LIMIT: u32 = 4;
 
 /// Looks at an answer token by token and line by line.
 #[derive(Debug)]
-pub(super) struct RepeatDetector {
+pub(crate) struct RepeatDetector {
     recent: VecDeque<i32>,
     /// `runs[p - 1]`: how many of the last tokens equal the one `p` before them.
     runs: Vec<usize>,
@@ -24,7 +24,7 @@ pub(super) struct RepeatDetector {
 }
 
 impl RepeatDetector {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             recent: VecDeque::with_capacity(LONGEST_PERIOD),
             runs: vec![0; LONGEST_PERIOD],
@@ -34,7 +34,7 @@ impl RepeatDetector {
     }
 
     /// Takes the next token and its text; true when the answer goes in circles.
-    pub(super) fn push(&mut self, token: i32, text: &str) -> bool {
+    pub(crate) fn push(&mut self, token: i32, text: &str) -> bool {
         let cycles = self.push_token(token);
         let lines = text.chars().any(|c| self.push_char(c));
         cycles || lines
