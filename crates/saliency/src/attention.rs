@@ -7,8 +7,6 @@
     reason = "shapes are checked where matrices are made; an index beyond one is a bug that must stop here"
 )]
 
-mod joint;
-
 use std::sync::Mutex;
 
 use rayon::prelude::*;

@@ -57,14 +57,6 @@ pub enum SaliencyError {
         /// The output token, from 0.
         output: usize,
     },
-    /// A vector that does not fit the logits.
-    #[error("the vector has {found} numbers for {wanted} logits; give one for each")]
-    OtherLength {
-        /// Its numbers.
-        found: usize,
-        /// Logits.
-        wanted: usize,
-    },
     /// The operating system gave no threads.
     #[error("no threads for the saliency engine: {0}")]
     Threads(String),
@@ -202,7 +194,7 @@ impl Engine {
     }
 
     /// Runs the work on the engine's threads.
-    pub(crate) fn run<T: Send>(
+    fn run<T: Send>(
         &self,
         work: impl FnOnce() -> Result<T, SaliencyError> + Send,
     ) -> Result<T, SaliencyError> {
@@ -212,7 +204,7 @@ impl Engine {
         self.threads.install(work)
     }
 
-    pub(crate) fn check(&self, history: &[u32], output: &[u32]) -> Result<(), SaliencyError> {
+    fn check(&self, history: &[u32], output: &[u32]) -> Result<(), SaliencyError> {
         let config = &self.model.config;
         if history.is_empty() {
             return Err(SaliencyError::NoHistory);
@@ -238,7 +230,7 @@ impl Engine {
 
     /// Keys and values of a history but for its last token, from the cache as far as it has them. The
     /// cache's lock is not held while the rest is computed, so that others can ask what is in it.
-    pub(crate) fn prefix(&self, history: &[u32]) -> Sequence {
+    fn prefix(&self, history: &[u32]) -> Sequence {
         let body = history.split_last().map_or(&[][..], |(_, body)| body);
         // `length` may end inside a block whose later slots belong to another history.
         // `Sequence::store` copies such a shared block before it writes, and the softmax masks what

@@ -83,18 +83,12 @@ pub(crate) fn forward(
 /// The loss of each row's own next token, in nats, and the gradient of that loss with respect to the
 /// row's logits.
 pub(crate) fn losses(model: &Model, x: &[f32], targets: &[u32]) -> (Vec<f32>, Vec<f32>) {
-    let mut logits = logits(model, x);
-    let losses = crate::kernels::losses(&mut logits, model.config.vocab, targets);
-    (losses, logits)
-}
-
-/// The logits of each row of the last layer's result.
-pub(crate) fn logits(model: &Model, x: &[f32]) -> Vec<f32> {
     let config = &model.config;
     let mut normal = vec![0.0; x.len()];
     normalize(x, &model.output_norm, config.norm_eps, &mut normal);
     let rows = x.len() / config.dim;
     let mut logits = vec![0.0; rows * config.vocab];
     model.output.apply(&normal, rows, &mut logits, false);
-    logits
+    let losses = crate::kernels::losses(&mut logits, config.vocab, targets);
+    (losses, logits)
 }

@@ -18,7 +18,6 @@ pub mod gguf;
 mod kernels;
 mod observer;
 mod state;
-mod tape;
 pub mod tokenizer;
 mod weights;
 
@@ -26,5 +25,4 @@ pub use cache::CacheLimits;
 pub use config::{Config, ModelError};
 pub use engine::{Engine, Losses, Saliency, SaliencyError};
 pub use observer::{Observer, Row};
-pub use tape::Tape;
 pub use weights::{LayerWeights, Model, Weights};

@@ -55,35 +55,6 @@ impl Extractor {
         })
     }
 
-    /// The same, for these features only.
-    #[must_use]
-    pub fn with_columns(self, columns: Columns) -> Self {
-        let names: Vec<String> = columns.names().collect();
-        Self {
-            columns,
-            names: names.into(),
-            ..self
-        }
-    }
-
-    /// The same, with nothing kept from one step to the next: each costs what it costs alone.
-    ///
-    /// # Errors
-    /// The engine gets no threads.
-    pub fn without_cache(self) -> Result<Self> {
-        let model = Arc::clone(self.engine.model());
-        Ok(Self {
-            engine: Engine::new(model, CacheLimits { bytes: 0 })?,
-            ..self
-        })
-    }
-
-    /// The engine that reads.
-    #[must_use]
-    pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
     /// The header of a file of its examples.
     #[must_use]
     pub fn header(&self) -> Header {
@@ -117,10 +88,6 @@ impl Extractor {
     }
 
     /// A step as tokens; `None` if the model cannot read it.
-    pub(crate) fn encoded(&self, step: &Step) -> Result<Option<Encoded>> {
-        self.encode(&Transcript::of(&step.history), &Spoken::of(&step.draft))
-    }
-
     fn encode(&self, transcript: &Transcript, spoken: &Spoken) -> Result<Option<Encoded>> {
         match encode(transcript, spoken, &self.tokenizer, Window::default()) {
             Ok(encoded) => Ok(Some(encoded)),

@@ -7,7 +7,6 @@ pub mod data;
 pub mod examples;
 pub mod extract;
 pub mod figures;
-pub mod gif;
 pub mod label;
 pub mod tables;
 pub mod train;

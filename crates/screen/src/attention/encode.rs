@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::bodies::{Bodies, Body};
-use super::tokens::{Encode, covering};
+use super::tokens::{Encode, Token, covering};
 use super::{Placed, Role, Spoken, Transcript, Turn};
 use ifc::RegionId;
 
@@ -138,17 +136,6 @@ pub fn encode(
     tokenizer: &(impl Encode + ?Sized),
     window: Window,
 ) -> Result<Encoded, EncodeError> {
-    encode_with(transcript, draft, tokenizer, window, &Bodies::default())
-}
-
-/// The same, with what is remembered of messages that were read before.
-pub(crate) fn encode_with(
-    transcript: &Transcript,
-    draft: &Spoken,
-    tokenizer: &(impl Encode + ?Sized),
-    window: Window,
-    bodies: &Bodies,
-) -> Result<Encoded, EncodeError> {
     let template = Template::of(tokenizer)?;
     // The draft first: where it is refused, nothing of the history need be read.
     let output = tokenizer.encode(&draft.text);
@@ -168,11 +155,8 @@ pub(crate) fn encode_with(
     if budget < LEAST_BUDGET {
         return Err(EncodeError::SmallWindow(window.context));
     }
-    // The most of a message that is kept, and one more, by which it is known where that begins.
-    let most = budget / 2 + 1;
     let turns = transcript.turns().iter();
-    let turns = turns.map(|turn| bodies.read(tokenizer, &turn.text, most));
-    let bodies: Vec<Arc<Body>> = turns.collect();
+    let bodies: Vec<Vec<Token>> = turns.map(|turn| tokenizer.encode(&turn.text)).collect();
     let kept = fit(transcript.turns(), &bodies, &template, budget);
 
     let mut input = Vec::new();
@@ -187,7 +171,7 @@ pub(crate) fn encode_with(
         if let Some(windowed) = windowed.get_mut(turn) {
             *windowed = Some(Windowed { first, skipped });
         }
-        input.extend(body.after(skipped));
+        input.extend(body.iter().skip(skipped).map(|token| token.id));
         messages.push(MessageTokens {
             turn,
             tokens: first..input.len(),
@@ -233,14 +217,14 @@ struct Windowed {
     skipped: usize,
 }
 
-fn sight(placed: &Placed, bodies: &[Arc<Body>], windowed: &[Option<Windowed>]) -> Sight {
+fn sight(placed: &Placed, bodies: &[Vec<Token>], windowed: &[Option<Windowed>]) -> Sight {
     let Some((turn, bytes)) = &placed.place else {
         return Sight::Description;
     };
     let (Some(body), Some(Some(turn))) = (bodies.get(*turn), windowed.get(*turn)) else {
         return Sight::Cut;
     };
-    match body.covering(bytes) {
+    match covering(body, bytes) {
         Some(tokens) if tokens.start >= turn.skipped => {
             let place = |token| turn.first + token - turn.skipped;
             Sight::Tokens(place(tokens.start)..place(tokens.end))
@@ -309,7 +293,7 @@ struct Kept {
 
 /// The messages that are in the window after all of them have come, one by one. A function of
 /// the messages alone, and in the same state after the same first messages.
-fn fit(turns: &[Turn], bodies: &[Arc<Body>], template: &Template, budget: usize) -> Vec<Kept> {
+fn fit(turns: &[Turn], bodies: &[Vec<Token>], template: &Template, budget: usize) -> Vec<Kept> {
     let mut kept: Vec<Kept> = Vec::new();
     let mut total = 0;
     for (turn, (said, body)) in turns.iter().zip(bodies).enumerate() {

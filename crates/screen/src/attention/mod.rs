@@ -6,7 +6,6 @@
 //! [`Reducer`] and [`features`] turn the attention between these into a few numbers per region,
 //! from which a [`Classifier`] makes probabilities, and an [`AttentionScreener`] its verdict.
 
-mod bodies;
 mod classifier;
 mod columns;
 mod combined;

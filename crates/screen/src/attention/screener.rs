@@ -8,11 +8,9 @@ use ifc::{Draft, History, Nonce, RegionId, Relevance, Report, Screener, Screenin
 use saliency::{Engine, Losses, Observer, SaliencyError};
 use sha2::{Digest, Sha256};
 
-use super::bodies::Bodies;
 use super::classifier::{Classifier, ClassifierError, RECALLS};
-use super::encode::encode_with;
 use super::{
-    Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, features,
+    Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, encode, features,
 };
 
 /// Steps whose scores are kept: the drafts of a few sessions at once, each asked for once by the
@@ -128,7 +126,6 @@ pub struct AttentionScreener {
     classifier: Arc<Classifier>,
     threshold: f32,
     window: Window,
-    bodies: Bodies,
     /// Newest last.
     memory: Mutex<VecDeque<(Key, Found)>>,
 }
@@ -161,7 +158,6 @@ impl AttentionScreener {
             threshold: classifier.threshold(),
             classifier,
             window: Window::default(),
-            bodies: Bodies::default(),
             memory: Mutex::new(VecDeque::new()),
         })
     }
@@ -238,8 +234,7 @@ impl AttentionScreener {
             return answer(transcript, draft);
         }
         let spoken = Spoken::of(draft);
-        let (tokenizer, bodies) = (&*self.tokenizer, &self.bodies);
-        let encoded = encode_with(transcript, &spoken, tokenizer, self.window, bodies)?;
+        let encoded = encode(transcript, &spoken, &*self.tokenizer, self.window)?;
         // Three phases: both texts in tokens, attention of the model reduced to features, features to probabilities.
         let columns = &self.classifier.columns;
         let mut reducer = Reducer::new(&encoded, columns);

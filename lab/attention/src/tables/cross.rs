@@ -47,7 +47,7 @@ pub struct Prediction {
     pub region: usize,
     /// The probability of a dependency, by the calibration of its fold. Within a fold it ranks as the scorer does;
     /// regions of different folds are ranked by different scales, so the AUROC of all folds together is another than
-    /// that of the scores as they are (which is what [`gif`](crate::gif) has of attention's raw score).
+    /// that of the scores as they are.
     pub score: f64,
     /// Whether it is above the threshold for accuracy.
     pub predicted: bool,

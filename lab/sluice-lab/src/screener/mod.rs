@@ -2,7 +2,6 @@
 
 mod eval;
 mod features;
-mod gif;
 mod kept;
 mod train;
 
@@ -41,11 +40,6 @@ enum Action {
         after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best --split suite --truth hand --json"
     )]
     Eval(eval::EvalArgs),
-    /// Score a sample of steps by GIF (arXiv 2606.23277) too, with the same small model, and compare.
-    #[command(
-        after_help = "Example:\n  sluice-lab screener gif\n  sluice-lab screener gif --steps 20 --products 8 --json\n\nIt needs no file of features and writes none."
-    )]
-    Gif(gif::GifArgs),
 }
 
 /// Runs the command.
@@ -76,7 +70,6 @@ async fn act(action: Action, progress: &Progress, stop: &Arc<AtomicBool>) -> Res
         }
         Action::Train(args) => tokio::task::spawn_blocking(move || train::train(&args, &own)),
         Action::Eval(args) => tokio::task::spawn_blocking(move || eval::eval(&args, &own)),
-        Action::Gif(args) => tokio::task::spawn_blocking(move || gif::gif(&args, &own)),
     };
     work.await?
 }
