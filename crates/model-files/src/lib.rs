@@ -12,4 +12,4 @@ mod table;
 
 pub use cache::{Cache, CacheError, Presence};
 pub use pull::{Progress, PullError, Puller};
-pub use table::{KNOWN, Model, QWEN_CODER_1_5B, SMOLLM2_135M, Source, WheelPart, find};
+pub use table::{KNOWN, Model, QWEN_CODER_1_5B, SMOLLM2_135M, WheelPart, find};

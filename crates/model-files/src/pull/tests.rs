@@ -48,7 +48,7 @@ impl Shop {
             size: content.len() as u64,
             sha256: hex(&Sha256::digest(&content)).leak(),
             licence: "Apache-2.0",
-            sources: vec![Source::Wheels(wheels.leak())].leak(),
+            wheels: wheels.leak(),
         };
         Self { folder, model }
     }
@@ -217,6 +217,6 @@ fn the_table_is_well_formed() {
     for model in super::super::KNOWN {
         assert_eq!(super::super::find(model.name), Some(model));
         assert!(model.sha256.len() == 64 && model.sha256.bytes().all(|b| b.is_ascii_hexdigit()));
-        assert!(!model.sources.is_empty());
+        assert!(!model.wheels.is_empty());
     }
 }
