@@ -130,7 +130,6 @@ fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
     let (timings, arguments) = without_timings(arguments);
     let (mut build, mut models) = (DEMO_BUILD.to_vec(), Vec::new());
     if arguments.iter().any(|argument| argument == EMBEDDED) {
-        packages::ensure_for_model()?;
         build.extend(MODEL_BUILD);
         models.push(AGENT);
     }
@@ -247,7 +246,10 @@ fn setup(
     more: &[String],
     phases: &mut Phases,
 ) -> Result<()> {
-    phases.time("system packages", packages::ensure)?;
+    phases.time("system packages", || match models {
+        [] => packages::ensure(),
+        _ => packages::ensure().and_then(|()| packages::ensure_for_model()),
+    })?;
     let build = || run(cargo([]).args(build).args(more));
     let pulled = phases.time("build", || models::pull_beside(models, build))?;
     phases.beside("model files", pulled);

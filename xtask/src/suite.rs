@@ -78,9 +78,6 @@ pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
         Profile::Default => &[],
         Profile::Lab => &MODELS,
     };
-    if profile == Profile::Lab {
-        packages::ensure_for_model()?;
-    }
     setup(models, &profile.build(), &timings, phases)?;
     phases.time("packages of the tests", packages::ensure_for_tests)?;
     let threads = thread::available_parallelism()?.to_string();
@@ -241,7 +238,7 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
         run(tests("store", "it", "kill").env("SLUICE_KILLS", "1000"))
     });
     part(phases, "10,000 starts and stops of a spoke", &|| {
-        run(&mut cargo(["build", "--workspace", "--bins"]))?;
+        run(cargo(["build", "--bins"]).args(Profile::Default.packages()))?;
         let lab = ["run", "--package", "sluice-lab", "--", "bench", "spokes"];
         run(cargo(lab).args(["--count", "200", "--starts", "10000"]))
     });

@@ -2,16 +2,12 @@
 
 use serde_json::Value;
 
-use crate::stage::{QUERY, Stage, small_model, text};
+use crate::stage::{QUERY, Stage, text};
 
 #[test]
 fn the_demo_shows_the_attack_and_stops_it() {
-    let Some((variable, models)) = small_model() else {
-        return;
-    };
     let stage = Stage::new();
-    let mut demo = stage.lab(&["demo", "--json"]);
-    let output = demo.env(variable, models).output().unwrap();
+    let output = stage.lab(&["demo", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let stdout = text(&output.stdout);
     let last: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
@@ -64,9 +60,6 @@ fn without_a_terminal_the_answer_is_no_and_the_summary_is_given() {
     );
 }
 
-/// What the attention screener is chosen by.
-const ATTENTION: &str = "[screener]\nkind = \"attention\"\n";
-
 #[test]
 fn whoever_chooses_no_screener_is_guarded_without_another_model() {
     let stage = Stage::new();
@@ -79,43 +72,6 @@ fn whoever_chooses_no_screener_is_guarded_without_another_model() {
     let checked = stage.trace().into_iter();
     let mut checked = checked.filter(|event| event["kind"] == "checked");
     assert!(checked.next().is_some_and(|event| event["taken"] == false));
-}
-
-#[test]
-fn the_attention_screener_guards_whoever_chooses_it() {
-    let Some((variable, models)) = small_model() else {
-        return;
-    };
-    let stage = Stage::new();
-    stage.screen_by(ATTENTION);
-    let mut run = stage.sluice(&["run", QUERY]);
-    let output = run.env(variable, models).output().unwrap();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert!(stdout.contains("Invoice 2026-1187"), "{stdout}{stderr}");
-    assert!(stage.mails.messages().is_empty());
-    // It gave every region that it judged a score, and the trace keeps them.
-    let screened = stage
-        .trace()
-        .into_iter()
-        .find(|event| event["kind"] == "screened")
-        .unwrap();
-    assert_eq!(screened["screener"], "attention");
-    let scored = stage.run(&["trace", "show", "latest", "--saliency"]);
-    assert!(text(&scored.stdout).contains("result of"), "{scored:?}");
-}
-
-#[test]
-fn without_its_model_the_attention_screener_says_what_to_do() {
-    let stage = Stage::new();
-    stage.screen_by(ATTENTION);
-    let output = stage.run(&["run", QUERY]);
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("sluice model pull smollm2-135m"),
-        "{stderr}"
-    );
-    assert!(stage.trace().is_empty(), "nothing may start without it");
 }
 
 #[test]
@@ -161,4 +117,48 @@ fn json_is_one_event_a_line_and_equals_the_trace() {
         .collect();
     assert_eq!(events, stage.trace());
     assert_eq!(events.last().unwrap()["kind"], "answer");
+}
+
+/// With a `sluice` that has the feature `attention`.
+mod lab {
+    use super::*;
+    use crate::stage::small_model;
+
+    /// Chooses the attention screener.
+    const ATTENTION: &str = "[screener]\nkind = \"attention\"\n";
+
+    #[test]
+    fn the_attention_screener_guards_whoever_chooses_it() {
+        let (variable, models) = small_model();
+        let stage = Stage::new();
+        stage.screen_by(ATTENTION);
+        let mut run = stage.sluice(&["run", QUERY]);
+        let output = run.env(variable, models).output().unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(stdout.contains("Invoice 2026-1187"), "{stdout}{stderr}");
+        assert!(stage.mails.messages().is_empty());
+        // It gave every region that it judged a score, and the trace keeps them.
+        let screened = stage
+            .trace()
+            .into_iter()
+            .find(|event| event["kind"] == "screened")
+            .unwrap();
+        assert_eq!(screened["screener"], "attention");
+        let scored = stage.run(&["trace", "show", "latest", "--saliency"]);
+        assert!(text(&scored.stdout).contains("result of"), "{scored:?}");
+    }
+
+    #[test]
+    fn without_its_model_the_attention_screener_says_what_to_do() {
+        let stage = Stage::new();
+        stage.screen_by(ATTENTION);
+        let output = stage.run(&["run", QUERY]);
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = text(&output.stderr);
+        assert!(
+            stderr.contains("sluice model pull smollm2-135m"),
+            "{stderr}"
+        );
+        assert!(stage.trace().is_empty(), "nothing may start without it");
+    }
 }
