@@ -5,7 +5,7 @@ use std::env;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{Config, ProviderKind};
+use config::{Config, JsonForm, ProviderKind};
 use hub::missing::Functionality;
 use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
@@ -184,10 +184,10 @@ fn limits(config: &Config) -> Limits {
 ///
 /// # Errors
 /// A model file is missing, or an address or key is.
-pub(crate) async fn broker(config: &Config) -> Result<Broker> {
+pub(crate) fn broker(config: &Config) -> Result<Broker> {
     let mut broker: Option<Broker> = None;
     for provider in &config.providers {
-        let model = self::provider(provider).await?;
+        let model = self::provider(provider)?;
         let clearance = provider.clearance.clone();
         broker = Some(match broker {
             None => Broker::new(model, clearance),
@@ -208,7 +208,7 @@ pub(crate) async fn broker(config: &Config) -> Result<Broker> {
 ///
 /// # Errors
 /// As [`broker`].
-pub(crate) async fn broker_behind(
+pub(crate) fn broker_behind(
     upstream: Arc<dyn Provider>,
     clearance: Label,
     config: &Config,
@@ -217,7 +217,7 @@ pub(crate) async fn broker_behind(
     for provider in &config.providers {
         // Others are left out: an embedded model must be on this machine, and nothing would ask it.
         if helpers(config).any(|(_, name)| *name == provider.name) {
-            let model = self::provider(provider).await?;
+            let model = self::provider(provider)?;
             broker = broker.with_provider(model, provider.clearance.clone())?;
         }
     }
@@ -238,7 +238,7 @@ fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
     judge.chain(draft.map(|name| (Purpose::Draft, name)))
 }
 
-pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
+pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model),
         ProviderKind::OpenAi { images, .. } => {
@@ -246,10 +246,31 @@ pub(crate) async fn provider(provider: &config::Provider) -> Result<Arc<dyn Prov
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
             config.images = *images;
+            set_dialect(&mut config, &provider.kind);
             Ok(Arc::new(OpenAi::new(config)?))
         }
         // A kind of provider that is configured and not built in is an error, and never replaced by another one.
         kind => bail!("the provider kind {kind:?} is not part of this build"),
+    }
+}
+
+/// Sets what a provider's configuration says of its server's dialect.
+pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
+    let ProviderKind::OpenAi {
+        json,
+        max_completion_tokens,
+        ..
+    } = kind
+    else {
+        return;
+    };
+    config.json = match json {
+        JsonForm::Schema => llm::JsonForm::Schema,
+        JsonForm::Call => llm::JsonForm::Call,
+        JsonForm::Words => llm::JsonForm::Words,
+    };
+    if let Some(is_new) = max_completion_tokens {
+        config.max_completion_tokens = *is_new;
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) async fn start(
         keep_for: args.keep_for.unwrap_or_default(),
         ..compose::Options::default()
     };
-    let broker = compose::broker(&config).await?;
+    let broker = compose::broker(&config)?;
     // The progress line goes first, so that what is said from here on does not stand behind it.
     user.idle();
     let setup = compose::session(&config, broker, &options)?;

@@ -79,7 +79,23 @@ pub enum ProviderKind {
         api_key_env: Option<String>,
         /// Whether the model takes images.
         images: bool,
+        /// How the server is asked for JSON of a schema.
+        json: JsonForm,
+        /// Whether the limit on generated tokens is called `max_completion_tokens`; by the address if not given.
+        max_completion_tokens: Option<bool>,
     },
+}
+
+/// How a server is asked for JSON of a schema.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JsonForm {
+    /// By `response_format`.
+    #[default]
+    Schema,
+    /// By the call of a tool.
+    Call,
+    /// In words.
+    Words,
 }
 
 /// The dependency screener.

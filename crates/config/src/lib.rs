@@ -51,7 +51,8 @@ pub use app::{App, Domain, Egress, Mount, Sampling, Start};
 pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality, Missing};
 pub use check_tools::ToolErrors;
 pub use config::{
-    Config, Memory, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
+    Config, JsonForm, Memory, OnViolation, Provider, ProviderKind, ProxySettings, Screener,
+    ScreenerKind,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};

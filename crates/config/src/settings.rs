@@ -7,7 +7,9 @@ use hub::Filling;
 use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::app::App;
-use crate::config::{OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind};
+use crate::config::{
+    JsonForm, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
+};
 use crate::limits::{Limits, SpokeLimits};
 use crate::suggestions::listed;
 use crate::toml_reader::{At, Table};
@@ -178,6 +180,14 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let base_url = table.string("base_url");
     let api_key_env = table.string("api_key_env");
     let images = table.boolean("images");
+    let forms = [
+        ("schema", JsonForm::Schema),
+        ("call", JsonForm::Call),
+        ("words", JsonForm::Words),
+    ];
+    let json = table.choice("json", &forms);
+    let limits = [("max_tokens", false), ("max_completion_tokens", true)];
+    let max_completion_tokens = table.choice("token_limit", &limits);
     if let Some(url) = &base_url
         && !(url.value.starts_with("https://") || url.value.starts_with("http://"))
     {
@@ -196,6 +206,8 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
             base_url: base_url.map(|url| url.value.to_owned()),
             api_key_env: api_key_env.map(|key| key.value.to_owned()),
             images: images.unwrap_or(false),
+            json: json.unwrap_or_default(),
+            max_completion_tokens,
         }
     } else {
         if let (Some(true), Some(value)) = (images, table.value("images")) {

@@ -228,11 +228,11 @@ impl Waiting {
     }
 
     fn pass_on(&self, event: Event) {
-        let (Event::Text { id, .. } | Event::Done { id, .. }) = &event else {
+        let (Event::Text { id, .. } | Event::Done { id, .. }) = event else {
             return;
         };
         self.with(|calls| {
-            if let Some(sender) = calls.as_ref().and_then(|calls| calls.get(id)) {
+            if let Some(sender) = calls.as_ref().and_then(|calls| calls.get(&id)) {
                 let _ = sender.send(event);
             }
         });

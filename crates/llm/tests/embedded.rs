@@ -98,14 +98,12 @@ async fn a_program_that_ends_is_started_again() {
 
 #[tokio::test]
 async fn failures_have_their_kind() {
-    let too_long = failure(
-        &[Event::Ready],
-        &[done(Err(Failure::TooLong("9 tokens".to_owned())))],
+    let too_long = [done(Err(Failure::TooLong("9 tokens".to_owned())))];
+    let error = failure(&[Event::Ready], &too_long).await;
+    assert!(
+        matches!(error, ProviderError::ContextLength { .. }),
+        "{error}"
     );
-    assert!(matches!(
-        too_long.await,
-        ProviderError::ContextLength { .. }
-    ));
     for (first, expected) in [
         (
             vec![Event::Unusable("no such file".to_owned())],

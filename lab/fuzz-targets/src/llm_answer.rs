@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use hub::{Completion, StopReason};
+use hub::Completion;
 
 // The provider's own files: what they read is nobody else's, so its crate does not show them.
 #[path = "../../../crates/llm/src/openai/answer/mod.rs"]
 mod answer;
 
 use answer::refused::Refused;
-use answer::{Answered, Bounds, Piece, Reader};
+use answer::{Bounds, Piece, Reader};
 
 /// Small, so that inputs go beyond them.
 const BOUNDS: Bounds = Bounds {
@@ -38,8 +38,7 @@ pub(crate) fn llm_answer(bytes: &[u8]) -> bool {
 struct Read {
     /// The text, and the id of each call by its position.
     passed_on: (String, Vec<(usize, String)>),
-    /// The completion, and whether the server declined.
-    outcome: Result<Option<(Completion, bool)>, Refused>,
+    outcome: Result<Option<Completion>, Refused>,
 }
 
 impl Read {
@@ -80,27 +79,22 @@ fn read(said: &[u8], take: impl FnOnce(&mut Reader) -> Result<(), Refused>) -> R
             .complete(Duration::ZERO)
             .map(|it| whole(it, &passed_on))
     });
-    if let Ok(Some((completion, _))) = &outcome {
+    if let Ok(Some(completion)) = &outcome {
         bounded(completion, said.len());
     }
     Read { passed_on, outcome }
 }
 
-fn whole(answered: Answered, passed_on: &(String, Vec<(usize, String)>)) -> (Completion, bool) {
-    let Answered {
-        completion,
-        declined,
-    } = answered;
+fn whole(completion: Completion, passed_on: &(String, Vec<(usize, String)>)) -> Completion {
     let (text, ids) = passed_on;
     assert_eq!(&completion.text, text, "what was passed on is the text");
-    assert!(declined || completion.stop != StopReason::Filter);
     let mut named = vec![false; completion.calls.len()];
     for (call, id) in ids {
         let is_word = id.bytes().all(|byte| byte.is_ascii_graphic());
         assert!(is_word && (1..=4096).contains(&id.len()), "{id:?}");
         assert!(!std::mem::replace(&mut named[*call], true), "a second id");
     }
-    (completion, declined)
+    completion
 }
 
 /// An answer is no longer than what it was read from, but for the `{}` of a call without arguments.

@@ -202,7 +202,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         true => Label::top(),
         false => clearance,
     };
-    let broker = compose::broker_behind(provider.clone(), clearance, config).await?;
+    let broker = compose::broker_behind(provider.clone(), clearance, config)?;
     let options = compose::Options {
         eager: args.eager,
         defence: args.defence.clone(),
@@ -334,7 +334,7 @@ mod tests {
             let line = line.into_iter().chain(eager.then_some("--eager"));
             let args = Alone::parse_from(line).proxy;
             let (proxy, _) = setup(&args, &config).await.unwrap();
-            let broker = compose::broker(&config).await.unwrap();
+            let broker = compose::broker(&config).unwrap();
             let options = compose::Options {
                 eager,
                 ..compose::Options::default()

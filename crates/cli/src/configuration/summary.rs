@@ -203,6 +203,7 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
         base_url,
         api_key_env,
         images,
+        ..
     } = &provider.kind
     else {
         lines.add("ask", &format!("{name}: the model {model} on this machine"));

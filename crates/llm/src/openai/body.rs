@@ -11,32 +11,33 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::config::OpenAiConfig;
-use super::form::{ANSWER_TOOL, ANSWER_TOOL_WORDS, Form, ResponseFormat, Wanted};
+use super::json::{ANSWER_TOOL, ANSWER_TOOL_WORDS, ResponseFormat, Wanted};
 use crate::{RequestOptions, TokenLimit, ToolChoice};
 
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
 
-/// The member that holds the request's own limit on generated tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LimitMember {
-    MaxTokens,
-    MaxCompletionTokens,
-}
-
-/// Writes the body, or says what in the request cannot be sent. A request for JSON comes with the way in which it is
-/// asked for.
+/// Writes the body, or says what in the request cannot be sent.
 pub(super) fn body(
     config: &OpenAiConfig,
     names: &ToolNames,
     request: &CompletionRequest,
     options: &RequestOptions,
-    wanted: Option<&Wanted<'_>>,
-    limit_member: LimitMember,
 ) -> Result<Vec<u8>, String> {
-    let by_call = wanted.filter(|wanted| wanted.form == Form::Call);
+    let text = match &request.shape {
+        AnswerShape::Json { schema } => Some(schema),
+        _ => None,
+    };
+    let schema: Option<Value> = text
+        .map(|text| serde_json::from_str(text))
+        .transpose()
+        .map_err(|error| format!("the schema of the answer is not JSON: {error}"))?;
+    let wanted = text
+        .zip(schema.as_ref())
+        .map(|(text, schema)| Wanted::new(config.json, text, schema));
+    let by_call = wanted.filter(Wanted::by_call);
     // Then the answer's tool is the only one: a model that is to answer by a call must not make a real one.
-    let tools = match by_call {
+    let tools = match &by_call {
         Some(wanted) => vec![answer_tool(wanted)?],
         None => tools(names, &request.prompt)?,
     };
@@ -44,12 +45,12 @@ pub(super) fn body(
     if request.shape == AnswerShape::Calls && tools.is_empty() {
         return Err("a tool call is asked for, but the prompt lists no tools".to_owned());
     }
-    let (max_tokens, max_completion_tokens) = match (options.token_limit, limit_member) {
-        (TokenLimit::Server, _) => (None, None),
-        (TokenLimit::MaxTokens(limit), _) => (Some(limit), None),
-        (TokenLimit::MaxCompletionTokens(limit), _) => (None, Some(limit)),
-        (TokenLimit::Request, LimitMember::MaxTokens) => (Some(request.max_tokens), None),
-        (TokenLimit::Request, LimitMember::MaxCompletionTokens) => (None, Some(request.max_tokens)),
+    let (max_tokens, max_completion_tokens) = match options.token_limit {
+        TokenLimit::Server => (None, None),
+        TokenLimit::MaxTokens(limit) => (Some(limit), None),
+        TokenLimit::MaxCompletionTokens(limit) => (None, Some(limit)),
+        TokenLimit::Request if config.max_completion_tokens => (None, Some(request.max_tokens)),
+        TokenLimit::Request => (Some(request.max_tokens), None),
     };
     let stream = options.stream.unwrap_or(config.stream);
     // The prompt leaves out tools whose names are above its label: a wish must not name one.
@@ -64,11 +65,11 @@ pub(super) fn body(
         None => (!tools.is_empty()).then(|| tool_choice(names, &request.shape, wished)),
     };
     let mut messages = messages(config, names, &request.prompt);
-    if let Some(words) = wanted.and_then(Wanted::words) {
+    if let Some(words) = wanted.as_ref().and_then(Wanted::words) {
         add(&mut messages, words);
     }
     // The machine's schema goes first, in whichever way it is asked for.
-    let response_format = match wanted {
+    let response_format = match &wanted {
         Some(wanted) => wanted.response_format().map(Format::Ours),
         None => (options.members.get("response_format")).map(Format::Wished),
     };

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::endpoint::is_default;
+use super::json::JsonForm;
 use crate::{ApiKey, RequestOptions};
 
 /// The address that `OPENAI_BASE_URL` replaces.
@@ -24,6 +26,11 @@ pub struct OpenAiConfig {
     pub stream: bool,
     /// Whether the model takes images. One that does not is told what they are.
     pub images: bool,
+    /// How JSON of a schema is asked for.
+    pub json: JsonForm,
+    /// Whether the limit on generated tokens is called `max_completion_tokens`, as OpenAI's newer models require, and not
+    /// `max_tokens`, as nearly all other servers do. True by default for OpenAI's own address.
+    pub max_completion_tokens: bool,
     /// Whether each request may bring its own model and key ([`crate::RequestOptions`]), as the
     /// clients of a proxy do. Both are then sent to this server.
     pub pass_through: bool,
@@ -48,6 +55,8 @@ impl OpenAiConfig {
             temperature: None,
             stream: true,
             images: false,
+            json: JsonForm::default(),
+            max_completion_tokens: is_default(base_url),
             pass_through: false,
             allow_plain_http: false,
             timeouts: Timeouts::default(),

@@ -70,7 +70,7 @@ impl Endpoint {
 }
 
 /// Whether this is the server of [`DEFAULT_BASE_URL`]: the same scheme, host and port.
-fn is_default(base_url: &str) -> bool {
+pub(super) fn is_default(base_url: &str) -> bool {
     // The origin decides who gets the key; a path is that server's own affair.
     let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin());
     origin(base_url).is_some_and(|found| Some(found) == origin(DEFAULT_BASE_URL))

@@ -17,9 +17,6 @@ use crate::provider::{ErrorNames, ProviderError, one_line};
 /// Bytes of an error's body that are read: enough for the message, whatever the server sends.
 const ERROR_BODY_LIMIT: usize = 64 << 10;
 
-/// The name that a refusal gives the limit on tokens where its model does not take `max_tokens`.
-const OTHER_LIMIT: &str = "max_completion_tokens";
-
 /// Why one attempt failed, and what may help.
 pub(super) struct Failure {
     pub(super) error: ProviderError,
@@ -27,10 +24,6 @@ pub(super) struct Failure {
     pub(super) retry: bool,
     /// How long the server asks to wait before it.
     pub(super) asked: Option<Duration>,
-    /// A request without what the server may not know.
-    pub(super) is_refusal: bool,
-    /// A request with the other name of the limit on tokens.
-    pub(super) names_other_limit: bool,
 }
 
 impl Failure {
@@ -40,8 +33,6 @@ impl Failure {
             error,
             retry,
             asked: None,
-            is_refusal: false,
-            names_other_limit: false,
         }
     }
 
@@ -101,7 +92,8 @@ impl OpenAiConfig {
         key: Option<&ApiKey>,
     ) -> Failure {
         let provider = self.name.clone();
-        let message = self.quote(&reported.message, key);
+        let mut message = self.quote(&reported.message, key);
+        message.push_str(hint(&reported.message));
         let error = match code {
             // Waiting would not bring the money, so a spent quota is an error and not a limit on
             // the rate.
@@ -118,18 +110,9 @@ impl OpenAiConfig {
                 names: Box::new(names(reported)),
             },
         };
-        let is_status = matches!(error, ProviderError::Status { .. });
         Failure {
             // 408 means that the server did not get the request in time: it has done nothing yet.
             retry: error.is_outage() || code == 408,
-            // Some servers report errors with status 200 alone, and routers have no route (404) for a request with a
-            // member that they do not know.
-            is_refusal: is_status && matches!(code, 200 | 400 | 404 | 422),
-            // By its words, which are all that servers have in common: the code of the error differs. And by all of
-            // them, before they are cut and a key that stands in them is taken out.
-            names_other_limit: is_status
-                && matches!(code, 400 | 422)
-                && reported.message.contains(OTHER_LIMIT),
             error,
             asked,
         }
@@ -242,6 +225,17 @@ fn status(error: &ApiError) -> Option<u16> {
     status
         .filter(|status| (400..=599).contains(status))
         .or_else(named)
+}
+
+/// The setting of the provider that may help, by the words of the refusal: the codes differ from server to server.
+fn hint(message: &str) -> &'static str {
+    if message.contains("max_completion_tokens") {
+        " (write token_limit = \"max_completion_tokens\" at this provider)"
+    } else if message.contains("response_format") || message.contains("json_schema") {
+        " (write json = \"words\" at this provider if it does not know JSON schemas)"
+    } else {
+        ""
+    }
 }
 
 /// A 429 that waiting does not cure: no money left.

@@ -1,161 +1,125 @@
-//! Asking for JSON of a schema in the first way that a server knows ([`Form`]).
+//! How a server is asked for JSON of a schema, and how its answer is read.
+//!
+//! `response_format` constrains a model to the schema, and most compatible servers know it. [`JsonForm`] names two other
+//! ways for those that refuse or ignore it. The caller checks the answer against the schema whichever way was used.
 
-use std::time::{Duration, Instant};
-
-use hub::{Completion, StopReason, Usage};
+use hub::Completion;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::OpenAi;
-use super::answer::Answered;
-use super::form::{ANSWER_TOOL, Form, Wanted};
-use super::unknown::Feature;
-use crate::{Cleared, DeltaSink, NoDeltas, ProviderError};
+/// The name of the tool whose arguments are the answer.
+pub(super) const ANSWER_TOOL: &str = "answer";
+/// The description of that tool.
+pub(super) const ANSWER_TOOL_WORDS: &str =
+    "Takes the answer. Call it once, with all of the answer.";
 
-/// What an answer shows of the way in which it was asked for.
-#[derive(Debug, PartialEq)]
-enum Shown {
-    /// It is of the schema: this JSON text.
-    Fits(String),
-    /// It is JSON, and of another form. A model that is not held to a schema may do so once.
-    Misfit,
-    /// Nothing of what was asked for: the server passes over this way.
-    PassedOver,
-    /// Nothing: it was cut off, or the model will not answer.
-    Nothing,
+/// What the last message says before the schema.
+const WORDS: &str = "Answer with one JSON value alone, with no words and no code fence around it. It must be valid \
+by this JSON Schema:\n";
+
+/// How a server is asked for JSON of a schema.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JsonForm {
+    /// `response_format` with the schema.
+    #[default]
+    Schema,
+    /// The schema is the parameters of the only tool, which must be called. A schema of anything but an object is asked
+    /// for in words, since the API allows no other parameters.
+    Call,
+    /// The schema is at the end of the last message.
+    Words,
 }
 
-impl OpenAi {
-    /// An answer that is JSON of this schema, if some way of asking brings one; else the last answer, for the caller
-    /// to judge. It is passed on whole, since the beginning of an answer does not tell whether it is the last.
-    pub(super) async fn complete_json(
-        &self,
-        call: &Cleared<'_>,
-        text: &str,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<Completion, ProviderError> {
-        let schema: Value = serde_json::from_str(text).map_err(|error| {
-            self.config
-                .unsendable(format!("the schema of the answer is not JSON: {error}"))
-        })?;
-        let (label, model) = (
-            call.request().prompt.label(),
-            self.config.model_for(call.options()),
-        );
-        let started = Instant::now();
-        let mut spent = Usage::default();
-        let mut refusal = None;
-        let mut last = None;
-        let (mut passed_over, mut misfit) = (Vec::new(), Vec::new());
-        // From the strictest way to the loosest, until an answer fits. A refusal, prose, or JSON of another form
-        // leads to the next; any other error, or a model that will not answer, ends it.
-        for form in self.unknown.left(label, model) {
-            // The parameters of a tool are an object by the API's own rules, and servers refuse others.
-            if form == Form::Call && !is_of_object(&schema) {
-                continue;
-            }
-            let wanted = Wanted {
-                text,
-                schema: &schema,
-                form,
-            };
-            let before = started.elapsed();
-            let answered = match self.answer(call, Some(&wanted), &mut NoDeltas).await {
-                Ok(answered) => answered,
-                Err(failure) if failure.is_refusal => {
-                    refusal.get_or_insert(failure.error);
-                    passed_over.push(form);
-                    continue;
-                }
-                Err(failure) => return Err(failure.error),
-            };
-            let shown = shown(&answered, &wanted);
-            let mut completion = answered.completion;
-            spent = added(spent, completion.usage, before);
-            completion.usage = spent;
-            match shown {
-                Shown::Misfit => misfit.push(form),
-                Shown::PassedOver => passed_over.push(form),
-                Shown::Nothing => {
-                    last = Some(completion);
-                    break;
-                }
-                Shown::Fits(text) => {
-                    // Another way does better, so they are not worth another try.
-                    passed_over.append(&mut misfit);
-                    completion.text = text;
-                    // The call of the answer's tool was only the way to the text, and no tool of an app.
-                    completion.calls.clear();
-                    last = Some(completion);
-                    break;
-                }
-            }
-            last = Some(completion);
-        }
-        let Some(completion) = last else {
-            // Refused in every way: it was about something else.
-            let none = || {
-                self.config
-                    .unsendable("there is no way left to ask for JSON".to_owned())
-            };
-            return Err(refusal.unwrap_or_else(none));
+/// A request for JSON in one of the forms.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// The schema as text.
+    pub(super) text: &'a str,
+    pub(super) schema: &'a Value,
+    form: JsonForm,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(form: JsonForm, text: &'a str, schema: &'a Value) -> Self {
+        let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
+        let form = match form {
+            JsonForm::Call if !is_object => JsonForm::Words,
+            form => form,
         };
-        // After the answer: what stands in it is what shows that a way is not known, so it counts at its label.
-        for form in passed_over {
-            self.unknown.remember(label, model, Feature::Json(form));
+        Self { text, schema, form }
+    }
+
+    pub(super) fn by_call(&self) -> bool {
+        self.form == JsonForm::Call
+    }
+
+    pub(super) fn response_format(&self) -> Option<ResponseFormat<'a>> {
+        (self.form == JsonForm::Schema).then(|| ResponseFormat {
+            r#type: "json_schema",
+            json_schema: JsonSchema {
+                name: "answer",
+                strict: is_closed(self.schema),
+                schema: self.schema,
+            },
+        })
+    }
+
+    /// The text to add to the last message.
+    pub(super) fn words(&self) -> Option<String> {
+        (self.form == JsonForm::Words).then(|| format!("{WORDS}{}", self.text))
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct ResponseFormat<'a> {
+    r#type: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: &'static str,
+    strict: bool,
+    schema: &'a Value,
+}
+
+/// Whether `strict` may be set: each part has a type, and each object lists all of its members, requires them and
+/// admits no others. With `strict`, a provider refuses any other schema; without it, the schema is a hint.
+fn is_closed(schema: &Value) -> bool {
+    let kind = schema.get("type").and_then(Value::as_str);
+    match kind {
+        Some("object") => {
+            let members = schema.get("properties").and_then(Value::as_object);
+            let required = schema.get("required").and_then(Value::as_array);
+            // Strict mode wants every member required; optional ones are written as nullable there.
+            let is_needed = |name: &String| {
+                required
+                    .is_some_and(|names| names.iter().any(|it| it.as_str() == Some(name.as_str())))
+            };
+            let mut members = members.into_iter().flatten();
+            schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && members.all(|(name, member)| is_needed(name) && is_closed(member))
         }
-        if !completion.text.is_empty() {
-            sink.text(&completion.text);
-        }
-        Ok(completion)
+        Some("array") => schema.get("items").is_some_and(is_closed),
+        Some(_) => true,
+        None => schema.get("enum").is_some(),
     }
 }
 
-/// What was spent with one more answer, which was asked for so long after the first.
-fn added(spent: Usage, one: Usage, after: Duration) -> Usage {
-    Usage {
-        prompt_tokens: spent.prompt_tokens.saturating_add(one.prompt_tokens),
-        cached_tokens: spent.cached_tokens.saturating_add(one.cached_tokens),
-        completion_tokens: (spent.completion_tokens).saturating_add(one.completion_tokens),
-        time_to_first_token: one.time_to_first_token.map(|first| after + first),
-        total_time: after + one.total_time,
+/// The answer with its JSON as the text: out of the answer's tool, and without a code fence, which models add whatever
+/// they are told. Anything else stays as it is, for the caller to evaluate.
+pub(super) fn as_text(mut completion: Completion) -> Completion {
+    if let [call] = completion.calls.as_slice()
+        && call.tool == ANSWER_TOOL
+    {
+        completion.text = call.arguments.clone();
+        completion.calls.clear();
     }
-}
-
-/// The parameters of a tool are an object.
-fn is_of_object(schema: &Value) -> bool {
-    schema.get("type").and_then(Value::as_str) == Some("object")
-}
-
-fn shown(answered: &Answered, wanted: &Wanted<'_>) -> Shown {
-    let Answered {
-        completion,
-        declined,
-    } = answered;
-    // Before the text is looked at: a refusal in words is no sign that the server does not know this way.
-    if *declined {
-        return Shown::Nothing;
-    }
-    let text = match (wanted.form, completion.calls.as_slice()) {
-        (Form::Call, [call]) if call.tool == ANSWER_TOOL => &call.arguments,
-        // Some servers know no choice of a tool, and their models answer all the same.
-        (_, []) => &completion.text,
-        _ => return Shown::PassedOver,
-    };
-    let text = without_fence(text);
-    match serde_json::from_str(text) {
-        Ok(value) if hub::schema::fits(&value, wanted.schema) => Shown::Fits(text.to_owned()),
-        Ok(_) => Shown::Misfit,
-        // Cut off in the middle: a looser way would be cut off as well.
-        Err(error) if completion.stop != StopReason::End && error.is_eof() => Shown::Nothing,
-        Err(_) => Shown::PassedOver,
-    }
-}
-
-/// Models put JSON into a code fence, whatever they are told. One around all of it is taken off.
-fn without_fence(text: &str) -> &str {
-    let text = text.trim();
+    let text = completion.text.trim();
     let inside = text
         .strip_prefix("```")
         .and_then(|it| it.strip_suffix("```"));
-    inside.map_or(text, |it| it.strip_prefix("json").unwrap_or(it).trim())
+    let text = inside.map_or(text, |it| it.strip_prefix("json").unwrap_or(it).trim());
+    completion.text = text.to_owned();
+    completion
 }

@@ -5,10 +5,8 @@ mod body;
 mod config;
 mod endpoint;
 mod failure;
-mod form;
 mod json;
 mod retry;
-mod unknown;
 
 use std::time::Instant;
 
@@ -24,16 +22,15 @@ pub use self::config::{
     DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
 };
 pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
+pub use self::json::JsonForm;
 use self::{
-    answer::{Answered, Bounds, Piece, Reader},
-    body::{LimitMember, ToolNames},
+    answer::{Bounds, Piece, Reader},
+    body::ToolNames,
     failure::{Failure, describe, read_body},
-    form::Wanted,
-    unknown::{Feature, Unknown},
 };
 use crate::{
-    ApiKey, Cleared, RequestOptions, TokenLimit,
-    provider::{DeltaSink, Provider, ProviderError},
+    ApiKey, Cleared, RequestOptions,
+    provider::{DeltaSink, NoDeltas, Provider, ProviderError},
 };
 
 /// A model behind an OpenAI-compatible server.
@@ -45,8 +42,6 @@ pub struct OpenAi {
     url: Url,
     models: Url,
     client: Client,
-    /// What its models have shown not to know.
-    unknown: Unknown,
 }
 
 /// One request, as each attempt sends it.
@@ -79,7 +74,6 @@ impl OpenAi {
             url,
             models,
             client,
-            unknown: Unknown::default(),
         })
     }
 
@@ -132,84 +126,50 @@ impl OpenAi {
         }
     }
 
-    /// One answer; a request for JSON comes with the way in which it is asked for. The request's limit on tokens has
-    /// the name that its model takes; a wish of the caller's is sent as it is.
     async fn answer(
         &self,
         call: &Cleared<'_>,
-        wanted: Option<&Wanted<'_>>,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, Failure> {
-        let (label, options) = (call.request().prompt.label(), call.options());
-        let model = self.config.model_for(options);
-        // First try `max_tokens`, which nearly all compatible servers know; the newer name only where it was asked
-        // for, now or at an earlier answer.
-        if options.token_limit == TokenLimit::Request
-            && !self.unknown.knows(label, model, Feature::MaxTokens)
-        {
-            let member = LimitMember::MaxCompletionTokens;
-            return self.answer_within(member, call, wanted, sink).await;
-        }
-        let answered = (self.answer_within(LimitMember::MaxTokens, call, wanted, sink)).await;
-        let refusal = match answered {
-            Err(failure)
-                if options.token_limit == TokenLimit::Request && failure.names_other_limit =>
-            {
-                failure
-            }
-            answered => return answered,
-        };
-        // It names the other limit before anything of an answer, so nothing has gone to the sink.
-        let member = LimitMember::MaxCompletionTokens;
-        match self.answer_within(member, call, wanted, sink).await {
-            Ok(answered) => {
-                // Only after a success: a refusal alone may have another reason that quotes the name.
-                self.unknown.remember(label, model, Feature::MaxTokens);
-                Ok(answered)
-            }
-            // The limit itself is refused, whatever it is called.
-            Err(again) if again.names_other_limit => Err(refusal),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// One answer, with the request's limit on tokens in this member.
-    async fn answer_within(
-        &self,
-        member: LimitMember,
-        call: &Cleared<'_>,
-        wanted: Option<&Wanted<'_>>,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Completion, ProviderError> {
         let (request, options) = (call.request(), call.options());
         // Made from the prompt alone, so that both directions of one request agree on the names.
         let names = ToolNames::new(&request.prompt);
-        let body = body::body(&self.config, &names, request, options, wanted, member);
-        let body = body.map_err(|reason| Failure::last(self.config.unsendable(reason)))?;
+        let body = body::body(&self.config, &names, request, options)
+            .map_err(|reason| self.config.unsendable(reason))?;
         let limit = self.config.limits.request;
         if body.len() > limit {
-            return Err(self.config.too_large("the request", limit));
+            return Err(self.config.too_large("the request", limit).error);
         }
         let sending = Sending {
             body,
             key: self.key(options),
             names,
         };
-        self.complete_with_retries(&sending, sink).await
+        if !matches!(request.shape, AnswerShape::Json { .. }) {
+            let answered = self.complete_with_retries(&sending, sink).await;
+            return answered.map_err(|failure| failure.error);
+        }
+        // JSON is passed on whole, since it can come as a call or in a code fence.
+        let answered = self.complete_with_retries(&sending, &mut NoDeltas).await;
+        let completion = json::as_text(answered.map_err(|failure| failure.error)?);
+        if !completion.text.is_empty() {
+            sink.text(&completion.text);
+        }
+        Ok(completion)
     }
 
     async fn complete_with_retries(
         &self,
         sending: &Sending<'_>,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Completion, Failure> {
         let started = Instant::now();
         let mut attempt = 0;
         loop {
             // Each attempt reads into a new answer: pieces of a broken one must not be joined to the next. The time
             // counts from the first.
             let failure = match self.attempt(sending, started, sink).await {
-                Ok(answered) => return Ok(answered),
+                Ok(completion) => return Ok(completion),
                 Err(failure) => failure,
             };
             let wait = self.config.retry.wait(attempt, failure.asked);
@@ -227,7 +187,7 @@ impl OpenAi {
         sending: &Sending<'_>,
         started: Instant,
         sink: &mut dyn DeltaSink,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<Completion, Failure> {
         let request = self.client.post(self.url.clone());
         let request = match sending.key {
             Some(key) => request.bearer_auth(key.expose()),
@@ -264,11 +224,11 @@ impl OpenAi {
         };
         read?;
         let has_begun = reader.has_begun();
-        if let Some(mut answered) = reader.complete(started.elapsed()) {
-            for call in &mut answered.completion.calls {
+        if let Some(mut completion) = reader.complete(started.elapsed()) {
+            for call in &mut completion.calls {
                 call.tool = sending.names.received(&call.tool).to_owned();
             }
-            return Ok(answered);
+            return Ok(completion);
         }
         Err(match streamed {
             // What has reached the sink cannot be sent again.
@@ -354,17 +314,8 @@ impl Provider for OpenAi {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         let total = self.config.timeouts.total;
-        let answering = async {
-            match &call.request().shape {
-                AnswerShape::Json { schema } => self.complete_json(call, schema, sink).await,
-                _ => match self.answer(call, None, sink).await {
-                    Ok(answered) => Ok(answered.completion),
-                    Err(failure) => Err(failure.error),
-                },
-            }
-        };
-        // Around everything: retries, and further ways of asking for JSON.
-        tokio::time::timeout(total, answering)
+        // Around everything, retries included.
+        tokio::time::timeout(total, self.answer(call, sink))
             .await
             .unwrap_or_else(|_| {
                 Err(ProviderError::Timeout {

@@ -123,6 +123,9 @@ fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>
     // Every request names its own model; this one is for none.
     let model = configured.map_or("default", |provider| provider.model.as_str());
     let mut api = OpenAiConfig::new(NAME, address, model);
+    if let Some(provider) = configured {
+        compose::set_dialect(&mut api, &provider.kind);
+    }
     api.pass_through = true;
     api.timeouts.read = READ_TIMEOUT;
     // Agents try again by themselves, and are told when.

@@ -23,14 +23,6 @@ pub(crate) enum Piece {
     CallId { call: usize, id: String },
 }
 
-/// An answer, and what its server says of it.
-pub(crate) struct Answered {
-    /// With the names of tools as the server writes them.
-    pub(crate) completion: Completion,
-    /// The model will not answer, or may not: asking in another way is of no use.
-    pub(crate) declined: bool,
-}
-
 /// Puts a completion together.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
@@ -40,7 +32,6 @@ pub(super) struct Assembly {
     usage: Usage,
     /// The server has said that it stopped, and not why.
     unnamed_stop: bool,
-    declined: bool,
     /// What has come and nobody has taken yet.
     pieces: VecDeque<Piece>,
 }
@@ -127,7 +118,6 @@ impl Assembly {
             Some("") => self.unnamed_stop = true,
             Some(reason) => self.stop = Some(stop_reason(reason)),
         }
-        self.declined |= self.stop == Some(StopReason::Filter);
         Ok(())
     }
 
@@ -141,15 +131,15 @@ impl Assembly {
         !self.text.is_empty() || !self.calls.is_empty()
     }
 
-    /// The answer; `None` when the server has not said why it stopped. `is_finished` says that it has said that nothing
+    /// The answer, with the names of tools as the server writes them; `None` when the server has not said why it stopped. `is_finished` says that it has said that nothing
     /// follows.
-    pub(super) fn complete(mut self, is_finished: bool, at: Duration) -> Option<Answered> {
+    pub(super) fn complete(mut self, is_finished: bool, at: Duration) -> Option<Completion> {
         self.usage.total_time = at;
         let unnamed = (self.unnamed_stop && is_finished).then_some(StopReason::End);
         let stop = self.stop.or(unnamed)?;
         // Some servers send nothing for a call without arguments. Of one that was cut off they had not come yet.
         let none = if stop == StopReason::End { "{}" } else { "" };
-        let completion = Completion {
+        Some(Completion {
             stop,
             text: self.text,
             calls: self
@@ -165,16 +155,11 @@ impl Assembly {
                 })
                 .collect(),
             usage: self.usage,
-        };
-        Some(Answered {
-            completion,
-            declined: self.declined,
         })
     }
 
     /// Takes a piece of the message, or the whole one, in which each call stands once.
     fn delta(&mut self, delta: Delta, is_whole: bool, at: Duration) -> Result<(), Refused> {
-        self.declined |= delta.refusal.as_ref().is_some_and(|it| !it.is_empty());
         // A refusal is an answer to the user like any other text.
         for piece in [delta.content, delta.refusal].into_iter().flatten() {
             if !piece.is_empty() {

@@ -6,8 +6,10 @@ mod sse;
 
 use std::time::Duration;
 
+use hub::Completion;
+
 use self::assembly::Assembly;
-pub(crate) use self::assembly::{Answered, Piece};
+pub(crate) use self::assembly::Piece;
 use self::refused::Refused;
 use self::sse::{SseError, SseParser};
 
@@ -101,7 +103,7 @@ impl Reader {
     }
 
     /// The answer, or `None` when the server has not said why it stopped: a cut-off answer must not pass for a whole one.
-    pub(crate) fn complete(self, at: Duration) -> Option<Answered> {
+    pub(crate) fn complete(self, at: Duration) -> Option<Completion> {
         self.assembly.complete(self.is_finished, at)
     }
 }
