@@ -160,18 +160,27 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
 /// half of them are for tools and the answer.
 const EMBEDDED_PROMPT_BYTES: usize = 16 << 10;
 
+/// Tokens of an answer of the embedded model, which writes some ten a second.
+const EMBEDDED_COMPLETION_TOKENS: u32 = 1024;
+
 /// The limits of turns that a configuration sets.
 fn limits(config: &Config) -> Limits {
     let own = config.limits.prompt_bytes;
     let kinds = || config.providers.iter().map(|provider| &provider.kind);
     // One embedded provider is enough: a prompt may go to any of them, and has to fit into the smallest context.
-    let prompt_bytes = match kinds().any(|kind| *kind == ProviderKind::Embedded) {
-        true => EMBEDDED_PROMPT_BYTES,
-        false => Limits::default().prompt_bytes,
-    };
+    let (prompt_bytes, completion_tokens) =
+        match kinds().any(|kind| *kind == ProviderKind::Embedded) {
+            true => (EMBEDDED_PROMPT_BYTES, EMBEDDED_COMPLETION_TOKENS),
+            false => (
+                Limits::default().prompt_bytes,
+                Limits::default().completion_tokens,
+            ),
+        };
+    let completion_tokens = (config.limits.completion_tokens).unwrap_or(completion_tokens);
     Limits {
         steps: config.limits.steps as usize,
         prompt_bytes: own.unwrap_or(prompt_bytes),
+        completion_tokens,
         history_bytes: config.limits.history_bytes,
         result_bytes: config.limits.spoke.result_bytes,
         hops: config.limits.hops as usize,
@@ -241,12 +250,17 @@ fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
 pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model),
-        ProviderKind::OpenAi { images, .. } => {
+        ProviderKind::OpenAi {
+            images,
+            completion_tokens,
+            ..
+        } => {
             let endpoint = endpoint(provider)?.context("it has no address")?;
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
             config.images = *images;
             set_dialect(&mut config, &provider.kind);
+            config.completion_tokens = *completion_tokens;
             Ok(Arc::new(OpenAi::new(config)?))
         }
         // A kind of provider that is configured and not built in is an error, and never replaced by another one.

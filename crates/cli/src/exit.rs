@@ -18,17 +18,25 @@ pub(crate) enum Exit {
     Refused,
     /// Ctrl-C.
     Interrupted,
+    /// SIGTERM.
+    Terminated,
 }
 
 impl Exit {
-    /// 0 done, 1 error, 3 refused, 130 interrupted. (2 is a usage error, and clap's.)
-    pub(crate) fn code(self) -> ExitCode {
-        ExitCode::from(match self {
+    /// 0 done, 1 error, 3 refused, 130 interrupted, 143 terminated. (2 is a usage error, and clap's.)
+    pub(crate) fn number(self) -> u8 {
+        match self {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Refused => 3,
             Self::Interrupted => 130,
-        })
+            Self::Terminated => 143,
+        }
+    }
+
+    /// The same for the system.
+    pub(crate) fn code(self) -> ExitCode {
+        ExitCode::from(self.number())
     }
 
     /// What a turn came to.

@@ -81,6 +81,7 @@ fn main() -> ExitCode {
     // A model that is still computing must not hold up the exit.
     runtime.shutdown_background();
     match result {
+        Ok(_) if interrupts::is_terminated() => exit::Exit::Terminated.code(),
         Ok(exit) => exit.code(),
         Err(error) => exit::failed(&error),
     }

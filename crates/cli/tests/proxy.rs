@@ -100,7 +100,16 @@ impl Upstream {
             for stream in listener.incoming() {
                 let (mut stream, log) = (stream.unwrap(), log.clone());
                 thread::spawn(move || {
-                    while let Some((_, body)) = receive(&stream) {
+                    while let Some((first, body)) = receive(&stream) {
+                        // It lists no models.
+                        if first.starts_with("GET") {
+                            write!(
+                                stream,
+                                "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+                            )
+                            .unwrap();
+                            continue;
+                        }
                         log.lock().unwrap().push(body.clone());
                         if body.to_string().contains("hang") {
                             thread::sleep(PATIENCE * 2);
@@ -289,8 +298,12 @@ impl Guard {
     }
 
     fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(sent.success());
     }
 
@@ -691,7 +704,23 @@ fn an_upstream_that_is_not_there_is_an_answer_and_no_end() {
 }
 
 #[test]
-fn ctrl_c_twice_does_not_wait_for_a_model_that_hangs() {
+fn sigterm_ends_the_proxy() {
+    let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
+    let mut guard = folder.start(&upstream, &[]);
+    let url = guard.url();
+    assert_eq!(guard.chat(&url, &[user("hi")]).0, 200);
+    guard.signal("-TERM");
+    assert_eq!(guard.end().0, Some(143));
+    assert_eq!(folder.kinds(), ["user", "answer"]);
+}
+
+#[test]
+fn a_signal_twice_does_not_wait_for_a_model_that_hangs() {
+    ends_at_once("-INT", 130);
+    ends_at_once("-TERM", 143);
+}
+
+fn ends_at_once(signal: &str, code: i32) {
     let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
     let mut guard = folder.start(&upstream, &[]);
     let url = guard.url();
@@ -711,13 +740,13 @@ fn ctrl_c_twice_does_not_wait_for_a_model_that_hangs() {
         assert!(begun.elapsed() < PATIENCE, "the model is not asked");
         thread::sleep(Duration::from_millis(10));
     }
-    guard.interrupt();
+    guard.signal(signal);
     guard.wait_for(|_, err| err.contains("press Ctrl-C twice").then_some(()));
     // The first one waits for the answer.
     assert!(guard.child.try_wait().unwrap().is_none());
-    guard.interrupt();
+    guard.signal(signal);
     // Where the machine was so slow that they were no pair.
-    guard.interrupt();
-    assert_eq!(guard.end().0, Some(130));
+    guard.signal(signal);
+    assert_eq!(guard.end().0, Some(code));
     assert_eq!(folder.kinds(), ["user"]);
 }

@@ -83,6 +83,8 @@ pub enum ProviderKind {
         json: JsonForm,
         /// Whether the limit on generated tokens is called `max_completion_tokens`; by the address if not given.
         max_completion_tokens: Option<bool>,
+        /// Most tokens of one answer, where that is less than `[limits]` says.
+        completion_tokens: Option<u32>,
     },
 }
 

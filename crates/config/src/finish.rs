@@ -101,6 +101,16 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
 
 /// A limit of an argument that the tool does not take would never hold anything.
 fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
+    if let (Some(once), Some(parameters), Some(at)) =
+        (&draft.once, &draft.parameters, &draft.written)
+    {
+        let unknown = once.iter().find(|name| !parameters.0.contains_key(*name));
+        if let Some(name) = unknown {
+            let message = format!("'once' names '{name}', which the tool '{tool}' does not take");
+            let help = format!("it has {}", listed(parameters.names()));
+            context.sink.error(&at.file, &at.span, message, help);
+        }
+    }
     // Sorted, a path stands before all that lies inside of it, and nothing else between them.
     let mut before: Option<&ArgumentPath> = None;
     for (path, argument) in &draft.arguments {

@@ -12,6 +12,8 @@ pub struct Limits {
     /// Most bytes of the messages in one prompt; what is older becomes a summary. If not given, by the
     /// context of the providers.
     pub prompt_bytes: Option<usize>,
+    /// Most tokens of one answer of a model. If not given, 8,192, and 1,024 where a model is embedded.
+    pub completion_tokens: Option<u32>,
     /// Most bytes of one conversation.
     pub history_bytes: usize,
     /// Most apps that may wait for each other.

@@ -45,6 +45,8 @@ pub(crate) struct ToolDraft {
     pub(crate) written: Option<Written>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
+    /// The arguments by which two calls are the same.
+    pub(crate) once: Option<Vec<String>>,
     pub(crate) conditions: Option<Vec<Source>>,
     pub(crate) examples: Vec<Example>,
     pub(crate) labels: LabelDraft,
@@ -84,6 +86,7 @@ impl ToolDraft {
             },
             parameters: self.parameters.or(base.parameters),
             arguments,
+            once: self.once.or(base.once),
             conditions: self.conditions.or(base.conditions),
             examples,
             effect: self.effect.or(base.effect),
@@ -114,6 +117,7 @@ impl ToolDraft {
                 .into_iter()
                 .map(|(name, draft)| (name, draft.finish(app)))
                 .collect(),
+            once: self.once.map(Into::into),
             conditions: None,
             result: self.labels.finish(),
         }
@@ -199,6 +203,10 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         }),
         parameters: parameters(table),
         arguments: argument_limits(table),
+        once: table.strings("once").map(|names| {
+            let names = names.iter().map(|name| name.value.to_owned());
+            names.collect()
+        }),
         conditions: conditions(table),
         examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &Effect::ALL.map(|effect| (effect.name(), effect))),

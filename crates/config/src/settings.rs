@@ -188,6 +188,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let json = table.choice("json", &forms);
     let limits = [("max_tokens", false), ("max_completion_tokens", true)];
     let max_completion_tokens = table.choice("token_limit", &limits);
+    let completion_tokens = completion_tokens(table);
     if let Some(url) = &base_url
         && !(url.value.starts_with("https://") || url.value.starts_with("http://"))
     {
@@ -208,8 +209,14 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
             images: images.unwrap_or(false),
             json: json.unwrap_or_default(),
             max_completion_tokens,
+            completion_tokens,
         }
     } else {
+        if let (Some(_), Some(value)) = (completion_tokens, table.value("completion_tokens")) {
+            let message = "an embedded model has the limit of all providers";
+            let help = "write completion_tokens under [limits]";
+            table.context.error(&value.span(), message, help);
+        }
         if let (Some(true), Some(value)) = (images, table.value("images")) {
             let message = "the embedded model takes no images";
             let help = "leave it out, or write kind = \"openai\"";
@@ -448,6 +455,7 @@ impl Default for Limits {
             // A small model on two cores takes minutes for a long turn.
             turn_timeout: Duration::from_secs(900),
             prompt_bytes: None,
+            completion_tokens: None,
             // Prompts show a part of it. The rest stays for its labels, and a day's work is less.
             history_bytes: 32 << 20,
             // An app that asks one that asks another is much; each of them has a conversation.
@@ -507,10 +515,17 @@ pub(crate) fn limits(root: &Table<'_>) -> Limits {
         // Below this a summary has no room.
         let prompt = table.integer("prompt_bytes", 4_096..=(64 << 20));
         limits.prompt_bytes = prompt.and_then(|bytes| usize::try_from(bytes).ok());
+        limits.completion_tokens = completion_tokens(&table);
         spoke_limits(&table, &mut limits.spoke);
         table.finish();
     }
     limits
+}
+
+/// Most tokens of one answer, of all providers or of one.
+fn completion_tokens(table: &Table<'_>) -> Option<u32> {
+    let tokens = table.integer("completion_tokens", 1..=1_000_000);
+    tokens.and_then(|tokens| u32::try_from(tokens).ok())
 }
 
 /// The keys that `[limits]` and `[app.NAME.limits]` share. The caller finishes the table.

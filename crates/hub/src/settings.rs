@@ -182,7 +182,8 @@ impl Default for Limits {
             result_bytes: 512 * 1024,
             prompt_bytes: 256 * 1024,
             history_bytes: 32 * 1024 * 1024,
-            completion_tokens: 1024,
+            // An answer with a file in it is some thousand tokens; more is a model that does not stop.
+            completion_tokens: 8192,
             hops: 3,
             serving_steps: 8,
         }

@@ -266,6 +266,32 @@ impl Arguments {
                 .all(|((a, value), (b, other))| a == b && text(value, other))
     }
 
+    /// The arguments of these names alone.
+    pub(crate) fn only(&self, names: &[String]) -> Self {
+        let named = self.0.iter().filter(|(name, _)| names.contains(name));
+        Self(
+            named
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        )
+    }
+
+    /// One text for all writings of the same values: numbers by value, and no member that is null, an empty list or
+    /// at one of these places.
+    #[must_use]
+    pub fn by_value<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> String {
+        let values = self.0.iter().map(|(name, value)| {
+            let value = value.reveal_tcb();
+            let paths = data.clone().filter(|path| path.argument() == name);
+            let places = paths.filter_map(|path| path.places(value)).flatten();
+            (
+                name.as_str(),
+                json::by_value(value, 0..value.len(), &places.collect::<Vec<_>>()),
+            )
+        });
+        json::object_by_value(values)
+    }
+
     /// The canonical text, each value with its labels.
     #[must_use]
     pub fn to_labeled(&self) -> Labeled {

@@ -109,6 +109,65 @@ pub(crate) fn children(text: &str, place: Range<usize>) -> Option<Children> {
     })
 }
 
+/// The value at this place of a canonical text as it is compared with others ([`crate::Arguments::by_value`]); empty
+/// for null, an empty list and what stands at one of the places of `except`.
+pub(crate) fn by_value(text: &str, place: Range<usize>, except: &[Range<usize>]) -> String {
+    if except.contains(&place) {
+        return String::new();
+    }
+    match children(text, place.clone()) {
+        Some(Children::Members(members)) => object_by_value(
+            (members.iter()).map(|(name, at)| (name.as_str(), by_value(text, at.clone(), except))),
+        ),
+        Some(Children::Elements(elements)) if elements.is_empty() => String::new(),
+        Some(Children::Elements(elements)) => {
+            let values = elements.into_iter().map(|at| by_value(text, at, except));
+            format!("[{}]", values.collect::<Vec<_>>().join(","))
+        }
+        Some(Children::None) | None => match text.get(place).unwrap_or_default() {
+            "null" => String::new(),
+            number if number.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
+                number_by_value(number).unwrap_or_else(|| number.to_owned())
+            }
+            other => other.to_owned(),
+        },
+    }
+}
+
+/// An object of the members that are not empty.
+pub(crate) fn object_by_value<'a>(members: impl Iterator<Item = (&'a str, String)>) -> String {
+    let members: Vec<(&str, String)> = members.filter(|(_, value)| !value.is_empty()).collect();
+    let mut out = String::new();
+    write_object(
+        members.iter().map(|(name, value)| (*name, value.as_str())),
+        &mut out,
+    );
+    out
+}
+
+/// A number by its sign, its digits without zeros at either end, and the power of ten of the last one: two texts are
+/// the same exactly if the numbers are. `None` for an exponent beyond 32 bits.
+fn number_by_value(number: &str) -> Option<String> {
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let exponent = i64::from(exponent.parse::<i32>().ok()?);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", digits.as_str()),
+    };
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return Some("0".to_owned());
+    }
+    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+    let power = exponent + zeros - i64::try_from(fraction.len()).ok()?;
+    Some(format!(
+        "{sign}{}e{power}",
+        significant.trim_start_matches('0')
+    ))
+}
+
 /// The string with which a text begins, and how many bytes it takes.
 pub(crate) fn leading_string(text: &str) -> Option<(String, usize)> {
     let mut reader = Reader { text, at: 0 };

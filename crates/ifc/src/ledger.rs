@@ -1,10 +1,10 @@
 //! The ledger of effects: which calls were permitted, and what is known of each.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::Call;
+use crate::{Call, Rule};
 
 /// What is known of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,62 +75,45 @@ impl Drop for Stub {
     }
 }
 
-/// The irreversible calls of a session, whatever the label of the step that made them.
+/// What makes two irreversible calls the same: app, tool, and what [`Rule::compared`] says of the arguments.
+pub(crate) type Key = (String, String, String);
+
+/// The key of a call under the rule that holds for it.
+pub(crate) fn key(call: &Call, rule: &Rule) -> Key {
+    let arguments = rule.compared(&call.arguments);
+    (call.app.clone(), call.tool.clone(), arguments)
+}
+
+/// The newest irreversible calls of a session, whatever the label of the step that made them.
 ///
 /// A step sees only what is below its own label, so a step that is taken again below the label of a
 /// payment does not see the payment, and would make it once more. The ledger does see it.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// By app, tool and the canonical text of the arguments: what makes two calls the same.
-    calls: BTreeMap<(String, String, String), Vec<Receipt>>,
-    count: usize,
+    /// Oldest first.
+    calls: VecDeque<(Key, Receipt)>,
 }
 
 impl Ledger {
-    /// Irreversible calls of one session, beyond what anybody would confirm or review. Without a
-    /// bound a session of weeks would grow with its every call.
+    /// Calls that are remembered. For one more, those that never ran are forgotten, and then the oldest one: a session
+    /// of weeks has moved on since, and where its history still shows the call, the monitor knows it from there.
     pub(crate) const MAX: usize = 4096;
 
     /// What is known of the newest equal call.
-    pub(crate) fn find(&self, call: &Call) -> Option<Ran> {
+    pub(crate) fn find(&self, key: &Key) -> Option<Ran> {
+        let equal = self.calls.iter().rev().filter(|(known, _)| known == key);
         // Permits that were dropped unspent are passed over: nothing has happened by them.
-        let mut newest = self.calls.get(&key(call))?.iter().rev();
-        newest.find_map(Receipt::ran)
+        equal.map(|(_, receipt)| receipt).find_map(Receipt::ran)
     }
 
     /// Enters a call that is about to be permitted.
-    ///
-    /// # Errors
-    /// The ledger is full: the call must not be permitted.
-    pub(crate) fn enter(&mut self, call: &Call, receipt: &Receipt) -> Result<(), Full> {
-        if self.count >= Self::MAX {
-            // Turns that were stopped leave such entries behind; what may have run is never forgotten.
-            self.forget_void();
+    pub(crate) fn enter(&mut self, key: Key, receipt: &Receipt) {
+        if self.calls.len() >= Self::MAX {
+            self.calls.retain(|(_, receipt)| receipt.ran().is_some());
         }
-        if self.count >= Self::MAX {
-            return Err(Full);
+        if self.calls.len() >= Self::MAX {
+            self.calls.pop_front();
         }
-        let equal = self.calls.entry(key(call)).or_default();
-        equal.push(receipt.clone());
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Drops the entries of permits that were never spent.
-    fn forget_void(&mut self) {
-        self.calls.retain(|_, equal| {
-            equal.retain(|receipt| receipt.ran().is_some());
-            !equal.is_empty()
-        });
-        self.count = self.calls.values().map(Vec::len).sum();
+        self.calls.push_back((key, receipt.clone()));
     }
 }
-
-fn key(call: &Call) -> (String, String, String) {
-    let arguments = call.arguments.to_json();
-    (call.app.clone(), call.tool.clone(), arguments)
-}
-
-/// There is no room for another irreversible call.
-#[derive(Debug)]
-pub(crate) struct Full;

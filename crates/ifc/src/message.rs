@@ -12,7 +12,7 @@ use crate::{Approval, Label, Labeled, Source};
 pub struct CallId(pub(crate) u32);
 
 /// A tool that the model may be told of.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Tool {
     /// The label of the name, and of the fact that there is such a tool. ⊥ only where the user or
     /// the developer chose the name: a stranger's name is a stranger's text.

@@ -55,6 +55,14 @@ impl Monitor {
         Self { integrity, ..self }
     }
 
+    /// The same, with the ledger of another monitor: no irreversible call is permitted by both of them unasked. What was
+    /// granted and refused by the one does not count by the other.
+    #[must_use]
+    pub fn with_ledger_of(self, other: &Self) -> Self {
+        self.state().ledger = Arc::clone(&other.state().ledger);
+        self
+    }
+
     /// The same, with what the user has allowed for good. It is looked at on every decision, so that
     /// what is revoked counts no more.
     #[must_use]
@@ -132,15 +140,17 @@ impl Monitor {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
-        let mut state = self.state();
+        let state = self.state();
         // One lock from the look into the ledger to the entry in it: of two equal irreversible calls that are decided
         // on at the same time, one is asked about.
-        let ran = state.ran(&sink, &rule, history);
+        let mut ledger = state.ledger();
+        let ran = session::ran(&ledger, &sink, &rule, history);
         if ran.is_none()
             && let Some(basis) = state.basis(&sink, &target, &rule)
         {
-            return state.allow(flow, &rule, basis);
+            return Decision::Allow(session::permit(&mut ledger, flow, &rule, basis));
         }
+        drop(ledger);
         // A no counts where a question would follow. Grants and permissions come first: the user may have given one
         // since.
         let refused = matches!(sink, Sink::Call(call) if state.is_refused(call));
@@ -150,7 +160,12 @@ impl Monitor {
         if ran.is_none()
             && let Some(basis) = self.permission(&sink, &target, &rule)
         {
-            return self.state().allow(flow, &rule, basis);
+            return Decision::Allow(session::permit(
+                &mut self.state().ledger(),
+                flow,
+                &rule,
+                basis,
+            ));
         }
         let excess = rule.excess(&sink);
         // Before the no of this turn: a denial by the policy names its rule, and stays one when the turn is over.
@@ -402,7 +417,7 @@ impl Monitor {
         let mut state = self.state();
         match basis {
             Ok(basis) => {
-                let permit = state.permit(flow, &rule, basis)?;
+                let permit = session::permit(&mut state.ledger(), flow, &rule, basis);
                 Ok(Permit { approval, ..permit })
             }
             Err(denial) => {

@@ -148,8 +148,6 @@ pub enum Denial {
     OnceOnly,
     /// The user allowed it for good, and the permission could not be kept.
     NotKept(String),
-    /// The session has made as many irreversible calls as its ledger holds.
-    LedgerFull,
 }
 
 impl fmt::Display for Denial {
@@ -162,9 +160,6 @@ impl fmt::Display for Denial {
             Self::OnceOnly => f.write_str("denied: this call can be allowed once only"),
             Self::NotKept(reason) => {
                 write!(f, "denied: the permission could not be kept: {reason}")
-            }
-            Self::LedgerFull => {
-                f.write_str("denied: too many irreversible calls in one session; start a new one")
             }
         }
     }

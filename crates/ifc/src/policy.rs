@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{ArgumentPath, Call, Effect, Label, Labeled, Results, Sink};
+use crate::{ArgumentPath, Arguments, Call, Effect, Label, Labeled, Results, Sink};
 
 /// What becomes of a flow above its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Rule {
     pub exceeded: Exceeded,
     /// What the sink does to the world.
     pub effect: Effect,
+    /// The arguments by which two irreversible calls are the same one; those of the control part where there are none.
+    pub same_by: Option<Arc<[String]>>,
     /// The rule in words a user can find in the configuration (`mail.send_email.limit`).
     pub name: String,
     /// Whether the user is asked even where the label flows. Each such flow is a question of its own,
@@ -43,6 +45,7 @@ impl Rule {
             arguments: BTreeMap::new(),
             exceeded: Exceeded::Ask,
             effect,
+            same_by: None,
             name: name.into(),
             always_ask: false,
         }
@@ -76,6 +79,15 @@ impl Part<'_> {
 }
 
 impl Rule {
+    /// The arguments as two calls are compared by them: by value, and without data, which can be written in any number
+    /// of ways.
+    pub(crate) fn compared(&self, arguments: &Arguments) -> String {
+        match &self.same_by {
+            Some(names) => arguments.only(names).by_value([].iter()),
+            None => arguments.by_value(self.arguments.keys()),
+        }
+    }
+
     /// The parts of a flow that have a limit each: of a call the control part and the data arguments
     /// that it has, in this order.
     ///

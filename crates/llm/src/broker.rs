@@ -210,6 +210,7 @@ impl Broker {
         options: &RequestOptions,
         sink: &mut dyn DeltaSink,
     ) -> Result<Answer, ProviderError> {
+        let options = &*options.below(request.prompt.label());
         // One for all attempts: what the first provider has streamed rules out the next.
         let mut watched = Watched::new(sink);
         let mut failure = None;

@@ -1,5 +1,9 @@
 //! What the caller of one completion may wish for beyond the prompt.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use ifc::Label;
 use serde_json::{Map, Value};
 
 use crate::ApiKey;
@@ -8,8 +12,8 @@ use crate::ApiKey;
 /// on whose behalf to ask.
 ///
 /// They stand beside the [`hub::CompletionRequest`], not in it, because the machine neither reads
-/// nor makes them: they are the words of whoever wrote the program that asks, and have no label.
-/// Providers that cannot follow a wish pass over it.
+/// nor makes them: they are the words of the program that asks. Where such a program copies labelled
+/// text into them, [`RequestOptions::labels`] says so. Providers that cannot follow a wish pass over it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestOptions {
     /// The model, in place of the configured one; see [`RequestOptions::bearer`].
@@ -26,6 +30,26 @@ pub struct RequestOptions {
     /// More members of an OpenAI-compatible body: `temperature`, `top_p`, `seed`, `stop`,
     /// `response_format`. They come before the provider's own members of the same name.
     pub members: Map<String, Value>,
+    /// The labels of `model` and of `members`, by name; a name that is not here has the label ⊥. The broker sends none
+    /// that is above the label of the prompt.
+    pub labels: BTreeMap<String, Label>,
+}
+
+impl RequestOptions {
+    /// The same without what is above this label.
+    pub(crate) fn below(&self, label: &Label) -> Cow<'_, Self> {
+        let mut options = Cow::Borrowed(self);
+        for (name, own) in &self.labels {
+            if own.flows_to(label) {
+                continue;
+            }
+            match name.as_str() {
+                "model" => options.to_mut().model = None,
+                name => drop(options.to_mut().members.remove(name)),
+            }
+        }
+        options
+    }
 }
 
 /// Whose limit on generated tokens counts.

@@ -159,11 +159,17 @@ impl AppPolicy {
 
 impl Policy for AppPolicy {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.judge(sink).rule()
+        self.rule_after(&Results::none(), sink)
     }
 
     fn rule_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
-        self.judge_after(results, sink).rule()
+        let rule = self.judge_after(results, sink).rule()?;
+        let tool = match sink {
+            Sink::Call(call) => self.tool(call),
+            _ => None,
+        };
+        let same_by = tool.and_then(|tool| tool.once.clone());
+        Ok(Rule { same_by, ..rule })
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {

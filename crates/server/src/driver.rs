@@ -104,7 +104,7 @@ impl<'a, F: Front> Driver<'a, F> {
         loop {
             let need = self.driven.agent.poll();
             // First the record of what was decided, then the act.
-            self.driven.flush()?;
+            self.driven.flush().await?;
             match need {
                 Need::User(Some(outcome)) => return Ok(Ended::Done(outcome)),
                 Need::User(None) => {
@@ -145,7 +145,7 @@ impl<'a, F: Front> Driver<'a, F> {
                     screen(self.driven.parts, self.client, &options, self.driven.agent).await;
                 // A model was asked: that is on record before anything is made of what it said.
                 if let Some(cost) = cost {
-                    self.driven.record(cost)?;
+                    self.driven.record(cost).await?;
                 }
                 self.driven.agent.handle_screened(screened)?;
             }
@@ -161,12 +161,13 @@ impl<'a, F: Front> Driver<'a, F> {
                 };
                 self.driven.agent.handle_answer(question, answer)?;
             }
-            // `turn` has taken these; `Answer` says that a need was polled again before it was answered, which nobody does.
-            Need::Execute(_)
-            | Need::Serve(_)
-            | Need::HandOver(_)
-            | Need::Answer
-            | Need::User(_) => {}
+            // A need was polled again before it was answered. Polled on, the machine would say the same for ever.
+            Need::Answer => {
+                let brought = "another poll before an answer";
+                return Err(Misuse { brought }.into());
+            }
+            // `turn` has taken these.
+            Need::Execute(_) | Need::Serve(_) | Need::HandOver(_) | Need::User(_) => {}
         }
         Ok(())
     }
@@ -359,7 +360,7 @@ impl<F: Front> Drop for Driver<'_, F> {
         // Nothing happens here to a turn that is over.
         self.driven.agent.abort(Stop::Interrupted);
         // A record that fails has said so to its front, and nothing follows that it could stop.
-        let _ = self.driven.flush();
+        let _ = self.driven.record_events();
     }
 }
 
@@ -455,4 +456,74 @@ async fn gone(spokes: Vec<Arc<Spoke>>) -> String {
         ended.map_or(Poll::Pending, Poll::Ready)
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use hub::isc::Asks;
+    use hub::trace::Event;
+    use hub::{Apps, Setup, TurnMachine};
+    use ifc::{Call, History, Lattice, Monitor, Policy, PolicyError, Rule, Sink};
+    use llm::{Broker, Scripted, text_answer};
+
+    use super::*;
+
+    struct NoRules;
+
+    impl Policy for NoRules {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Err(PolicyError("none".to_owned()))
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+    }
+
+    struct Silent(Message);
+
+    #[async_trait::async_trait]
+    impl Front for Silent {
+        type Error = Misuse;
+
+        fn record(&mut self, _: Option<&str>, _: Event) -> Result<(), Misuse> {
+            Ok(())
+        }
+
+        async fn confirm(&mut self, _: QuestionView) -> Answer {
+            Answer::No
+        }
+
+        fn delta(&mut self, _: &str) {}
+
+        fn message(&mut self) -> &mut Message {
+            &mut self.0
+        }
+    }
+
+    #[tokio::test]
+    async fn a_need_that_was_not_answered_is_a_misuse() {
+        let (policy, lattice) = (Arc::new(NoRules), Arc::new(Lattice::four_point()));
+        let model = Scripted::new("model", |_| text_answer("hello"));
+        let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
+        let screener = Arc::new(screen::NaiveTainting);
+        let parts = Parts::new(broker, policy.clone(), lattice.clone(), screener);
+        let setup = Setup {
+            apps: Apps::None,
+            asks: Asks::default(),
+            policy,
+            lattice,
+            monitor: Monitor::new(),
+            settings: parts.settings,
+            clearances: parts.broker.clearances(None),
+        };
+        let mut history = History::default();
+        history.push_user(Labeled::trusted_tcb("hello"));
+        let mut machine = TurnMachine::resume(setup, history);
+        assert!(matches!(machine.poll(), Need::Complete(_)));
+        let mut front = Silent(Message::default());
+        let client = ClientId::from_name("client");
+        let driver = Driver::new(&parts, client, &mut front, &mut machine);
+        assert!(driver.turn().await.is_err());
+    }
 }

@@ -32,6 +32,14 @@ pub(crate) trait Front: Send {
     /// It cannot be recorded. The turn ends, because what cannot be recorded must not be done.
     fn record(&mut self, serving: Option<&str>, event: Event) -> Result<(), Self::Error>;
 
+    /// Waits until what was recorded is written down, where `record` itself does not.
+    ///
+    /// # Errors
+    /// It cannot be written. The turn ends.
+    async fn written(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
     async fn confirm(&mut self, view: QuestionView) -> Answer;
 
@@ -131,19 +139,29 @@ pub(crate) struct Driven<'a, F: Front> {
 
 impl<F: Front> Driven<'_, F> {
     /// Writes down what the machine has decided.
-    pub(crate) fn flush(&mut self) -> Result<(), F::Error> {
+    pub(crate) async fn flush(&mut self) -> Result<(), F::Error> {
+        match self.record_events()? {
+            true => self.front.written().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Records what the machine has decided, and says whether there was anything.
+    pub(crate) fn record_events(&mut self) -> Result<bool, F::Error> {
         // Taken in any case, so that they do not pile up where nobody keeps a record.
         let events = self.agent.take_events();
-        if self.front.records() {
-            for event in events {
-                self.record(event)?;
-            }
+        if events.is_empty() || !self.front.records() {
+            return Ok(false);
         }
-        Ok(())
+        for event in events {
+            self.front.record(self.serving.as_deref(), event)?;
+        }
+        Ok(true)
     }
 
     /// Writes down what happened in this conversation.
-    pub(crate) fn record(&mut self, event: Event) -> Result<(), F::Error> {
-        self.front.record(self.serving.as_deref(), event)
+    pub(crate) async fn record(&mut self, event: Event) -> Result<(), F::Error> {
+        self.front.record(self.serving.as_deref(), event)?;
+        self.front.written().await
     }
 }

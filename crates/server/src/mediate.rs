@@ -69,7 +69,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     /// Shows the app's question, as the app's, and brings the user's answer.
     async fn question(&mut self, call: &Call, form: Form) -> Result<Reply, F::Error> {
         if self.declined || self.asked >= MAX_QUESTIONS {
-            return self.refuse(call, "question", Refusal::TooOften);
+            return self.refuse(call, "question", Refusal::TooOften).await;
         }
         // Counted whatever is decided on it: questions that the policy refuses cost a record each, too.
         self.asked += 1;
@@ -77,7 +77,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         let words: Vec<&str> = form.texts().filter(|text| !text.is_empty()).collect();
         let asked = self.driven.agent.app_asks(call, &words.join("\n"));
         // First the record of what was decided, then the act.
-        self.driven.flush()?;
+        self.driven.flush().await?;
         let Ok(asked) = asked else {
             return Ok(Reply::Refused(Refusal::Policy));
         };
@@ -97,7 +97,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         // An answered form is at least `{}`, so without content the user has not answered.
         self.declined = content.is_empty();
         let goes = self.driven.agent.app_answered(asked, word, &content);
-        self.driven.flush()?;
+        self.driven.flush().await?;
         Ok(match reply {
             Reply::Accepted(_) if !goes => Reply::Refused(Refusal::Policy),
             reply => reply,
@@ -107,11 +107,11 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     /// Brings a completion, within the app's budget and the provider's clearance.
     async fn completion(&mut self, call: &Call, wish: &Sampling) -> Result<Reply, F::Error> {
         let Some(budget) = self.sampling.clone() else {
-            return self.refuse(call, "completion", Refusal::NotOffered);
+            return self.refuse(call, "completion", Refusal::NotOffered).await;
         };
         // Taken before it is known what comes of it. An app whose requests fail could else ask without end.
         if !budget.take() {
-            return self.refuse(call, "completion", Refusal::TooOften);
+            return self.refuse(call, "completion", Refusal::TooOften).await;
         }
         let max_tokens = wish.max_tokens.min(budget.max_tokens);
         let system = Some(wish.system.as_str()).filter(|system| !system.is_empty());
@@ -128,7 +128,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         let agent = &mut self.driven.agent;
         agent.app_samples(call, &budget.provider, bytes, max_tokens);
         // On record before the prompt leaves.
-        self.driven.flush()?;
+        self.driven.flush().await?;
         let broker = &self.driven.parts.broker;
         let completed = broker
             // No route and no substitute: the user has named this provider for it, and no other.
@@ -136,15 +136,17 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             .await;
         let completion = match completed {
             Some(Ok(completion)) => completion,
-            Some(Err(error)) => return self.fail(call, &error.to_string()),
-            None => return self.fail(call, "there is no such provider"),
+            Some(Err(error)) => return self.fail(call, &error.to_string()).await,
+            None => return self.fail(call, "there is no such provider").await,
         };
         let provider = budget.provider;
-        self.driven.record(Event::Consulted {
-            purpose: "sampling".to_owned(),
-            provider: provider.clone(),
-            usage: completion.usage.into(),
-        })?;
+        self.driven
+            .record(Event::Consulted {
+                purpose: "sampling".to_owned(),
+                provider: provider.clone(),
+                usage: completion.usage.into(),
+            })
+            .await?;
         // A frame holds no more. Whether something is missing goes along as `cut`.
         let text = head(&completion.text, MAX_SAMPLING_BYTES).to_owned();
         let cut = completion.stop != StopReason::End || text.len() < completion.text.len();
@@ -192,7 +194,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         };
         let event = event(confirmed.map_or(UNANSWERED, |_| answer.name()));
         // First the record of what was decided, then the act.
-        if let Err(failure) = self.driven.record(event) {
+        if let Err(failure) = self.driven.record(event).await {
             asked.refuse("it could not be recorded");
             return Err(failure);
         }
@@ -203,17 +205,22 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         Ok(())
     }
 
-    fn refuse(&mut self, call: &Call, request: &str, why: Refusal) -> Result<Reply, F::Error> {
+    async fn refuse(
+        &mut self,
+        call: &Call,
+        request: &str,
+        why: Refusal,
+    ) -> Result<Reply, F::Error> {
         let agent = &mut self.driven.agent;
         agent.app_refused(call, request, &why.to_string());
-        self.driven.flush()?;
+        self.driven.flush().await?;
         Ok(Reply::Refused(why))
     }
 
     /// The reason is for the record alone: an error may quote what the app must not know.
-    fn fail(&mut self, call: &Call, reason: &str) -> Result<Reply, F::Error> {
+    async fn fail(&mut self, call: &Call, reason: &str) -> Result<Reply, F::Error> {
         self.driven.agent.app_refused(call, "completion", reason);
-        self.driven.flush()?;
+        self.driven.flush().await?;
         Ok(Reply::Refused(Refusal::Failed))
     }
 }

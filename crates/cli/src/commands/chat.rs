@@ -10,7 +10,7 @@ use server::{SessionError, User};
 use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
-use crate::interrupts::interrupts;
+use crate::interrupts::{interrupts, is_terminated};
 use crate::json_lines::JsonLines;
 use crate::session::{self, SessionArgs};
 use crate::terminal::{Terminal, say};
@@ -77,6 +77,9 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         };
         if worst == Exit::Done && exit != Exit::Interrupted {
             worst = exit;
+        }
+        if is_terminated() {
+            return Ok(worst);
         }
     }
 }

@@ -193,6 +193,7 @@ impl Service {
     /// What the policy says of its messages.
     pub(crate) fn rule(&self, stage: Stage) -> Rule {
         Rule {
+            same_by: None,
             limit: match stage {
                 Stage::Response => self.receives.clone(),
                 _ => self.serves.clone(),

@@ -48,6 +48,7 @@ impl Rules {
             return Err(PolicyError(why));
         }
         Ok(Rule {
+            same_by: None,
             limit: limit.clone(),
             effect: spec.effect,
             name: format!("{}.limit", call.tool),

@@ -1,10 +1,12 @@
 //! What the monitor holds of a session.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use crate::endorse::Endorsements;
-use crate::ledger::{Ledger, Ran, Receipt, Stub};
+use crate::ledger::{self, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Basis, Call, Decision, Denial, Effect, Flow, History, Label, Permit, Rule, Sink};
+use crate::{Basis, Call, Effect, Flow, History, Label, Permit, Rule, Sink};
 
 /// What decisions of one session depend on beside the policy: what the user granted for the session, what the user
 /// refused in the turn, whom the user trusted, and what was done.
@@ -14,7 +16,8 @@ pub(super) struct State {
     /// Calls that the user has said no to in this turn.
     pub(super) refusals: Vec<Call>,
     pub(super) endorsements: Endorsements,
-    pub(super) ledger: Ledger,
+    /// Shared by monitors of one conversation that share nothing else.
+    pub(super) ledger: Arc<Mutex<Ledger>>,
 }
 
 /// "Yes, for the session": one target or an argument of it, and the taints that the user has seen in the
@@ -33,41 +36,10 @@ const MAX_GRANTS: usize = 1024;
 const MAX_REFUSALS: usize = 1024;
 
 impl State {
-    /// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
-    /// is the one thing that a step may learn of steps above it, by being asked about.
-    /// A call that another machine made is known by the history alone.
-    pub(super) fn ran(&self, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
-        match sink {
-            Sink::Call(call) if rule.effect == Effect::Irreversible => {
-                self.ledger.find(call).or_else(|| history.ran(call))
-            }
-            _ => None,
-        }
-    }
-
-    /// Makes a permit, and enters an irreversible call into the ledger first.
-    pub(super) fn permit<F: Flow>(
-        &mut self,
-        flow: F,
-        rule: &Rule,
-        basis: Basis,
-    ) -> Result<Permit<F>, Denial> {
-        let permit = permit(flow, basis);
-        if let Sink::Call(call) = permit.flow.sink()
-            && rule.effect == Effect::Irreversible
-        {
-            // Before the permit leaves: from then on it may be spent at any moment, by whoever has it.
-            let entered = self.ledger.enter(call, &permit.stub.0);
-            entered.map_err(|_| Denial::LedgerFull)?;
-        }
-        Ok(permit)
-    }
-
-    pub(super) fn allow<F: Flow>(&mut self, flow: F, rule: &Rule, basis: Basis) -> Decision<F> {
-        match self.permit(flow, rule, basis) {
-            Ok(permit) => Decision::Allow(permit),
-            Err(denial) => Decision::Deny(denial),
-        }
+    /// The ledger, locked. Always after the state.
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Each change is one push: the ledger of a thread that died is whole.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The policy, or the user's word for the session.
@@ -125,11 +97,37 @@ impl State {
     }
 }
 
-fn permit<F: Flow>(flow: F, basis: Basis) -> Permit<F> {
+/// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
+/// is the one thing that a step may learn of steps above it, by being asked about.
+/// A call that another machine made is known by the history alone.
+pub(super) fn ran(ledger: &Ledger, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
+    match sink {
+        Sink::Call(call) if rule.effect == Effect::Irreversible => {
+            let known = ledger.find(&ledger::key(call, rule));
+            known.or_else(|| history.ran(call, rule))
+        }
+        _ => None,
+    }
+}
+
+/// Makes a permit, and enters an irreversible call into the ledger first.
+pub(super) fn permit<F: Flow>(
+    ledger: &mut Ledger,
+    flow: F,
+    rule: &Rule,
+    basis: Basis,
+) -> Permit<F> {
+    let stub = Stub(Receipt::new());
+    if let Sink::Call(call) = flow.sink()
+        && rule.effect == Effect::Irreversible
+    {
+        // Before the permit leaves: from then on it may be spent at any moment, by whoever has it.
+        ledger.enter(ledger::key(call, rule), &stub.0);
+    }
     Permit {
         flow,
         basis,
         approval: None,
-        stub: Stub(Receipt::new()),
+        stub,
     }
 }

@@ -1,5 +1,7 @@
 //! The monitor: who may allow what.
 
+use std::collections::BTreeMap;
+
 use ifc::{
     Address, Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect,
     Exceeded, Flow, History, Label, Labeled, MemoryWrite, Monitor, Origin, Policy, PolicyError,
@@ -421,27 +423,86 @@ fn an_irreversible_call_of_an_earlier_step_is_asked_about_unless_the_hub_answere
 }
 
 #[test]
-fn a_full_ledger_denies() {
+fn a_full_ledger_forgets_the_oldest_call() {
     let (monitor, pay) = (Monitor::new(), policy(&Label::top(), Effect::Irreversible));
     let call = |number: usize| Call {
         arguments: Arguments::parse(&format!("{{\"n\":{number}}}"), &Label::bottom()).unwrap(),
         ..send(&Label::bottom())
     };
-    let mut spent = 0;
-    let denial = loop {
-        match monitor.decide(&pay, &History::default(), call(spent)) {
-            Decision::Allow(permit) => drop(permit.spend()),
-            Decision::Deny(denial) => break denial,
-            Decision::Ask(question) => panic!("{question:?}"),
-        }
-        spent += 1;
+    let allows = |number| match monitor.decide(&pay, &History::default(), call(number)) {
+        Decision::Allow(permit) => permit.spend() == call(number),
+        _ => false,
     };
-    assert_eq!((denial, spent), (Denial::LedgerFull, 4096));
-    let write = policy(&Label::top(), Effect::Write);
-    assert!(
-        allows_now(&monitor, &write),
-        "only the irreversible are counted"
-    );
+    assert!((0..4096).all(allows));
+    // The last one makes room by the first one, which is then the newest.
+    assert!(!allows(0) && allows(4096) && allows(0));
+    assert!(!allows(2) && !allows(4096));
+}
+
+/// Every writing of one call is that call; whatever makes another one is asked about as such.
+#[test]
+fn calls_are_the_same_by_their_control_part() {
+    let call = |arguments: &str| Call {
+        arguments: Arguments::parse(arguments, &Label::bottom()).unwrap(),
+        ..send(&Label::bottom())
+    };
+    let rule = |same_by: &[&str]| Rule {
+        arguments: BTreeMap::from([("note".parse().unwrap(), Label::top())]),
+        same_by: (!same_by.is_empty()).then(|| same_by.iter().map(|it| (*it).to_owned()).collect()),
+        ..Rule::asking("send", Effect::Irreversible, Label::top())
+    };
+    let same = |same_by: &[&str], arguments: &str| {
+        let (monitor, rule) = (Monitor::new(), OneFor(rule(same_by)));
+        let first = call(r#"{"to":"ada","amount":5,"note":"rent","flags":["a",{"n":1}]}"#);
+        let first = monitor.decide(&rule, &History::default(), first);
+        let Decision::Allow(permit) = first else {
+            panic!("nothing was done yet");
+        };
+        let _ = permit.spend();
+        let again = monitor.decide(&rule, &History::default(), call(arguments));
+        matches!(again, Decision::Ask(_))
+    };
+    for arguments in [
+        r#"{"to":"ada","amount":5,"note":"rent","flags":["a",{"n":1}]}"#,
+        r#"{"flags":["a",{"n":1.0}],"note":"Rent!","amount":5.0,"to":"ada"}"#,
+        r#"{"to":"ada","amount":5e0,"flags":["a",{"n":10e-1,"m":null}],"subject":null,"cc":[]}"#,
+        r#"{"to":"ada","amount":50E-1,"note":null,"flags":["a",{"n":1,"m":[]}]}"#,
+    ] {
+        assert!(same(&[], arguments), "{arguments}");
+    }
+    for arguments in [
+        r#"{"to":"eve","amount":5,"note":"rent","flags":["a",{"n":1}]}"#,
+        r#"{"to":"ada","amount":50,"note":"rent","flags":["a",{"n":1}]}"#,
+        r#"{"to":"ada","amount":"5","note":"rent","flags":["a",{"n":1}]}"#,
+        r#"{"to":"ada","amount":5,"note":"rent","flags":["a",{"n":2}]}"#,
+        r#"{"to":"ada","amount":5,"note":"rent"}"#,
+    ] {
+        assert!(!same(&[], arguments), "{arguments}");
+        // By the recipient alone, only another recipient makes another call.
+        assert_eq!(
+            same(&["to"], arguments),
+            !arguments.contains("eve"),
+            "{arguments}"
+        );
+    }
+    // A data argument counts where it is named.
+    assert!(!same(
+        &["note"],
+        r#"{"to":"ada","amount":5,"note":"Rent!"}"#
+    ));
+}
+
+/// One rule for every call.
+struct OneFor(Rule);
+
+impl Policy for OneFor {
+    fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+        Ok(self.0.clone())
+    }
+
+    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+        Labeled::unknown(result)
+    }
 }
 
 /// Clones are handles of one session.

@@ -45,12 +45,14 @@ pub(super) fn body(
     if request.shape == AnswerShape::Calls && tools.is_empty() {
         return Err("a tool call is asked for, but the prompt lists no tools".to_owned());
     }
+    let own = request.max_tokens;
+    let own = config.completion_tokens.map_or(own, |most| own.min(most));
     let (max_tokens, max_completion_tokens) = match options.token_limit {
         TokenLimit::Server => (None, None),
         TokenLimit::MaxTokens(limit) => (Some(limit), None),
         TokenLimit::MaxCompletionTokens(limit) => (None, Some(limit)),
-        TokenLimit::Request if config.max_completion_tokens => (None, Some(request.max_tokens)),
-        TokenLimit::Request => (Some(request.max_tokens), None),
+        TokenLimit::Request if config.max_completion_tokens => (None, Some(own)),
+        TokenLimit::Request => (Some(own), None),
     };
     let stream = options.stream.unwrap_or(config.stream);
     // The prompt leaves out tools whose names are above its label: a wish must not name one.

@@ -22,6 +22,9 @@ pub struct OpenAiConfig {
     pub model: String,
     /// Sampling temperature; the server's own default when absent.
     pub temperature: Option<f32>,
+    /// Most tokens of one answer, where that is less than the request says: some servers refuse a higher limit than
+    /// their model's.
+    pub completion_tokens: Option<u32>,
     /// Whether answers are streamed. Only a server that cannot stream needs `false`.
     pub stream: bool,
     /// Whether the model takes images. One that does not is told what they are.
@@ -53,6 +56,7 @@ impl OpenAiConfig {
             api_key: None,
             model: model.to_owned(),
             temperature: None,
+            completion_tokens: None,
             stream: true,
             images: false,
             json: JsonForm::default(),

@@ -77,6 +77,11 @@ impl OpenAi {
         })
     }
 
+    /// The configured model.
+    pub fn model(&self) -> &str {
+        &self.config.model
+    }
+
     /// Whether it has a key of its own, which every request uses.
     pub fn has_own_key(&self) -> bool {
         self.config.api_key.is_some()

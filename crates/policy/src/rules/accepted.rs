@@ -119,6 +119,7 @@ mod tests {
             place: None,
             parameters: None,
             arguments: BTreeMap::new(),
+            once: None,
             conditions: None,
             result: ResultLabels::new(vec![names], None, Some(Label::bottom())),
         };

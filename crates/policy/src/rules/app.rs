@@ -63,6 +63,8 @@ pub struct ToolRule {
     pub parameters: Option<Parameters>,
     /// Limits of the data arguments, by their places; everything else is of the control part.
     pub arguments: BTreeMap<ArgumentPath, ArgumentLimit>,
+    /// The arguments by which two irreversible calls are the same one; those of the control part if `None`.
+    pub once: Option<Arc<[String]>>,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
     /// The labels of its results.

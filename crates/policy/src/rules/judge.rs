@@ -129,6 +129,7 @@ impl Judgement {
                 arguments: self.arguments,
                 exceeded: self.exceeded,
                 effect,
+                same_by: None,
                 name: self.rule,
                 always_ask: self.always_ask,
             }),

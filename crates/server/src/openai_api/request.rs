@@ -27,6 +27,25 @@ const MAX_VALUES: usize = 200_000;
 const MAX_DEPTH: usize = 128;
 /// Images of one message.
 const MAX_IMAGES: usize = 64;
+/// The values of `reasoning_effort`, `verbosity` and `service_tier`, in OpenAI's API and in those that follow it.
+const WORDS: [&str; 16] = [
+    "none",
+    "minimal",
+    "low",
+    "medium",
+    "high",
+    "xhigh",
+    "max",
+    "default",
+    "auto",
+    "flex",
+    "scale",
+    "priority",
+    "on_demand",
+    "performance",
+    "standard",
+    "standard_only",
+];
 const ONLY_TEXT: &str = "only parts of type `text` are supported";
 
 /// The members that we know. Others are passed over.
@@ -296,28 +315,99 @@ impl ChatBody {
         }
     }
 
-    /// The members that only say how to write the answer.
-    pub(crate) fn sampling(&mut self) -> Map<String, Value> {
-        let members = [
-            ("temperature", &mut self.temperature),
-            ("top_p", &mut self.top_p),
-            ("seed", &mut self.seed),
-            ("stop", &mut self.stop),
-            ("frequency_penalty", &mut self.frequency_penalty),
-            ("presence_penalty", &mut self.presence_penalty),
-            ("logit_bias", &mut self.logit_bias),
-            ("reasoning_effort", &mut self.reasoning_effort),
-            ("verbosity", &mut self.verbosity),
-            ("service_tier", &mut self.service_tier),
-            ("parallel_tool_calls", &mut self.parallel_tool_calls),
-            ("response_format", &mut self.response_format),
+    /// The members that only say how to write the answer, each of the type that the API gives it: text in the place of
+    /// a number or of a word of the API could come from anywhere.
+    pub(crate) fn sampling(&mut self) -> Result<Map<String, Value>, String> {
+        let members: [(_, _, fn(&Value) -> bool, _); 12] = [
+            (
+                "temperature",
+                &mut self.temperature,
+                Value::is_number,
+                "a number",
+            ),
+            ("top_p", &mut self.top_p, Value::is_number, "a number"),
+            ("seed", &mut self.seed, Value::is_number, "a number"),
+            (
+                "stop",
+                &mut self.stop,
+                is_stop,
+                "a string or a list of strings",
+            ),
+            (
+                "frequency_penalty",
+                &mut self.frequency_penalty,
+                Value::is_number,
+                "a number",
+            ),
+            (
+                "presence_penalty",
+                &mut self.presence_penalty,
+                Value::is_number,
+                "a number",
+            ),
+            (
+                "logit_bias",
+                &mut self.logit_bias,
+                is_bias,
+                "an object of numbers by token number",
+            ),
+            (
+                "reasoning_effort",
+                &mut self.reasoning_effort,
+                is_word,
+                "a word of the API",
+            ),
+            (
+                "verbosity",
+                &mut self.verbosity,
+                is_word,
+                "a word of the API",
+            ),
+            (
+                "service_tier",
+                &mut self.service_tier,
+                is_word,
+                "a word of the API",
+            ),
+            (
+                "parallel_tool_calls",
+                &mut self.parallel_tool_calls,
+                Value::is_boolean,
+                "true or false",
+            ),
+            (
+                "response_format",
+                &mut self.response_format,
+                Value::is_object,
+                "an object",
+            ),
         ];
-        let given = members.into_iter().filter_map(|(name, value)| {
-            let value = value.take().filter(|value| !value.is_null())?;
-            Some((name.to_owned(), value))
-        });
-        given.collect()
+        let mut given = Map::new();
+        for (name, value, fits, what) in members {
+            match value.take().filter(|value| !value.is_null()) {
+                Some(value) if fits(&value) => drop(given.insert(name.to_owned(), value)),
+                Some(_) => return Err(format!("`{name}` must be {what}")),
+                None => {}
+            }
+        }
+        Ok(given)
     }
+}
+
+fn is_stop(value: &Value) -> bool {
+    let is_list = |list: &Vec<Value>| list.iter().all(Value::is_string);
+    value.is_string() || value.as_array().is_some_and(is_list)
+}
+
+fn is_bias(value: &Value) -> bool {
+    let is_token = |token: &String| token.parse::<u32>().is_ok();
+    value
+        .as_object()
+        .is_some_and(|biases| biases.keys().all(is_token) && biases.values().all(Value::is_number))
+}
+
+fn is_word(value: &Value) -> bool {
+    value.as_str().is_some_and(|word| WORDS.contains(&word))
 }
 
 impl ChatMessage {

@@ -1,5 +1,6 @@
 //! One chat completion: read, decided on, answered.
 
+use std::collections::BTreeMap;
 use std::iter::repeat_n;
 use std::sync::Arc;
 
@@ -7,12 +8,13 @@ use axum::{
     Extension, Json,
     body::Body,
     extract::State,
-    http::HeaderMap,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use hub::Usage;
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
+use ifc::{History, Label};
 use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
@@ -34,9 +36,6 @@ use crate::openai_api::{
 
 /// Choices of one request. Each is a turn of its own.
 const MAX_CHOICES: u32 = 8;
-/// Bytes of a body up to which a request is answered on the thread that its connection lives on. A larger one takes some
-/// milliseconds to read, in which nothing would come or go on the other connections of that thread.
-const SMALL_BODY: usize = 256 << 10;
 /// Bytes of a conversation's name.
 const NAME_LIMIT: usize = 128;
 /// The header by which a client names its conversation.
@@ -55,9 +54,7 @@ struct Prepared {
 /// Whose request it is, and what is wished.
 struct Client {
     conversation: String,
-    /// That of the conversation, if the client has named it: only then can a yes be for the session.
-    /// Otherwise each choice has one of its own.
-    session: Option<Session>,
+    session: Session,
     options: RequestOptions,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
@@ -73,30 +70,16 @@ pub(super) async fn chat(
     let (bytes, held) = http::json_body(&headers, body, &shared.budget).await?;
     let slot = shared.slots.clone().try_acquire_owned();
     let slot = (slot.map_err(|_| ApiError::busy())?, held);
-    if bytes.len() <= SMALL_BODY {
-        return answer(shared, tenant, headers, bytes, slot).await;
-    }
-    // In a set, so that it ends with the client's connection.
-    let (mut task, runtime) = (JoinSet::new(), shared.runtime.clone());
-    task.spawn_on(answer(shared, tenant, headers, bytes, slot), &runtime);
-    match task.join_next().await {
-        Some(Ok(answer)) => answer,
-        _ => Err(ApiError::internal("the answer was lost")),
-    }
-}
-
-/// Answers a request whose body has come, on whichever runtime this runs.
-async fn answer(
-    shared: Arc<Shared>,
-    tenant: Digest,
-    headers: HeaderMap,
-    bytes: Vec<u8>,
-    slot: Slot,
-) -> Result<Response, ApiError> {
     let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
     // What was parsed holds the same text once more.
     drop(bytes);
-    let prepared = prepare(&shared, tenant, &headers, &mut body)?;
+    body.refuse_foreign_parts().map_err(ApiError::invalid)?;
+    let key = shared.tokens.upstream_key(&headers);
+    let options = options(key, &mut body).map_err(ApiError::invalid)?;
+    let is_listed = is_listed(&shared, &options).await?;
+    let prepared = prepare(&shared, tenant, &headers, &body, options, is_listed)?;
+    // Before anything is made of it.
+    shared.written().await?;
     let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);
     if body.streams() {
         let start = (0..prepared.choices).map(|index| envelope.start(index));
@@ -119,11 +102,10 @@ fn prepare(
     shared: &Shared,
     tenant: Digest,
     headers: &HeaderMap,
-    body: &mut ChatBody,
+    body: &ChatBody,
+    mut options: RequestOptions,
+    is_listed: bool,
 ) -> Result<Prepared, ApiError> {
-    body.refuse_foreign_parts().map_err(ApiError::invalid)?;
-    let key = shared.tokens.upstream_key(headers);
-    let options = options(key, body).map_err(ApiError::invalid)?;
     let choices = body.n.unwrap_or(1);
     if !(1..=MAX_CHOICES).contains(&choices) {
         let message = format!("`n` must be 1 to {MAX_CHOICES}");
@@ -131,12 +113,6 @@ fn prepare(
     }
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
-    // Only where the client has named it: two conversations that begin alike would share what the user said yes to.
-    let session = conversation.as_ref().map(|_| {
-        shared
-            .sessions
-            .of(tenant, chain.digest(), &shared.parts.lattice)
-    });
     let texts = shared.texts.tenant(tenant);
     let reader = Reader {
         app: &shared.app,
@@ -147,12 +123,21 @@ fn prepare(
         texts: &texts,
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
-    let mut rebuilt = reader.read(body, chain).map_err(ApiError::invalid)?;
-    if let Some(session) = &session {
-        // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
-        let messages = body.messages.iter();
-        session.returned(messages.filter_map(|message| message.tool_call_id.as_deref()));
+    let mut rebuilt = reader.read(body, &chain).map_err(ApiError::invalid)?;
+    // A first run withholds nothing.
+    if !shared.observe {
+        let history = &rebuilt.history;
+        label_members(shared, &reader, &chain, history, is_listed, &mut options)?;
     }
+    let (key, is_named) = match conversation {
+        Some(_) => (chain.digest(), true),
+        None => (rebuilt.beginning.digest(), false),
+    };
+    let lattice = &shared.parts.lattice;
+    let session = shared.sessions.of(tenant, key, is_named, lattice);
+    // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
+    let messages = body.messages.iter();
+    session.returned(messages.filter_map(|message| message.tool_call_id.as_deref()));
     if shared.observer.attends() {
         let tools = rebuilt.history.tools().iter();
         let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
@@ -160,10 +145,9 @@ fn prepare(
     }
     let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
     let news = std::mem::take(&mut rebuilt.news);
-    // Before anything is made of it: what cannot be recorded is not done.
     if shared.records() {
         for news in news {
-            shared.record(&conversation, event(shared, news))?;
+            shared.record(&conversation, event(shared, news));
         }
     }
     let client = Client {
@@ -177,6 +161,65 @@ fn prepare(
         rebuilt,
         choices: usize::try_from(choices).unwrap_or(1),
     })
+}
+
+/// Whether the name of the model is known to be one of the upstream's; otherwise it can be any text.
+async fn is_listed(shared: &Shared, options: &RequestOptions) -> Result<bool, ApiError> {
+    let (Some(models), Some(name)) = (&shared.models, &options.model) else {
+        return Ok(true);
+    };
+    if shared.observe {
+        return Ok(true);
+    }
+    match models.has(name, options).await {
+        Some(false) => Err(ApiError::no_model()),
+        listed => Ok(listed == Some(true)),
+    }
+}
+
+/// Gives the members of a request the labels of what they repeat, by which the broker sends them only with prompts that
+/// have these labels. What could not be sent with any prompt is refused.
+fn label_members(
+    shared: &Shared,
+    reader: &Reader<'_>,
+    chain: &Chain,
+    history: &History,
+    is_listed: bool,
+    options: &mut RequestOptions,
+) -> Result<(), ApiError> {
+    let members = options.members.iter();
+    let texts =
+        members.filter(|(_, value)| value.is_object() || value.is_array() || value.is_string());
+    let mut labels: Vec<(String, Label)> = texts
+        .map(|(name, value)| {
+            (
+                name.clone(),
+                reader.label_beside(name, value.to_string(), chain),
+            )
+        })
+        .collect();
+    if let Some(model) = options.model.as_ref().filter(|_| !is_listed) {
+        // Not a name of the upstream's, it may be anything that the client has read.
+        let label = reader.label_beside("model", model.clone(), chain);
+        labels.push(("model".to_owned(), label.join(&history.label())));
+    }
+    labels.retain(|(_, label)| !label.is_bottom());
+    for (name, label) in labels {
+        let clearances = shared.parts.broker.clearances(None);
+        let is_cleared = clearances.iter().any(|clearance| label.flows_to(clearance));
+        let why = match (is_cleared, label.flows_to(&history.label())) {
+            (false, _) => "the upstream is not cleared for",
+            (true, false) => "no message of this conversation has",
+            (true, true) => {
+                options.labels.insert(name, label);
+                continue;
+            }
+        };
+        let taints = shared.parts.lattice.describe(&label).join(", ");
+        let message = format!("`{name}` repeats text that is {taints}, which {why}; leave it out");
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    }
+    Ok(())
 }
 
 /// All choices, each decided by itself.
@@ -217,7 +260,7 @@ async fn complete_choice(
     live: Option<Live>,
 ) -> Result<Answered, ApiError> {
     let (conversation, options) = (&client.conversation, &client.options);
-    let session = client.session.clone();
+    let session = client.session.of_turn();
     Turn::new(shared, conversation, session, options, live)
         .run(rebuilt)
         .await
@@ -288,7 +331,8 @@ fn options(key: Option<ApiKey>, body: &mut ChatBody) -> Result<RequestOptions, S
         token_limit,
         stream: None,
         tool_choice,
-        members: body.sampling(),
+        members: body.sampling()?,
+        labels: BTreeMap::new(),
     })
 }
 

@@ -5,29 +5,26 @@
 //! the labelled history that it stands for (`rebuild`): results by the policy, the user's words
 //! by configuration, and the assistant's by what the proxy remembers (`memory`) of the very same
 //! beginning of the same client's conversation; what it does not remember has the most restrictive
-//! label. The user's words and instructions have the labels of what they repeat of results and
-//! answers (`hub::recognise`). From there on the turn machine decides (`turn`): the same one that runs apps here.
+//! label. The user's words, instructions, tools and the other members of a request have the labels of what they
+//! repeat of results and answers (`hub::recognise`). From there on the turn machine decides (`turn`): the same one that runs apps here.
 
 mod approve;
 mod chat;
 mod desk;
 mod label_cache;
 mod memory;
+mod models;
 mod names;
 mod observe;
 mod rebuild;
 mod sessions;
 mod shared;
 mod tokens;
+mod trace;
 mod transcript;
 mod turn;
 
-use std::{
-    future::Future,
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -47,7 +44,7 @@ use hub::{
 };
 use llm::{OpenAi, RequestOptions};
 use serde_json::json;
-use tokio::{net::TcpListener, runtime::Handle, sync::Semaphore};
+use tokio::{net::TcpListener, sync::Semaphore};
 
 pub use self::{
     approve::{Approver, DropCalls, Observer},
@@ -56,8 +53,8 @@ pub use self::{
     rebuild::ClientLabels,
 };
 use self::{
-    chat::chat, label_cache::LabelCache, memory::Memory, sessions::Sessions, shared::Shared,
-    tokens::Tokens, transcript::Digest,
+    chat::chat, label_cache::LabelCache, memory::Memory, models::Models, sessions::Sessions,
+    shared::Shared, tokens::Tokens, trace::TraceWriter, transcript::Digest,
 };
 use crate::{
     consult::random,
@@ -91,7 +88,7 @@ pub struct ProxySetup {
     pub labels: ClientLabels,
     /// The trace of all conversations. What it cannot take is not done.
     pub trace: Option<TraceFile>,
-    /// Who lists the models; without it the broker's providers are listed.
+    /// Who lists the models, which are the ones that a client may name; without it the broker's providers are listed.
     pub models: Option<Arc<OpenAi>>,
     /// Bounds of what is remembered of conversations.
     pub memory: MemoryLimits,
@@ -163,6 +160,9 @@ pub enum ProxyError {
         /// What it said.
         source: io::Error,
     },
+    /// There is no thread for the trace.
+    #[error("the thread of the trace does not start: {0}; allow this user more processes")]
+    Thread(io::Error),
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -176,6 +176,7 @@ pub struct Proxy {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
+    shared: Arc<Shared>,
     connections: usize,
 }
 
@@ -211,11 +212,14 @@ impl Proxy {
                 private: false,
             })?;
         }
+        let connections = setup.connections;
+        let (router, shared) = router(setup, secret).map_err(ProxyError::Thread)?;
         Ok(Self {
             listener,
             address,
-            connections: setup.connections,
-            router: router(setup, secret),
+            connections,
+            router,
+            shared,
         })
     }
 
@@ -233,10 +237,13 @@ impl Proxy {
     /// future ends sooner.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         http::serve(self.listener, self.router, self.connections, shutdown).await;
+        // A trace that cannot be written has said so already.
+        let _ = self.shared.written().await;
     }
 }
 
-fn router(setup: ProxySetup, secret: Digest) -> Router {
+/// What answers requests, and what all of them share.
+fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)> {
     let desk = setup.desk.as_ref().map(ApprovalDesk::router);
     let (mut parts, mut approver) = (setup.parts, setup.approver);
     if setup.observe {
@@ -248,21 +255,24 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
     if setup.trace.is_none() && !setup.observer.attends() {
         parts.settings.attribution = Attribution::Omitted;
     }
+    let trace = match setup.trace {
+        Some(trace) => Some(TraceWriter::start(trace, setup.observer.clone())?),
+        None => None,
+    };
     let shared = Arc::new(Shared {
         parts,
         app: setup.app,
         approver,
         observer: setup.observer,
         labels: setup.labels,
-        trace: setup.trace.map(|trace| Mutex::new(Ok(trace))),
-        models: setup.models,
+        trace,
+        models: setup.models.map(Models::new),
         memory: Memory::new(setup.memory),
         texts: Recogniser::new(setup.recognition),
         cache: LabelCache::default(),
         sessions: Sessions::default(),
         secret,
         observe: setup.observe,
-        runtime: Handle::current(),
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
         hosts: Hosts::new(setup.allow_remote, &setup.hosts),
@@ -278,9 +288,11 @@ fn router(setup: ProxySetup, secret: Digest) -> Router {
         Some(desk) => api.merge(desk),
         None => api,
     };
-    all.fallback(http::nothing_here)
+    let router = all
+        .fallback(http::nothing_here)
         // On the desk as well: a web page that rebinds its name must not answer a question.
-        .layer(middleware::from_fn_with_state(shared, check_host))
+        .layer(middleware::from_fn_with_state(shared.clone(), check_host));
+    Ok((router, shared))
 }
 
 /// Refuses web pages.
@@ -317,7 +329,7 @@ async fn models(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some(upstream) = &shared.models else {
+    let Some(Models { upstream, .. }) = &shared.models else {
         let names = shared.parts.broker.names();
         let names = names.map(|name| json!({"id": name, "object": "model", "owned_by": "sluice"}));
         let names: Vec<_> = names.collect();

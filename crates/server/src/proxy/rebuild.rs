@@ -101,14 +101,33 @@ struct Open {
 
 impl Reader<'_> {
     /// Rebuilds the history, or says in one line what is wrong with the request.
-    pub(super) fn read(&self, body: &ChatBody, chain: Chain) -> Result<Rebuilt, String> {
+    pub(super) fn read(&self, body: &ChatBody, chain: &Chain) -> Result<Rebuilt, String> {
+        let tools = self.tools(body.tools())?;
+        let rebuilt = self.read_over(tools.clone(), body, chain)?;
+        // After the messages, because one request can bring a result and a description that repeats it.
+        let recognised = tools.iter().map(|tool| self.recognised(tool, chain));
+        let recognised: Vec<Tool> = recognised.collect();
+        match recognised == tools {
+            true => Ok(rebuilt),
+            // Labels of tools count in those of all steps. What was learnt and recognised is known, so that this
+            // reading says the same of the messages.
+            false => self.read_over(recognised, body, chain),
+        }
+    }
+
+    fn read_over(
+        &self,
+        tools: Vec<Tool>,
+        body: &ChatBody,
+        chain: &Chain,
+    ) -> Result<Rebuilt, String> {
         let mut reading = Reading {
             reader: self,
             beginning: None,
             rebuilt: Rebuilt {
-                history: History::new(self.tools(body.tools())?),
+                history: History::new(tools),
                 beginning: chain.clone(),
-                chain,
+                chain: chain.clone(),
                 refused: Vec::new(),
                 refinements: Vec::new(),
                 forgotten: 0,
@@ -126,6 +145,31 @@ impl Reader<'_> {
             reading.rebuilt.beginning = beginning;
         }
         Ok(reading.rebuilt)
+    }
+
+    /// The label of a text that comes beside the messages: of what it repeats. Known after the messages were read.
+    pub(super) fn label_beside(&self, kind: &str, text: String, chain: &Chain) -> Label {
+        self.beside(kind, Labeled::trusted_tcb(text), chain).label()
+    }
+
+    fn beside(&self, kind: &str, text: Labeled, chain: &Chain) -> Labeled {
+        let place = chain.beside(kind, text.reveal_tcb());
+        self.texts.recognise(&place, text)
+    }
+
+    /// The tool with the labels of what its texts repeat.
+    fn recognised(&self, tool: &Tool, chain: &Chain) -> Tool {
+        let text = |kind, text: &Labeled| self.beside(kind, text.clone(), chain);
+        Tool {
+            name: tool.name.clone(),
+            // A listed name is a word of the configuration, wherever else it stands.
+            label: match self.labels.listed.contains(&tool.name) {
+                true => tool.label.clone(),
+                false => (self.label_beside("name", tool.name.clone(), chain)).join(&tool.label),
+            },
+            description: text("description", &tool.description),
+            parameters: text("parameters", &tool.parameters),
+        }
     }
 
     fn tools(&self, tools: &[ToolEntry]) -> Result<Vec<Tool>, String> {

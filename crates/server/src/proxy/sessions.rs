@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use ifc::{Lattice, Monitor, Receipt};
@@ -16,15 +17,19 @@ use super::transcript::Digest;
 /// Conversations with a session of their own. Where there are more, one of the client that has most
 /// is forgotten, the one that was used least recently: nobody can make the proxy forget what others
 /// were granted, and what they have sent. Those go first in which nothing was ever answered and
-/// nothing is under way, so that it takes keys that the upstream takes to be many clients.
+/// nothing is under way, so that it takes keys that the upstream takes to be many clients; then those without a name.
 const CONVERSATIONS: usize = 1_000;
 
 /// Calls of one session that wait for their results; as many as a ledger holds. Beyond it a call stays
 /// unknown in the ledger, which costs a word in a question.
 const WAITING: usize = 4_096;
 
-/// The sessions of the conversations that clients have named. A name is what makes several requests
-/// one session: only there can a yes be for the session.
+/// How long a conversation without a name is known by its beginning. A client repeats a request within minutes; one that
+/// begins alike later is taken for another conversation, and what an old one has done stands in its messages.
+const UNNAMED_AGE: Duration = Duration::from_secs(15 * 60);
+
+/// The sessions of the conversations of all clients: of those that they have named by their names, and of the others by
+/// how they begin, so that a repeated request does not repeat an irreversible call.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<Kept>);
 
@@ -39,12 +44,16 @@ struct Entry {
     session: Session,
     tenant: Digest,
     used: u64,
+    used_at: Instant,
 }
 
 /// One session: a handle, shared by all requests of its conversation.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Session {
     monitor: Monitor,
+    /// Whether the client has named it: only then can a yes be for the session, because conversations that begin alike
+    /// share one without a name.
+    pub(super) is_named: bool,
     /// The calls that the client executes, by the name that it knows each under.
     waiting: Arc<Mutex<HashMap<String, Receipt>>>,
     confirmed: Arc<AtomicBool>,
@@ -52,23 +61,30 @@ pub(super) struct Session {
 
 impl Sessions {
     /// That of the conversation with this digest, which is this client's.
-    pub(super) fn of(&self, tenant: Digest, conversation: Digest, lattice: &Lattice) -> Session {
+    pub(super) fn of(
+        &self,
+        tenant: Digest,
+        conversation: Digest,
+        is_named: bool,
+        lattice: &Lattice,
+    ) -> Session {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.tick += 1;
-        let used = kept.tick;
+        let (used, used_at) = (kept.tick, Instant::now());
+        let is_over = |entry: &Entry| !is_named && entry.used_at.elapsed() > UNNAMED_AGE;
+        if kept.entries.get(&conversation).is_some_and(is_over) {
+            kept.entries.remove(&conversation);
+        }
         if kept.entries.len() >= CONVERSATIONS && !kept.entries.contains_key(&conversation) {
             kept.forget_one();
         }
         let entry = kept.entries.entry(conversation).or_insert_with(|| Entry {
-            session: Session {
-                // Labels outlive a session that is forgotten.
-                monitor: Monitor::new().with_trust_in(lattice, used),
-                ..Session::default()
-            },
+            session: Session::new(is_named, lattice, used),
             tenant,
             used,
+            used_at,
         });
-        entry.used = used;
+        (entry.used, entry.used_at) = (used, used_at);
         entry.session.clone()
     }
 }
@@ -82,7 +98,9 @@ impl Kept {
         }
         let most = self.entries.iter().max_by_key(|(_, entry)| {
             let count = counts.get(&entry.tenant).copied();
-            (entry.session.is_idle_stranger(), count, Reverse(entry.used))
+            let session = &entry.session;
+            let rank = (session.is_idle_stranger(), !session.is_named);
+            (rank, count, Reverse(entry.used))
         });
         if let Some(digest) = most.map(|(digest, _)| *digest) {
             self.entries.remove(&digest);
@@ -91,9 +109,32 @@ impl Kept {
 }
 
 impl Session {
+    fn new(is_named: bool, lattice: &Lattice, number: u64) -> Self {
+        let monitor = Monitor::new();
+        Self {
+            monitor: match is_named {
+                // Labels outlive a session that is forgotten.
+                true => monitor.with_trust_in(lattice, number),
+                false => monitor,
+            },
+            is_named,
+            waiting: Arc::default(),
+            confirmed: Arc::default(),
+        }
+    }
+
     /// Its monitor: a handle, too.
     pub(super) fn monitor(&self) -> Monitor {
         self.monitor.clone()
+    }
+
+    /// The session as one turn has it: without a name, the turns share nothing but what they have done.
+    pub(super) fn of_turn(&self) -> Self {
+        let mut session = self.clone();
+        if !self.is_named {
+            session.monitor = Monitor::new().with_ledger_of(&self.monitor);
+        }
+        session
     }
 
     /// A request of it was answered.
@@ -166,14 +207,8 @@ mod tests {
 
     impl ifc::Policy for Anything {
         fn rule(&self, _: &ifc::Sink<'_>) -> Result<ifc::Rule, ifc::PolicyError> {
-            Ok(ifc::Rule {
-                limit: ifc::Label::top(),
-                exceeded: ifc::Exceeded::Ask,
-                arguments: std::collections::BTreeMap::new(),
-                effect: ifc::Effect::Irreversible,
-                name: "anything".to_owned(),
-                always_ask: false,
-            })
+            let (effect, limit) = (ifc::Effect::Irreversible, ifc::Label::top());
+            Ok(ifc::Rule::asking("anything", effect, limit))
         }
 
         fn label_result(&self, _: &ifc::Call, result: String, _: bool) -> ifc::Labeled {
@@ -185,13 +220,14 @@ mod tests {
     fn a_flood_of_one_client_forgets_nothing_of_another() {
         let sessions = Sessions::default();
         let (quiet, flood) = (digest(1), digest(2));
-        mark(&sessions.of(quiet, digest(0), &Lattice::four_point()));
+        mark(&sessions.of(quiet, digest(0), true, &Lattice::four_point()));
         for number in 1..3 * CONVERSATIONS {
-            sessions.of(flood, digest(number), &Lattice::four_point());
+            sessions.of(flood, digest(number), true, &Lattice::four_point());
         }
         assert!(is_marked(&sessions.of(
             quiet,
             digest(0),
+            true,
             &Lattice::four_point()
         )));
         assert_eq!(sessions.0.lock().unwrap().entries.len(), CONVERSATIONS);
@@ -203,18 +239,18 @@ mod tests {
         let lattice = Lattice::four_point();
         let client = digest(1);
         for number in 0..3 {
-            let session = sessions.of(client, digest(number), &lattice);
+            let session = sessions.of(client, digest(number), true, &lattice);
             mark(&session);
             session.confirm();
         }
         // Nothing was answered in this one yet.
-        let under_way = sessions.of(client, digest(3), &lattice);
+        let under_way = sessions.of(client, digest(3), true, &lattice);
         mark(&under_way);
         for number in 4..3 * CONVERSATIONS {
-            sessions.of(digest(number), digest(number), &lattice);
+            sessions.of(digest(number), digest(number), true, &lattice);
         }
         for number in 0..4 {
-            let session = sessions.of(client, digest(number), &lattice);
+            let session = sessions.of(client, digest(number), true, &lattice);
             assert!(is_marked(&session), "{number}");
         }
     }
@@ -224,22 +260,25 @@ mod tests {
         let sessions = Sessions::default();
         let client = digest(1);
         for number in 0..CONVERSATIONS {
-            mark(&sessions.of(client, digest(number), &Lattice::four_point()));
+            mark(&sessions.of(client, digest(number), true, &Lattice::four_point()));
         }
         assert!(is_marked(&sessions.of(
             client,
             digest(0),
+            true,
             &Lattice::four_point()
         )));
-        sessions.of(client, digest(CONVERSATIONS), &Lattice::four_point());
+        sessions.of(client, digest(CONVERSATIONS), true, &Lattice::four_point());
         assert!(is_marked(&sessions.of(
             client,
             digest(0),
+            true,
             &Lattice::four_point()
         )));
         assert!(!is_marked(&sessions.of(
             client,
             digest(1),
+            true,
             &Lattice::four_point()
         )));
     }

@@ -1,25 +1,24 @@
 //! What all requests share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hub::recognise::Recogniser;
 use hub::trace::Event;
 use ifc::Labeled;
-use llm::OpenAi;
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::approve::{Approver, Observer};
 use super::label_cache::LabelCache;
 use super::memory::{Memory, Taken};
+use super::models::Models;
 use super::rebuild::ClientLabels;
 use super::sessions::Sessions;
 use super::tokens::Tokens;
+use super::trace::TraceWriter;
 use super::transcript::{Chain, Digest};
 use crate::openai_api::http::{Budget, Hosts};
 use crate::openai_api::response::ApiError;
 use crate::parts::Parts;
-use crate::trace_file::TraceFile;
 
 /// What all requests share. Nothing in it is of one conversation, except what is kept under that
 /// conversation's digest.
@@ -29,18 +28,14 @@ pub(super) struct Shared {
     pub(super) approver: Arc<dyn Approver>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) labels: ClientLabels,
-    /// The trace, or why it ended. What follows a cut line could not be read, and a gap would say
-    /// that nothing happened; so nothing is done any more once a record could not be written.
-    pub(super) trace: Option<Mutex<Result<TraceFile, String>>>,
-    pub(super) models: Option<Arc<OpenAi>>,
+    pub(super) trace: Option<TraceWriter>,
+    pub(super) models: Option<Models>,
     pub(super) memory: Memory,
     pub(super) texts: Recogniser,
     pub(super) cache: LabelCache,
     pub(super) sessions: Sessions,
     pub(super) secret: Digest,
     pub(super) observe: bool,
-    /// Where requests are answered that take long to read: its threads take each other's work.
-    pub(super) runtime: Handle,
     pub(super) slots: Arc<Semaphore>,
     pub(super) budget: Budget,
     pub(super) hosts: Hosts,
@@ -66,29 +61,19 @@ impl Shared {
         self.trace.is_some() || self.observer.attends()
     }
 
-    /// What cannot be recorded must not be done.
-    pub(super) fn record(&self, conversation: &str, event: Event) -> Result<(), ApiError> {
-        let Some(trace) = &self.trace else {
-            self.observer.event(conversation, &event);
-            return Ok(());
-        };
-        let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = trace
-            .as_mut()
-            .map_err(|reason| ApiError::internal(reason.as_str()))?;
-        let record = match file.append_to(Some(conversation), event) {
-            Ok(record) => record,
-            Err(error) => {
-                let reason = format!("{error}, and start the proxy again");
-                self.observer.failed(&reason);
-                let answer = ApiError::internal(reason.as_str());
-                *trace = Err(reason);
-                return Err(answer);
-            }
-        };
-        // An observer may take a while, and other conversations have records to write.
-        drop(trace);
-        self.observer.event(conversation, &record.event);
-        Ok(())
+    /// Takes an event down. What follows from it is done after [`Shared::written`].
+    pub(super) fn record(&self, conversation: &str, event: Event) {
+        self.observer.event(conversation, &event);
+        if let Some(trace) = &self.trace {
+            trace.record(conversation, event);
+        }
+    }
+
+    /// Waits until everything that was recorded so far is written. What cannot be recorded must not be done.
+    pub(super) async fn written(&self) -> Result<(), ApiError> {
+        match &self.trace {
+            Some(trace) => trace.written().await,
+            None => Ok(()),
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use ifc::{Arguments, Image, Label};
 use sha2::{Digest as _, Sha256};
-use wire::json::decimal;
 
 use crate::openai_api::{request::ChatMessage, response::CallOut};
 
@@ -78,6 +77,16 @@ impl Chain {
         }
     }
 
+    /// Names a text that comes beside the messages, as a member of the request of this kind: the same text has one
+    /// place in all conversations of the tenant. Asked of the chain before any message.
+    pub(super) fn beside(&self, kind: &str, text: &str) -> Digest {
+        let mut hash = Sha256::new();
+        hash.update(self.place);
+        field(&mut hash, Some(kind));
+        field(&mut hash, Some(text));
+        hash.finalize().into()
+    }
+
     pub(super) fn digest(&self) -> Digest {
         self.digest
     }
@@ -145,48 +154,13 @@ pub(super) fn field(hash: &mut Sha256, text: Option<&str>) {
     }
 }
 
-/// Arguments in the one form of all their writings: members sorted, no blanks, the shortest escapes, numbers by their
-/// digits. Clients write `1.0` for `1`, but a number that was rounded is another one. Text that readers disagree about, with a
-/// name that stands twice for one, has no other form than its own.
+/// Arguments in the one form of all their writings. Clients write `1.0` for `1`, but a number that was rounded is another
+/// one. Text that readers disagree about, with a name that stands twice for one, has no other form than its own.
 pub(super) fn canonical(text: &str) -> String {
     match Arguments::parse(text, &Label::bottom()) {
-        Ok(arguments) => with_plain_numbers(&arguments.to_json()),
+        Ok(arguments) => arguments.by_value([].iter()),
         Err(_) => text.to_owned(),
     }
-}
-
-/// Canonical JSON text with each number by its digits.
-fn with_plain_numbers(json: &str) -> String {
-    let mut plain = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(first) = rest.chars().next() {
-        let length = match first {
-            '"' => string(rest),
-            '-' | '0'..='9' => rest.find([',', ']', '}']).unwrap_or(rest.len()),
-            other => other.len_utf8(),
-        };
-        let (token, after) = rest.split_at(length);
-        match decimal(token).filter(|_| first != '"') {
-            Some((is_negative, digits, power)) => {
-                let sign = if is_negative { "-" } else { "" };
-                plain.push_str(&format!("{sign}{digits}e{power}"));
-            }
-            None => plain.push_str(token),
-        }
-        rest = after;
-    }
-    plain
-}
-
-/// The length of the string that a JSON text begins with, both quotes included.
-fn string(json: &str) -> usize {
-    let mut is_escaped = false;
-    let end = json.bytes().enumerate().skip(1).find(|(_, byte)| {
-        let is_end = *byte == b'"' && !is_escaped;
-        is_escaped = *byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(json.len(), |(at, _)| at + 1)
 }
 
 #[cfg(test)]

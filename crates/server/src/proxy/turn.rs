@@ -36,8 +36,6 @@ pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
     pub(super) conversation: &'a str,
     session: Session,
-    /// Whether the client has named its conversation, so that a yes can be for the session.
-    named: bool,
     pub(super) options: &'a RequestOptions,
     /// Takes text while it is written, for a client that streams.
     pub(super) live: Option<Live>,
@@ -70,15 +68,14 @@ impl<'a> Turn<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         conversation: &'a str,
-        session: Option<Session>,
+        session: Session,
         options: &'a RequestOptions,
         live: Option<Live>,
     ) -> Self {
         Self {
             shared,
             conversation,
-            named: session.is_some(),
-            session: session.unwrap_or_default(),
+            session,
             options,
             live,
             shown: String::new(),
@@ -302,12 +299,16 @@ impl Front for Turn<'_> {
                 usage.completion_tokens,
             );
         }
-        self.shared.record(self.conversation, event)
+        self.shared.record(self.conversation, event);
+        Ok(())
+    }
+
+    async fn written(&mut self) -> Result<(), ApiError> {
+        self.shared.written().await
     }
 
     async fn confirm(&mut self, mut view: QuestionView) -> Answer {
-        if !self.named {
-            // There is no session to hold a grant.
+        if !self.session.is_named {
             let lasts = |choice: &Answer| matches!(choice, Answer::Session | Answer::Trust(_));
             view.choices.retain(|choice| !lasts(choice));
         }
@@ -323,6 +324,7 @@ impl Front for Turn<'_> {
         RequestOptions {
             model: self.options.model.clone(),
             bearer: self.options.bearer.clone(),
+            labels: self.options.labels.clone(),
             stream: Some(false),
             ..RequestOptions::default()
         }

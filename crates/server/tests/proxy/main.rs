@@ -14,6 +14,7 @@ mod flows;
 mod images;
 mod ledger;
 mod load;
+mod members;
 mod memory;
 mod names;
 mod refined;

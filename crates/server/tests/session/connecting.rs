@@ -27,6 +27,7 @@ impl Policy for AsksToConnect {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         match sink {
             Sink::Connection(_) => Ok(Rule {
+                same_by: None,
                 limit: Label::bottom(),
                 arguments: std::collections::BTreeMap::new(),
                 exceeded: Exceeded::Ask,

@@ -67,6 +67,7 @@ impl Policy for Open {
             _ => return Err(PolicyError("no rule".to_owned())),
         };
         Ok(Rule {
+            same_by: None,
             limit: Label::top(),
             effect: Effect::Read,
             name,
