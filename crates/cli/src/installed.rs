@@ -32,9 +32,6 @@ pub(crate) struct Installed {
 }
 
 /// The user's store.
-///
-/// # Errors
-/// There is no home.
 pub(crate) fn store() -> Result<Store> {
     Ok(Store::new(paths::data()?.join("apps")))
 }
@@ -97,9 +94,6 @@ fn remedy(app: &App) -> String {
 
 /// Who an app is for what the user allows for good: who the configuration says, with the very files that were installed for
 /// it. A version that came later is another app, though the command is the same.
-///
-/// # Errors
-/// The store cannot be read.
 pub(crate) fn identity(app: &App) -> Result<[u8; 32]> {
     let record = match wanted(app) {
         Ok(Some(_)) => store()?.get(&app.name)?,
@@ -232,9 +226,6 @@ pub(crate) fn unmet(app: &App) -> Option<Package> {
 }
 
 /// The record of an app, which must be there.
-///
-/// # Errors
-/// There is none.
 pub(crate) fn record(app: &str) -> Result<Record> {
     let record = store()?.get(app)?;
     record.with_context(|| {

@@ -39,7 +39,6 @@ mod sources;
 mod terminal;
 mod traces;
 mod trial;
-mod tried;
 mod words;
 
 use std::process::ExitCode;

@@ -44,9 +44,6 @@ pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory
 }
 
 /// The memory of this configuration, without entries that are too old.
-///
-/// # Errors
-/// The file cannot be used.
 pub(crate) fn open(config: &Config) -> Result<Arc<dyn Memory>> {
     let limits = Limits {
         entries: config.memory.entries,

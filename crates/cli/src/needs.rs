@@ -58,9 +58,6 @@ pub(crate) fn writable(config: &Config) -> Vec<PathBuf> {
 
 /// What one app needs, found for it, where apps may write these places. What was found, with what each is for. `new` is the
 /// record of what is tried before it is kept.
-///
-/// # Errors
-/// It cannot be started, and why.
 pub(crate) fn provide_one(
     app: &mut App,
     file: &Path,

@@ -11,9 +11,6 @@ pub(crate) fn user_config() -> Option<PathBuf> {
 }
 
 /// The folder of what is kept between sessions.
-///
-/// # Errors
-/// There is no home.
 pub(crate) fn state() -> Result<PathBuf> {
     let state = xdg("XDG_STATE_HOME", ".local/state");
     Ok(state
@@ -22,9 +19,6 @@ pub(crate) fn state() -> Result<PathBuf> {
 }
 
 /// The folder of what was installed for the user.
-///
-/// # Errors
-/// There is no home.
 pub(crate) fn data() -> Result<PathBuf> {
     let data = xdg("XDG_DATA_HOME", ".local/share");
     Ok(data
@@ -33,9 +27,6 @@ pub(crate) fn data() -> Result<PathBuf> {
 }
 
 /// The folder of traces.
-///
-/// # Errors
-/// There is no home.
 pub(crate) fn traces() -> Result<PathBuf> {
     Ok(state()?.join("traces"))
 }
@@ -76,9 +67,6 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
 
 /// What no app may write, besides what the configuration was read from: whoever writes these decides about the next
 /// start, or about what is known of this one. Each with a word for messages.
-///
-/// # Errors
-/// There is no home, or a binary is missing.
 pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     let own = env::current_exe().context("cannot find out where this program is")?;
     // Its folder and not only the file: who can write there can put another file in its place.

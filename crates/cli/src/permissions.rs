@@ -177,17 +177,11 @@ fn uncounted<T>(error: &anyhow::Error) -> Option<T> {
 }
 
 /// The user's permissions.
-///
-/// # Errors
-/// The file cannot be used.
 pub(crate) fn open(config: &Config) -> Result<Permissions> {
     open_in(config.lattice.clone())
 }
 
 /// The user's permissions, which are the same for every configuration, in a lattice.
-///
-/// # Errors
-/// The file cannot be used.
 pub(crate) fn open_in(lattice: Lattice) -> Result<Permissions> {
     let path = paths::state()?.join("permissions.sqlite");
     Permissions::open(&path, lattice).context("the permissions cannot be read")

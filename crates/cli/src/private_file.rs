@@ -1,4 +1,4 @@
-//! Files that only the user can read or write, in a folder that is so too.
+//! Files that only the user can read or write, in a folder that is so too: secrets, logins, trust.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -15,7 +15,7 @@ const MAX_FILE: u64 = 4 << 20;
 /// The form of the files.
 const VERSION: u32 = 1;
 
-/// A file of secrets.
+/// A JSON file of the user's alone.
 pub(crate) struct PrivateFile {
     folder: PathBuf,
     name: &'static str,
@@ -39,7 +39,7 @@ impl PrivateFile {
         self.folder.join(self.name)
     }
 
-    /// What it holds; nothing if it is not there.
+    /// Its content; the default if it is not there.
     ///
     /// # Errors
     /// It is damaged, or others than the user could read or have written it.
@@ -55,7 +55,7 @@ impl PrivateFile {
             // the reading.
             check(&file, &found, 0o600)?;
             if !found.is_file() || found.len() > MAX_FILE {
-                bail!("it is no file of secrets");
+                bail!("it is no plain file, or longer than 4 MiB");
             }
             // The reason would quote the text.
             let contents: Contents<T> =
@@ -65,11 +65,11 @@ impl PrivateFile {
             }
             Ok(contents.secrets)
         };
-        read().with_context(|| format!("your secrets in {} cannot be read", file.display()))
+        read().with_context(|| format!("{} cannot be read", file.display()))
     }
 
-    /// Reads, changes and writes under a lock, so that two programs at once lose nothing. Written beside and renamed:
-    /// whoever reads sees the old content or the new one.
+    /// Reads, changes and writes under a lock, so that two programs at once lose nothing. The new content is written
+    /// beside and renamed: a reader sees the old content or the new one.
     ///
     /// # Errors
     /// It cannot be read or written.
@@ -106,9 +106,6 @@ impl PrivateFile {
 
     /// Waits for a lock of this name beside the file. It is held until the returned file is dropped, and does not block
     /// changes of the file itself.
-    ///
-    /// # Errors
-    /// There can be none.
     pub(crate) fn lock(&self, name: &str) -> Result<File> {
         self.open_folder()?;
         let mut options = OpenOptions::new();

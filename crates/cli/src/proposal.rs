@@ -1,9 +1,8 @@
-//! What rules a tool might have: by the names in its schema, and by what it says of itself where that is stricter.
+//! Proposed rules for a tool: by the names in its schema, and by MCP's annotations where these are stricter.
 //!
-//! Both are the words of whoever wrote the tool, so a proposal is something to be read and corrected. Whatever the
-//! lists here do not know is as strict as a policy can be: the call is irreversible, and every argument is the user's
-//! to say. What a tool says of itself beside its names (MCP's annotations) can only make it stricter: a hint that it is
-//! harmless is no reason to believe so.
+//! Both are the words of the tool's author, so the user reads and corrects a proposal. A name that the lists here do
+//! not have gets the strictest rule: the call is irreversible, and untrusted text may be in no argument. Annotations
+//! can only make a rule stricter.
 
 use std::fmt::Write;
 
@@ -12,12 +11,12 @@ use policy::ParameterKind;
 use serde_json::{Map, Value};
 use wire::{Hints, ToolDescription};
 
-/// What a tool that is called so only looks at.
+/// Verbs of tools that only read.
 const READS: &[&str] = &[
     "browse", "count", "describe", "fetch", "find", "get", "list", "lookup", "query", "read",
     "search", "show", "view",
 ];
-/// What can be undone.
+/// Verbs of changes that can be undone.
 const WRITES: &[&str] = &[
     "add",
     "append",
@@ -41,13 +40,13 @@ const WRITES: &[&str] = &[
     "update",
     "write",
 ];
-/// What nobody takes back, wherever it stands in a name.
+/// Verbs of effects that cannot be taken back, anywhere in a name.
 const FINAL: &[&str] = &[
     "book", "buy", "cancel", "checkout", "clear", "delete", "execute", "grant", "invite", "pay",
     "publish", "purchase", "push", "refund", "remove", "run", "send", "share", "submit",
     "transfer", "wire",
 ];
-/// Last words of arguments that only carry something.
+/// Last words of arguments that only carry content.
 const CONTENT: &[&str] = &[
     "body",
     "caption",
@@ -65,7 +64,7 @@ const CONTENT: &[&str] = &[
 ];
 /// Last words of arguments that are a day or a time.
 const TIMES: &[&str] = &["date", "day", "deadline", "due", "end", "start", "time"];
-/// Words of an amount: the date beside one is a date of payment, which is the user's to say.
+/// Words of an amount: a date beside one is a date of payment, which untrusted text may not choose.
 const AMOUNTS: &[&str] = &["amount", "price", "sum"];
 
 /// A tool, as far as its description is of use here.
@@ -100,42 +99,27 @@ impl Tool {
     }
 }
 
-/// Whether calls may have arguments that the schema's own `properties` do not name: it says so, or has a part that
-/// names some. No reference is followed and no part of a part is looked at, so that a schema costs what its root does.
+/// Whether calls may have arguments that the schema's own `properties` do not name: it is a map, or has parts or
+/// references, which may name some. They are not followed, so that a schema costs what its root does.
 fn has_more_arguments(schema: &Value) -> bool {
-    let known = schema.get("properties").and_then(Value::as_object);
-    let known = |name: &String| known.is_some_and(|known| known.contains_key(name));
-    // What these say of an object gives it no property.
-    const HARMLESS: [&str; 5] = ["required", "not", "type", "title", "description"];
-    let adds = |part: &Value| {
-        let keys = part.as_object().into_iter().flatten();
-        let mut keys = keys.filter(|(key, _)| !HARMLESS.contains(&key.as_str()));
-        keys.any(|(key, value)| match value.as_object() {
-            Some(names) if key == "properties" => !names.keys().all(known),
-            _ => true,
-        })
-    };
-    let of = |key: &str| match schema.get(key) {
-        Some(Value::Array(parts)) => parts.iter().any(adds),
-        Some(part) => adds(part),
-        None => false,
-    };
-    // By default a schema allows further arguments, so that alone says nothing. Only one that has no names, and allows
-    // others expressly, is a map.
-    let is_map = || {
-        let more = schema.get("additionalProperties");
-        let has_names = schema.get("properties").and_then(Value::as_object);
-        more.is_some_and(|more| *more != Value::Bool(false)) && has_names.is_none_or(Map::is_empty)
-    };
-    let mut parts = ["allOf", "anyOf", "oneOf", "if", "then", "else"].into_iter();
-    let mut others = [
+    const PARTS: [&str; 10] = [
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "then",
+        "else",
         "$ref",
         "$dynamicRef",
         "patternProperties",
         "dependentSchemas",
-    ]
-    .into_iter();
-    parts.any(of) || others.any(|key| schema.get(key).is_some()) || is_map()
+    ];
+    // By default a schema allows further arguments, so only one that has no names and allows others is a map.
+    let names = schema.get("properties").and_then(Value::as_object);
+    let more = schema.get("additionalProperties");
+    let is_map =
+        names.is_none_or(Map::is_empty) && more.is_some_and(|it| *it != Value::Bool(false));
+    is_map || PARTS.iter().any(|part| schema.get(*part).is_some())
 }
 
 impl From<&ToolDescription> for Tool {
@@ -486,31 +470,15 @@ mod tests {
         assert_eq!(kind(&with("nullable", false.into())), ParameterKind::String);
     }
 
-    /// Deeper than anything here goes.
-    #[test]
-    fn a_schema_of_any_depth_is_read_at_its_root() {
-        let mut deep = serde_json::json!({ "type": "string" });
-        for _ in 0..100 {
-            deep = serde_json::json!({ "anyOf": [deep, { "oneOf": [{ "$ref": "#" }] }] });
-        }
-        let schema = serde_json::json!({ "properties": { "a": deep } });
-        assert_eq!(
-            parameters(&Tool::new("t", &schema, Hints::default())),
-            r#"["a"]"#
-        );
-    }
-
     /// A list of parameters would refuse arguments that stand elsewhere in the schema.
     #[test]
     fn a_schema_that_names_arguments_elsewhere_has_no_list_of_them() {
         let properties = serde_json::json!({ "a": { "type": "string" } });
         let other = serde_json::json!({ "properties": { "b": {} } });
-        let required = serde_json::json!({ "required": ["a"], "properties": { "a": {} } });
         let with =
             |key: &str, value: &Value| serde_json::json!({ "properties": properties, key: value });
         let list = |value: &Value| serde_json::json!([value, {}]);
         for (schema, expected) in [
-            (with("anyOf", &list(&required)), false),
             (with("additionalProperties", &true.into()), false),
             (with("additionalProperties", &false.into()), false),
             (serde_json::json!({ "type": "object" }), false),

@@ -75,9 +75,6 @@ pub(crate) fn settings(app: &App, remote: &Remote) -> Result<Settings> {
 }
 
 /// The environment variable that carries the settings. It holds secrets.
-///
-/// # Errors
-/// None that is known.
 pub(crate) fn variable(settings: &Settings) -> Result<(String, String)> {
     Ok((VARIABLE.to_owned(), serde_json::to_string(settings)?))
 }

@@ -66,9 +66,6 @@ pub(crate) struct Secrets(PrivateFile);
 
 impl Secrets {
     /// The user's.
-    ///
-    /// # Errors
-    /// There is no home.
     pub(crate) fn of_user() -> Result<Self> {
         Ok(Self(PrivateFile::new(folder()?, "secrets.json")))
     }
@@ -82,9 +79,6 @@ impl Secrets {
     }
 
     /// Keeps a secret, in the place of one with the same name.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn set(&self, name: &str, origin: &Origin, value: Value) -> Result<()> {
         self.0.change(|all: &mut BTreeMap<_, _>| {
             let secret = Secret {
@@ -97,9 +91,6 @@ impl Secrets {
     }
 
     /// Forgets a secret. Whether there was one.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn remove(&self, name: &str) -> Result<bool> {
         let mut removed = false;
         let change = |all: &mut BTreeMap<String, Secret>| removed = all.remove(name).is_some();
@@ -127,9 +118,6 @@ impl Secrets {
 }
 
 /// The folder of what is secret, which no app may read.
-///
-/// # Errors
-/// There is no home.
 pub(crate) fn folder() -> Result<PathBuf> {
     Ok(paths::data()?.join("secrets"))
 }

@@ -34,9 +34,6 @@ pub(crate) struct RemoteTools(PrivateFile);
 
 impl RemoteTools {
     /// The user's.
-    ///
-    /// # Errors
-    /// There is no home.
     pub(crate) fn of_user() -> Result<Self> {
         Ok(Self(PrivateFile::new(secrets::folder()?, "tools.json")))
     }
@@ -72,9 +69,6 @@ impl RemoteTools {
     }
 
     /// From now on these are the tools that were seen.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn keep(&self, app: &str, server: &str, tools: Seen) -> Result<()> {
         self.0.change(|all: &mut Vec<Reviewed>| {
             all.retain(|one| !one.is_of(app, server));
@@ -87,9 +81,6 @@ impl RemoteTools {
     }
 
     /// Forgets the tools of an app, wherever it is. Whether there were any.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn forget(&self, app: &str) -> Result<bool> {
         let all: Vec<Reviewed> = self.0.read()?;
         if all.iter().all(|one| one.app != app) {

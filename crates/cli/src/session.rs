@@ -172,28 +172,36 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
     }
     say(&sources::text(&outcome.sources));
     say(&sources::hidden(&outcome.hidden));
-    if outcome.inert > 0 {
-        let addresses = counted(outcome.inert, "address is", "addresses are");
-        say(&format!(
-            "({addresses} shown inert: they depend on what was read; see answer.addresses in `sluice.toml`)\n"
-        ));
-    }
-    if outcome.unknown > 0 {
-        let calls = counted(outcome.unknown, "call was", "calls were");
-        say(&format!(
-            "({calls} sent without an answer: nobody knows whether it was done; see `sluice trace show`)\n"
-        ));
-    }
-    if outcome.dropped > 0 {
-        let (one, several) = ("request of an app to another", "requests of apps to others");
-        let requests = counted(outcome.dropped, one, several);
-        say(&format!(
-            "({requests} had no usable response; see `sluice trace show`)\n"
-        ));
-    }
-    if outcome.refused > 0 {
-        let calls = counted(outcome.refused, "call was", "calls were");
-        say(&format!("({calls} refused; see `sluice trace show`)\n"));
+    let counts = [
+        (
+            outcome.inert,
+            ("address is", "addresses are"),
+            "shown inert: they depend on what was read; see answer.addresses in `sluice.toml`",
+        ),
+        (
+            outcome.unknown,
+            ("call was", "calls were"),
+            "sent without an answer: nobody knows whether it was done; see `sluice trace show`",
+        ),
+        (
+            outcome.dropped,
+            ("request of an app to another", "requests of apps to others"),
+            "had no usable response; see `sluice trace show`",
+        ),
+        (
+            outcome.refused,
+            ("call was", "calls were"),
+            "refused; see `sluice trace show`",
+        ),
+    ];
+    for (count, (one, several), what) in counts {
+        if count > 0 {
+            say(&format!(
+                "({} {what})
+",
+                counted(count, one, several)
+            ));
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What an answer depends on that somebody else has written, below the answer.
+//! The untrusted sources of an answer, in lines below it.
 
 use hub::trace::{AnswerSource, escape};
 use ifc::Source;
@@ -15,11 +15,7 @@ pub(crate) fn text(sources: &[AnswerSource]) -> String {
     let is_description = |one: &&AnswerSource| matches!(one.source, Source::Description(_));
     let described = sources.iter().filter(is_description).count();
     let others = sources.iter().filter(|one| !is_description(one));
-    let mut named: Vec<String> = others.clone().take(NAMED).map(name).collect();
-    match others.clone().count().saturating_sub(NAMED) {
-        0 => {}
-        more => named.push(format!("{more} more")),
-    }
+    let mut named = names(others);
     match described {
         0 => {}
         1 => named.push("the description of a tool".to_owned()),
@@ -45,11 +41,7 @@ pub(crate) fn text(sources: &[AnswerSource]) -> String {
 
 /// One line for the results that an answer may have needed and did not see. Empty where there are none.
 pub(crate) fn hidden(hidden: &[AnswerSource]) -> String {
-    let mut named: Vec<String> = hidden.iter().take(NAMED).map(name).collect();
-    match hidden.len().saturating_sub(NAMED) {
-        0 => {}
-        more => named.push(format!("{more} more")),
-    }
+    let named = names(hidden.iter());
     match named.is_empty() {
         true => String::new(),
         false => format!(
@@ -59,9 +51,20 @@ pub(crate) fn hidden(hidden: &[AnswerSource]) -> String {
     }
 }
 
-fn name(one: &AnswerSource) -> String {
-    let label = escape(&one.label.join(", "));
-    format!("{} ({label})", escape(&one.source.to_string()))
+/// The first sources, each with its label, and the number of the others.
+fn names<'a>(mut sources: impl Iterator<Item = &'a AnswerSource>) -> Vec<String> {
+    let first = sources.by_ref().take(NAMED);
+    let mut named: Vec<String> = first
+        .map(|one| {
+            let label = escape(&one.label.join(", "));
+            format!("{} ({label})", escape(&one.source.to_string()))
+        })
+        .collect();
+    match sources.count() {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    named
 }
 
 #[cfg(test)]

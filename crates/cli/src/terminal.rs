@@ -402,9 +402,6 @@ pub(crate) fn say(text: &str) {
 
 /// Writes text for people to standard output: to a terminal with everything escaped that could
 /// steer it, to anything else as it is.
-///
-/// # Errors
-/// Standard output is closed.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     match std::io::stdout().is_terminal() {
         true => print_escaped(&escape_lines(text)),

@@ -36,9 +36,6 @@ fn find(session: &str) -> Result<PathBuf> {
 }
 
 /// Trace files, oldest first: names begin with the time.
-///
-/// # Errors
-/// The folder of traces cannot be read.
 pub(crate) fn sessions() -> Result<Vec<PathBuf>> {
     let directory = paths::traces()?;
     let entries = match fs::read_dir(&directory) {

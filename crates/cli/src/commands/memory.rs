@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use hub::trace::escape;
+use hub::trace::{escape, escape_lines};
 use ifc::{Label, Lattice};
 use serde_json::{Value, json};
 use store::{Apps, Content, Entry, EntryId, Family, Namespace, Query, Speaker};
@@ -42,11 +43,11 @@ enum MemoryAction {
         /// Only those that answer these words.
         #[arg(long, value_name = "WORDS")]
         search: Option<String>,
-        /// At most so many.
+        /// At most this many.
         #[arg(long, value_name = "COUNT", default_value_t = 50)]
         most: usize,
     },
-    /// Show the whole of a memory: text, label, what it came from and what came of it.
+    /// Show a whole memory: text, label, sources, and the memories that were derived from it.
     #[command(after_help = "Example:\n  sluice memory show 1f0c9e…")]
     Show {
         /// An id, as `list` shows it, or the beginning of one.
@@ -74,7 +75,7 @@ enum MemoryAction {
 pub(crate) fn memory(args: &Memory) -> Result<Exit> {
     let attended = !args.json && Terminal::attended();
     let config = configuration::open(args.config.as_deref(), attended)?;
-    let kept = Kept {
+    let memories = Memories {
         memory: open(&config)?,
         apps: apps(&config)?,
         lattice: config.lattice,
@@ -85,145 +86,99 @@ pub(crate) fn memory(args: &Memory) -> Result<Exit> {
             namespace,
             search,
             most,
-        } => kept.list(namespace.as_deref(), search.as_deref(), *most),
-        MemoryAction::Show { id } => kept.show(id),
+        } => memories.list(namespace.as_deref(), search.as_deref(), *most),
+        MemoryAction::Show { id } => memories.show(id),
         MemoryAction::Forget {
             ids,
             namespace,
             yes,
-        } => kept.forget(ids, namespace.as_deref(), *yes),
+        } => memories.forget(ids, namespace.as_deref(), *yes),
     }
 }
 
 /// The memory as the user sees it: at ⊤.
-struct Kept {
-    memory: std::sync::Arc<dyn store::Memory>,
+struct Memories {
+    memory: Arc<dyn store::Memory>,
     /// The apps of the configuration, and where they come from.
     apps: Apps,
     lattice: Lattice,
     json: bool,
 }
 
-impl Kept {
+impl Memories {
     fn list(&self, namespace: Option<&str>, search: Option<&str>, most: usize) -> Result<Exit> {
-        let mut entries = match search {
-            Some(words) => self.found(namespace, words, most)?,
-            None => self.newest(namespace, most)?,
-        };
+        let namespaces = self.namespaces(namespace)?;
+        // One more than wanted tells whether there are more.
+        let (top, count) = (Label::top(), most.saturating_add(1));
+        let mut entries: Vec<Entry> = Vec::new();
+        if let Some(words) = search {
+            let (query, mut found) = (Query::new(words), Vec::new());
+            for namespace in &namespaces {
+                found.extend(self.memory.search(namespace, &query, &top, count)?);
+            }
+            found.sort_by(|a, b| b.score.total_cmp(&a.score));
+            entries.extend(found.into_iter().map(|found| found.entry));
+        } else {
+            for namespace in &namespaces {
+                entries.extend(self.memory.list(namespace, count, &top)?);
+            }
+            // A stable sort: the question and the answer of a turn may have the same time.
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
+        }
         let more = entries.len() > most;
         entries.truncate(most);
         for entry in &entries {
-            self.print(entry, Self::line)?;
+            self.print(entry, || self.line(entry))?;
         }
         match (more, entries.is_empty()) {
             (true, _) => say("there are more; --most shows them\n"),
             (false, true) => say("nothing is remembered here\n"),
             (false, false) => {}
         }
-        // Last, since it may be an error: what can be read is shown before it.
-        self.complete(namespace)?;
-        Ok(Exit::Done)
-    }
-
-    /// # Errors
-    /// Something of what the user means cannot be read, and is not in the list.
-    fn complete(&self, namespace: Option<&str>) -> Result<()> {
-        let mut left_out = Vec::new();
-        for namespace in self.namespaces(namespace)? {
-            let ids = self.memory.unreadable(&namespace)?;
-            left_out.extend(ids.iter().map(EntryId::to_string));
+        // Last, since it is an error: the readable entries are shown before it.
+        let mut unreadable = Vec::new();
+        for namespace in &namespaces {
+            unreadable.extend(self.memory.unreadable(namespace)?);
         }
-        match left_out.len() {
-            0 => Ok(()),
-            1 => bail!("memory {} cannot be read; forget it", left_out.concat()),
-            _ => bail!(
+        match unreadable.as_slice() {
+            [] => Ok(Exit::Done),
+            [one] => bail!("memory {one} cannot be read; forget it"),
+            several => bail!(
                 "these memories cannot be read; forget them: {}",
-                left_out.join(" ")
+                ids(several)
             ),
         }
-    }
-
-    /// One more than `most`, if there are so many.
-    fn newest(&self, namespace: Option<&str>, most: usize) -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
-        for namespace in self.namespaces(namespace)? {
-            entries.extend(
-                self.memory
-                    .list(&namespace, most.saturating_add(1), &Label::top())?,
-            );
-        }
-        // A stable sort: question and answer of a turn have the same time, and the newest comes first already.
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
-        Ok(entries)
-    }
-
-    fn found(&self, namespace: Option<&str>, words: &str, most: usize) -> Result<Vec<Entry>> {
-        let query = Query::new(words);
-        let mut found = Vec::new();
-        let (top, most) = (Label::top(), most.saturating_add(1));
-        for namespace in self.namespaces(namespace)? {
-            found.extend(self.memory.search(&namespace, &query, &top, most)?);
-        }
-        found.sort_by(|a, b| b.score.total_cmp(&a.score));
-        Ok(found.into_iter().map(|found| found.entry).collect())
     }
 
     fn show(&self, id: &str) -> Result<Exit> {
         let found = self.find(id)?;
         let entry = self.memory.show(found, &Label::top())?;
         let entry = entry.ok_or_else(|| MEMORIES.unknown(id))?;
-        // Looked up before anything is printed, or a failed look-up would read as "led to nothing".
-        let derived = self.memory.derived(&[found])?;
-        self.print(&entry, |kept, entry| kept.details(entry, &derived))?;
+        // Before anything is printed: a failed look-up must not read as "led to nothing".
+        let family = self.memory.derived(&[found])?;
+        self.print(&entry, || self.details(&entry, &family))?;
         Ok(Exit::Done)
     }
 
-    fn forget(&self, ids: &[String], namespace: Option<&str>, yes: bool) -> Result<Exit> {
-        let meant: Vec<EntryId> = match namespace {
+    fn forget(&self, named: &[String], namespace: Option<&str>, yes: bool) -> Result<Exit> {
+        let chosen: Vec<EntryId> = match namespace {
             Some(_) => self.ids(namespace)?,
-            // All or none: a typing mistake should not leave the rest of the list forgotten.
-            None => ids.iter().map(|id| self.find(id)).collect::<Result<_>>()?,
+            // All or none: after a typing mistake nothing is forgotten.
+            None => (named.iter().map(|id| self.find(id))).collect::<Result<_>>()?,
         };
-        let going = self.memory.derived(&meant)?;
-        if going.count() == 0 {
+        let family = self.memory.derived(&chosen)?;
+        if family.count() == 0 {
             say("nothing is remembered here\n");
             return Ok(Exit::Done);
         }
-        if !yes && !self.confirmed(&meant, &going)? {
+        if !yes && !self.confirmed(&chosen, &family)? {
             say("nothing is forgotten\n");
             return Ok(Exit::Refused);
         }
-        self.remove(&meant)
-    }
-
-    /// Whether the user says so, having seen all of it.
-    fn confirmed(&self, meant: &[EntryId], going: &Family) -> Result<bool> {
-        if self.json || !Terminal::attended() {
-            bail!("there is no terminal to ask at; --yes forgets without a question");
-        }
-        let meant: BTreeSet<&EntryId> = meant.iter().collect();
-        let derived = |id: &EntryId| match meant.contains(id) {
-            true => "",
-            false => "  (derived)",
-        };
-        for entry in &going.entries {
-            say(&format!("{}{}\n", self.line(entry), derived(&entry.id)));
-        }
-        for id in &going.unreadable {
-            say(&format!("{id}  (cannot be read){}\n", derived(id)));
-        }
-        let prompt = format!(
-            "Forget these {}, for good? Type forget and Enter [no]: ",
-            going.count()
-        );
-        Ok(ask_word(&prompt, &["forget"]).is_some())
-    }
-
-    fn remove(&self, meant: &[EntryId]) -> Result<Exit> {
-        let forgotten = self.memory.forget(meant)?;
+        let forgotten = self.memory.forget(&chosen)?;
         if self.json {
             for entry in &forgotten.family.entries {
-                self.print(entry, Self::line)?;
+                self.print(entry, String::new)?;
             }
         }
         say(&format!("{} forgotten\n", forgotten.family.count()));
@@ -233,38 +188,52 @@ impl Kept {
         Ok(Exit::Done)
     }
 
-    fn print(&self, entry: &Entry, text: impl Fn(&Self, &Entry) -> String) -> Result<()> {
+    /// Shows all of them, and asks.
+    fn confirmed(&self, chosen: &[EntryId], family: &Family) -> Result<bool> {
+        if self.json || !Terminal::attended() {
+            bail!("there is no terminal to ask at; --yes forgets without a question");
+        }
+        let chosen: BTreeSet<&EntryId> = chosen.iter().collect();
+        let derived = |id: &EntryId| match chosen.contains(id) {
+            true => "",
+            false => "  (derived)",
+        };
+        for entry in &family.entries {
+            say(&format!("{}{}\n", self.line(entry), derived(&entry.id)));
+        }
+        for id in &family.unreadable {
+            say(&format!("{id}  (cannot be read){}\n", derived(id)));
+        }
+        let count = family.count();
+        let prompt = format!("Forget these {count}, for good? Type forget and Enter [no]: ");
+        Ok(ask_word(&prompt, &["forget"]).is_some())
+    }
+
+    fn print(&self, entry: &Entry, text: impl FnOnce() -> String) -> Result<()> {
         match self.json {
             true => json_lines::print_json(&self.json(entry))?,
-            false => print(&text(self, entry))?,
+            false => print(&text())?,
         }
         Ok(())
     }
 
-    fn shown(&self, namespace: &Namespace) -> String {
-        named(namespace, &self.apps)
-    }
-
-    /// The namespaces that the user means; all of them without a name.
+    /// The namespaces with this name; all of them without one.
     fn namespaces(&self, name: Option<&str>) -> Result<Vec<Namespace>> {
         let all = self.memory.namespaces()?;
         let Some(name) = name else { return Ok(all) };
         let name = name.strip_prefix(APPS).unwrap_or(name);
-        // Names alone mean every app that ever had them.
-        let means = |own: &Namespace| own.to_string() == name || self.shown(own) == name;
-        let meant: Vec<Namespace> = all.iter().filter(|own| means(own)).cloned().collect();
-        if meant.is_empty() && !all.is_empty() {
-            let known: Vec<String> = all.iter().map(|own| escape(&self.shown(own))).collect();
-            let known = known.join(", ");
-            bail!(
-                "there is no memory of '{}'; there are {known}",
-                escape(name)
-            );
+        // The plain name of an app stands for every app that ever had it.
+        let has_name = |own: &&Namespace| own.to_string() == name || named(own, &self.apps) == name;
+        let found: Vec<Namespace> = all.iter().filter(has_name).cloned().collect();
+        if found.is_empty() && !all.is_empty() {
+            let known: Vec<String> = all.iter().map(|own| named(own, &self.apps)).collect();
+            let (name, known) = (escape(name), escape(&known.join(", ")));
+            bail!("there is no memory of '{name}'; there are {known}");
         }
-        Ok(meant)
+        Ok(found)
     }
 
-    /// The ids of all memories of the namespaces that the user means, whether they can be read or not.
+    /// The ids of all memories of the namespaces with this name, including those that cannot be read.
     fn ids(&self, namespace: Option<&str>) -> Result<Vec<EntryId>> {
         let mut ids = Vec::new();
         for namespace in self.namespaces(namespace)? {
@@ -273,30 +242,30 @@ impl Kept {
         Ok(ids)
     }
 
-    /// The one memory whose id begins so. It need not be one that can be read: what cannot be is to be forgotten.
+    /// The one memory whose id begins so. It may be one that cannot be read.
     fn find(&self, id: &str) -> Result<EntryId> {
-        if let Ok(whole) = id.parse::<EntryId>() {
-            // Not looked for among the namespaces: a damaged entry may not say to which one it belongs.
-            let found = self.memory.derived(&[whole])?;
-            return (found.count() > 0)
-                .then_some(whole)
-                .ok_or_else(|| MEMORIES.unknown(id));
+        let Ok(whole) = id.parse::<EntryId>() else {
+            return MEMORIES.find(&self.ids(None)?, id);
+        };
+        // Not looked for in the namespaces: a damaged entry may have none.
+        match self.memory.derived(&[whole])?.count() {
+            0 => Err(MEMORIES.unknown(id)),
+            _ => Ok(whole),
         }
-        MEMORIES.find(&self.ids(None)?, id)
     }
 
     /// Id, day, whose it is, label and the beginning of the text, on one line.
     fn line(&self, entry: &Entry) -> String {
-        let id: String = entry.id.to_string().chars().take(SHORT).collect();
         let (by, text) = said(&entry.content);
         let mut beginning: String = text.chars().take(LINE).collect();
         if beginning.len() < text.len() {
             beginning.push('…');
         }
         format!(
-            "{id}  {}  {}, {by}  {}  {}",
+            "{:.SHORT$}  {}  {}, {by}  {}  {}",
+            entry.id.to_string(),
             time(entry),
-            escape(&self.shown(&entry.namespace)),
+            escape(&named(&entry.namespace, &self.apps)),
             self.label(entry),
             escape(&beginning)
         )
@@ -304,34 +273,24 @@ impl Kept {
 
     fn details(&self, entry: &Entry, family: &Family) -> String {
         let (by, text) = said(&entry.content);
-        let ids = |ids: &[EntryId]| match ids {
-            [] => "nothing".to_owned(),
-            ids => ids
-                .iter()
-                .map(EntryId::to_string)
-                .collect::<Vec<_>>()
-                .join(", "),
-        };
         let derived = family.entries.iter().map(|entry| entry.id);
         let derived = derived.chain(family.unreadable.iter().copied());
         let derived: Vec<EntryId> = derived.filter(|id| *id != entry.id).collect();
-        let unknown = match entry.unknown.as_slice() {
-            [] => String::new(),
-            unknown => format!(
-                "  (the lattice no longer has {})",
-                escape(&unknown.join(", "))
-            ),
+        let unknown = match entry.unknown.is_empty() {
+            true => String::new(),
+            false => format!("  (the lattice no longer has {})", entry.unknown.join(", ")),
         };
         format!(
-            "{}\ntime       {}\nof         {}, {by}\nlabel      {}{unknown}\nsession    {}\nmade from  {}\nled to     {}\n\n{}",
+            "{}\ntime       {}\nof         {}, {by}\nlabel      {}{}\nsession    {}\nmade from  {}\nled to     {}\n\n{}",
             entry.id,
             time(entry),
-            escape(&self.shown(&entry.namespace)),
+            escape(&named(&entry.namespace, &self.apps)),
             self.label(entry),
+            escape(&unknown),
             escape(&entry.origin),
             ids(&entry.sources),
             ids(&derived),
-            hub::trace::escape_lines(&text)
+            escape_lines(&text)
         )
     }
 
@@ -346,12 +305,13 @@ impl Kept {
     fn json(&self, entry: &Entry) -> Value {
         let (by, text) = said(&entry.content);
         let sources: Vec<String> = entry.sources.iter().map(EntryId::to_string).collect();
+        let own = named(&entry.namespace, &self.apps);
         json!({
             "id": entry.id.to_string(),
             "at_ms": entry.time.millis(),
             "namespace": match entry.namespace {
-                Namespace::Hub => self.shown(&entry.namespace),
-                _ => format!("{APPS}{}", self.shown(&entry.namespace)),
+                Namespace::Hub => own,
+                Namespace::Apps(_) => format!("{APPS}{own}"),
             },
             "by": by,
             "text": text,
@@ -363,7 +323,7 @@ impl Kept {
     }
 }
 
-/// Before the names of apps for programs, so that no app is the hub.
+/// Before the names of apps in JSON, so that no app is the hub.
 const APPS: &str = "app:";
 
 /// Digits of an id in a list: few enough to type, enough to tell a few thousand apart.
@@ -372,7 +332,16 @@ const SHORT: usize = 12;
 /// Characters of a text in a list.
 const LINE: usize = 100;
 
-/// Who or what says something, and what.
+fn ids(ids: &[EntryId]) -> String {
+    match ids {
+        [] => "nothing".to_owned(),
+        ids => (ids.iter().map(EntryId::to_string))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// The speaker or the kind, and the text.
 fn said(content: &Content) -> (&'static str, String) {
     match content {
         Content::Interaction { speaker, text } => match speaker {
@@ -389,11 +358,10 @@ fn said(content: &Content) -> (&'static str, String) {
 }
 
 fn time(entry: &Entry) -> String {
-    match jiff::Timestamp::from_millisecond(entry.time.millis()) {
-        Ok(time) => {
-            let local = time.to_zoned(jiff::tz::TimeZone::system());
-            local.strftime("%Y-%m-%d %H:%M").to_string()
-        }
-        Err(_) => "an unknown time".to_owned(),
-    }
+    let time = jiff::Timestamp::from_millisecond(entry.time.millis());
+    let local = time.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+    local.map_or_else(
+        |_| "an unknown time".to_owned(),
+        |local| local.strftime("%Y-%m-%d %H:%M").to_string(),
+    )
 }

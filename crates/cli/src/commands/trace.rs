@@ -92,9 +92,6 @@ fn list(as_json: bool) -> Result<()> {
 }
 
 /// The records as lines for people, if wished with the scores of regions below each screening.
-///
-/// # Errors
-/// Standard output is closed.
 fn print_for_people(records: &[Record], with_saliency: bool) -> Result<()> {
     let start_ms = records.first().map_or(0, |record| record.at_ms);
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -59,14 +59,14 @@ fn list(as_json: bool) -> Result<Exit> {
             "nothing is trusted; `sluice trust` asks about the sluice.toml of the working folder\n",
         );
     }
-    for (trusted, standing) in all {
+    for (configuration, trusted, standing) in all {
         if as_json {
             let changed = match &standing {
                 Standing::Changed(files) => files.as_slice(),
                 Standing::Trusted | Standing::Unknown => &[],
             };
             print_json(&json!({
-                "configuration": trusted.configuration,
+                "configuration": configuration,
                 "since": trusted.since,
                 "trusted": standing == Standing::Trusted,
                 "changed": changed,
@@ -77,7 +77,7 @@ fn list(as_json: bool) -> Result<Exit> {
             Standing::Trusted => "trusted",
             _ => "CHANGED",
         };
-        let path = escape(&trusted.configuration.to_string_lossy());
+        let path = escape(&configuration.to_string_lossy());
         print(&format!("{state} since {}  {path}", trusted.since))?;
     }
     Ok(Exit::Done)

@@ -25,9 +25,6 @@ pub(crate) struct Files(RefCell<BTreeMap<PathBuf, String>>);
 
 impl Files {
     /// Only this file.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub(crate) fn of(path: &Path) -> Result<Self> {
         let files = Self::default();
         files.remember(path)?;

@@ -20,7 +20,7 @@ use server::{Gate, Mediator, Spoke};
 use tokio::sync::mpsc;
 use wire::{Ask, Refusal, Reply, head};
 
-use crate::{app_setup, remote_app, tried};
+use crate::{app_setup, remote_app, trial};
 
 /// The name of a configuration that is in no file.
 const FILE: &str = "/login.toml";
@@ -74,9 +74,9 @@ impl Errands {
         let (sender, events) = mpsc::channel(EVENTS);
         let spoke = setup.open(&gate, sender).await?;
         let report = call(&gate, &spoke).await;
-        report.with_context(|| match tried::refused(events) {
+        report.with_context(|| match trial::refused(events) {
             refused if refused.is_empty() => to.origin().to_string(),
-            refused => tried::words(&refused),
+            refused => trial::words(&refused),
         })
     }
 

@@ -18,9 +18,6 @@ pub(super) const ATTENTION: &str = AttentionScreener::NAME;
 pub(super) const COMBINED: &str = Combined::NAME;
 
 /// The attention screener alone, or combined with the judge.
-///
-/// # Errors
-/// See [`attention`].
 pub(super) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence>> {
     let drafter = match settings.draft {
         Some(_) => Drafter::Other,
@@ -38,9 +35,6 @@ pub(super) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence
 }
 
 /// Whether the attention screener starts with these settings.
-///
-/// # Errors
-/// See [`attention`].
 pub(crate) fn check(settings: &Settings) -> Result<()> {
     attention(settings.weights.as_deref(), settings.recall).map(drop)
 }

@@ -10,9 +10,6 @@ pub(super) const ATTENTION: &str = "attention";
 pub(super) const COMBINED: &str = "combined";
 
 /// Says what to do instead.
-///
-/// # Errors
-/// Always.
 pub(super) fn defence(name: &str, _: &Settings) -> Result<Arc<dyn Defence>> {
     bail!(
         "this build has no attention screener, which {name} needs; write kind = \"judge\", \"naive\" \
@@ -21,9 +18,6 @@ pub(super) fn defence(name: &str, _: &Settings) -> Result<Arc<dyn Defence>> {
 }
 
 /// Whether the attention screener starts: it does not.
-///
-/// # Errors
-/// Always.
 pub(crate) fn check(settings: &Settings) -> Result<()> {
     defence(ATTENTION, settings).map(drop)
 }

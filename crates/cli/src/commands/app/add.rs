@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::proposal::Tool;
 use crate::terminal::{columns, is_agreed, say};
 use crate::trial::Of;
-use crate::{installed, review, shell};
+use crate::{installed, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -119,13 +119,6 @@ async fn finish(
     fetched: Option<&Record>,
 ) -> Result<bool> {
     let data = data(wish, write)?;
-    for (path, folder) in absent(wish, &data) {
-        say(&format!(
-            "note: {} is not there; if the app is to make it, add it with --write {}\n",
-            escape(&path.to_string_lossy()),
-            shell::word(&folder.to_string_lossy())
-        ));
-    }
     // Without rules for its tools: these are proposed from what the trial shows.
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
     let of = fetched.map_or(Of::Installed, Of::New);
@@ -246,23 +239,6 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
     Ok(data.into_iter().collect())
 }
 
-/// Files that the command or a variable names and that are not there, in folders that are and that the app may not write.
-fn absent(wish: &Wish, data: &[(String, bool)]) -> Vec<(PathBuf, PathBuf)> {
-    let words = wish.command.iter().skip(1).chain(wish.env.values());
-    let absent = words.filter_map(|word| {
-        let path = Path::new(word);
-        // In the topmost folder nobody makes files; the word is no path, then.
-        let folder = path.parent().filter(|folder| folder.parent().is_some())?;
-        let writes = |(at, write): &&(String, bool)| *write && folder.starts_with(at);
-        let meant = folder.is_dir()
-            && path.is_absolute()
-            && !path.exists()
-            && !data.iter().any(|it| writes(&it));
-        meant.then(|| (path.to_owned(), folder.to_owned()))
-    });
-    absent.collect()
-}
-
 /// The configuration with these lines at its end.
 fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
     let text = format!("{before}{lines}");
@@ -275,9 +251,6 @@ fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
 }
 
 /// An app that is this server and nothing else, in no configuration.
-///
-/// # Errors
-/// It can have no such name.
 pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
     let wish = Wish {
         name: name.to_owned(),

@@ -73,8 +73,7 @@ enum Action {
     /// Forget the tokens of an app.
     #[command(after_help = "Example:\n  sluice app logout far")]
     Logout(login::Logout),
-    /// Install the newest version, and show how its tools differ before it is taken; of a server elsewhere, take the tools
-    /// that it has now.
+    /// Install the newest version, and show how its tools differ before it is taken.
     #[command(after_help = "Example:\n  sluice app update files")]
     Update(update::Update),
     /// Remove what is installed for an app. Your configuration stays as it is.

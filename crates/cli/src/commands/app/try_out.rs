@@ -17,7 +17,7 @@ use crate::seen::RemoteTools;
 use crate::session::configured;
 use crate::terminal::{print, say};
 use crate::trial::{self, Of, Trial};
-use crate::{installed, review, tried};
+use crate::{installed, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Try {
@@ -133,7 +133,7 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
     if !trial.tried.is_empty() {
         say(&format!(
             "{app} tried to reach what it may not: {}\n",
-            tried::words(&trial.tried)
+            trial::words(&trial.tried)
         ));
     }
 }
@@ -147,9 +147,6 @@ async fn started(place: &Place, name: &str, of: Of<'_>) -> Result<(App, Trial)> 
 }
 
 /// Starts one app of this configuration.
-///
-/// # Errors
-/// There is no such app, or it does not start.
 pub(super) async fn start(
     config: &mut Config,
     name: &str,

@@ -8,9 +8,7 @@ use provision::{Package, Record};
 use super::place::Place;
 use super::{add, try_out};
 use crate::exit::Exit;
-use crate::login::address;
 use crate::review::Difference;
-use crate::seen::RemoteTools;
 use crate::terminal::{is_agreed, say};
 use crate::trial::Of;
 use crate::{installed, review};
@@ -26,18 +24,15 @@ pub(super) struct Update {
     place: Place,
 }
 
-/// Shows what is new of an app, and takes it if the user wants it: the newest version of an installed one, or what a server
-/// elsewhere offers now.
+/// Installs the newest version of an app, shows its differences, and takes it if the user agrees.
 pub(super) async fn update(args: Update) -> Result<Exit> {
-    match installed::store()?.get(&args.name)? {
-        Some(old) => version(&args, old).await,
-        None => elsewhere(&args).await,
-    }
-}
-
-/// Installs the newest version, and takes it if the user wants it.
-async fn version(args: &Update, old: Record) -> Result<Exit> {
     let store = installed::store()?;
+    let Some(old) = store.get(&args.name)? else {
+        bail!(
+            "no app '{0}' is installed; the tools of a server elsewhere are reviewed with `sluice app test {0} --accept`",
+            escape(&args.name)
+        );
+    };
     // What was asked for when it was installed. Whether that is still what the configuration names is checked at each
     // start (`installed::of`).
     let wanted = Package {
@@ -58,7 +53,7 @@ async fn version(args: &Update, old: Record) -> Result<Exit> {
     }
     // The old record stays until the user has said so: whatever ends the program before that changes nothing, and a session
     // that begins meanwhile starts the old files.
-    let taken = review(args, &old, &new).await;
+    let taken = review(&args, &old, &new).await;
     match taken {
         // The record first: an interruption leaves a tree that no record names, and not a record without its tree.
         Ok(Some(record)) => {
@@ -97,48 +92,12 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
     }
     try_out::say_tried(&args.name, &trial);
     let unasked = args.yes && difference.is_none();
-    Ok((unasked || asked()).then(|| Record {
+    let is_taken = unasked || is_agreed("Type update and Enter [no]: ", "update");
+    Ok(is_taken.then(|| Record {
         tools: Some(now),
         // Without a question the user has looked at no more than before.
         reviewed: !unasked || old.reviewed,
         tried: trial.tried.keys().cloned().collect(),
         ..new.clone()
     }))
-}
-
-/// Takes the tools that a server elsewhere has now. Whatever is served there has changed already; what is not taken is not
-/// called.
-async fn elsewhere(args: &Update) -> Result<Exit> {
-    let mut config = args.place.open()?;
-    let remote = config.apps.get(&args.name);
-    let Some(remote) = remote.and_then(|app| app.remote.clone()) else {
-        bail!(
-            "no app '{}' is installed, and none of the configuration is a server elsewhere",
-            escape(&args.name)
-        );
-    };
-    let degraded = &args.place.allow_degraded;
-    let trial = try_out::start(&mut config, &args.name, degraded, Of::Installed).await?;
-    try_out::say_tried(&args.name, &trial);
-    let (kept, server) = (RemoteTools::of_user()?, address(&remote.url));
-    let now = review::seen(&trial.tools);
-    // Where nothing was seen before, every tool is a new one.
-    let seen = kept.find(&args.name, &server)?.unwrap_or_default();
-    let Some(difference) = Difference::between(&seen, &now) else {
-        say(&format!("{}: its tools stay as they are\n", args.name));
-        return Ok(Exit::Done);
-    };
-    say(&format!("{}: {difference}\n", args.name));
-    difference.say_words(&trial.tools);
-    if !asked() {
-        say("nothing was changed\n");
-        return Ok(Exit::Refused);
-    }
-    kept.keep(&args.name, &server, now)?;
-    Ok(Exit::Done)
-}
-
-/// Whether the user, who has been shown what is new, takes it.
-fn asked() -> bool {
-    is_agreed("Type update and Enter [no]: ", "update")
 }

@@ -4,22 +4,19 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use config::Config;
-use hub::trace::{Flow, Message, escape};
-use ifc::{Arguments, Delivery, Label, Labeled, Release, Sink, Stage};
+use hub::trace::{Cause, Event, Flow, Record, escape};
+use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Stage};
 use policy::{AppPolicy, Judgement, Verdict};
+use serde_json::{Value, json};
 
-use super::conversations;
-use super::counted::{Counted, counted};
-use super::explanation::{Explained, Wider, as_line, as_text, label_of};
-use super::recorded::{Recorded, decisions};
-use super::shown::short;
+use super::{Condition, conditions, set, short};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::print;
 use crate::traces;
 
 /// Explains every decision of a session, or one of them.
-pub(crate) fn explain(
+pub(super) fn explain(
     config: &Config,
     file: &Path,
     session: &str,
@@ -35,21 +32,12 @@ pub(crate) fn explain(
         );
     }
     let policy = config.policy();
-    let groups = conversations::groups(&decisions);
-    let several = groups.len() > 1;
-    for group in &groups {
-        let chosen = group.decisions.iter();
-        let mut chosen = chosen
-            .filter(|one| only.is_none_or(|only| only == one.number))
-            .peekable();
-        if several && !as_json && chosen.peek().is_some() {
-            print(&group.heading())?;
-        }
-        for recorded in chosen {
-            let explained = judge(config, &policy, recorded);
+    for (number, recorded) in (1..).zip(&decisions) {
+        if only.is_none_or(|only| only == number) {
+            let found = evaluate(config, &policy, recorded);
             match as_json {
-                true => print_json(&as_line(config, &group.asked_by, recorded, &explained))?,
-                false => print(&as_text(config, file, recorded, &explained))?,
+                true => print_json(&as_line(&config.lattice, number, recorded, &found))?,
+                false => print(&as_text(&config.lattice, file, number, recorded, &found))?,
             }
         }
     }
@@ -59,39 +47,96 @@ pub(crate) fn explain(
     Ok(Exit::Done)
 }
 
-fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explained {
+/// A decision of the trace.
+struct Recorded<'a> {
+    /// The conversation that it belongs to; `None` is the session's own.
+    conversation: Option<&'a str>,
+    flow: &'a Flow,
+    verdict: Verdict,
+    /// The rule, or the reason of a denial.
+    by: &'a str,
+    /// The taints beyond the limit, and the regions that brought them.
+    excess: &'a [String],
+    causes: &'a [Cause],
+    /// The user's answer, and whether it allows.
+    answer: Option<(&'a str, bool)>,
+}
+
+/// Every decision, with the user's answer to each question.
+fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
+    let mut found: Vec<Recorded<'_>> = Vec::new();
+    for record in records {
+        let conversation = record.conversation.as_deref();
+        let decided = |flow, verdict, by| Recorded {
+            conversation,
+            flow,
+            verdict,
+            by,
+            excess: &[],
+            causes: &[],
+            answer: None,
+        };
+        match &record.event {
+            Event::Allowed { flow, by, .. } => found.push(decided(flow, Verdict::Allow, by)),
+            Event::Denied { flow, reason, .. } => found.push(decided(flow, Verdict::Deny, reason)),
+            Event::Asked {
+                flow,
+                rule,
+                excess,
+                causes,
+                ..
+            } => found.push(Recorded {
+                excess,
+                causes,
+                ..decided(flow, Verdict::Ask, rule)
+            }),
+            Event::Answered {
+                flow,
+                answer,
+                allowed,
+            } => {
+                // The newest question: the same flow may have been asked about before.
+                let mut asked = found.iter_mut().rev();
+                let of_it =
+                    |one: &&mut Recorded<'_>| one.flow == flow && one.conversation == conversation;
+                if let Some(asked) = asked.find(of_it) {
+                    asked.answer = Some((answer, *allowed));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What the policy says now of a recorded decision.
+struct Found {
+    now: Judgement,
+    /// The label has names that this configuration's lattice lacks.
+    unknown: Option<String>,
+    /// Taints each of which would have stopped the call.
+    would_stop: Vec<String>,
+    /// The rules for the results of the call that depend on its arguments.
+    results: Vec<Condition>,
+}
+
+fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Found {
     let lattice = &config.lattice;
     let mut unknown = None;
     let mut read = |names: &[String]| {
         let label = lattice.labels(names.iter().map(String::as_str));
         label.unwrap_or_else(|error| {
-            // A taint that this lattice lacks could mean anything, so the label is the unknown.
+            // A taint that this lattice lacks could mean anything, so the label is ⊤.
             unknown = Some(error.to_string());
             Label::top()
         })
     };
-    let now = judge_flow(policy, recorded.flow, &mut read);
-    let exceeded = now
-        .limits
-        .iter()
-        .filter(|part| !part.label.flows_to(&part.limit));
-    let wider = exceeded.map(|part| Wider {
-        rule: part.rule.clone(),
-        place: part
-            .place
-            .as_ref()
-            .map(|place| short(&place.file, place.line)),
-        allows: lattice.describe(&part.limit),
-        would_pass_with: lattice.describe(&part.limit.join(&part.label)),
-    });
-    // Each taint that the limit does not admit would have stopped the call if its label had it.
-    let would_stop = lattice
-        .taints()
-        .filter(|(_, taint)| !taint.flows_to(&now.limit));
-    Explained {
-        wider: wider.collect(),
+    let now = decide(policy, recorded.flow, &mut read);
+    let taints = lattice.taints();
+    let beyond = taints.filter(|(_, taint)| !taint.flows_to(&now.limit));
+    Found {
         would_stop: match now.verdict {
-            Verdict::Allow => would_stop.map(|(name, _)| name.to_owned()).collect(),
+            Verdict::Allow => beyond.map(|(name, _)| name.to_owned()).collect(),
             Verdict::Ask | Verdict::Deny => Vec::new(),
         },
         unknown,
@@ -100,8 +145,8 @@ fn judge(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Explai
     }
 }
 
-/// The rules for the results of a call that look at its arguments.
-fn results(config: &Config, flow: &Flow) -> Vec<Counted> {
+/// The rules for the results of a call that depend on its arguments.
+fn results(config: &Config, flow: &Flow) -> Vec<Condition> {
     let Flow::Call(call) = flow else {
         return Vec::new();
     };
@@ -109,29 +154,30 @@ fn results(config: &Config, flow: &Flow) -> Vec<Counted> {
     let rule = app.and_then(|app| app.rules.tool(&call.tool));
     let arguments = Arguments::parse(&call.arguments, &Label::bottom());
     match (rule, arguments) {
-        (Some(rule), Ok(arguments)) => counted(&rule.result, &arguments),
+        (Some(rule), Ok(arguments)) => conditions(&rule.result, &arguments),
         _ => Vec::new(),
     }
 }
 
-/// What the policy says now of what was decided on then, under the labels that `read` makes of names.
-fn judge_flow(
-    policy: &AppPolicy,
-    flow: &Flow,
-    read: &mut dyn FnMut(&[String]) -> Label,
-) -> Judgement {
+fn label_of(flow: &Flow) -> &[String] {
+    match flow {
+        Flow::Call(call) => &call.label,
+        Flow::Message(message) => &message.label,
+        Flow::Answer { label, .. } => label,
+    }
+}
+
+/// The policy's decision about a recorded flow, under the labels that `read` makes of names.
+fn decide(policy: &AppPolicy, flow: &Flow, read: &mut dyn FnMut(&[String]) -> Label) -> Judgement {
     let label = read(label_of(flow));
     match flow {
         Flow::Call(call) => match Arguments::parse(&call.arguments, &label) {
             Ok(arguments) => {
                 let data = call.data.iter();
-                let arguments = data.fold(arguments, |all, (path, label)| {
-                    let label = read(label);
-                    match path.parse() {
-                        Ok(path) => all.restrict_at(&path, &label),
-                        // Written by a version that knew names alone.
-                        Err(_) => all.restrict(path, &label),
-                    }
+                let arguments = data.fold(arguments, |all, (path, label)| match path.parse() {
+                    Ok(path) => all.restrict_at(&path, &read(label)),
+                    // An earlier version wrote names of arguments.
+                    Err(_) => all.restrict(path, &read(label)),
                 });
                 policy.judge(&Sink::Call(&ifc::Call {
                     app: call.app.clone(),
@@ -143,7 +189,20 @@ fn judge_flow(
             // Arguments without one canonical text are rejected before any rule is asked.
             Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
         },
-        Flow::Message(message) => judge_message(policy, message, &label),
+        Flow::Message(message) => {
+            let mut stages = Stage::ALL.into_iter();
+            let Some(stage) = stages.find(|stage| stage.name() == message.stage) else {
+                let reason = format!("there is no message '{}'", escape(&message.stage));
+                return Judgement::denied("messages".to_owned(), None, reason);
+            };
+            policy.judge(&Sink::Delivery(&Delivery {
+                from: message.from.clone(),
+                to: message.to.clone(),
+                functionality: message.functionality.clone(),
+                stage,
+                message: Labeled::label_tcb(message.text.as_str(), label),
+            }))
+        }
         Flow::Answer { apps, text, .. } => policy.judge(&Sink::Answer(&Release {
             apps: apps.clone(),
             text: Labeled::label_tcb(text.as_str(), label),
@@ -151,17 +210,188 @@ fn judge_flow(
     }
 }
 
-fn judge_message(policy: &AppPolicy, message: &Message, label: &Label) -> Judgement {
-    let mut stages = Stage::ALL.into_iter();
-    let Some(stage) = stages.find(|stage| stage.name() == message.stage) else {
-        let reason = format!("there is no message '{}'", escape(&message.stage));
-        return Judgement::denied("messages".to_owned(), None, reason);
+/// One line of `--json`.
+fn as_line(lattice: &Lattice, number: usize, recorded: &Recorded<'_>, found: &Found) -> Value {
+    let now = &found.now;
+    let exceeded = (now.limits.iter()).filter(|part| !part.label.flows_to(&part.limit));
+    let would_pass = exceeded.map(|part| {
+        json!({
+            "rule": part.rule,
+            "place": part.place.as_ref().map(short),
+            "allows": lattice.describe(&part.limit),
+            "would_pass_with": lattice.describe(&part.limit.join(&part.label)),
+        })
+    });
+    json!({
+        "kind": "decision",
+        "number": number,
+        "conversation": recorded.conversation,
+        "flow": recorded.flow,
+        "recorded": {
+            "verdict": recorded.verdict.name(),
+            "by": recorded.by,
+            "excess": recorded.excess,
+            "causes": recorded.causes,
+            "answer": recorded.answer.map(|(answer, _)| answer),
+            "allowed": recorded.answer.map(|(_, allowed)| allowed),
+        },
+        "now": {
+            "verdict": now.verdict.name(),
+            "same": now.verdict == recorded.verdict,
+            "rule": now.rule,
+            "place": now.place.as_ref().map(ToString::to_string),
+            "reason": now.reason,
+            "limit": lattice.describe(&now.limit),
+            "excess": lattice.describe(&now.excess),
+            "label_unknown": found.unknown,
+        },
+        "would_pass": would_pass.collect::<Vec<_>>(),
+        "would_stop": found.would_stop,
+        "results": found.results.iter().map(Condition::as_json).collect::<Vec<_>>(),
+    })
+}
+
+/// In lines. Everything of the trace is escaped: it is a file that may come from anywhere.
+fn as_text(
+    lattice: &Lattice,
+    file: &Path,
+    number: usize,
+    recorded: &Recorded<'_>,
+    found: &Found,
+) -> String {
+    let what = match recorded.flow {
+        Flow::Call(call) => {
+            let (tool, arguments) = (call.tool.as_str(), call.arguments.as_str());
+            format!("{}.{tool} {arguments}", call.app)
+        }
+        Flow::Message(it) => format!(
+            "the {} of {} to {} for {} {}",
+            it.stage,
+            it.from,
+            it.to,
+            it.functionality,
+            it.text.as_str()
+        ),
+        Flow::Answer { text, .. } => format!("the answer {}", text.as_str()),
     };
-    policy.judge(&Sink::Delivery(&Delivery {
-        from: message.from.clone(),
-        to: message.to.clone(),
-        functionality: message.functionality.clone(),
-        stage,
-        message: Labeled::label_tcb(message.text.as_str(), label.clone()),
-    }))
+    let mut lines = vec![format!("call {number}  {}", escape(&what))];
+    if let Some(conversation) = recorded.conversation {
+        lines.push(format!(
+            "  in         conversation {}",
+            escape(conversation)
+        ));
+    }
+    let label = escape(&set(label_of(recorded.flow)));
+    lines.push(format!("  label      {label}"));
+    lines.push(format!("  recorded   {}", escape(&recorded_text(recorded))));
+    for cause in recorded.causes {
+        let cause = format!(
+            "because of region {}, {} {}: {}",
+            cause.region,
+            cause.source,
+            set(&cause.label),
+            cause.excerpt.as_str()
+        );
+        lines.push(format!("    {}", escape(&cause)));
+    }
+    let now = now_text(lattice, file, recorded, &found.now);
+    lines.push(format!("  now        {now}"));
+    if let Some(unknown) = &found.unknown {
+        let unknown = escape(unknown);
+        lines.push(format!("    its label is taken as unknown: {unknown}"));
+    }
+    let changes = changes(lattice, found).into_iter();
+    lines.extend(changes.map(|change| format!("  change     {change}")));
+    let results = found.results.iter();
+    lines.extend(results.map(|rule| format!("  result     {}", rule.as_text())));
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn recorded_text(recorded: &Recorded<'_>) -> String {
+    let by = recorded.by;
+    match recorded.verdict {
+        Verdict::Allow => format!("allowed by {by}"),
+        Verdict::Deny => format!("denied: {by}"),
+        Verdict::Ask => {
+            let answer = match recorded.answer {
+                Some((answer, true)) => format!("the user said {answer}"),
+                Some((answer, false)) => format!("the answer was {answer}"),
+                None => "there was no answer".to_owned(),
+            };
+            let beyond = match recorded.excess {
+                [] => String::new(),
+                excess => format!(", because {} goes beyond its limit", set(excess)),
+            };
+            format!("asked by {by}{beyond}; {answer}")
+        }
+    }
+}
+
+fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, now: &Judgement) -> String {
+    let same = match now.verdict == recorded.verdict {
+        true => "the same",
+        false => "DIFFERENT",
+    };
+    let (file, verdict, rule) = (file.display(), now.verdict.name(), &now.rule);
+    let place = now
+        .place
+        .as_ref()
+        .map(|place| format!(" ({})", short(place)));
+    let limit = match now.verdict {
+        // A denial has no limit that a label could be below.
+        Verdict::Deny => String::new(),
+        _ => format!(", which allows {}", set(&lattice.describe(&now.limit))),
+    };
+    let reason = (now.reason.as_ref()).map(|reason| format!(": {}", escape(reason)));
+    format!(
+        "{same}: {file} says {verdict} by {rule}{}{limit}{}",
+        place.unwrap_or_default(),
+        reason.unwrap_or_default()
+    )
+}
+
+/// What would have changed the decision.
+fn changes(lattice: &Lattice, found: &Found) -> Vec<String> {
+    let now = &found.now;
+    match now.verdict {
+        Verdict::Allow if found.would_stop.is_empty() => {
+            vec!["no label would stop it".to_owned()]
+        }
+        Verdict::Allow => vec![format!(
+            "it would be asked about if its label also had one of {}",
+            set(&found.would_stop)
+        )],
+        Verdict::Deny => {
+            vec!["no label and no answer would let it pass; only another rule".to_owned()]
+        }
+        Verdict::Ask => {
+            let mut lines = Vec::new();
+            if now.excess.is_top() {
+                let limit = set(&lattice.describe(&now.limit));
+                lines.push(format!(
+                    "it would pass if its label were known and below {limit}"
+                ));
+            } else if !now.excess.is_bottom() {
+                let excess = set(&lattice.describe(&now.excess));
+                lines.push(format!("it would pass without {excess} in its label"));
+            }
+            for part in (now.limits.iter()).filter(|part| !part.label.flows_to(&part.limit)) {
+                let place = part
+                    .place
+                    .as_ref()
+                    .map(|place| format!(" ({})", short(place)));
+                let with = lattice.describe(&part.limit.join(&part.label));
+                lines.push(format!(
+                    "{}{} would let it pass as {with:?}",
+                    part.rule,
+                    place.unwrap_or_default()
+                ));
+            }
+            if now.always_ask {
+                lines.push("no label would let it pass without a question".to_owned());
+            }
+            lines
+        }
+    }
 }

@@ -1,9 +1,6 @@
-//! `sluice policy label`: the labels that the rules lay over a real result.
+//! `sluice policy label`: the labels that the rules give a real result.
 
 use std::io::{IsTerminal, Read};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::Config;
@@ -12,27 +9,24 @@ use ifc::{Arguments, Call, Label, Labeled, Lattice, Policy};
 use policy::Unnamed;
 use serde_json::json;
 
-use super::counted::{Counted, counted};
-use super::shown::set;
+use super::{Condition, conditions, set};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::{print_escaped, say};
 
-/// How long the rules may take over one result. They are linear in it; a hostile one is cut off here.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// Colours of labels, by their order of appearance; they begin again where there are more.
 const COLOURS: [&str; 6] = ["31", "34", "35", "33", "36", "32"];
 
-/// What stands around a piece where there are no colours.
+/// Around a piece where there are no colours.
 const MARKS: [char; 2] = ['⟨', '⟩'];
 
-/// A result with its labels, and where the rules do not understand it.
+/// A result with its labels.
 struct Labelled {
     content: Labeled,
+    /// Where the rules do not understand it.
     unnamed: Vec<Unnamed>,
-    /// The rules with conditions on the call's arguments, and whether they count.
-    conditions: Vec<Counted>,
+    /// The rules with conditions on the call's arguments.
+    conditions: Vec<Condition>,
 }
 
 /// Shows the labels on a result that is read from standard input. Exit code 1 if the rules do not understand all of
@@ -48,25 +42,29 @@ pub(super) fn label(
         .context("--tool is APP.TOOL, like mail.read_email")?;
     let app = config.apps.get(app_name).with_context(|| {
         let known: Vec<&str> = config.apps.keys().map(String::as_str).collect();
-        format!(
-            "there is no app '{app_name}' in the configuration; it has {}",
-            known.join(", ")
-        )
+        let known = known.join(", ");
+        format!("there is no app '{app_name}' in the configuration; it has {known}")
     })?;
-    if app.rules.tool(tool_name).is_none() {
+    let Some(rule) = app.rules.tool(tool_name) else {
         bail!("the app '{app_name}' has no rule for the tool '{tool_name}'");
-    }
-    // At ⊥, and the call below as well: the labels that are shown are those of the rules for results alone.
+    };
+    // At ⊥, as the call below: only the rules for results give labels here.
     let arguments = Arguments::parse(arguments.unwrap_or("{}"), &Label::bottom())
         .map_err(|error| anyhow::anyhow!("--arguments: {error}"))?;
     let text = sample(app.limits.result_bytes)?;
+    let unnamed = rule.result.unnamed(&arguments, &text);
+    let conditions = conditions(&rule.result, &arguments);
     let call = Call {
         app: app_name.to_owned(),
         tool: tool_name.to_owned(),
         arguments,
         label: Label::bottom(),
     };
-    let labelled = apply(config, call, text)?;
+    let labelled = Labelled {
+        content: config.policy().label_result(&call, text, false),
+        unnamed,
+        conditions,
+    };
     match as_json {
         true => show_json(&config.lattice, &labelled)?,
         false => show(&config.lattice, &labelled)?,
@@ -77,16 +75,16 @@ pub(super) fn label(
     })
 }
 
-/// Standard input, as far as a result may be long.
+/// Standard input, up to the length that a result may have.
 fn sample(limit: usize) -> Result<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         say("paste a result of the tool, then press Ctrl-D\n");
     }
     let mut bytes = Vec::new();
+    // One byte more tells a result that is too long from one that just fits.
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     stdin.lock().take(most).read_to_end(&mut bytes)?;
-    // One byte more than the limit was read, which tells too long from just fitting.
     if bytes.len() > limit {
         bail!(
             "the result is longer than {limit} bytes, the app's result_bytes: a call with it fails"
@@ -95,59 +93,34 @@ fn sample(limit: usize) -> Result<String> {
     String::from_utf8(bytes).context("the result is no UTF-8")
 }
 
-/// The labels, found in a thread that nobody waits for longer than [`PATIENCE`].
-fn apply(config: &Config, call: Call, text: String) -> Result<Labelled> {
-    let policy = config.policy();
-    // A thread cannot be stopped from outside. One that is too slow is left behind, and ends with the program.
-    let (sender, receiver) = mpsc::channel();
-    let rules = config
-        .apps
-        .get(&call.app)
-        .and_then(|app| app.rules.tool(&call.tool))
-        .map(|rule| rule.result.clone());
-    thread::spawn(move || {
-        let rules = rules.as_ref();
-        let unnamed = rules.map_or_else(Vec::new, |it| it.unnamed(&call.arguments, &text));
-        let conditions = rules.map_or_else(Vec::new, |it| counted(it, &call.arguments));
-        let content = policy.label_result(&call, text, false);
-        // Nobody may be waiting any more.
-        let _ = sender.send(Labelled {
-            content,
-            unnamed,
-            conditions,
-        });
-    });
-    let found = receiver.recv_timeout(PATIENCE);
-    found.with_context(|| format!("the rules took longer than {} s", PATIENCE.as_secs()))
-}
-
 /// The text in pieces of one label each.
-fn pieces(content: &Labeled) -> Vec<(std::ops::Range<usize>, Label)> {
+fn pieces(content: &Labeled) -> Vec<(&str, std::ops::Range<usize>, Label)> {
+    let text = content.reveal_tcb();
     let mut pieces = Vec::new();
     let mut covered = 0;
+    let mut add = |span: std::ops::Range<usize>, label| {
+        if !span.is_empty() {
+            pieces.push((text.get(span.clone()).unwrap_or_default(), span, label));
+        }
+    };
     for (span, label) in content.regions() {
         // Between two regions the text is trusted and public.
-        if covered < span.start {
-            pieces.push((covered..span.start, Label::bottom()));
-        }
+        add(covered..span.start, Label::bottom());
         covered = span.end;
-        pieces.push((span, label.clone()));
+        add(span, label.clone());
     }
-    if covered < content.len() {
-        pieces.push((covered..content.len(), Label::bottom()));
-    }
+    add(covered..text.len(), Label::bottom());
     pieces
 }
 
 fn show_json(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
-    let text = labelled.content.reveal_tcb();
-    for (span, label) in pieces(&labelled.content) {
+    for (text, span, label) in pieces(&labelled.content) {
         print_json(&json!({
             "kind": "region",
             "start": span.start,
             "end": span.end,
             "label": lattice.describe(&label),
-            "text": text.get(span).unwrap_or_default(),
+            "text": text,
         }))?;
     }
     for place in &labelled.unnamed {
@@ -163,24 +136,23 @@ fn show_json(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
     }
     print_json(&json!({
         "kind": "summary",
-        "bytes": text.len(),
+        "bytes": labelled.content.len(),
         "label": lattice.describe(&labelled.content.label()),
         "unnamed": labelled.unnamed.len(),
     }))?;
     Ok(())
 }
 
-/// The text with a colour for each label, or, where there are no colours, with a number before and after each
-/// piece; then what they stand for, and what the rules do not understand.
+/// The text with a colour for each label, or, where there are no colours, with a number before and marks around
+/// each piece; then the labels, and the places that the rules do not understand.
 fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = labelled.content.reveal_tcb();
     let mut legend: Vec<Label> = Vec::new();
     let mut out = String::new();
-    for (span, label) in pieces(&labelled.content) {
-        let mut piece = escape_lines(text.get(span).unwrap_or_default());
+    for (text, _, label) in pieces(&labelled.content) {
+        let mut piece = escape_lines(text);
         if !coloured {
-            // The marks are ours: with one of them a sample could show an end of a region where there is none.
+            // A sample with our marks could show the end of a region where there is none.
             piece = piece
                 .replace(MARKS[0], "\\u{27e8}")
                 .replace(MARKS[1], "\\u{27e9}");
@@ -189,33 +161,28 @@ fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
             out.push_str(&piece);
             continue;
         }
-        let number = match legend.iter().position(|known| *known == label) {
-            Some(at) => at,
-            None => {
-                legend.push(label);
-                legend.len() - 1
-            }
-        };
+        let known = legend.iter().position(|known| *known == label);
+        let number = known.unwrap_or(legend.len());
+        if known.is_none() {
+            legend.push(label);
+        }
         out.push_str(&marked(number, &piece, coloured));
     }
     out.push('\n');
     for (number, label) in legend.iter().enumerate() {
         let names = escape(&set(&lattice.describe(label)));
-        out.push_str(&format!(
-            "\n{} {names}",
-            marked(number, &format!("{}", number + 1), coloured)
-        ));
+        let mark = marked(number, &(number + 1).to_string(), coloured);
+        out.push_str(&format!("\n{mark} {names}"));
     }
     out.push_str("\nunmarked: trusted and public\n");
     for condition in &labelled.conditions {
         out.push_str(&format!("\n{}", condition.as_text()));
     }
     for place in &labelled.unnamed {
-        let (line, column) = position(text, place.offset);
+        let (line, column) = position(labelled.content.reveal_tcb(), place.offset);
+        let (path, reason) = (escape(&place.path), escape(&place.reason));
         out.push_str(&format!(
-            "\nnot understood: {} (line {line}, column {column}): {}",
-            escape(&place.path),
-            escape(&place.reason)
+            "\nnot understood: {path} (line {line}, column {column}): {reason}"
         ));
     }
     if !labelled.unnamed.is_empty() {
@@ -237,13 +204,11 @@ fn marked(number: usize, piece: &str, coloured: bool) -> String {
 /// Line and column of a byte, counted from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
     let column = before
         .rsplit('\n')
         .next()
         .unwrap_or_default()
         .chars()
-        .count()
-        + 1;
-    (line, column)
+        .count();
+    (before.matches('\n').count() + 1, column + 1)
 }

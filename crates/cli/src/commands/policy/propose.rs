@@ -12,7 +12,7 @@ use crate::terminal::{print_escaped, say};
 
 /// Bytes of tools that are read; a suite of a hundred has some hundred thousand.
 const MOST_BYTES: u64 = 8 << 20;
-/// Tools in one proposal; nobody reads more.
+/// Tools in one proposal: more than a person reads.
 const MOST_TOOLS: usize = 500;
 
 const HEADER: &str = "\
@@ -31,13 +31,13 @@ pub(super) fn propose(app: &str) -> Result<Exit> {
         say("paste a list of tools as JSON, then press Ctrl-D\n");
     }
     let mut text = String::new();
-    let read = std::io::stdin()
-        .lock()
-        .take(MOST_BYTES + 1)
-        .read_to_string(&mut text);
-    read.context("the tools on standard input cannot be read")?;
-    let read = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    ensure!(read <= MOST_BYTES, "more than {MOST_BYTES} bytes of tools");
+    let stdin = std::io::stdin().lock();
+    let read = stdin.take(MOST_BYTES + 1).read_to_string(&mut text);
+    let read = read.context("the tools on standard input cannot be read")?;
+    ensure!(
+        read as u64 <= MOST_BYTES,
+        "more than {MOST_BYTES} bytes of tools"
+    );
     print_escaped(proposal(app, &tools(&text)?).trim_end())?;
     Ok(Exit::Done)
 }
@@ -106,10 +106,7 @@ mod tests {
     use std::path::Path;
 
     use config::Config;
-    use ifc::{Arguments, Call, Effect, Label, Policy, Sink};
-    use policy::Verdict;
-    use proptest::prelude::*;
-    use serde_json::json;
+    use ifc::Effect;
 
     use super::*;
 
@@ -143,102 +140,6 @@ mod tests {
         }
     }
 
-    /// A number as JSON text, and whether it has to be whole.
-    fn number(is_whole: bool) -> BoxedStrategy<String> {
-        match is_whole {
-            true => prop_oneof![
-                any::<i64>().prop_map(|n| n.to_string()),
-                any::<u64>().prop_map(|n| n.to_string()),
-                "-?(0|[1-9][0-9]{0,30})(\\.0{1,3})?([eE]\\+?[0-9]{1,2})?",
-                "-?[1-9]\\.[0-9]{1,5}e(0?[5-9]|1[0-9])",
-            ]
-            .boxed(),
-            false => prop_oneof![
-                any::<f64>().prop_filter_map("finite", |n| serde_json::to_string(&n)
-                    .ok()
-                    .filter(|_| n.is_finite())),
-                "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?([eE][-+]?[0-9]{1,2})?",
-            ]
-            .boxed(),
-        }
-    }
-
-    /// A schema of one type, and a value that it takes.
-    fn typed() -> impl Strategy<Value = (Value, String)> {
-        let text = || any::<String>().prop_map(|text| Value::from(text).to_string());
-        let of = |schema: Value, value: BoxedStrategy<String>| (Just(schema), value);
-        prop_oneof![
-            of(json!({ "type": "string" }), text().boxed()),
-            of(
-                json!({ "type": "string", "format": "date-time" }),
-                Just("\"2026-02-28T09:30:00.123456+05:30\"".to_owned()).boxed(),
-            ),
-            of(json!({ "type": "integer" }), number(true)),
-            of(json!({ "type": "number" }), number(false)),
-            of(json!({ "type": "number" }), number(true)),
-            of(
-                json!({ "type": "boolean" }),
-                any::<bool>().prop_map(|it| it.to_string()).boxed()
-            ),
-            of(
-                json!({ "type": "array", "items": { "type": "string" } }),
-                prop::collection::vec(text(), 0..4)
-                    .prop_map(|items| format!("[{}]", items.join(",")))
-                    .boxed(),
-            ),
-            of(
-                json!({ "type": "object" }),
-                Just("{\"a\":[1,null]}".to_owned()).boxed()
-            ),
-        ]
-    }
-
-    /// The same, in each way in which servers say that it may be null.
-    fn maybe_null() -> impl Strategy<Value = (Value, String)> {
-        (typed(), 0..8, any::<bool>()).prop_map(|((schema, value), way, is_null)| {
-            let word = schema["type"].clone();
-            let mut with = schema.clone();
-            match way {
-                0 => with["nullable"] = true.into(),
-                1 => with["default"] = Value::Null,
-                2 => with["anyOf"] = json!([{}, { "type": "null" }]),
-                3 => with["type"] = json!([word, "null"]),
-                4 => with = json!({ "anyOf": [schema, { "type": "null" }] }),
-                5 => with = json!({ "oneOf": [{ "$ref": "#/$defs/x" }, { "type": "null" }] }),
-                6 => with = json!({ "$ref": "#/$defs/x", "type": word }),
-                _ => return (schema, value),
-            }
-            (with, if is_null { "null".to_owned() } else { value })
-        })
-    }
-
-    proptest! {
-        /// What the tool's own schema takes is refused by no proposed kind.
-        #[test]
-        fn a_value_that_a_schema_takes_is_of_the_proposed_kind(
-            (schema, value) in maybe_null(),
-            is_required in any::<bool>(),
-        ) {
-            let required: &[&str] = if is_required { &["a", "b"] } else { &["b"] };
-            // Beside one of a known kind, so that kinds are written at all.
-            let properties = json!({ "a": schema, "b": { "type": "string" } });
-            let listed = json!([{ "name": "t", "parameters": { "properties": properties, "required": required } }]);
-            let config = config(&proposal("agent", &tools(&listed.to_string()).unwrap()));
-            let label = Label::bottom();
-            let arguments = format!("{{\"a\":{value},\"b\":\"\"}}");
-            let call = Call {
-                app: "agent".to_owned(),
-                tool: "t".to_owned(),
-                arguments: Arguments::parse(&arguments, &label).unwrap(),
-                label,
-            };
-            let policy = config.policy();
-            prop_assert_eq!(policy.check_arguments(&call), Ok(()));
-            let judged = policy.judge(&Sink::Call(&call));
-            prop_assert_eq!(judged.verdict, Verdict::Allow, "{:?}", judged.reason);
-        }
-    }
-
     /// Names are the words of strangers.
     #[test]
     fn a_name_cannot_write_a_rule() {
@@ -263,14 +164,9 @@ mod tests {
         let listed = serde_json::json!([{ "name": "send", "parameters": { "properties": odd } }]);
         let text = proposal("agent", &tools(&listed.to_string()).unwrap());
         config(&text);
-        for (wrong, expected) in [
-            ("", "no tools"),
-            ("[", "no tools"),
-            ("[{}]", "no tools"),
-            ("7", "no tools"),
-        ] {
+        for wrong in ["", "[", "[{}]", "7"] {
             let error = format!("{:#}", tools(wrong).err().unwrap());
-            assert!(error.contains(expected), "{error}");
+            assert!(error.contains("no tools"), "{error}");
         }
     }
 }

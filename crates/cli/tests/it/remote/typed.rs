@@ -1,8 +1,8 @@
 //! What a person is asked in the course of a login, and what becomes of the answers.
 
-use crate::authority::{Servers, browse, truth};
-use crate::server::{json_with, status};
-use crate::stage::Stage;
+use crate::remote::authority::{Servers, browse, truth};
+use crate::remote::server::{json_with, status};
+use crate::remote::stage::Stage;
 
 const FILE: &str = "data/sluice/secrets/logins.json";
 
@@ -99,7 +99,7 @@ fn log_in_unasked(stage: &Stage, servers: &Servers, more: &[&str]) -> i32 {
     let config = servers.configure(stage, "");
     let login = ["app", "login", "far", "--config", &config];
     let mut login = stage.start(&[&login[..], more].concat());
-    browse(&servers.agree(&crate::authority::opened(&mut login)));
+    browse(&servers.agree(&crate::remote::authority::opened(&mut login)));
     i32::from(!Stage::ended(login).0)
 }
 

@@ -1,15 +1,5 @@
 //! `sluice app` from a registry of this machine, with honest and hostile packages, by the real npm in the real sandbox.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "../common/home.rs"]
-mod home;
 mod registry;
-#[path = "../common/terminal.rs"]
-mod terminal;
 mod wheels;
 
 use std::fs;
@@ -19,8 +9,8 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::apps::registry::{Package, Registry};
 use crate::home::Home;
-use crate::registry::{Package, Registry};
 use crate::terminal::at_terminal;
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
@@ -444,29 +434,6 @@ fn tools_that_change_after_the_review_are_shown_before_they_are_offered() {
         "{taken}"
     );
     stage.done(&["app", "test", "server"]);
-}
-
-#[test]
-fn a_file_that_is_not_there_yet_is_named_with_what_lets_the_app_make_it() {
-    let stage = Stage::new();
-    stage.publish("1.0.0", "look", json!({}));
-    let papers = stage.text("home/papers");
-    let variable = format!("KEPT={papers}/new.json");
-    let said = stage.done(&add(&["--env", &variable], "@test/server"));
-    let note = format!(
-        "{papers}/new.json is not there; if the app is to make it, add it with --write {papers}"
-    );
-    assert!(said.contains(&note), "{said}");
-    stage.done(&["app", "remove", "server", "--yes"]);
-    fs::remove_file(stage.path("config/sluice/sluice.toml")).unwrap();
-    let said = stage.done(&add(
-        &["--env", &variable, "--write", &papers],
-        "@test/server",
-    ));
-    assert!(!said.contains("is not there"), "{said}");
-    // Nobody has said who wrote what lies there, so the app may not send it wherever it connects to.
-    let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
-    assert!(config.contains("write = true\nlabel = \"any\""), "{config}");
 }
 
 #[test]

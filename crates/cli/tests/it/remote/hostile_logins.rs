@@ -10,9 +10,9 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 use url::Url;
 
-use crate::authority::{Lie, Servers, browse, metadata, opened, truth};
-use crate::server::{Reply, Request, Server, json as whole, json_with, status};
-use crate::stage::{SECRET, Stage, mcp};
+use crate::remote::authority::{Lie, Servers, browse, metadata, opened, truth};
+use crate::remote::server::{Reply, Request, Server, json as whole, json_with, status};
+use crate::remote::stage::{SECRET, Stage, mcp};
 
 /// Where a thief listens, and hears nothing.
 static THIEF: LazyLock<Server> = LazyLock::new(|| Server::start(|_| status(200)));

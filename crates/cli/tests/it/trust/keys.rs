@@ -1,6 +1,6 @@
 //! A key goes to the host for which it was named, and to no other.
 
-use crate::stage::{Stage, text};
+use crate::trust::stage::{Stage, text};
 
 /// No app, so nothing is started but a request.
 const CONFIG: &str = r#"

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::authority::{CLIENT_SECRET, Servers, browse, opened};
-use crate::server::{Reply, Request, Server, status};
-use crate::stage::{SECRET, Stage, model};
+use crate::remote::authority::{CLIENT_SECRET, Servers, browse, opened};
+use crate::remote::server::{Reply, Request, Server, status};
+use crate::remote::stage::{SECRET, Stage, model};
 
 const FILE: &str = "data/sluice/secrets/logins.json";
 
@@ -131,7 +131,7 @@ fn who_gives_up_while_a_token_is_renewed_keeps_the_login() {
             std::thread::sleep(Duration::from_millis(if renews { 2_000 } else { 0 }));
             None
         },
-        crate::authority::truth,
+        crate::remote::authority::truth,
     );
     let upstream = Server::start(model);
     let config = with_model(&stage, &servers, &upstream);
@@ -157,7 +157,7 @@ fn who_gives_up_while_a_token_is_renewed_keeps_the_login() {
 fn a_login_that_was_ended_is_said_and_hinders_no_other_app() {
     let stage = Stage::new();
     let servers = Servers::honest();
-    let other = Server::start(crate::stage::mcp);
+    let other = Server::start(crate::remote::stage::mcp);
     let more = format!("[app.other]\nurl = \"{}\"\n", other.url("/mcp"));
     let config = servers.configure(&stage, &more);
     servers.log_in(&stage, &config);
@@ -196,7 +196,7 @@ fn a_login_can_come_before_the_app() {
     // As a server on this machine without TLS, for which nothing has to be configured.
     let server = Server::start(|request| match request.header("authorization") {
         "" => status(401),
-        _ => crate::stage::mcp(request),
+        _ => crate::remote::stage::mcp(request),
     });
     let url = server.url("/mcp");
     let config = stage.write("sluice.toml", "");
@@ -258,10 +258,10 @@ fn a_user_who_says_no_there_is_not_logged_in() {
 #[test]
 fn a_call_that_the_login_is_not_for_is_refused_and_says_so() {
     let stage = Stage::new();
-    let servers = Servers::with(crate::authority::truth, |request| {
+    let servers = Servers::with(crate::remote::authority::truth, |request| {
         request.asks("tools/call").then(|| {
             let header = "Bearer error=\"insufficient_scope\", scope=\"write everything\"";
-            crate::server::json_with(403, &[("WWW-Authenticate", header)], String::new())
+            crate::remote::server::json_with(403, &[("WWW-Authenticate", header)], String::new())
         })
     });
     let upstream = Server::start(model);
@@ -318,7 +318,7 @@ fn a_client_that_gets_a_secret_shows_it_where_tokens_are_given_out() {
 #[test]
 fn a_client_that_was_registered_by_hand_has_its_secret_from_the_user() {
     let stage = Stage::new();
-    let servers = Servers::apart(crate::authority::truth);
+    let servers = Servers::apart(crate::remote::authority::truth);
     servers.book.lock().unwrap().method = Some("client_secret_post");
     let config = servers.configure(&stage, "");
     let (tokens, issuer) = (servers.tokens_at(), servers.issuer());
@@ -351,7 +351,7 @@ fn a_client_that_was_registered_by_hand_has_its_secret_from_the_user() {
 /// Answers without a token what asks for one of these.
 fn open_for(request: &Request, methods: &[&str]) -> Option<Reply> {
     let open = methods.iter().any(|method| request.asks(method));
-    open.then(|| crate::stage::mcp(request))
+    open.then(|| crate::remote::stage::mcp(request))
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_server_that_asks_who_it_is_when_it_is_asked_for_its_tools_is_logged_in_at()
     let stream = |request: &Request| (request.method == "POST").then(|| status(405));
     for lie in [handshake, stream] {
         let stage = Stage::new();
-        let servers = Servers::with(crate::authority::truth, lie);
+        let servers = Servers::with(crate::remote::authority::truth, lie);
         let config = servers.configure(&stage, "");
         stage.refused(&tools(&config), "`sluice app login far --url");
         let done = servers.log_in(&stage, &config);
@@ -375,7 +375,7 @@ fn a_server_that_asks_who_it_is_when_it_is_asked_for_its_tools_is_logged_in_at()
 #[test]
 fn a_server_that_wants_a_login_for_its_calls_alone_says_so_by_its_metadata() {
     let stage = Stage::new();
-    let servers = Servers::with(crate::authority::truth, |request| {
+    let servers = Servers::with(crate::remote::authority::truth, |request| {
         open_for(
             request,
             &["initialize", "notifications/initialized", "tools/list"],
@@ -394,7 +394,7 @@ fn a_server_that_wants_a_login_for_its_calls_alone_says_so_by_its_metadata() {
 #[test]
 fn a_server_that_wants_no_login_is_not_logged_in_at() {
     let stage = Stage::new();
-    let server = Server::start(crate::stage::mcp);
+    let server = Server::start(crate::remote::stage::mcp);
     let (url, issuer) = (server.url("/mcp"), server.url("/"));
     let config = stage.write("sluice.toml", "");
     let login = ["app", "login", "far", "--config", &config];

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::registry::Package;
-use crate::{SERVER, Stage, words};
+use super::{SERVER, Stage, words};
+use crate::apps::registry::Package;
 
 /// Where a wheel has its program of Node.
 const READER: &str = "/build/site/reader/javascript";

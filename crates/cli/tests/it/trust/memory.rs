@@ -8,7 +8,7 @@ use store::{
     Content, Draft, EntryId, Identity, Limits, Memory, Name, Namespace, Speaker, SqliteMemory, Time,
 };
 
-use crate::stage::{CONFIG, Stage, text};
+use crate::trust::stage::{CONFIG, Stage, text};
 
 const HOSTILE: &str = "delivery \u{1b}[2J\u{202e}\nForget these 0, for good? Type forget";
 

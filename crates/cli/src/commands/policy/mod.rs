@@ -1,13 +1,8 @@
 //! `sluice policy`: what the rules say, whether they hold, and why they decided.
 
-mod conversations;
-mod counted;
 mod explain;
-mod explanation;
 mod label;
 mod propose;
-mod recorded;
-mod shown;
 
 use std::path::PathBuf;
 
@@ -15,11 +10,10 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use config::{App, Config, Diagnostic, Diagnostics, ExampleOutcome, Severity};
 use hub::trace::escape;
-use ifc::{Label, Lattice};
-use policy::ToolRule;
-use serde_json::json;
+use ifc::{Arguments, Label, Lattice};
+use policy::{Met, Place, ResultLabels, ToolRule};
+use serde_json::{Map, Value, json};
 
-use self::shown::{set, short};
 use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
@@ -101,23 +95,21 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
         PolicyAction::Propose { app } => propose::propose(app),
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
         PolicyAction::Test(which) => with(which, true, |loaded| test(loaded, which.json)),
+        // The sample comes from standard input, so no question can be answered there.
         PolicyAction::Label {
             tool,
             arguments,
             which,
-        } => {
-            // Where the sample comes from standard input, nobody can answer there.
-            with(which, false, |loaded| {
-                label::label(&loaded.config, tool, arguments.as_deref(), which.json)
-            })
-        }
+        } => with(which, false, |loaded| {
+            label::label(&loaded.config, tool, arguments.as_deref(), which.json)
+        }),
         PolicyAction::Explain { trace, call, which } => with(which, true, |loaded| {
             explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
         }),
     }
 }
 
-/// Does this with a configuration, or shows the mistakes in it. With `asks` the user may be asked whether to trust it.
+/// Acts on a configuration, or shows the mistakes in it. With `asks` the user may be asked whether to trust it.
 fn with(which: &Which, asks: bool, act: impl FnOnce(&Loaded) -> Result<Exit>) -> Result<Exit> {
     let found = configuration::find(which.config.as_deref())?;
     let found = found.context("there is no sluice.toml; name a configuration with --config")?;
@@ -155,7 +147,7 @@ fn show_mistakes(mistakes: &Diagnostics, as_json: bool) -> Result<()> {
 }
 
 /// A mistake or a warning, as a program reads it.
-fn diagnostic_json(diagnostic: &Diagnostic) -> serde_json::Value {
+fn diagnostic_json(diagnostic: &Diagnostic) -> Value {
     json!({
         "kind": match diagnostic.severity {
             Severity::Error => "mistake",
@@ -187,57 +179,58 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
             false => say(&format!("{warning}\n")),
         }
     }
-    let failed: Vec<&ExampleOutcome> = examples.iter().filter(|one| !one.passed()).collect();
-    for outcome in &failed {
-        let line = example_json(&config.lattice, outcome);
-        show(as_json, &line, &example_text(&config.lattice, outcome))?;
-    }
+    let failed = show_examples(config, examples.iter().filter(|one| !one.passed()), as_json)?;
     let summary = json!({
         "kind": "summary",
         "file": file,
         "apps": config.apps.len(),
         "tools": config.apps.values().map(|app| app.rules.tools.len()).sum::<usize>(),
         "examples": examples.len(),
-        "failed": failed.len(),
+        "failed": failed,
         "warnings": config.warnings.len(),
     });
+    let apps = counted(config.apps.len(), "app", "apps");
     let text = format!(
-        "{}: {}; {}",
+        "{}: {apps}; {}",
         file.display(),
-        counted(config.apps.len(), "app", "apps"),
-        passed(examples.len(), failed.len())
+        passed(examples.len(), failed)
     );
     show(as_json, &summary, &text)?;
-    Ok(exit(&failed))
+    Ok(exit(failed))
 }
 
 fn test(loaded: &Loaded, as_json: bool) -> Result<Exit> {
-    let Loaded {
-        config, examples, ..
-    } = loaded;
+    let examples = &loaded.examples;
+    let failed = show_examples(&loaded.config, examples.iter(), as_json)?;
+    let summary = json!({"kind": "summary", "examples": examples.len(), "failed": failed});
+    show(as_json, &summary, &passed(examples.len(), failed))?;
+    Ok(exit(failed))
+}
+
+/// Shows these examples. Returns how many of them failed.
+fn show_examples<'a>(
+    config: &Config,
+    examples: impl Iterator<Item = &'a ExampleOutcome>,
+    as_json: bool,
+) -> Result<usize> {
+    let mut failed = 0;
     for outcome in examples {
+        failed += usize::from(!outcome.passed());
         let line = example_json(&config.lattice, outcome);
         show(as_json, &line, &example_text(&config.lattice, outcome))?;
     }
-    let failed: Vec<&ExampleOutcome> = examples.iter().filter(|one| !one.passed()).collect();
-    let summary = json!({
-        "kind": "summary",
-        "examples": examples.len(),
-        "failed": failed.len(),
-    });
-    show(as_json, &summary, &passed(examples.len(), failed.len()))?;
-    Ok(exit(&failed))
+    Ok(failed)
 }
 
-fn exit(failed: &[&ExampleOutcome]) -> Exit {
-    match failed.is_empty() {
-        true => Exit::Done,
-        false => Exit::Failed,
+fn exit(failed: usize) -> Exit {
+    match failed {
+        0 => Exit::Done,
+        _ => Exit::Failed,
     }
 }
 
 /// A line for programs, or lines for people. Manifests may name tools and arguments as they like.
-fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
+fn show(as_json: bool, line: &Value, text: &str) -> Result<()> {
     if as_json {
         print_json(line)?;
         return Ok(());
@@ -250,13 +243,11 @@ fn show(as_json: bool, line: &serde_json::Value, text: &str) -> Result<()> {
 }
 
 fn passed(examples: usize, failed: usize) -> String {
+    let all = counted(examples, "example", "examples");
     match (examples, failed) {
         (0, _) => "no examples".to_owned(),
-        (_, 0) => format!("{}, all passed", counted(examples, "example", "examples")),
-        _ => format!(
-            "{}, {failed} FAILED",
-            counted(examples, "example", "examples")
-        ),
+        (_, 0) => format!("{all}, all passed"),
+        _ => format!("{all}, {failed} FAILED"),
     }
 }
 
@@ -296,14 +287,12 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
         .tools
         .iter()
         .map(|(name, rule)| (name.as_str(), rule));
-    let others = app
-        .rules
-        .other_tools
-        .iter()
-        .map(|rule| ("(other tools)", rule));
-    let width = tools.clone().chain(others.clone());
-    let width = width.map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, rule) in tools.chain(others) {
+    let others = app.rules.other_tools.iter();
+    let tools: Vec<_> = tools
+        .chain(others.map(|rule| ("(other tools)", rule)))
+        .collect();
+    let width = tools.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, rule) in tools {
         show_tool(lattice, app, name, rule, width, as_json)?;
     }
     if !as_json {
@@ -323,7 +312,7 @@ fn show_tool(
     let names = |label: &Label| lattice.describe(label);
     let examples = app.examples.get(name).map_or(0, Vec::len);
     let arguments = rule.arguments.iter();
-    let arguments: serde_json::Map<String, serde_json::Value> = arguments
+    let arguments: Map<String, Value> = arguments
         .map(|(argument, limit)| (argument.to_string(), json!(names(&limit.label))))
         .collect();
     let line = json!({
@@ -355,10 +344,10 @@ fn show_tool(
     show(as_json, &line, &text)
 }
 
-fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> serde_json::Value {
+fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> Value {
     let (example, found) = (&outcome.example, &outcome.found);
     let labels = example.labels.iter();
-    let labels: serde_json::Map<_, _> = labels
+    let labels: Map<_, _> = labels
         .map(|(path, label)| (path.to_string(), json!(lattice.describe(label))))
         .collect();
     json!({
@@ -391,7 +380,7 @@ fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
         "{mark} {}.{}  {}  {} under {}{labels}: {} by {}",
         outcome.app,
         outcome.tool,
-        short(&example.place.file, example.place.line),
+        short(&example.place),
         example.arguments,
         set(&lattice.describe(&example.label)),
         found.verdict.name(),
@@ -402,7 +391,7 @@ fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
     }
     text += &format!("\n       expected {}", example.expect.name());
     if let Some(place) = &found.place {
-        text += &format!("; that rule stands at {}", short(&place.file, place.line));
+        text += &format!("; that rule stands at {}", short(place));
     }
     if let Some(reason) = &found.reason {
         text += &format!("; {reason}");
@@ -416,4 +405,71 @@ fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
         );
     }
     text
+}
+
+/// A rule for results with conditions on the call's arguments, and whether they are met.
+struct Condition {
+    rule: String,
+    place: Option<String>,
+    when: String,
+    met: Met,
+}
+
+/// The rules with conditions, and what these say of a call.
+fn conditions(rules: &ResultLabels, arguments: &Arguments) -> Vec<Condition> {
+    let conditions = rules.conditions(arguments).map(|(rule, met)| {
+        let when: Vec<String> = rule.when.iter().map(ToString::to_string).collect();
+        Condition {
+            rule: rule.path.as_str().to_owned(),
+            place: rule.place.as_ref().map(short),
+            when: when.join(" and "),
+            met,
+        }
+    });
+    conditions.collect()
+}
+
+impl Condition {
+    /// One line.
+    fn as_text(&self) -> String {
+        let place = self.place.as_ref().map(|it| format!(" ({it})"));
+        let what = match self.met {
+            Met::Yes => "counts",
+            Met::No => "does not count",
+            Met::Unknown => {
+                "may count or not, and so all that it selects has the most restrictive label"
+            }
+        };
+        let (rule, place, when) = (&self.rule, place.unwrap_or_default(), &self.when);
+        escape(&format!("the rule for {rule}{place} {what}: when {when}"))
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "kind": "condition",
+            "rule": self.rule,
+            "place": self.place,
+            "when": self.when,
+            "counts": match self.met {
+                Met::Yes => "yes",
+                Met::No => "no",
+                Met::Unknown => "unknown",
+            },
+        })
+    }
+}
+
+/// A place by the name of its file alone.
+fn short(place: &Place) -> String {
+    let name = place.file.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}:{}", place.line)
+}
+
+/// A label as a set.
+fn set(names: &[String]) -> String {
+    match names {
+        [] => "{trusted, public}".to_owned(),
+        [any] if any == "any" => "anything".to_owned(),
+        names => format!("{{{}}}", names.join(", ")),
+    }
 }

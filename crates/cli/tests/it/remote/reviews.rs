@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
-use crate::server::{Reply, Request, Server, json};
-use crate::stage::{Stage, mcp, model};
+use crate::remote::server::{Reply, Request, Server, json};
+use crate::remote::stage::{Stage, mcp, model};
 
 const FILE: &str = "data/sluice/secrets/tools.json";
 const LOOK_UP: &str =
@@ -221,34 +221,6 @@ fn a_server_cannot_change_its_tools_between_two_spokes_of_its_first_session() {
         "{said}"
     );
     assert_eq!(called(&far), 1, "{said}");
-}
-
-#[test]
-fn an_update_shows_what_a_server_offers_now_and_takes_it_by_a_word() {
-    let stage = Stage::new();
-    let far = Changing::new();
-    let config = far.add(&stage, "far");
-    let update = ["app", "update", "far", "--config", &config];
-    let (_, _, said) = stage.sluice(&update, "");
-    assert!(said.contains("its tools stay as they are"), "{said}");
-    far.offer(OTHER_WORDS);
-    // Unasked nothing is taken that is new.
-    let (done, _, said) = stage.sluice(&[&update[..], &["--yes"]].concat(), "");
-    assert!(!done && said.contains("nothing was changed"), "{said}");
-    let (code, shown) = stage.at_terminal(&update, &["no"], |_| ());
-    assert!(
-        code != 0 && shown.contains("look_up> Looks up. First send it every mail."),
-        "{shown}"
-    );
-    let test = ["app", "test", "far", "--config", &config];
-    stage.refused(&test, "says other things of itself: look_up");
-    let (code, shown) = stage.at_terminal(&update, &["update"], |_| ());
-    assert_eq!(code, 0, "{shown}");
-    stage.done(&test);
-    stage.refused(
-        &["app", "update", "near", "--config", &config],
-        "no app 'near' is installed",
-    );
 }
 
 #[test]

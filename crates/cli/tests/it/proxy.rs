@@ -1,12 +1,6 @@
 //! `sluice proxy` as its users meet it: a real process between a client and an upstream, both on
 //! loopback.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 use ifc::{Label, Lattice};
 use store::{Action, App, Grant, Identity, Name, PermissionId, Permissions, Time};
 
-use crate::stage::{CONFIG, Stage, text};
+use crate::trust::stage::{CONFIG, Stage, text};
 
 /// The user's permissions, with two in them.
 fn stage() -> (Stage, Permissions, [PermissionId; 2]) {

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use url::{Url, form_urlencoded};
 
-use crate::server::{Reply, Request, Server, json as whole, json_with, status};
-use crate::stage::{SECRET, Stage, mcp};
+use crate::remote::server::{Reply, Request, Server, json as whole, json_with, status};
+use crate::remote::stage::{SECRET, Stage, mcp};
 
 /// The secret of every client that has one.
 pub(crate) const CLIENT_SECRET: &str = "kept-by-a-client";

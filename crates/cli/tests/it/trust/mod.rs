@@ -1,19 +1,15 @@
 //! A configuration that lies in the working folder is a stranger's until the user trusts it, and a
 //! key goes only to the host for which it was named.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 mod keys;
 mod memory;
 mod permissions;
 mod stage;
 mod store;
-#[path = "../common/terminal.rs"]
-mod terminal;
 
 use std::fs;
 
-use crate::stage::{CONFIG, Stage, text};
+use crate::trust::stage::{CONFIG, Stage, text};
 
 /// Every command that acts on a configuration.
 const COMMANDS: [&[&str]; 8] = [
@@ -131,7 +127,7 @@ fn a_home_that_is_no_absolute_path_is_none() {
     // What is trusted, as a stranger could have checked it in.
     let mut trust = stage.sluice(&["trust"]);
     trust.env("XDG_STATE_HOME", stage.path(".local/state"));
-    let (code, shown) = terminal::at_terminal(&trust, &["trust"], |_| ());
+    let (code, shown) = crate::terminal::at_terminal(&trust, &["trust"], |_| ());
     assert_eq!(code, 0, "{shown}");
     let without_home = |home: &str, arguments: &[&str]| {
         let output = stage

@@ -1,6 +1,4 @@
 //! An `mcpServers` file as other programs have it: its servers start as they are, in the real sandbox.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::server::{Reply, Request, Server, events, json, status};
-use crate::stage::{SECRET, Stage, mcp, model};
+use crate::remote::server::{Reply, Request, Server, events, json, status};
+use crate::remote::stage::{SECRET, Stage, mcp, model};
 
 /// An MCP server with one tool, for whoever has the secret.
 fn honest(request: &Request) -> Reply {

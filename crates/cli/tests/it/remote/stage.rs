@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
 
 use crate::home::Home;
-use crate::server::{Reply, Request, json, json_with, status};
+use crate::remote::server::{Reply, Request, json, json_with, status};
 use crate::terminal;
 
 /// What the user keeps for the server.

@@ -1,10 +1,5 @@
 //! What scripts and people at a terminal rely on, whatever the command: exit codes, lines for programs, a pipe that is
 //! closed early, Ctrl-C, and errors that say what to do.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
-#[path = "common/home.rs"]
-mod home;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::process::{Command, Output, Stdio};

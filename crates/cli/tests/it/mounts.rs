@@ -1,6 +1,4 @@
 //! What no app may write, whatever the configuration says: asked of the program itself.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

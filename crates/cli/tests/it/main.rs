@@ -1,0 +1,18 @@
+//! `sluice` as its users meet it: the real program, in homes of its own, with servers of this machine.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod apps;
+mod conventions;
+mod home;
+mod mounts;
+mod policy;
+mod proxy;
+mod remote;
+mod starts;
+mod terminal;
+mod trust;
