@@ -232,7 +232,7 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
         tests
     };
     part(phases, "10,000 pairs of worlds", &|| {
-        run(tests("hub", "noninterference", "two_").env("SLUICE_WORLDS", "10000"))
+        run(tests("hub", "it", "noninterference::").env("SLUICE_WORLDS", "10000"))
     });
     part(phases, "1,000 kills of a memory's writer", &|| {
         run(tests("store", "it", "kill").env("SLUICE_KILLS", "1000"))

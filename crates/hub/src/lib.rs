@@ -10,13 +10,14 @@
 pub mod address;
 mod apps;
 mod completion;
+mod guard;
 pub mod isc;
 pub mod memory;
 pub mod missing;
 mod need;
 mod outcome;
 pub mod planner;
-mod question;
+pub mod question;
 pub mod recognise;
 mod sampling;
 pub mod schema;
@@ -29,6 +30,7 @@ pub use apps::Apps;
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
+pub use guard::{Guard, Principal, Received, bounded};
 pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
 pub use outcome::{HandOver, Outcome, Stop};
 pub use question::{Asked, Requested};
@@ -37,5 +39,5 @@ pub use serving::Serving;
 pub use settings::{Attribution, Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
 pub use turn::{
     Admits, AppQuestion, AppTool, AppTools, CHECK_NOTE, FILL_NOTE, OPEN, Refinement, TurnMachine,
-    bounded, conversation,
+    conversation,
 };

@@ -124,6 +124,13 @@ impl History {
         self.push_made(&label.join(floor), made, text, calls)
     }
 
+    /// Appends a step under `label` that is one call. Returns its name.
+    pub fn push_call(&mut self, label: &Label, tool: String, arguments: Labeled) -> CallId {
+        let nothing = Labeled::trusted_tcb("");
+        self.push_step(label, &Label::bottom(), nothing, [(tool, arguments)]);
+        CallId(self.calls)
+    }
+
     fn push_made(
         &mut self,
         label: &Label,

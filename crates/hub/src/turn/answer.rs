@@ -1,55 +1,66 @@
-//! The final answer: a sink with a limit of its own.
+//! What the user is shown: the final answer, which is a sink with a limit of its own, and what apps ask.
 
-use ifc::{Address, Answer, Decision, History, Label, Labeled, Origin, Question, Release};
+use ifc::{
+    Address, Answer, Call, Decision, Denial, History, Label, Labeled, Origin, Question, Release,
+    Sink,
+};
 
 use super::machine::TurnMachine;
-use super::state::{Phase, State};
+use super::state::{State, Strategy, Wording};
+use super::{quotes, sources};
 use crate::address::{Inert, Known, Place};
-use crate::trace::{self, Event};
-use crate::{CompletionRequest, Purpose, Stop};
+use crate::trace::{self, Cause, Event, Names, Text};
+use crate::{Asked, Attribution, CompletionRequest, Need, Outcome, Purpose, Stop};
 
 /// Says of an address whether it may be active, and of an image with `true`.
 pub type Admits<'a> = Box<dyn FnMut(&str, bool) -> bool + Send + Sync + 'a>;
+
+/// An app's question that may be shown to the user (MCP elicitation).
+#[must_use]
+pub struct AppQuestion {
+    call: trace::Call,
+    /// Where the words are beyond what the policy shows by itself: the monitor's question, which the user answers
+    /// together with the app's.
+    beyond: Option<Question<Release>>,
+}
+
+impl AppQuestion {
+    /// The monitor's question, if there is one: rule and taints belong to what the user is shown.
+    #[must_use]
+    pub fn beyond(&self) -> Option<&Question<Release>> {
+        self.beyond.as_ref()
+    }
+}
 
 impl TurnMachine {
     /// A text for the user, as the monitor sees it.
     pub(super) fn release(&self, text: Labeled) -> Release {
         let mut apps = self.apps.names();
-        // Those that wait for this conversation learn of it what the user is shown.
+        // The apps that wait for this conversation learn from it what the user is shown.
         apps.extend(self.waiting().iter().cloned());
         Release { apps, text }
     }
 
-    /// Whether the text that answers this request may be shown while it is written: as a final
-    /// answer under the prompt's label it would need no question, so these words may be shown
-    /// whatever becomes of their step.
+    /// Whether the text that answers this request may be shown while it is written: as a final answer under the prompt's
+    /// label it would need no question, so these words may be shown whatever becomes of their step.
     ///
-    /// They need not become the step. A lazy draft is dropped if its calls would violate the policy
-    /// under the label of the whole history and the screener masks something of it; and so is an
-    /// answer that only repeats itself. Another one follows, made from no more than the first. Drafts
-    /// that are screened in any case are not shown: a reader would often get two texts of one step.
+    /// They need not become the step. A lazy draft is dropped if its calls would violate the policy under the label of
+    /// the whole history and the screener masks something of it; and so is an answer that only repeats itself. Another
+    /// one follows, made from no more than the first.
     #[must_use]
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
-        let may_be_dropped = matches!(
-            self.state,
-            State::AwaitCompletion(Phase::Screened | Phase::Without, _)
-                | State::AwaitWhole(_)
-                | State::AwaitCheck(_)
-                | State::AwaitPart(_)
-                | State::AwaitRefinement(_)
-        );
+        let may_be_dropped =
+            matches!(&self.state, State::AwaitStep(strategy) if strategy.may_be_dropped());
         if request.purpose != Purpose::Step || may_be_dropped || self.serving.is_some() {
             return false;
         }
         // By the label alone: the rule of an answer does not depend on its text, of which there is none yet.
         let words = Labeled::label_tcb("", request.prompt.label().clone());
-        let answer = self.release(words);
-        self.monitor
-            .would_allow(self.policy.as_ref(), &self.history, &answer)
+        self.guard.would_allow(&self.release(words))
     }
 
-    /// What is made of a text under this label while it is written and shown at once. Nothing is needed
-    /// where no address could be inert.
+    /// What makes addresses inert in a text under this label while it is written and shown. Nothing is needed where no
+    /// address could be inert.
     #[must_use]
     pub fn inert_while_written(&self, label: &Label) -> Option<Inert<Admits<'_>>> {
         self.admits_below(label).map(Inert::new)
@@ -62,37 +73,35 @@ impl TurnMachine {
         (!label.is_bottom()).then(|| self.admits(label))
     }
 
-    /// A text as it is shown: with every address inert that may not be active.
+    /// A text as it is shown: every address that may not be active is inert.
     pub(super) fn inert(&mut self, text: Labeled) -> Labeled {
+        self.made_inert(text, false)
+    }
+
+    /// `is_quoted`: the text is in the middle of others' words, where a fence at its beginning is none.
+    fn made_inert(&mut self, text: Labeled, is_quoted: bool) -> Labeled {
         let label = text.label();
-        let Some(inert) = self.inert_while_written(&label) else {
+        let Some(admits) = self.admits_below(&label) else {
             return text;
+        };
+        let inert = match is_quoted {
+            true => Inert::quoted(admits),
+            false => Inert::new(admits),
         };
         let (shown, changed) = inert.whole(text.reveal_tcb());
         self.turn.inert = changed;
         Labeled::label_tcb(shown, label)
     }
 
-    /// The same for a text that stands in the middle of others' words, where a fence at its beginning is none.
-    fn inert_within(&mut self, text: Labeled) -> Labeled {
-        let label = text.label();
-        let Some(admits) = self.admits_below(&label) else {
-            return text;
-        };
-        let (shown, changed) = Inert::quoted(admits).whole(text.reveal_tcb());
-        self.turn.inert = changed;
-        Labeled::label_tcb(shown, label)
-    }
-
-    /// The monitor's word on addresses in a text under `label`. One that stands in several places may be
-    /// active if it may at one of them.
+    /// The monitor's decision on addresses in a text under `label`. One that occurs in several places may be active if
+    /// it may at one of them.
     fn admits(&self, label: &Label) -> Admits<'_> {
-        let (history, all) = (&self.history, &self.apps);
+        let (history, all) = (&self.guard.history, &self.apps);
         let app_of = move |tool: &str| all.resolve(tool).map(|(app, _)| app);
         // All of the history is read for it: most answers have no address.
         let mut known = None;
         let apps = self.release(Labeled::trusted_tcb("")).apps;
-        let (monitor, policy) = (self.monitor.clone(), self.policy.clone());
+        let (monitor, policy) = (self.guard.monitor.clone(), self.guard.policy.clone());
         let label = label.clone();
         Box::new(move |address, fetched| {
             let may = |label: &Label, origin: Origin| {
@@ -102,7 +111,7 @@ impl TurnMachine {
                     origin,
                     fetched,
                 };
-                // What was read decides over arguments of calls, and over no address.
+                // The history decides over arguments of calls, and over no address.
                 monitor.would_allow(policy.as_ref(), &History::default(), &address)
             };
             let read = |place: &Place| may(&place.label, Origin::Read(place.app.clone()));
@@ -111,48 +120,58 @@ impl TurnMachine {
         })
     }
 
-    /// Decides whether the final answer may be shown.
-    pub(super) fn answered(&mut self, phase: Phase, said: Labeled, label: &Label) {
-        if self.serving.is_some() {
-            return self.formed(phase, said, label);
+    /// Decides whether the final answer may be shown. In a conversation that serves, it is the response.
+    pub(super) fn answered(&mut self, wording: Wording, text: Labeled, label: &Label) {
+        if let Some(service) = &self.serving {
+            let form = service.form();
+            // A response of another form is asked for once more. After that it is dropped where the response is read, as
+            // an app's would be.
+            let is_last = wording == Wording::Form;
+            if is_last || form.is_text() || form.check(text.reveal_tcb()).is_ok() {
+                return self.end(Ok(text.clone()), Ok(text));
+            }
+            let strategy = Strategy::Answer(label.clone(), Wording::Form);
+            self.state = State::Make(strategy);
+            return;
         }
-        let said = self.inert(said);
-        let release = self.release(said);
-        match self.decide(release.clone()) {
+        let text = self.inert(text);
+        let release = self.release(text);
+        match self.guard.decide(&self.turn.relevance, release.clone()) {
             Decision::Allow(permit) => self.show(permit.spend().text, label),
-            // It was made from what may be shown, and may not be shown: the policy contradicts
-            // itself.
-            Decision::Ask(question) if phase == Phase::Fallback => {
+            // It was made from what may be shown, and may not be shown: the policy contradicts itself.
+            Decision::Ask(question) if wording == Wording::Fallback => {
                 let rule = &question.rule().name;
                 let reason = format!("no answer may be shown under the rule {rule}");
                 self.withhold(&release, reason);
             }
             Decision::Ask(question) => {
                 self.trace_question(trace::Flow::answer(&release, &self.lattice), &question);
-                self.state = State::AskRelease(label.clone(), question);
+                let state = State::AwaitRelease(label.clone(), question.release().clone());
+                self.wait(state, Need::Confirm(Asked::Answer(question)));
             }
             Decision::Deny(denial) => self.withhold(&release, denial.to_string()),
         }
     }
 
-    /// Foreign words about why there is no answer, or ours in their place. Nobody is asked about
-    /// them: they are no answer.
-    pub(super) fn releasable(&mut self, words: Labeled) -> Labeled {
+    /// Foreign words about why there is no answer, or ours in their place. There is no question about them: they are no
+    /// answer.
+    fn releasable(&mut self, words: Labeled) -> Labeled {
         let withheld = |rule: &str| {
             Labeled::trusted_tcb(format!(
                 "it said why, and the rule {rule} does not let that be shown; the trace has it"
             ))
         };
-        let words = self.inert_within(words);
-        match self.decide(self.release(words)) {
+        let words = self.made_inert(words, true);
+        let release = self.release(words);
+        match self.guard.decide(&self.turn.relevance, release) {
             Decision::Allow(permit) => permit.spend().text,
             Decision::Ask(question) => withheld(&question.rule().name),
             Decision::Deny(_) => withheld("for answers"),
         }
     }
 
-    /// The user's word on the answer. After a no, the model answers once more from what may be
-    /// shown anyway.
+    /// The user's answer about showing the answer. After a no, the model answers once more from what may be shown
+    /// anyway.
     pub(super) fn release_confirmed(
         &mut self,
         label: Label,
@@ -161,31 +180,194 @@ impl TurnMachine {
     ) {
         let flow = trace::Flow::answer(question.release(), &self.lattice);
         let limit = question.rule().limit.clone();
-        let settled = self.monitor.settle_tcb(question, answer);
-        self.events.push(Event::Answered {
-            flow,
-            answer: answer.name().to_owned(),
-            allowed: settled.is_ok(),
-        });
+        let settled = self.guard.permit(question, answer);
+        self.trace_answer(flow, answer, settled.is_ok());
         match settled {
             Ok(permit) => self.show(permit.spend().text, &label),
             Err(_) => {
                 self.turn.refused += 1;
                 // All that an answer may show unasked: a second question about the same would follow from more.
                 let label = self.shown_below(&limit);
-                self.state = State::AskCompletion(Phase::Fallback, label);
+                self.state = State::Make(Strategy::Answer(label, Wording::Fallback));
             }
         }
     }
 
-    fn show(&mut self, said: Labeled, label: &Label) {
-        self.push_step(label, &said, []);
-        self.end(Ok(said.clone()), Ok(said));
+    fn show(&mut self, text: Labeled, label: &Label) {
+        self.push_step(label, &text, []);
+        self.end(Ok(text.clone()), Ok(text));
     }
 
     fn withhold(&mut self, release: &Release, reason: String) {
         self.turn.refused += 1;
         self.trace_denial(trace::Flow::answer(release, &self.lattice), &reason);
         self.stop(Stop::Withheld(reason));
+    }
+
+    /// Ends the turn without an answer. Foreign words about the reason are shown only where an answer of their label
+    /// would be, without a question.
+    pub(super) fn stop(&mut self, stop: Stop) {
+        let shown = match stop.words() {
+            // A conversation that serves another app shows nothing.
+            Some(words) if self.serving.is_none() => {
+                let words = self.releasable(words.clone());
+                stop.clone().with_words(words)
+            }
+            _ => stop.clone(),
+        };
+        self.end(Err(stop), Err(shown));
+    }
+
+    /// Ends the turn with `shown` for the user; the trace has `result`.
+    fn end(&mut self, result: Result<Labeled, Stop>, shown: Result<Labeled, Stop>) {
+        let turn = &self.turn;
+        let (refused, unknown, dropped) = (turn.refused, turn.unknown, turn.dropped);
+        let (inert, stop) = (turn.inert, turn.stop);
+        // Of what the user is shown: a turn without an answer quotes no source.
+        let (mut sources, mut hidden) = (Vec::new(), Vec::new());
+        if let (Ok(answer), Attribution::Named) = (&shown, self.settings.attribution) {
+            let (history, lattice) = (&self.guard.history, &*self.lattice);
+            sources = sources::sources(history, lattice, &turn.relevance, answer);
+            if turn.gave_up {
+                let release = self.release(Labeled::trusted_tcb(""));
+                let rule = self.guard.policy.rule(&Sink::Answer(&release));
+                let limit = rule.map_or(Label::bottom(), |rule| rule.limit);
+                hidden = sources::hidden(history, lattice, &answer.label(), &limit);
+            }
+        }
+        let mut shown = shown;
+        // The answer of a conversation that serves is the response: it passes the sink of messages, and is shown to no
+        // user here.
+        if let Some(service) = &mut self.serving {
+            service.ended = Some(result.clone());
+            shown = Err(result.as_ref().err().cloned().unwrap_or(Stop::Served));
+        }
+        self.events.push(match result {
+            Ok(answer) => Event::Answer {
+                text: Text::reveal_tcb(&answer),
+                label: self.names(&answer.label()),
+                refused,
+                dropped,
+                inert,
+                sources: sources.clone(),
+                hidden: hidden.clone(),
+            },
+            Err(stop) => Event::Stopped {
+                reason: stop.reveal_tcb().into(),
+                label: stop
+                    .words()
+                    .map_or_else(Names::new, |words| self.names(&words.label())),
+                refused,
+                unknown,
+                dropped,
+            },
+        });
+        self.state = State::Idle(Some(Outcome {
+            result: shown,
+            stop,
+            refused,
+            unknown,
+            dropped,
+            inert,
+            sources,
+            hidden,
+        }));
+    }
+
+    // ---- Questions ----
+
+    /// Why a question is asked, with the values of the call that its causes contain.
+    #[must_use]
+    pub fn causes(&self, asked: &Asked) -> Vec<Cause> {
+        match asked {
+            Asked::Call(question) | Asked::Request(_, question) => self.causes_of(question),
+            Asked::Delivery(_, question) => self.causes_of(question),
+            Asked::Answer(question) => self.causes_of(question),
+        }
+    }
+
+    pub(super) fn causes_of<F: ifc::Flow>(&self, question: &Question<F>) -> Vec<Cause> {
+        quotes::causes(&self.guard.history, &self.lattice, question)
+    }
+
+    /// Decides whether the words of an app that works on this call may be shown to the user. The question is text of the
+    /// app, and showing it is the sink of answers: its words have the app's most restrictive label, with that of the
+    /// call, whose arguments the app knows. What the user types is the user's own and goes to the app as the user sees
+    /// it, so there is no label to decide on.
+    ///
+    /// # Errors
+    /// Why not. It is in the trace.
+    pub fn app_asks(&mut self, call: &Call, words: &str) -> Result<AppQuestion, Denial> {
+        let label = self.label_of_words(call);
+        let mut release = self.release(Labeled::label_tcb(words, label.clone()));
+        // An app that serves another one's conversation speaks under its own limit as well.
+        release.apps.insert(call.app.clone());
+        let shown = self.shown(call);
+        let decision = self.guard.decide(&self.turn.relevance, release.clone());
+        let (beyond, by) = match decision {
+            Decision::Allow(permit) => {
+                let by = permit.basis().to_string();
+                // The driver shows it next.
+                permit.spend();
+                (None, by)
+            }
+            Decision::Ask(question) => {
+                let flow = trace::Flow::answer(&release, &self.lattice);
+                self.trace_question(flow, &question);
+                (Some(question), "user".to_owned())
+            }
+            Decision::Deny(denial) => {
+                self.app_refused(call, "question", &denial.to_string());
+                return Err(denial);
+            }
+        };
+        self.events.push(Event::AppAsked {
+            call: shown.clone(),
+            text: Text::from(words),
+            label: self.names(&label),
+            by,
+        });
+        Ok(AppQuestion {
+            call: shown,
+            beyond,
+        })
+    }
+
+    /// The user's answer: what was typed as JSON, or nothing. Whether the app gets it.
+    pub fn app_answered(&mut self, question: AppQuestion, answer: &str, content: &str) -> bool {
+        let AppQuestion { call, beyond } = question;
+        let accepted = !content.is_empty();
+        let settled = beyond.is_none_or(|question| {
+            let flow = trace::Flow::answer(question.flow(), &self.lattice);
+            // Two things are answered at once: whether the words may be shown, which they are by now, and what the app
+            // asked. To type something is a yes to both.
+            let word = match accepted {
+                true => Answer::Once,
+                false => Answer::No,
+            };
+            let settled = self.guard.permit(question, word).is_ok();
+            self.trace_answer(flow, word, settled);
+            settled
+        });
+        self.events.push(Event::AppAnswered {
+            call,
+            answer: answer.to_owned(),
+            content: Text::from(content),
+        });
+        accepted && settled
+    }
+
+    /// The app that works on this call does not get what it asked for.
+    pub fn app_refused(&mut self, call: &Call, request: &str, reason: &str) {
+        self.events.push(Event::AppRefused {
+            call: self.shown(call),
+            request: request.to_owned(),
+            reason: Text::from(reason),
+        });
+    }
+
+    pub(super) fn label_of_words(&self, call: &Call) -> Label {
+        let worst = self.guard.worst_label(call);
+        worst.join(&Sink::Call(call).label())
     }
 }

@@ -1,61 +1,67 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
 use ifc::{
-    Answer, Arguments, Call, CallId, Collaboration, Content, Decision, Denial, Flow, Image, Label,
-    Labeled, Permit, Question, Sink,
+    Answer, Arguments, Call, CallId, Decision, Denial, Effect, Flow, Label, Labeled, Message,
+    Permit, Question, Sink, Until,
 };
 
-use super::bounded::bounded;
 use super::machine::TurnMachine;
-use super::state::{Calls, Rejection, State, StepCall};
-use crate::trace::{self, Event};
-use crate::{CallOutcome, Execution, HandOver, ProposedCall, Stop};
+use super::state::{Calls, State, Strategy, Waiting};
+use super::step::{Rejection, StepCall};
+use crate::guard::Principal;
+use crate::isc::{Functionality, Offer, ServedBy};
+use crate::trace::{self, Cause, Event};
+use crate::{
+    Asked, CallOutcome, Completion, Execution, Filling, HandOver, Need, ProposedCall, Requested,
+    Stop, StopReason, Usage,
+};
 
-/// What the model is told of a call that was sent and not answered. Never that it did not run.
-const UNKNOWN: &str = "it is not known whether this call ran: it was sent, and no answer came. Do not \
-make it again unless the user says so.";
+/// Why a call is denied that would ask the same thing again.
+const SAME_CAUSE: &str =
+    "a call was refused before in this turn because of what this one depends on";
 
 impl TurnMachine {
-    /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed
-    /// over, if calls run elsewhere, or the next step begins.
+    /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed over, if calls run
+    /// elsewhere, or the next step begins.
     pub(super) fn next_call(&mut self, mut calls: Calls) {
         let Some((id, call)) = calls.queue.pop_front() else {
-            self.state = match calls.allowed.is_empty() {
-                true => State::Step,
-                false => State::HandOver(HandOver {
-                    text: self.inert(calls.text),
-                    stop: self.turn.stop,
-                    calls: calls.allowed,
-                }),
+            if calls.allowed.is_empty() {
+                self.state = State::Begin;
+                return;
+            }
+            let hand_over = HandOver {
+                text: self.inert(calls.text),
+                stop: self.turn.stop,
+                calls: calls.allowed,
             };
-            return;
+            return self.wait(State::Idle(None), Need::HandOver(hand_over));
         };
-        let whole = call.label(&calls.label);
-        // Counted before it is decided on: a model that insists on what is rejected or denied ends its turn as well.
-        let past = (whole.clone(), call.proposed.clone());
+        let full = call.label(&calls.label);
+        // Counted before it is decided on: a model that insists on a call which is rejected or denied ends its turn too.
+        let past = (full.clone(), call.proposed.clone());
         self.turn.proposed.push(past);
-        let times = self.turn.times_proposed(&call.proposed, &whole);
+        let times = self.turn.times_proposed(&call.proposed, &full);
         if times > self.settings.limits.repeats {
-            // Back among the others: the end of the turn answers all that have not run.
+            // Back in the queue: the end of the turn answers all calls that have not run.
             calls.queue.push_front((id, call));
             self.state = State::Calls(calls);
             return self.abort(Stop::Repetition);
         }
-        // Before anything else is decided: what is no call needs no rule, and no rule is asked for
-        // what a model has made up.
+        // Before anything else is decided: what is no call needs no rule, and no rule is asked about a call that makes
+        // no sense.
         let limit = self.settings.limits.calls_per_step;
         let functionality = self.asks.named(&call.proposed.tool).cloned();
         if let Some(functionality) = functionality.filter(|_| calls.count <= limit) {
             return self.ask(calls, id, call.proposed, functionality);
         }
-        // All of them or none: which of too many would run is nothing that a model should get to choose by their order.
+        // All of them or none: a model must not choose by their order which of too many run.
         let read = match calls.count > limit {
             true => Err(Rejection::TooMany(limit)),
             false => self.read_step(&call, &calls.label),
         };
         // No policy decision, but a mistake that the model can mend. The words depend on all of the call, and the
         // history labels them so (`History::push_note`).
-        let read = read.and_then(|call| match self.policy.check_arguments(&call) {
+        let read = read.and_then(|call| match self.guard.policy.check_arguments(&call) {
             Ok(()) => Ok(call),
             Err(why) => Err(Rejection::Parameters(why)),
         });
@@ -68,12 +74,11 @@ impl TurnMachine {
     pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, call: Call) {
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
-        let decision = match (&calls.exchange, self.serves()) {
-            (Some(exchange), _) => self.decide_requested(call, exchange.parties().asking()),
-            (None, Some(collaboration)) => self.decide_served(call, collaboration),
-            (None, None) => self.decide(call),
+        let principal = match &calls.exchange {
+            Some(exchange) => Principal::Request(exchange.parties().asking()),
+            None => self.principal(),
         };
-        match decision {
+        match self.guard.decide_as(&self.turn.relevance, call, principal) {
             Decision::Allow(permit) => {
                 let by = permit.basis().to_string();
                 self.events.push(Event::Allowed { step, flow, by });
@@ -81,11 +86,15 @@ impl TurnMachine {
             }
             // After the decision: what the limits admit runs, whatever was refused before.
             Decision::Ask(question) if self.is_withheld(&question) => {
-                self.turn_down(calls, id, flow);
+                self.trace_denial(flow, SAME_CAUSE);
+                match calls.exchange.take() {
+                    Some(exchange) => self.refuse_exchange(calls, id, exchange, SAME_CAUSE),
+                    None => self.refuse(calls, id, SAME_CAUSE),
+                }
             }
             Decision::Ask(question) => {
                 self.trace_question(flow, &question);
-                self.state = State::AskUser(calls, id, question);
+                self.ask_user(calls, id, question);
             }
             Decision::Deny(denial) => {
                 let reason = denial.to_string();
@@ -104,21 +113,24 @@ impl TurnMachine {
         }
     }
 
-    /// The monitor's decision on a call by which another app's request is served.
-    fn decide_requested(&self, call: Call, collaboration: Collaboration) -> Decision {
-        let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
-        self.monitor
-            .decide_requested(policy, &self.history, relevance, call, collaboration)
+    fn ask_user(&mut self, calls: Calls, id: CallId, question: Question) {
+        let call = question.call().clone();
+        let requested = match &calls.exchange {
+            Some(exchange) => Some(Requested {
+                waiting: self.waiting().to_vec(),
+                ..Requested::from(exchange.parties())
+            }),
+            None => self.serving.as_ref().map(|service| service.requested()),
+        };
+        let asked = match requested {
+            Some(requested) => Asked::Request(Box::new(requested), question),
+            None => Asked::Call(question),
+        };
+        let state = State::AwaitCall(calls, id, Waiting::User(call));
+        self.wait(state, Need::Confirm(asked));
     }
 
-    /// The same on a call of a conversation that serves another app's request.
-    fn decide_served(&self, call: Call, collaboration: Collaboration) -> Decision {
-        let (policy, relevance) = (self.policy.as_ref(), &self.turn.relevance);
-        self.monitor
-            .decide_served(policy, &self.history, relevance, call, collaboration)
-    }
-
-    /// The user's word on a call.
+    /// The user's answer about a call.
     pub(super) fn confirmed(
         &mut self,
         mut calls: Calls,
@@ -130,12 +142,8 @@ impl TurnMachine {
             return self.trusted(calls, id, asked, until);
         }
         let flow = trace::Flow::Call(self.shown(asked.call()));
-        let settled = self.monitor.settle_tcb(asked, answer);
-        self.events.push(Event::Answered {
-            flow,
-            answer: answer.name().to_owned(),
-            allowed: settled.is_ok(),
-        });
+        let settled = self.guard.permit(asked, answer);
+        self.trace_answer(flow, answer, settled.is_ok());
         match (settled, calls.exchange.take()) {
             (Ok(permit), exchange) => {
                 calls.exchange = exchange;
@@ -149,10 +157,10 @@ impl TurnMachine {
         }
     }
 
-    /// Endorses a call that the user has just said yes to: that it was made is the user's own word now. The step's
-    /// other calls are decided on under the step's label, as ever.
+    /// Endorses a call that the user has just allowed: that it is made is the user's own word now. The step's other calls
+    /// are decided on under the step's label.
     fn approve(&mut self, id: CallId, permit: &Permit) {
-        let is_endorsed = |approval| self.history.approve(id, approval);
+        let is_endorsed = |approval| self.guard.history.approve(id, approval);
         if permit.approval().is_some_and(is_endorsed) {
             let call = self.as_made(id, permit.call().clone());
             self.events.push(Event::Endorsed {
@@ -163,24 +171,31 @@ impl TurnMachine {
     }
 
     /// A call with the labels that it has in the history, if the user has endorsed it.
-    pub(super) fn as_made(&self, id: CallId, call: Call) -> Call {
-        let past = self.history.call(id);
+    fn as_made(&self, id: CallId, call: Call) -> Call {
+        let past = self.guard.history.call(id);
         let past = past.filter(|past| past.approval.is_some());
         let arguments = past.and_then(|past| Arguments::parse_labeled(&past.arguments).ok());
         match arguments {
             Some(arguments) => Call {
                 arguments,
-                label: self.made_at(id, &call.label),
+                label: self.guard.label_of_call(id, &call.label),
                 ..call
             },
             None => call,
         }
     }
 
-    /// The label of a call of a step at this label, which the user may have endorsed.
-    pub(super) fn made_at(&self, id: CallId, step: &Label) -> Label {
-        let call = self.history.call(id);
-        call.map_or_else(|| step.clone(), |call| call.label(step))
+    fn allow(&mut self, mut calls: Calls, id: CallId, permit: Permit) {
+        match self.settings.execution {
+            Execution::Here => {
+                let waiting = Waiting::Result(permit.call().clone(), permit.receipt());
+                self.wait(State::AwaitCall(calls, id, waiting), Need::Execute(permit));
+            }
+            Execution::Elsewhere => {
+                calls.allowed.push((id, permit));
+                self.state = State::Calls(calls);
+            }
+        }
     }
 
     /// Lines 12 and 13: what became of a call, labelled by policy.
@@ -194,81 +209,63 @@ impl TurnMachine {
         if let Some(exchange) = calls.exchange.take() {
             return self.responded(calls, id, call, exchange, outcome);
         }
-        let call = self.as_made(id, call);
-        let label = self.made_at(id, &calls.label);
-        match outcome {
-            CallOutcome::Returned {
-                text,
-                is_error,
-                claims,
-                images,
-            } => {
-                let claimed = self.policy.claimed(&call, &claims);
-                // No rule looks into an image. It has the label that any result of this call may have at most.
-                let opaque = self.worst_label(&call).join(&claimed);
-                // The trace says of a result how restricted all of it is.
-                let traced = match images.is_empty() {
-                    true => label.clone(),
-                    false => label.join(&opaque),
-                };
-                let content = self.labelled(&call, text, is_error, &claims, &traced);
-                self.returned(id, content, images, &opaque, &label);
-                self.state = State::Calls(calls);
-            }
-            CallOutcome::Failed(reason) => {
-                let note = format!("the call failed: {reason}");
-                let note = Labeled::label_tcb(note, self.worst_label(&call));
-                self.events.push(Event::CallFailed {
-                    call: self.shown(&call),
-                    reason: reason.into(),
-                });
-                self.history.push_result(&label, id, note);
-                self.state = State::Calls(calls);
-            }
-            CallOutcome::Unknown(reason) => {
-                self.unknown(&label, id, call, reason);
-                self.state = State::Calls(calls);
-            }
+        let lost = match &outcome {
+            // The words are shown to the user at once, and not by way of the history, which would have added the label
+            // of the call.
             CallOutcome::Lost(reason) => {
-                // The words are shown to the user at once, and not by way of the history, which would have added the
-                // label of the call.
-                let of_words = self.worst_label(&call).join(&Sink::Call(&call).label());
-                let words = Labeled::label_tcb(reason.clone(), of_words);
-                self.unknown(&label, id, call, reason);
-                self.state = State::Calls(calls);
-                self.abort(Stop::Spoke(words));
+                let label = self.label_of_words(&self.as_made(id, call.clone()));
+                Some(Labeled::label_tcb(reason.clone(), label))
             }
+            _ => None,
+        };
+        self.receive(id, call, outcome);
+        self.state = State::Calls(calls);
+        if let Some(words) = lost {
+            self.abort(Stop::Spoke(words));
         }
     }
 
-    /// The call was sent, and nobody knows whether it ran.
-    pub(super) fn unknown(&mut self, label: &Label, id: CallId, call: Call, reason: String) {
-        self.turn.unknown += 1;
-        let note = Labeled::label_tcb(UNKNOWN, self.worst_label(&call));
-        self.events.push(Event::CallUnknown {
-            call: self.shown(&call),
-            reason: reason.into(),
-        });
-        self.history.push_result(label, id, note);
-    }
-
-    /// That a call failed or was not answered is something the app decides: as sensitive as its
-    /// results.
-    pub(super) fn worst_label(&self, call: &Call) -> Label {
-        self.policy.label_result(call, String::new(), true).label()
-    }
-
-    fn allow(&mut self, mut calls: Calls, id: CallId, permit: Permit) {
-        self.state = match self.settings.execution {
-            Execution::Here => State::AskExecution(calls, id, permit),
-            Execution::Elsewhere => {
-                calls.allowed.push((id, permit));
-                State::Calls(calls)
+    /// Appends what became of a call to the history, and to the trace.
+    pub(super) fn receive(&mut self, id: CallId, call: Call, outcome: CallOutcome) {
+        let call = self.as_made(id, call);
+        let shown = self.shown(&call);
+        let (returned, event) = match &outcome {
+            CallOutcome::Returned { text, is_error, .. } => (Some((text.len(), *is_error)), None),
+            CallOutcome::Failed(reason) => (
+                None,
+                Some(Event::CallFailed {
+                    call: shown.clone(),
+                    reason: reason.as_str().into(),
+                }),
+            ),
+            CallOutcome::Unknown(reason) | CallOutcome::Lost(reason) => {
+                self.turn.unknown += 1;
+                (
+                    None,
+                    Some(Event::CallUnknown {
+                        call: shown.clone(),
+                        reason: reason.as_str().into(),
+                    }),
+                )
             }
         };
+        self.events.extend(event);
+        let limit = self.settings.limits.result_bytes;
+        let received = self.guard.receive(id, &call, outcome, limit);
+        if let Some((bytes, is_error)) = returned {
+            self.events.push(Event::Returned {
+                bytes,
+                is_error,
+                label: self.names(&received.label),
+                regions: received.regions,
+                call: shown,
+            });
+            // The same text may have come in again: what the user has vouched for counts wherever it is.
+            self.endorse();
+        }
     }
 
-    /// A call that policy or the user refused: the model is told, under the step's label.
+    /// A call that the policy or the user refused: the model gets a note under the step's label.
     pub(super) fn refuse(&mut self, calls: Calls, id: CallId, reason: &str) {
         self.turn.refused += 1;
         let note = format!("not executed, {reason}. Do not try it again; go on without it.");
@@ -285,15 +282,195 @@ impl TurnMachine {
         why: &Rejection,
     ) {
         let call: StepCall = call.into();
-        let whole = call.label(&calls.label);
-        let proposed = call.proposed;
+        let full = call.label(&calls.label);
         let reason = why.to_string();
         self.note(&calls.label, id, &format!("not executed: {reason}"));
-        self.trace_rejection(&whole, proposed, &reason);
+        self.trace_rejection(&full, call.proposed, &reason);
         self.state = State::Calls(calls);
     }
 
-    /// The trace's entry for a call that makes no sense.
+    /// The hub's own words in place of a result: nothing in them comes from the app. A step that sees a call which the
+    /// user has endorsed sees what became of it.
+    pub(super) fn note(&mut self, label: &Label, id: CallId, note: &str) {
+        let label = self.guard.label_of_call(id, label);
+        self.guard.history.push_note(&label, id, note);
+    }
+
+    // ---- Trust ----
+
+    /// Endorses what the user has vouched for in this conversation: it may have come in again.
+    pub(super) fn endorse(&mut self) {
+        // Regions that have one label now may be one region.
+        let relevant = self.guard.history.pieces_of(&self.turn.relevance);
+        self.guard.endorse(&self.apps.names());
+        self.turn.relevance = self.guard.history.regions_of(&relevant);
+    }
+
+    /// The user vouches for the texts that a question offers. The answer is no permit: the labels of all that was made
+    /// from these texts are computed anew, and the call is decided on again.
+    fn trusted(&mut self, calls: Calls, id: CallId, asked: Question, until: Until) {
+        let flow = trace::Flow::Call(self.shown(asked.call()));
+        let event = asked.offer().map(|offer| Event::Trusted {
+            step: self.turn.step,
+            texts: {
+                let causes = asked.causes().iter();
+                let causes: Vec<_> = causes.filter(|it| offer.is_of(it)).cloned().collect();
+                Cause::all(&causes, &self.lattice)
+            },
+            app: offer.app().to_owned(),
+            effect: offer.effect().name().to_owned(),
+            until: until.name().to_owned(),
+        });
+        let apps = self.apps.names();
+        match self.guard.monitor.vouch_tcb(asked, until, &apps) {
+            Ok(call) => {
+                self.events.extend(event);
+                // Labels fall in all of the history first: the call is decided on by what its step was really made from.
+                self.endorse();
+                self.decide_again(calls, id, call);
+            }
+            Err(denial) => {
+                self.trace_answer(flow, Answer::Trust(until), false);
+                self.refuse(calls, id, &denial.to_string());
+            }
+        }
+    }
+
+    /// Decides once more on a call of a step whose labels may have fallen. If it is still blocked and nothing of the step
+    /// has happened yet, the step is re-run without what blocks it.
+    fn decide_again(&mut self, mut calls: Calls, id: CallId, call: Call) {
+        let is_first = calls.queue.len() + 1 == calls.count && calls.allowed.is_empty();
+        let Some((step, call)) = self.relabelled(&mut calls, id, call) else {
+            return self.refuse(calls, id, "its step is not known any more");
+        };
+        // A step that was made in parts has as low labels as it gets.
+        if !is_first || self.may_call(&call) || self.settings.arguments != Filling::Lazy {
+            return self.decide_call(calls, id, call);
+        }
+        let history = self.guard.history.clone();
+        self.guard.history.take_back();
+        match self.checkable(&step) {
+            Some((label, retained)) => {
+                self.turn.steps.pop();
+                self.turn.proposed.pop();
+                self.state = State::Make(Strategy::Check(step, label, retained));
+            }
+            None => {
+                self.guard.history = history;
+                self.decide_call(calls, id, call);
+            }
+        }
+    }
+
+    /// The step that made a call, and the call, under the labels that they have now.
+    fn relabelled(&self, calls: &mut Calls, id: CallId, call: Call) -> Option<(Completion, Call)> {
+        let messages = self.guard.history.messages();
+        let mut steps = messages.filter_map(|(label, message)| match message {
+            Message::Assistant { calls, .. } => Some((label, calls)),
+            _ => None,
+        });
+        let (label, made) = steps.find(|(_, made)| made.iter().any(|past| past.id == id))?;
+        let past = made.iter().find(|past| past.id == id)?;
+        let arguments = Arguments::parse_labeled(&past.arguments).ok()?;
+        calls.label = label.clone();
+        calls.text = Labeled::label_tcb(calls.text.reveal_tcb(), label.clone());
+        let step = Completion {
+            text: calls.text.reveal_tcb().to_owned(),
+            calls: made.iter().map(ProposedCall::from).collect(),
+            usage: Usage::default(),
+            stop: match self.settings.execution {
+                Execution::Elsewhere => self.turn.stop,
+                // Where it was cut off, its text says so.
+                Execution::Here => StopReason::End,
+            },
+        };
+        let call = Call {
+            arguments,
+            label: label.clone(),
+            ..call
+        };
+        Some((step, call))
+    }
+
+    // ---- Reading a proposed call ----
+
+    /// A completion with the full names of its tools, where the model left out the app. That depends on the prompt that
+    /// it answers, whose label its calls have.
+    pub(super) fn with_full_names(&mut self, mut completion: Completion) -> Completion {
+        let (label, offered) = &self.turn.offered;
+        for call in &mut completion.calls {
+            if let Some(meant) = self.apps.in_full(&call.tool, offered) {
+                let said = std::mem::replace(&mut call.tool, meant.to_owned());
+                self.events.push(Event::NamedInFull {
+                    step: self.turn.step,
+                    said: said.into(),
+                    meant: meant.into(),
+                    label: self.lattice.describe(label),
+                });
+            }
+        }
+        completion
+    }
+
+    /// A call of a step as the monitor decides on it.
+    pub(super) fn read_step(&self, step: &StepCall, label: &Label) -> Result<Call, Rejection> {
+        let call = self.read(&step.proposed, label)?;
+        Ok(Call {
+            arguments: step.retained.restrict(call.arguments),
+            ..call
+        })
+    }
+
+    /// A proposed call as the monitor decides on it. A tool whose name is above the step's label does not exist for it,
+    /// wherever the model has the name from: a call depends on the name of its tool.
+    pub(super) fn read(&self, proposed: &ProposedCall, label: &Label) -> Result<Call, Rejection> {
+        if let Some(functionality) = self.asks.named(&proposed.tool) {
+            let offer = self.offer(functionality);
+            let offer = offer.ok_or(Rejection::NoFunctionality)?;
+            let arguments = request_of(functionality, proposed, label)?;
+            return Ok(call_of(functionality, offer, &arguments, label));
+        }
+        let known = self.apps.resolve(&proposed.tool);
+        // Before any rule is asked for: that there is one would reveal that there is such a tool.
+        let history = &self.guard.history;
+        let known = known.filter(|_| history.tool_at(label, &proposed.tool).is_some());
+        let (app, tool) = known.ok_or_else(|| self.no_tool(&proposed.tool, label))?;
+        Ok(Call {
+            app,
+            tool,
+            arguments: Arguments::parse(&proposed.arguments, label)?,
+            label: label.clone(),
+        })
+    }
+
+    /// Why a name means no tool. It has only names that every prompt at this label shows: a tool above it does not exist
+    /// here either.
+    fn no_tool(&self, name: &str, label: &Label) -> Rejection {
+        let tools = self.guard.history.tools().iter();
+        let known = tools.filter(|tool| tool.label.flows_to(label));
+        match self.apps.named(name, known.map(|tool| tool.name.as_str()))[..] {
+            [] | [_] => Rejection::UnknownTool,
+            ref several => {
+                Rejection::SeveralTools(several.iter().map(|name| (*name).to_owned()).collect())
+            }
+        }
+    }
+
+    /// Whether a call under this label only reads, so that it can be made again.
+    pub(super) fn reads(&self, proposed: &ProposedCall, label: &Label) -> bool {
+        self.effect(proposed, label) == Some(Effect::Read)
+    }
+
+    /// The effect of a call under this label; `None` if there is no rule for it.
+    pub(super) fn effect(&self, proposed: &ProposedCall, label: &Label) -> Option<Effect> {
+        let call = self.read(proposed, label).ok()?;
+        let rule = self.guard.rule(&Sink::Call(&call)).ok()?;
+        Some(rule.effect)
+    }
+
+    // ---- The trace's entries ----
+
+    /// A call that makes no sense.
     pub(super) fn trace_rejection(&mut self, label: &Label, proposed: ProposedCall, reason: &str) {
         self.events.push(Event::Rejected {
             step: self.turn.step,
@@ -304,7 +481,7 @@ impl TurnMachine {
         });
     }
 
-    /// The trace's entry for a question to the user.
+    /// A question to the user.
     pub(super) fn trace_question<F: Flow>(&mut self, flow: trace::Flow, question: &Question<F>) {
         let rule = question.rule();
         self.events.push(Event::Asked {
@@ -319,7 +496,16 @@ impl TurnMachine {
         });
     }
 
-    /// The trace's entry for what may not flow.
+    /// The user's answer.
+    pub(super) fn trace_answer(&mut self, flow: trace::Flow, answer: Answer, allowed: bool) {
+        self.events.push(Event::Answered {
+            flow,
+            answer: answer.name().to_owned(),
+            allowed,
+        });
+    }
+
+    /// A flow that is denied.
     pub(super) fn trace_denial(&mut self, flow: trace::Flow, reason: &str) {
         self.events.push(Event::Denied {
             step: self.turn.step,
@@ -327,53 +513,37 @@ impl TurnMachine {
             reason: reason.into(),
         });
     }
+}
 
-    /// Our own words in place of a result: nothing in them comes from the app. Whoever sees a call that the user has
-    /// endorsed sees what became of it.
-    pub(super) fn note(&mut self, label: &Label, id: CallId, note: &str) {
-        let label = self.made_at(id, label);
-        self.history.push_note(&label, id, note);
+/// The call that a request is. A conversation that serves it has no such tool; the call is compared with what the user
+/// has refused.
+pub(super) fn call_of(
+    functionality: &Functionality,
+    offer: &Offer,
+    arguments: &Arguments,
+    label: &Label,
+) -> Call {
+    let tool = match &offer.by {
+        ServedBy::Tool(tool) => tool.clone(),
+        ServedBy::Conversation => functionality.shown(),
+    };
+    Call {
+        app: offer.app.clone(),
+        tool,
+        arguments: arguments.clone(),
+        label: label.clone(),
     }
+}
 
-    fn returned(
-        &mut self,
-        id: CallId,
-        content: Labeled,
-        images: Vec<Image>,
-        opaque: &Label,
-        label: &Label,
-    ) {
-        let content = bounded(content, self.settings.limits.result_bytes);
-        let mut content = Content::from(content);
-        for image in images {
-            content.attach(image, opaque);
-        }
-        self.history.push_result(label, id, content);
-        // The same text may have come in again: what the user has vouched for counts wherever it stands.
-        self.endorse();
-    }
-
-    /// What a call under this label returned, labelled by policy, and no lower than its app claims.
-    pub(super) fn labelled(
-        &mut self,
-        call: &Call,
-        text: String,
-        is_error: bool,
-        claims: &[String],
-        label: &Label,
-    ) -> Labeled {
-        let bytes = text.len();
-        let content = self.policy.label_result(call, text, is_error);
-        // An app that says of its own result that it is secret is believed; that it is public, never.
-        let content = content.restrict(&self.policy.claimed(call, claims));
-        let whole = label.join(&Sink::Call(call).label());
-        self.events.push(Event::Returned {
-            bytes,
-            is_error,
-            label: self.names(&content.label().join(&whole)),
-            regions: content.regions().len(),
-            call: self.shown(call),
-        });
-        content
-    }
+/// The arguments of a request, if they are of its form.
+pub(super) fn request_of(
+    functionality: &Functionality,
+    proposed: &ProposedCall,
+    label: &Label,
+) -> Result<Arguments, Rejection> {
+    let arguments = Arguments::parse(&proposed.arguments, label)?;
+    let form = functionality.request.check(&arguments.to_json());
+    // Before anything is decided: the app that serves it gets only what the user's schema has room for.
+    form.map_err(Rejection::Request)?;
+    Ok(arguments)
 }

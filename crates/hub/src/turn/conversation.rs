@@ -1,11 +1,8 @@
 //! How a conversation begins.
 
-use std::collections::BTreeMap;
-
-use ifc::{History, Label, Labeled, Message, Policy, Tool};
+use ifc::{History, Label, Labeled, Policy, Tool};
 
 use super::machine::TurnMachine;
-use super::state::{State, TurnCount};
 use crate::isc::Functionality;
 use crate::{Apps, Setup};
 
@@ -88,76 +85,6 @@ pub(crate) fn serving(setup: Setup, app: AppTools, functionality: &Functionality
     let tools = tools(&setup, vec![app]);
     let system = Labeled::trusted_tcb(system_serving(functionality));
     TurnMachine::new(setup, system, tools)
-}
-
-impl TurnMachine {
-    /// A conversation with these tools, beginning with the developer's instructions.
-    pub fn new(setup: Setup, system: Labeled, tools: Vec<Tool>) -> Self {
-        let mut history = History::new(tools);
-        history.push_system(system);
-        Self::over(setup, history)
-    }
-
-    /// Takes over a turn that somebody else began: the next step follows this history at once. If
-    /// the user spoke last, the turn begins here, for the monitor as well.
-    pub fn resume(setup: Setup, history: History) -> Self {
-        // A client that brings results goes on with the turn that it was in.
-        if let Some((_, Message::User(_))) = history.messages().last() {
-            setup.monitor.begin_turn();
-        }
-        let mut agent = Self::over(setup, history);
-        // A client brings the texts again: what the user has vouched for in them counts as before.
-        agent.endorse();
-        agent.state = State::Step;
-        agent
-    }
-
-    fn over(setup: Setup, history: History) -> Self {
-        let Setup {
-            apps,
-            asks,
-            policy,
-            lattice,
-            monitor,
-            settings,
-            clearances,
-        } = setup;
-        let history = match &apps {
-            Apps::One(app) => history.of_app(app.as_str()),
-            Apps::None | Apps::Joint(_) | Apps::Each(_) => history,
-        };
-        let history = declaring(history, &apps, policy.as_ref());
-        Self {
-            apps,
-            asks,
-            settled: BTreeMap::new(),
-            policy,
-            lattice,
-            settings,
-            clearances,
-            uncleared: Label::bottom(),
-            history,
-            monitor,
-            state: State::Idle(None),
-            turn: TurnCount::default(),
-            summaries: Vec::new(),
-            new_summaries: Vec::new(),
-            events: Vec::new(),
-            refinements: Vec::new(),
-            serving: None,
-        }
-    }
-}
-
-/// The history with the parameters of its tools as the user's rules have them.
-fn declaring(history: History, apps: &Apps, policy: &dyn Policy) -> History {
-    let tools = history.tools().iter();
-    let declared = tools.filter_map(|tool| {
-        let (app, own) = apps.resolve(&tool.name)?;
-        Some((tool.name.clone(), policy.parameters(&app, &own)?))
-    });
-    let declared = declared.collect();
-    history.declaring_tcb(declared)
 }
 
 fn tools(setup: &Setup, apps: Vec<AppTools>) -> Vec<Tool> {

@@ -1,9 +1,10 @@
 //! What a conversation recalls before a turn and leaves behind after it.
 
-use ifc::{Decision, Labeled, MemoryWrite, Permit};
+use ifc::{Decision, Label, Labeled, MemoryWrite, Message, Permit, PromptMessage, redact};
 
 use super::machine::TurnMachine;
-use crate::memory::{Memory, MemoryId};
+use super::summary::transcript;
+use crate::memory::{FactQuestion, Memory, MemoryId};
 use crate::trace::{Event, Recalled};
 
 /// Characters of one memory that a prompt shows.
@@ -28,7 +29,7 @@ impl TurnMachine {
         for memory in memories {
             // It gets its label there.
             let line = Labeled::trusted_tcb(line(memory));
-            self.history.push_memory(&memory.label, line);
+            self.guard.history.push_memory(&memory.label, line);
         }
     }
 
@@ -40,7 +41,10 @@ impl TurnMachine {
         let label = self.names(&text.label());
         let bytes = text.len();
         // Cut before it is decided on: the permit is for the very bytes that are kept.
-        let reason = match self.decide(MemoryWrite { apps, text }) {
+        let reason = match self
+            .guard
+            .decide(&self.turn.relevance, MemoryWrite { apps, text })
+        {
             Decision::Allow(permit) => {
                 let id = id.to_string();
                 self.events.push(Event::Remembered { id, label, bytes });
@@ -52,6 +56,45 @@ impl TurnMachine {
         let reason = reason.into();
         self.events.push(Event::NotRemembered { label, reason });
         None
+    }
+
+    /// What to ask a model for the facts in the turn that has just ended: one question at the label of
+    /// what the user said, and one at the answer's, if it is another. Memories are not in them: their
+    /// facts are known.
+    #[must_use]
+    pub fn fact_questions(&self) -> Vec<FactQuestion> {
+        let messages: Vec<_> = self.guard.history.messages().collect();
+        let is_user = |(_, message): &(&Label, &Message)| matches!(message, Message::User(_));
+        let Some(begin) = messages.iter().rposition(is_user) else {
+            return Vec::new();
+        };
+        let mut labels: Vec<Label> = Vec::new();
+        for (_, message) in messages.iter().skip(begin) {
+            let label = match message {
+                Message::User(text) => text.label(),
+                Message::Assistant { text, calls } if calls.is_empty() => text.label(),
+                _ => continue,
+            };
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        let turn = self
+            .guard
+            .history
+            .part(begin..messages.len(), &Labeled::trusted_tcb(""));
+        let limit = self.settings.limits.prompt_bytes;
+        let question = |label: &Label| {
+            let prompt = redact(&turn, label);
+            let mut rest = prompt.messages().iter();
+            let of_user = rest.all(|message| {
+                matches!(message, PromptMessage::System(_) | PromptMessage::User(_))
+            });
+            FactQuestion::new(transcript(&prompt, limit), of_user, label)
+        };
+        // ⊤ is for the user's eyes alone, and recalled by nobody.
+        let labels = labels.iter().filter(|label| !label.is_top());
+        labels.map(question).collect()
     }
 }
 

@@ -1,70 +1,50 @@
 //! The turn machine: RTBAS Algorithm 4 as a state machine.
 //!
-//! [`TurnMachine::user`] begins a turn, [`TurnMachine::poll`] says what the machine needs next, and the methods below it bring
-//! that. So this file is a turn from its first step to its answer; what each state leads to stands in the files
-//! around it:
+//! [`TurnMachine::user`] begins a turn, [`TurnMachine::poll`] says what the machine needs next, and the `handle_*` methods
+//! bring it. This file is a turn from its first step to its end. The rest of the machine:
 //!
-//! - A step (lines 4 to 6 and 14 to 18): [`step`] makes its prompt and takes its completion; what no provider may see
-//!   is masked ([`clear`]). Where it would be asked about, [`refine`] takes an earlier read again, [`check`] tries it
-//!   without what stands in its way, and [`fill`] makes it in parts, by requests for a [`value`] and a [`hint`] at where
-//!   it comes from. [`summary`] shortens a conversation that is too long for a prompt, by its [`transcript`].
-//! - Its calls (lines 7 to 13): [`read`] makes of a proposed call what the monitor decides on, [`calls`] asks for that
-//!   decision and takes results, which are [`bounded`]; [`trust`] goes on after the user has vouched for a text,
-//!   [`refused`] after a no, [`asked`] decides on what an app asks the user while a call runs.
-//! - Requests to other apps: [`offers`] knows who serves them, [`ask`] begins an exchange, [`deliver`] decides on its
-//!   messages, [`serve`] is the other side where a conversation answers, and [`respond`] takes what comes back.
-//! - The end: [`answer`] decides on the final answer, which is a sink like a call, [`sources`] says what it depends
-//!   on, [`end`] ends the turn.
-//! - Around it: [`conversation`] begins one, [`gather`] begins a turn with what several apps have said, [`memory`]
-//!   decides on what is remembered, [`facts`] asks for the facts in it.
-//!
-//! Below all of these are [`state`], where a turn is, as data alone, and [`machine`], what a conversation holds. None of
-//! them uses this file.
+//! | file | |
+//! |---|---|
+//! | `machine.rs` | what a conversation holds |
+//! | `state.rs`, `step.rs` | where a turn is, and what a step is, as data |
+//! | `strategy.rs` | how a step is made: one table, prompts and completions |
+//! | `evaluate.rs` | the conditions of that table: what blocks a draft, what a step may be shown |
+//! | `fill.rs`, `value.rs` | a step in parts: first its control parts, then its data arguments |
+//! | `calls.rs` | calls are read, decided on by the [`Guard`], and run |
+//! | `exchange.rs` | requests to other apps, and the conversations that serve them |
+//! | `answer.rs` | the final answer, how a turn ends, and what apps ask the user |
+//! | `sources.rs`, `quotes.rs` | what an answer depends on, and the values that a question is about |
+//! | `summary.rs` | a conversation that is too long for a prompt |
+//! | `conversation.rs` | how a conversation begins |
+//! | `memory.rs` | what is remembered |
 
 mod answer;
-mod ask;
-mod asked;
-mod bounded;
 mod calls;
-mod check;
-mod clear;
 mod conversation;
-mod deliver;
-mod end;
-mod facts;
+mod evaluate;
+mod exchange;
 mod fill;
-mod gather;
-mod hint;
 mod machine;
 mod memory;
-mod needs;
-mod offers;
 mod quotes;
-mod read;
-mod refine;
-mod refused;
-mod respond;
-mod serve;
 mod sources;
 mod state;
 mod step;
+mod strategy;
 mod summary;
-mod transcript;
-mod trust;
 mod value;
 
-use ifc::{Answer, Labeled};
+use ifc::{Answer, CallId, Label, Labeled};
 
 use crate::isc::ExchangeId;
 use crate::trace::{Event, Text};
 use crate::{Asked, CallOutcome, Completion, Misuse, Need, Screened, Stop};
-pub use answer::Admits;
-pub use asked::AppQuestion;
-pub use bounded::bounded;
-pub use check::CHECK_NOTE;
+pub use answer::{Admits, AppQuestion};
 pub use conversation::{AppTool, AppTools, conversation};
 pub use machine::{Refinement, TurnMachine};
-use state::{Phase, Sketch, State, TurnCount, Without};
+use state::{Calls, State, Turn, Waiting};
+pub use strategy::CHECK_NOTE;
+use strategy::Input;
 pub use value::{FILL_NOTE, OPEN};
 
 impl TurnMachine {
@@ -73,7 +53,8 @@ impl TurnMachine {
     /// # Errors
     /// A turn is under way.
     pub fn user(&mut self, text: Labeled) -> Result<(), Misuse> {
-        if !matches!(self.state, State::Idle(_)) || self.serving.is_some() {
+        let is_idle = matches!(self.state, State::Idle(_)) && self.need.is_none();
+        if !is_idle || self.serving.is_some() {
             return Err(Misuse {
                 brought: "a user message",
             });
@@ -82,65 +63,67 @@ impl TurnMachine {
             text: Text::reveal_tcb(&text),
             label: self.names(&text.label()),
         });
-        self.history.push_user(text);
-        self.turn = TurnCount::default();
-        // What the user says next is another task: refusals, and trust that was given for the task, end with the one
+        self.guard.history.push_user(text);
+        self.turn = Turn::default();
+        // The user's next message is another task: refusals, and trust that was given for the task, end with the one
         // before.
-        self.monitor.begin_turn();
-        self.state = State::Step;
+        self.guard.monitor.begin_turn();
+        self.state = State::Begin;
+        Ok(())
+    }
+
+    /// Starts a turn with the answers of several apps to the user's words, each from a conversation of its own. In the
+    /// history each answer is the result of asking its app, under the labels that it came with, so that every prompt,
+    /// screening and question knows whose words they are.
+    ///
+    /// Which apps were asked is seen at every label: the user or the configuration chose them. So there must be a text
+    /// for each, labelled like the conversation that did not bring one.
+    ///
+    /// # Errors
+    /// A turn is under way.
+    pub fn gather(
+        &mut self,
+        query: Labeled,
+        answers: impl IntoIterator<Item = (String, Labeled)>,
+    ) -> Result<(), Misuse> {
+        self.user(query)?;
+        let (apps, answers): (Vec<String>, Vec<Labeled>) = answers.into_iter().unzip();
+        // The query is the message above.
+        let asked = apps
+            .into_iter()
+            .map(|app| (app, Labeled::trusted_tcb("{}")));
+        // No model has made these calls: they are the user's or the configuration's.
+        let bottom = Label::bottom();
+        let nothing = Labeled::trusted_tcb("");
+        let history = &mut self.guard.history;
+        let ids = history.push_assistant(&bottom, nothing, asked);
+        for (id, answer) in ids.into_iter().zip(answers) {
+            history.push_result(&bottom, id, answer);
+        }
         Ok(())
     }
 
     /// What the machine needs next.
     pub fn poll(&mut self) -> Need {
         loop {
-            let state = self.take_state();
-            let state = match self.fitting(state) {
-                Ok(state) => state,
-                Err(request) => return Need::Complete(*request),
-            };
-            match state {
+            if let Some(need) = self.need.take() {
+                return need;
+            }
+            match self.take_state() {
                 State::Idle(outcome) => return Need::User(outcome),
-                // Lines 4 to 6: a step is taken, from no more than it may depend on.
-                State::Step => self.begin_step(),
-                State::AskScreen(sketch) => {
-                    return self.wait(State::AwaitScreen(sketch), Need::Screen);
-                }
-                State::AskCompletion(Phase::Without, label) => match self.tried(&label) {
-                    Some(completion) => self.taken_without(completion, label),
-                    None => return self.ask_without(label),
+                // Lines 4 to 6: a step is made, from no more than it may depend on.
+                State::Begin => self.begin_step(),
+                State::Make(strategy) => match self.must_shorten(&strategy) {
+                    Some(old) => self.summarise(strategy, old),
+                    None => self.ask_for(strategy),
                 },
-                State::AskCompletion(phase, label) => return self.ask_completion(phase, label),
-                State::AskWhole(without) => return self.ask_whole(without),
-                State::AskCheck(check) => return self.ask_check(check),
-                State::AskPart(filled) => return self.ask_part(filled),
-                State::AskRefinement(refining) => match self.refinement_request(&refining) {
-                    Some(request) => {
-                        let refining = State::AwaitRefinement(refining);
-                        return self.wait(refining, Need::Complete(request));
-                    }
-                    None => self.unrefined(refining),
-                },
-                // Lines 7 to 13: its calls are decided on, and run.
+                State::Shortened(strategy) => self.ask_for(strategy),
+                // Lines 7 to 13: its calls are decided on, and run. Lines 14 to 18: without calls, it is the answer.
                 State::Calls(calls) => self.next_call(calls),
-                State::AskUser(calls, id, question) => return self.ask_user(calls, id, question),
-                State::AskExecution(calls, id, permit) => {
-                    return self.ask_execution(calls, id, permit);
+                waiting => {
+                    self.state = waiting;
+                    return Need::Answer;
                 }
-                State::AskExchange(calls, id, asking) => {
-                    return self.ask_exchange(calls, id, asking);
-                }
-                State::AskDelivery(calls, id, message, question) => {
-                    return self.ask_delivery(calls, id, message, question);
-                }
-                State::AskServing(calls, id, exchange, serving) => {
-                    let served = State::AwaitServed(calls, id, exchange);
-                    return self.wait(served, Need::Serve(serving));
-                }
-                State::HandOver(calls) => return Need::HandOver(calls),
-                // Lines 14 to 18: without calls, it is the answer.
-                State::AskRelease(label, question) => return self.ask_release(label, question),
-                waiting => return self.wait(waiting, Need::Answer),
             }
         }
     }
@@ -150,11 +133,14 @@ impl TurnMachine {
     /// # Errors
     /// No screening was asked for.
     pub fn handle_screened(&mut self, screened: Screened) -> Result<(), Misuse> {
-        match self.take_state() {
-            State::AwaitScreen(sketch) => self.screened(sketch, screened),
-            other => return self.misuse(other, "a screening"),
+        match self.awaited() {
+            Some(State::AwaitStep(strategy)) if strategy.is_screening() => {
+                self.record_screening(screened);
+                self.advance(strategy, Input::Screened);
+                Ok(())
+            }
+            other => self.misuse(other, "a screening"),
         }
-        Ok(())
     }
 
     /// Brings a model's answer and the name of the provider that gave it, or why there is none.
@@ -166,46 +152,22 @@ impl TurnMachine {
         provider: &str,
         completion: Result<Completion, String>,
     ) -> Result<(), Misuse> {
-        let completion = completion.map(|completion| self.in_full(completion));
-        let state = self.take_state();
-        match (state, completion) {
-            (State::AwaitCompletion(phase, label), Ok(completion)) => {
-                self.completed(phase, label, provider, completion);
+        match self.awaited() {
+            Some(State::AwaitStep(strategy)) if !strategy.is_screening() => {
+                let input = match completion {
+                    Ok(completion) => {
+                        let completion = self.with_full_names(completion);
+                        self.record_completion(&strategy, provider, &completion);
+                        Input::Completed(completion)
+                    }
+                    Err(reason) => Input::Failed(reason),
+                };
+                self.advance(strategy, input);
             }
-            // No draft: whatever screens without one says "everything", or knows better.
-            (State::AwaitCompletion(Phase::Sketch, _), Err(_)) => {
-                self.state = State::AskScreen(Sketch::None);
+            Some(State::AwaitSummary(summarising)) => {
+                self.summarised(summarising, provider, completion);
             }
-            (State::AwaitCheck(check), Ok(completion)) => {
-                self.checked(check, provider, completion);
-            }
-            (State::AwaitWhole(without), Ok(completion)) => {
-                self.told(provider, &completion);
-                self.taken_whole(without, completion);
-            }
-            // Nothing to compare the draft with: it stands, and is asked about.
-            (State::AwaitCheck(check), Err(_)) => self.stands(check.draft),
-            (State::AwaitPart(filled), completion) => {
-                self.part_made(filled, provider, completion.ok());
-            }
-            (State::AwaitRefinement(refining), Ok(completion)) => {
-                self.refined(refining, provider, &completion);
-            }
-            (State::AwaitRefinement(refining), Err(_)) => self.unrefined(refining),
-            (State::AwaitSummary(summarising), Ok(completion)) => {
-                self.summarised(summarising, provider, &completion);
-            }
-            (State::AwaitSummary(summarising), Err(reason)) => {
-                self.unsummarised(&summarising.label, reason);
-            }
-            // What a provider says of a prompt may quote the prompt.
-            (
-                State::AwaitCompletion(_, label) | State::AwaitWhole(Without { whole: label, .. }),
-                Err(reason),
-            ) => {
-                self.stop(Stop::Model(Labeled::label_tcb(reason, label)));
-            }
-            (other, _) => return self.misuse(other, "a completion"),
+            other => return self.misuse(other, "a completion"),
         }
         Ok(())
     }
@@ -215,20 +177,20 @@ impl TurnMachine {
     /// # Errors
     /// No answer was asked for. The question is dropped, which denies its call.
     pub fn handle_answer(&mut self, asked: Asked, answer: Answer) -> Result<(), Misuse> {
-        let state = self.take_state();
-        match (state, asked) {
+        match (self.awaited(), asked) {
             (
-                State::AwaitUser(calls, id, call),
+                Some(State::AwaitCall(calls, id, Waiting::User(call))),
                 Asked::Call(question) | Asked::Request(_, question),
             ) if call == *question.call() => {
                 self.confirmed(calls, id, question, answer);
             }
-            (State::AwaitDelivery(calls, id, message, delivery), Asked::Delivery(_, question))
-                if delivery == *question.delivery() =>
-            {
+            (
+                Some(State::AwaitCall(calls, id, Waiting::Delivery(message, delivery))),
+                Asked::Delivery(_, question),
+            ) if delivery == *question.delivery() => {
                 self.delivery_confirmed(calls, id, message, question, answer);
             }
-            (State::AwaitRelease(label, release), Asked::Answer(question))
+            (Some(State::AwaitRelease(label, release)), Asked::Answer(question))
                 if release == *question.release() =>
             {
                 self.release_confirmed(label, question, answer);
@@ -238,8 +200,8 @@ impl TurnMachine {
         Ok(())
     }
 
-    /// Brings an id for the exchange that begins, and the app that the user chose for it, if several
-    /// serve the functionality; `None` is none of them.
+    /// Brings an id for the exchange that begins, and the app that the user chose for it, if several serve the
+    /// functionality; `None` is none of them.
     ///
     /// # Errors
     /// No exchange begins.
@@ -248,13 +210,13 @@ impl TurnMachine {
         exchange: ExchangeId,
         chosen: Option<&str>,
     ) -> Result<(), Misuse> {
-        match self.take_state() {
-            State::AwaitExchange(calls, id, asking) => {
+        match self.awaited() {
+            Some(State::AwaitCall(calls, id, Waiting::Exchange(asking))) => {
                 self.opened(calls, id, asking, exchange, chosen);
+                Ok(())
             }
-            other => return self.misuse(other, "an exchange"),
+            other => self.misuse(other, "an exchange"),
         }
-        Ok(())
     }
 
     /// Brings what became of an executed call (lines 12 and 13).
@@ -262,18 +224,18 @@ impl TurnMachine {
     /// # Errors
     /// No result was asked for.
     pub fn handle_result(&mut self, outcome: CallOutcome) -> Result<(), Misuse> {
-        match self.take_state() {
-            State::AwaitResult(calls, id, call, receipt) => {
+        match self.awaited() {
+            Some(State::AwaitCall(calls, id, Waiting::Result(call, receipt))) => {
                 if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = outcome {
-                    // An error is an answer too. Of any other outcome the ledger keeps that the call may have run, so
+                    // An error is an answer too. For any other outcome the ledger keeps that the call may have run, so
                     // that an equal one is asked about.
                     receipt.answered();
                 }
                 self.executed(calls, id, call, outcome);
+                Ok(())
             }
-            other => return self.misuse(other, "a result"),
+            other => self.misuse(other, "a result"),
         }
-        Ok(())
     }
 
     /// Brings the conversation that served a request, after its turn; or why it could not begin.
@@ -281,9 +243,58 @@ impl TurnMachine {
     /// # Errors
     /// No request is being served, or another one, or its turn is not over.
     pub fn handle_served(&mut self, served: Result<Self, String>) -> Result<(), Misuse> {
-        match self.take_state() {
-            State::AwaitServed(calls, id, exchange) => self.served(calls, id, exchange, served),
+        match self.awaited() {
+            Some(State::AwaitCall(calls, id, Waiting::Served(exchange))) => {
+                self.served(calls, id, exchange, served)
+            }
             other => self.misuse(other, "a conversation that served"),
+        }
+    }
+
+    /// Ends the turn at once, for example on Ctrl-C or when the spoke died between calls.
+    ///
+    /// Calls that have not run are answered in the history, so that the next turn can go on. For a call whose permit was
+    /// spent, or still may be, the history, the trace and the outcome say that it is not known whether it ran.
+    pub fn abort(&mut self, stop: Stop) {
+        // A permit in it was not spent, and is not any more.
+        let unsent = self.need.take();
+        let (calls, pending) = match self.take_state() {
+            State::Idle(outcome) if unsent.is_none() => {
+                self.state = State::Idle(outcome);
+                return;
+            }
+            State::Calls(calls) => (calls, None),
+            State::AwaitCall(calls, id, waiting) => {
+                drop(unsent);
+                let pending = self.abandon_call(&calls, id, waiting);
+                (calls, pending)
+            }
+            _ => return self.stop(stop),
+        };
+        // The permits of allowed calls are dropped with them: the ledger knows that they never ran.
+        let allowed = calls.allowed.iter().map(|(id, _)| *id);
+        let queued = calls.queue.iter().map(|(id, _)| *id);
+        for id in allowed.chain(pending).chain(queued) {
+            self.note(&calls.label, id, "not executed: the turn was stopped");
+        }
+        self.stop(stop);
+    }
+
+    /// Gives back the call if it has not run.
+    fn abandon_call(&mut self, calls: &Calls, id: CallId, waiting: Waiting) -> Option<CallId> {
+        let reason = "the turn was stopped";
+        match waiting {
+            Waiting::Result(call, receipt) if receipt.ran().is_some() => {
+                self.receive(id, call, CallOutcome::Unknown(reason.to_owned()));
+                None
+            }
+            Waiting::Delivery(message, _) => self.abandon(calls, id, &message),
+            Waiting::Served(exchange) => {
+                let (parties, _) = exchange.end();
+                self.drop_response(calls, id, &parties, calls.label.clone(), reason);
+                None
+            }
+            Waiting::Result(..) | Waiting::Exchange(_) | Waiting::User(_) => Some(id),
         }
     }
 }

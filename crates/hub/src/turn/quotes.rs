@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Call, Flow, Prompt, PromptMessage, Question, RegionId, Sink, Source, redact};
+use ifc::{
+    Call, Flow, History, Lattice, Prompt, PromptMessage, Question, RegionId, Sink, Source, redact,
+};
 
-use super::hint::leaves;
-use super::machine::TurnMachine;
-use crate::Asked;
+use super::value::leaves;
 use crate::recognise::Shared;
 use crate::trace::{Cause, Quote};
 
@@ -36,101 +36,94 @@ struct Value {
     text: String,
 }
 
-impl TurnMachine {
-    /// Why a question is asked, with what the call's values quote.
-    #[must_use]
-    pub fn causes(&self, asked: &Asked) -> Vec<Cause> {
-        match asked {
-            Asked::Call(question) | Asked::Request(_, question) => self.causes_of(question),
-            Asked::Delivery(_, question) => self.causes_of(question),
-            Asked::Answer(question) => self.causes_of(question),
+/// Why a question is asked, with the values of the call that its causes contain.
+pub(super) fn causes<F: Flow>(
+    history: &History,
+    lattice: &Lattice,
+    question: &Question<F>,
+) -> Vec<Cause> {
+    let mut shown = Cause::all(question.causes(), lattice);
+    let Sink::Call(call) = question.flow().sink() else {
+        return shown;
+    };
+    let regions = history.regions();
+    let texts: BTreeMap<RegionId, &str> = regions
+        .map(|region| (region.id, region.reveal_tcb()))
+        .collect();
+    let values = values(history, call, question);
+    let mut left = MAX_BYTES;
+    for (cause, shown) in question.causes().iter().zip(&mut shown) {
+        // What says which tools there are is in the way of every call, and no source of values.
+        if matches!(cause.source, Source::Description(_)) {
+            continue;
         }
-    }
-
-    pub(super) fn causes_of<F: Flow>(&self, question: &Question<F>) -> Vec<Cause> {
-        let mut shown = Cause::all(question.causes(), &self.lattice);
-        let Sink::Call(call) = question.flow().sink() else {
-            return shown;
-        };
-        let regions = self.history.regions();
-        let texts: BTreeMap<RegionId, &str> = regions
-            .map(|region| (region.id, region.reveal_tcb()))
-            .collect();
-        let values = self.values(call, question);
-        let mut left = MAX_BYTES;
-        for (cause, shown) in question.causes().iter().zip(&mut shown) {
-            // What says which tools there are is in the way of every call, and no source of values.
-            if matches!(cause.source, Source::Description(_)) {
-                continue;
-            }
-            let texts = cause
-                .regions()
-                .iter()
-                .filter_map(|region| texts.get(region));
-            for text in texts {
-                // A question must not wait for a hint.
-                let Some(fewer) = left.checked_sub(text.len()) else {
-                    break;
-                };
-                left = fewer;
-                for value in &values {
-                    let is_new = |quote: &Quote| quote.argument != value.argument;
-                    if shown.quotes.iter().all(is_new)
-                        && let Some(excerpt) = value.within(text)
-                    {
-                        shown.quotes.push(Quote {
-                            argument: value.argument.clone(),
-                            text: excerpt.into(),
-                        });
-                    }
-                }
-            }
-        }
-        shown
-    }
-
-    /// The values of the parts of a call that exceed their limits, but for those that stand in what these limits admit:
-    /// the user's own words, as a rule.
-    fn values<F: Flow>(&self, call: &Call, question: &Question<F>) -> Vec<Value> {
-        let sink = Sink::Call(call);
-        let rule = question.rule();
-        let parts = rule.parts(&sink);
-        let is_data = |name: &str| {
-            let mut data = parts.iter().filter_map(|part| part.argument);
-            data.any(|path| path.argument() == name)
-        };
-        let (mut values, mut looked_at) = (Vec::new(), 0);
-        for part in parts.iter().filter(|part| part.exceeds()) {
-            let json: Vec<(String, String)> = match part.argument {
-                Some(path) => {
-                    let values = call.arguments.at(path).unwrap_or_default();
-                    let values = values.iter().map(|value| value.reveal_tcb().to_owned());
-                    values.map(|value| (path.to_string(), value)).collect()
-                }
-                None => {
-                    let control = call.arguments.iter().filter(|(name, _)| !is_data(name));
-                    let value = |(name, value): (&str, &ifc::Labeled)| {
-                        (name.to_owned(), value.reveal_tcb().to_owned())
-                    };
-                    control.map(value).collect()
-                }
+        let texts = cause
+            .regions()
+            .iter()
+            .filter_map(|region| texts.get(region));
+        for text in texts {
+            // A question must not wait for a hint.
+            let Some(fewer) = left.checked_sub(text.len()) else {
+                break;
             };
-            // What the limit admits is no cause. A value that stands there, too, would point at a text that only
-            // repeats it.
-            let admitted = redact(&self.history, part.limit);
-            for (argument, json) in json {
-                let long = leaves(&json).into_iter();
-                let long = long.filter(|text| text.chars().count() >= MIN_CHARS);
-                let room = MAX_VALUES.saturating_sub(looked_at);
-                let new = long.take(room).map(|text| Value::new(&argument, text));
-                let new: Vec<Value> = new.collect();
-                looked_at += new.len();
-                let new = new.into_iter();
-                values.extend(new.filter(|value| !value.is_said_in(&admitted)));
+            left = fewer;
+            for value in &values {
+                let is_new = |quote: &Quote| quote.argument != value.argument;
+                if shown.quotes.iter().all(is_new)
+                    && let Some(excerpt) = value.within(text)
+                {
+                    shown.quotes.push(Quote {
+                        argument: value.argument.clone(),
+                        text: excerpt.into(),
+                    });
+                }
             }
         }
-        values
     }
+    shown
+}
+
+/// The values of the parts of a call that exceed their limits, but for those that stand in what these limits admit:
+/// the user's own words, as a rule.
+fn values<F: Flow>(history: &History, call: &Call, question: &Question<F>) -> Vec<Value> {
+    let sink = Sink::Call(call);
+    let rule = question.rule();
+    let parts = rule.parts(&sink);
+    let is_data = |name: &str| {
+        let mut data = parts.iter().filter_map(|part| part.argument);
+        data.any(|path| path.argument() == name)
+    };
+    let (mut values, mut looked_at) = (Vec::new(), 0);
+    for part in parts.iter().filter(|part| part.exceeds()) {
+        let json: Vec<(String, String)> = match part.argument {
+            Some(path) => {
+                let values = call.arguments.at(path).unwrap_or_default();
+                let values = values.iter().map(|value| value.reveal_tcb().to_owned());
+                values.map(|value| (path.to_string(), value)).collect()
+            }
+            None => {
+                let control = call.arguments.iter().filter(|(name, _)| !is_data(name));
+                let value = |(name, value): (&str, &ifc::Labeled)| {
+                    (name.to_owned(), value.reveal_tcb().to_owned())
+                };
+                control.map(value).collect()
+            }
+        };
+        // What the limit admits is no cause. A value that stands there, too, would point at a text that only
+        // repeats it.
+        let admitted = redact(history, part.limit);
+        for (argument, json) in json {
+            let long = leaves(&json).into_iter();
+            let long = long.filter(|text| text.chars().count() >= MIN_CHARS);
+            let room = MAX_VALUES.saturating_sub(looked_at);
+            let new = long.take(room).map(|text| Value::new(&argument, text));
+            let new: Vec<Value> = new.collect();
+            looked_at += new.len();
+            let new = new.into_iter();
+            values.extend(new.filter(|value| !value.is_in(&admitted)));
+        }
+    }
+    values
 }
 
 impl Value {
@@ -145,8 +138,8 @@ impl Value {
         }
     }
 
-    /// Whether somebody but the model says it in a prompt.
-    fn is_said_in(&self, prompt: &Prompt) -> bool {
+    /// Whether a message of a prompt that is not the model's contains it.
+    fn is_in(&self, prompt: &Prompt) -> bool {
         let mut messages = prompt.messages().iter();
         messages.any(|message| match message {
             PromptMessage::Assistant { .. } => false,

@@ -1,0 +1,257 @@
+//! The one door of a conversation: a flow is decided on, runs by its permit, and what it returns is labelled.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use ifc::{
+    Answer, Arguments, ArgumentsError, Call, CallId, Collaboration, Content, Decision, Denial,
+    Flow, History, Label, Labeled, Monitor, Permit, Policy, PolicyError, Question, Relevance, Rule,
+    Sink,
+};
+
+use crate::CallOutcome;
+
+/// What the model is told about a call that was sent and not answered. It never says that the call did not run.
+const UNKNOWN: &str = "it is not known whether this call ran: it was sent, and no answer came. Do not \
+make it again unless the user says so.";
+
+/// What decides in a conversation, and what decisions depend on. The turn machine is one user of it. A front without a
+/// model of its own is another: it [submits](Guard::submit) each call that arrives, decides on it, spends the permit,
+/// and [receives](Guard::receive) the result.
+pub struct Guard {
+    /// The labelled conversation.
+    pub history: History,
+    /// The monitor of the session: a handle, which several guards may share.
+    pub monitor: Monitor,
+    /// The policy.
+    pub policy: Arc<dyn Policy>,
+}
+
+/// In whose name a call is made. It decides which grants and permissions count.
+#[derive(Debug, Clone)]
+pub enum Principal {
+    /// The conversation itself.
+    User,
+    /// Another app, whose request this call is.
+    Request(Collaboration),
+    /// A conversation that serves another app's request.
+    Serving(Collaboration),
+}
+
+/// What is known of a result that was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// The label of the whole result, images included.
+    pub label: Label,
+    /// Regions of its text.
+    pub regions: usize,
+}
+
+impl Guard {
+    /// Decides on a flow (Algorithm 4, lines 7 to 11). `relevance` chooses what a question shows, nothing else.
+    pub fn decide<F: Flow>(&self, relevance: &Relevance, flow: F) -> Decision<F> {
+        let policy = self.policy.as_ref();
+        self.monitor
+            .decide_screened(policy, &self.history, relevance, flow)
+    }
+
+    /// Decides on a call that is made in this name.
+    pub fn decide_as(&self, relevance: &Relevance, call: Call, principal: Principal) -> Decision {
+        let (monitor, policy, history) = (&self.monitor, self.policy.as_ref(), &self.history);
+        match principal {
+            Principal::User => monitor.decide_screened(policy, history, relevance, call),
+            Principal::Request(it) => {
+                monitor.decide_requested(policy, history, relevance, call, it)
+            }
+            Principal::Serving(it) => monitor.decide_served(policy, history, relevance, call, it),
+        }
+    }
+
+    /// Whether no label is in the way of a flow. No permit is made.
+    #[must_use]
+    pub fn would_allow<F: Flow>(&self, flow: &F) -> bool {
+        let policy = self.policy.as_ref();
+        self.monitor.would_allow(policy, &self.history, flow)
+    }
+
+    /// The same for a call that is made in this name.
+    #[must_use]
+    pub fn would_allow_as(&self, call: &Call, principal: Principal) -> bool {
+        let (monitor, policy, history) = (&self.monitor, self.policy.as_ref(), &self.history);
+        match principal {
+            Principal::User => monitor.would_allow(policy, history, call),
+            Principal::Request(it) => monitor.would_allow_requested(policy, history, call, it),
+            Principal::Serving(it) => monitor.would_allow_served(policy, history, call, it),
+        }
+    }
+
+    /// Turns the user's answer into a permit. Trusted: the answer must be the user's.
+    ///
+    /// # Errors
+    /// The denial, if the answer was no, or none of [`Question::choices`].
+    pub fn permit<F: Flow>(
+        &self,
+        question: Question<F>,
+        answer: Answer,
+    ) -> Result<Permit<F>, Denial> {
+        self.monitor.settle_tcb(question, answer)
+    }
+
+    /// The policy's rule for a sink, with the limits raised by what the user has vouched for.
+    ///
+    /// # Errors
+    /// The policy has none.
+    pub fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        self.monitor.rule(self.policy.as_ref(), &self.history, sink)
+    }
+
+    /// Enters a call of a client whose prompts the hub does not see: it may depend on everything that the client was
+    /// returned, and has that label.
+    ///
+    /// # Errors
+    /// The arguments are not one JSON object.
+    pub fn submit(
+        &mut self,
+        app: &str,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<(CallId, Call), ArgumentsError> {
+        let label = self.history.label();
+        let call = Call {
+            app: app.to_owned(),
+            tool: tool.to_owned(),
+            arguments: Arguments::parse(arguments, &label)?,
+            label,
+        };
+        let name = Call::qualified(app, tool);
+        let id = self
+            .history
+            .push_call(&call.label, name, call.arguments.to_labeled());
+        Ok((id, call))
+    }
+
+    /// Labels what became of a call and appends it to the history (lines 12 and 13). Of the text at most `limit` bytes
+    /// are kept ([`bounded`]).
+    pub fn receive(
+        &mut self,
+        id: CallId,
+        call: &Call,
+        outcome: CallOutcome,
+        limit: usize,
+    ) -> Received {
+        let label = self.label_of_call(id, &call.label);
+        let own = label.join(&Sink::Call(call).label());
+        let worst = self.worst_label(call);
+        let (content, received) = match outcome {
+            CallOutcome::Returned {
+                text,
+                is_error,
+                claims,
+                images,
+            } => {
+                let text = self.label_result(call, text, is_error, &claims);
+                // No rule looks into an image. It has the label that any result of this call may have at most.
+                let opaque = worst.join(&self.policy.claimed(call, &claims));
+                let mut received = Received {
+                    label: text.label().join(&own),
+                    regions: text.regions().len(),
+                };
+                let mut content = Content::from(bounded(text, limit));
+                for image in images {
+                    received.label = received.label.join(&opaque);
+                    content.attach(image, &opaque);
+                }
+                (content, received)
+            }
+            CallOutcome::Failed(reason) => self.of_app(format!("the call failed: {reason}"), worst),
+            CallOutcome::Unknown(_) | CallOutcome::Lost(_) => {
+                self.of_app(UNKNOWN.to_owned(), worst)
+            }
+        };
+        self.history.push_result(&label, id, content);
+        received
+    }
+
+    fn of_app(&self, note: String, worst: Label) -> (Content, Received) {
+        let received = Received {
+            label: worst.clone(),
+            regions: 1,
+        };
+        (Labeled::label_tcb(note, worst).into(), received)
+    }
+
+    /// What a call returned, labelled by the policy and no lower than its app claims.
+    pub fn label_result(
+        &self,
+        call: &Call,
+        text: String,
+        is_error: bool,
+        claims: &[String],
+    ) -> Labeled {
+        let content = self.policy.label_result(call, text, is_error);
+        // An app that says its own result is secret is believed; that it is public, never.
+        content.restrict(&self.policy.claimed(call, claims))
+    }
+
+    /// The most restrictive label of a call's results: the app decides whether the call fails, so a failure has it too.
+    pub fn worst_label(&self, call: &Call) -> Label {
+        self.policy.label_result(call, String::new(), true).label()
+    }
+
+    /// The label of a call of a step at this label, which the user may have endorsed.
+    pub fn label_of_call(&self, id: CallId, step: &Label) -> Label {
+        let call = self.history.call(id);
+        call.map_or_else(|| step.clone(), |call| call.label(step))
+    }
+
+    /// Endorses in this conversation what the user has vouched for in it. Call it after each answer and each result.
+    pub fn endorse(&mut self, apps: &BTreeSet<String>) {
+        self.monitor.endorse(&mut self.history, apps);
+    }
+}
+
+/// A result that is at most `limit` bytes. What is too large is left out, with a note in its place. A region counts only
+/// with what is below its own label: otherwise the size of a secret would decide whether trusted text is shown.
+pub fn bounded(content: Labeled, limit: usize) -> Labeled {
+    if content.len() <= limit {
+        return content;
+    }
+    let mut parts: Vec<(Range<usize>, Label)> = Vec::new();
+    let mut covered = 0;
+    for (span, label) in content.regions() {
+        parts.push((covered..span.start, Label::bottom()));
+        covered = span.end;
+        parts.push((span, label.clone()));
+    }
+    parts.push((covered..content.len(), Label::bottom()));
+    // There are few different labels, however many regions there are.
+    let mut sizes: Vec<(&Label, usize)> = Vec::new();
+    for (span, label) in &parts {
+        match sizes.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, size)) => *size += span.len(),
+            None => sizes.push((label, span.len())),
+        }
+    }
+    let below = |label: &Label| -> usize {
+        let below = sizes.iter().filter(|(own, _)| own.flows_to(label));
+        below.map(|(_, size)| size).sum()
+    };
+    let mut noted: Vec<&Label> = Vec::new();
+    let parts = parts.iter().map(|(span, label)| {
+        let bytes = below(label);
+        // Region by region, by what a reader at its label could count itself.
+        if bytes <= limit {
+            return content.slice(span.clone()).unwrap_or(Labeled::unknown(""));
+        }
+        let mut note = String::new();
+        // Once for each label: the number of notes would be the number of regions.
+        if !noted.contains(&label) {
+            noted.push(label);
+            note = format!("the result has {bytes} bytes, over the limit of {limit}");
+        }
+        Labeled::label_tcb(note, label.clone())
+    });
+    let parts: Vec<Labeled> = parts.collect();
+    Labeled::concat(&parts)
+}

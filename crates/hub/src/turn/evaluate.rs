@@ -1,0 +1,621 @@
+//! The conditions of the table in `strategy.rs`: what blocks a draft, what a step may be shown, and what a re-run shows.
+//!
+//! **Lazy screening.** A draft is made from everything that the step may be shown, so its label is the history's. If
+//! that exceeds a limit, the screener is asked; if the draft is blocked even so, the model is asked what it does
+//! without the texts that block it. What comes out the same does not depend on them, whatever the screener said.
+//!
+//! **Clearance.** A prompt goes to no provider that is not cleared for it ([`Setup::clearances`](crate::Setup)). Where
+//! something that was read is above all clearances, all prompts of a step keep to one of them, and the redactor masks
+//! the rest. The choice depends on labels alone. The broker checks each prompt again.
+//!
+//! **Refusals.** A user who refuses a call for what it depends on has mostly seen a hijacked step, and wants the rest
+//! of the task done. So the taints that blocked a refused call are withheld for the rest of the turn. A step that is
+//! incomplete without them is made from everything as well: data arguments of the same control part are filled from
+//! there, and calls are made that nothing blocks. What still depends on withheld taints beyond its limit is denied
+//! without a question. A denial by the policy withholds nothing, nor does a refusal that has no such cause.
+
+use ifc::{
+    Effect, History, Label, Labeled, Message, PastCall, Prompt, REDACTED, Relevance, Remade, Sink,
+    redact,
+};
+
+use super::machine::{Refinement, TurnMachine};
+use super::state::{Strategy, Withheld};
+use super::step::{Retained, Step, StepCall, same_calls, same_control, step_calls};
+use super::strategy::{Compared, Input, Next};
+use crate::trace::Event;
+use crate::{Completion, Filling, ProposedCall, Screening, StopReason};
+
+/// Reads that are re-run in one step, so that a question waits for few completions.
+const REFINED_PER_STEP: usize = 3;
+
+/// What the calls of a draft would have to stay below, all together.
+pub(super) struct BlockingLimits {
+    /// The meet of the limits that count.
+    pub(super) limit: Label,
+    /// The tools, as they are shown.
+    tools: Vec<String>,
+    /// For each call, the arguments that need not be below.
+    pub(super) retained: Vec<Retained>,
+}
+
+/// A step of the turn, as the history has it.
+struct PastStep<'a> {
+    /// Its number in the turn.
+    number: usize,
+    at: usize,
+    label: &'a Label,
+    text: &'a Labeled,
+    calls: &'a [PastCall],
+}
+
+impl TurnMachine {
+    pub(super) fn is_lazy(&self) -> bool {
+        matches!(self.settings.screening, Screening::Lazy { .. })
+    }
+
+    pub(super) fn is_exact(&self) -> bool {
+        self.settings.arguments == Filling::Exact
+    }
+
+    /// Where the screener comes before the step, as in the paper: what is tried first.
+    pub(super) fn screens_first(&self) -> Option<Strategy> {
+        let first = match self.settings.screening {
+            Screening::Lazy { .. } => return None,
+            Screening::Eager => Strategy::Screen(None),
+            Screening::Drafted(by) => Strategy::DraftForScreener(self.draft_label(), by),
+        };
+        self.may_exceed(&self.draft_label()).then_some(first)
+    }
+
+    /// Whether anything that the model can do under this label could exceed a limit. If not, a screener could save
+    /// nothing, and the whole history can be shown.
+    fn may_exceed(&self, label: &Label) -> bool {
+        let mut tools = self.guard.history.tools().iter();
+        let floor = |shown: &str| match (self.asks.named(shown), self.apps.resolve(shown)) {
+            (Some(functionality), _) => self.floor_of(functionality),
+            (None, Some((app, tool))) => self.guard.policy.floor(&app, &tool),
+            // A tool of no app cannot be called.
+            (None, None) => Label::top(),
+        };
+        let words = Labeled::label_tcb("", label.clone());
+        // The rule of an answer does not depend on its text (`Policy::rule`).
+        let is_answer_held = || {
+            let answer = self.guard.rule(&Sink::Answer(&self.release(words.clone())));
+            answer.map_or(true, |rule| !label.flows_to(&rule.limit))
+        };
+        let is_held = self
+            .may_respond(words.clone())
+            .map_or_else(is_answer_held, |may| !may);
+        !label.is_bottom() && (is_held || tools.any(|tool| !label.flows_to(&floor(&tool.name))))
+    }
+
+    // ---- What a step may be shown ----
+
+    /// The label that a step is drafted under: of everything that is not withheld, unless it was incomplete so.
+    pub(super) fn draft_label(&self) -> Label {
+        let withheld = self.turn.withheld.iter();
+        let withheld = withheld.fold(Label::bottom(), |all, one| all.join(&one.taints));
+        if self.turn.is_full || withheld.is_bottom() {
+            return self.shown_at_most();
+        }
+        let names = self.guard.history.tools().iter().map(|tool| &tool.label);
+        let shown = names.chain(self.guard.history.regions().map(|region| region.label));
+        // Texts that the user has vouched for are shown.
+        let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom());
+        let shown = shown.filter(|own| own.flows_to(&self.turn.clearance));
+        self.above_request(shown.collect())
+    }
+
+    /// Whether something is withheld from a step that is drafted under this label.
+    pub(super) fn withholds(&self, label: &Label) -> bool {
+        *label != self.shown_at_most()
+    }
+
+    /// The label of everything that the step may be shown.
+    pub(super) fn shown_at_most(&self) -> Label {
+        let everything = self.everything();
+        match everything.flows_to(&self.turn.clearance) {
+            true => everything,
+            false => self.shown_below(&self.turn.clearance),
+        }
+    }
+
+    /// The label of a prompt that shows all that flows to `limit`.
+    pub(super) fn shown_below(&self, limit: &Label) -> Label {
+        let limit = limit.meet(&self.turn.clearance);
+        self.above_request(self.guard.history.label_below(&limit))
+    }
+
+    /// The label of a prompt that shows the regions that the screener left in, as far as the step may be shown them.
+    pub(super) fn relevant_label(&self) -> Label {
+        let (history, relevance) = (&self.guard.history, &self.turn.relevance);
+        let label = self.above_request(history.label_of(relevance));
+        if label.flows_to(&self.turn.clearance) {
+            return label;
+        }
+        let Relevance::Only(wanted) = relevance else {
+            return self.shown_at_most();
+        };
+        let regions = history
+            .regions()
+            .filter(|region| wanted.contains(&region.id));
+        let labels: Vec<&Label> = regions.map(|region| region.label).collect();
+        // As in `History::label_of`: an answer that names a region which does not exist counts for nothing.
+        if labels.len() < wanted.len() {
+            return self.shown_at_most();
+        }
+        // Region by region. The meet of the clearance with a label that is left out would reveal a part of it.
+        let labels = labels.into_iter();
+        let shown = labels.filter(|own| own.flows_to(&self.turn.clearance));
+        self.above_request(shown.collect())
+    }
+
+    /// The same, without what is withheld: a screener reads that too.
+    pub(super) fn screened_label(&self) -> Label {
+        self.relevant_label().meet(&self.draft_label())
+    }
+
+    /// Chooses the clearance that the prompts of a new step keep to, and records what is masked for it.
+    pub(super) fn choose_clearance(&mut self) {
+        self.turn.clearance = self.clearance();
+        let above = self.everything().beyond(&self.turn.clearance);
+        // Once in a conversation: the text stays in the history.
+        if !above.flows_to(&self.uncleared) {
+            self.uncleared = self.uncleared.join(&above);
+            self.events.push(Event::Uncleared {
+                step: self.turn.step,
+                above: self.names(&above),
+                label: self.names(&self.shown_at_most()),
+            });
+        }
+    }
+
+    /// The first clearance by which most is shown; ⊤ where nothing need be masked. It is ⊤ too where none is enough for
+    /// the instructions and the user's words: then the broker refuses the prompt, and the turn ends with its reason.
+    fn clearance(&self) -> Label {
+        let everything = self.everything();
+        let mut clearances = self.clearances.iter();
+        if self.clearances.is_empty() || clearances.any(|own| everything.flows_to(own)) {
+            return Label::top();
+        }
+        let words = self.label_of_task();
+        let mut most: Option<(Label, &Label)> = None;
+        for own in self.clearances.iter().filter(|own| words.flows_to(own)) {
+            let shown = self.guard.history.label_below(own);
+            let is_more = |less: &Label| *less != shown && less.flows_to(&shown);
+            if most.as_ref().is_none_or(|(less, _)| is_more(less)) {
+                most = Some((shown, own));
+            }
+        }
+        most.map_or(Label::top(), |(_, own)| own.clone())
+    }
+
+    /// The label of the instructions and the user's last message: without all of them, a model would do something else.
+    fn label_of_task(&self) -> Label {
+        let (mut instructions, mut query) = (Label::bottom(), Label::bottom());
+        for (label, message) in self.guard.history.messages() {
+            match message {
+                Message::System(text) => instructions = instructions.join(&text.label()),
+                Message::User(text) => query = label.join(&text.label()),
+                Message::Memory(_) | Message::Assistant { .. } | Message::Result { .. } => {}
+            }
+        }
+        self.above_request(instructions.join(&query))
+    }
+
+    // ---- Whether a draft is blocked ----
+
+    /// Whether some call of a draft, or the final answer that it is, would not be allowed under `label`.
+    pub(super) fn exceeds(&self, draft: &Completion, label: &Label) -> bool {
+        if draft.calls.is_empty() {
+            let text = Labeled::label_tcb(draft.text.as_str(), label.clone());
+            return match self.may_respond(text.clone()) {
+                Some(may) => !may,
+                None => !self.guard.would_allow(&self.release(text)),
+            };
+        }
+        let mut requests = draft.calls.iter();
+        if requests.any(|proposed| self.is_request_held(proposed, label)) {
+            return true;
+        }
+        // A conversation of another app decides on its own calls.
+        let calls = draft.calls.iter().filter(|it| !self.is_conversed(it));
+        let mut calls = calls.filter_map(|it| Some((it, self.read(it, label).ok()?)));
+        calls.any(|(it, call)| !self.guard.monitor.is_refused(&call) && !self.may_make(it, &call))
+    }
+
+    /// Whether a lazy draft is blocked no more, since a read was refined.
+    pub(super) fn passes(&self, draft: &Completion) -> bool {
+        self.is_lazy() && !self.exceeds(draft, &self.draft_label())
+    }
+
+    /// Whether the user would be asked about a lazy draft even if it were made from what the screener left in. Where
+    /// every step is screened, a draft must not decide by what it says.
+    pub(super) fn is_blocked(&self, draft: &Completion) -> bool {
+        self.is_lazy() && self.exceeds(draft, &self.screened_label())
+    }
+
+    /// Whether the screening masks nothing: then the draft was made from this very prompt.
+    pub(super) fn masks_nothing(&self) -> bool {
+        let shown = self.guard.history.label_below(&self.draft_label());
+        shown.flows_to(&self.screened_label())
+    }
+
+    /// Drops a draft for a step at the label that this gives. What does not block the draft's calls stays visible,
+    /// relevant or not: the step lacks less, and no more is asked.
+    pub(super) fn drop_draft(&mut self, draft: &Completion) -> Label {
+        self.events.push(Event::DraftDropped {
+            step: self.turn.step,
+        });
+        self.turn.gave_up = !draft.calls.is_empty();
+        let label = self.screened_label();
+        match self.is_lazy() {
+            true => label.join(&self.admitted(draft)),
+            false => label,
+        }
+    }
+
+    /// The label of everything that flows to the limits of all parts of a draft's calls.
+    fn admitted(&self, draft: &Completion) -> Label {
+        let all = self.draft_label();
+        let limits = draft.calls.iter().map(|proposed| {
+            if self.asks.named(&proposed.tool).is_some() {
+                return Label::bottom();
+            }
+            let Ok(call) = self.read(proposed, &all) else {
+                return Label::top();
+            };
+            let rule = self.guard.rule(&Sink::Call(&call));
+            rule.map_or(Label::bottom(), |rule| {
+                let arguments = rule.arguments.values();
+                arguments.fold(rule.limit, |all, limit| all.meet(limit))
+            })
+        });
+        let limit = limits.reduce(|all, limit| all.meet(&limit));
+        // A draft without calls is an answer, made anew from what the screener left in.
+        limit.map_or(Label::bottom(), |limit| {
+            self.guard.history.label_below(&limit.meet(&all))
+        })
+    }
+
+    /// Whether a completion only repeats: it reads again what the step before has just read, or proposes what the user
+    /// has refused. Small models do that instead of answering. Repeated writes may be meant.
+    pub(super) fn repeats(&self, completion: &Completion, label: &Label) -> bool {
+        let calls = &completion.calls;
+        let is_same_read = same_calls(calls, self.turn.last_calls(label))
+            && calls.iter().all(|call| self.reads(call, label));
+        let is_refused = |call: &ProposedCall| {
+            let call = self.read(call, label);
+            call.is_ok_and(|call| self.guard.monitor.is_refused(&call))
+        };
+        !calls.is_empty() && (is_same_read || calls.iter().all(is_refused))
+    }
+
+    /// A draft that stays blocked is the step, and its calls are asked about.
+    pub(super) fn accept_draft(&self, draft: Completion) -> Next {
+        let label = self.draft_label();
+        Next::Made(Step::new(draft, label))
+    }
+
+    // ---- A step without what blocks it ----
+
+    /// What the calls of a draft under `label` would have to stay below; `None` where a conversation decides on one.
+    pub(super) fn blocking_limits(
+        &self,
+        draft: &Completion,
+        label: &Label,
+    ) -> Option<BlockingLimits> {
+        let mut limits = BlockingLimits {
+            limit: Label::top(),
+            tools: Vec::new(),
+            retained: Vec::new(),
+        };
+        for proposed in &draft.calls {
+            let Ok(call) = self.read(proposed, label) else {
+                // No decision is made about a call that makes no sense.
+                limits.retained.push(Retained::default());
+                continue;
+            };
+            if self.is_conversed(proposed) {
+                return None;
+            }
+            // The arguments of a request are one message.
+            let is_request = self.asks.named(&proposed.tool).is_some();
+            let sink = Sink::Call(&call);
+            let rule = self.guard.rule(&sink).ok()?;
+            let mut retained = Retained::default();
+            for part in rule.parts(&sink) {
+                match part.argument {
+                    Some(path) if !is_request && !part.exceeds() => retained.add(path, label),
+                    // Below all limits at once: a step has one prompt.
+                    _ => limits.limit = limits.limit.meet(part.limit),
+                }
+            }
+            limits.retained.push(retained);
+            limits.tools.push(match is_request {
+                true => proposed.tool.clone(),
+                false => self.apps.shown(&call.app, &call.tool),
+            });
+        }
+        Some(limits)
+    }
+
+    /// The label under which a draft is re-run, and what is retained of it, if calls are checked
+    /// ([`Screening::CHECKED`]) and would all be allowed then.
+    ///
+    /// The label is below the limits of the control parts. A data argument whose limit admits all that the draft was
+    /// made from is retained. One with a lower limit is made anew, below that limit as well.
+    pub(super) fn checkable(&self, draft: &Completion) -> Option<(Label, Vec<Retained>)> {
+        if self.settings.screening != Screening::CHECKED || draft.calls.is_empty() {
+            return None;
+        }
+        let all = self.draft_label();
+        let BlockingLimits {
+            limit,
+            tools,
+            retained,
+        } = self.blocking_limits(draft, &all)?;
+        let label = self.guard.history.label_below(&limit.meet(&all));
+        let label = self.above_request(label);
+        // A tool whose name is above its own limit cannot be called below that.
+        let knows = |tool: &String| self.guard.history.tool_at(&label, tool).is_some();
+        let calls = step_calls(&draft.calls, &retained);
+        let is_checkable = tools.iter().all(knows) && self.may_take(&calls, &label);
+        is_checkable.then_some((label, retained))
+    }
+
+    /// Whether no label blocks any of these calls, in a step under `label`.
+    fn may_take(&self, calls: &[StepCall], label: &Label) -> bool {
+        let may_take = |call: &StepCall| match self.read_step(call, label) {
+            Ok(made) => {
+                self.guard.monitor.is_refused(&made) || self.may_make(&call.proposed, &made)
+            }
+            Err(_) => true,
+        };
+        calls.iter().all(may_take)
+    }
+
+    /// Compares a draft with the step that was made without what blocks it. The step is safe under its own label in any
+    /// case, but it must make the very same calls, because a model that lacks what it needs makes something up. Calls
+    /// are compared by their canonical form; the text beside them decides nothing.
+    pub(super) fn compare(
+        &mut self,
+        draft: &Completion,
+        label: &Label,
+        retained: &[Retained],
+        step: &Completion,
+    ) -> Compared {
+        let compared = if same_calls(&step.calls, &draft.calls) || self.reads_anew(step, label) {
+            Compared::Same
+        } else if same_control(&step.calls, &draft.calls, retained) {
+            Compared::SameControl
+        } else {
+            Compared::Different
+        };
+        self.events.push(Event::Checked {
+            step: self.turn.step,
+            label: self.names(label),
+            taken: !matches!(compared, Compared::Different),
+        });
+        compared
+    }
+
+    /// Whether all calls of a completion under this label are reads that this turn has made above the label, and not
+    /// yet below it.
+    pub(super) fn reads_anew(&self, completion: &Completion, label: &Label) -> bool {
+        let calls = &completion.calls;
+        let is_new = |call| {
+            let steps = self.steps_with(call);
+            self.reads(call, label)
+                && !steps.is_empty()
+                && steps.iter().all(|at| !at.flows_to(label))
+        };
+        !calls.is_empty() && calls.iter().all(is_new)
+    }
+
+    /// The labels of the steps of this turn that made this very call. The history has those of a turn that was taken
+    /// over too.
+    fn steps_with(&self, proposed: &ProposedCall) -> Vec<Label> {
+        let is_it = |call: &&PastCall| ProposedCall::from(*call).same(proposed);
+        let steps = self.steps().flat_map(|step| {
+            let calls = step.calls.iter().filter(is_it);
+            calls.map(move |call| call.label(step.label).join(&call.arguments.label()))
+        });
+        steps.collect()
+    }
+
+    // ---- A step without what was refused ----
+
+    /// The taints that blocked the calls which this conversation's user has refused in this turn. It makes no difference
+    /// how the user refused them: less is shown, and what is done with less is decided by the same limits.
+    pub(super) fn causes_of_refusals(&self) -> Vec<Withheld> {
+        let refusals = match self.is_lazy() {
+            true => self.guard.monitor.refusals(),
+            false => Vec::new(),
+        };
+        // A conversation of another app goes on without its own refusals.
+        let apps = self.apps.names();
+        let own = refusals.iter().filter(|call| apps.contains(&call.app));
+        let withheld = own.filter_map(|call| {
+            let sink = Sink::Call(call);
+            // By the rule as it is now: a text that the user has vouched for since is no cause any more.
+            let excess = self.guard.rule(&sink).ok()?.excess(&sink);
+            let taints = excess.plain().clone();
+            let known = sink.label();
+            (!taints.is_bottom()).then_some(Withheld { known, taints })
+        });
+        withheld.collect()
+    }
+
+    /// Whether a question about a call is about what a refusal has withheld, as far as the call may know of it.
+    pub(super) fn is_withheld(&self, question: &ifc::Question) -> bool {
+        let label = Sink::Call(question.call()).label();
+        let excess = question.excess();
+        let mut known = self.turn.withheld.iter();
+        known.any(|one| one.known.flows_to(&label) && !excess.meet(&one.taints).is_bottom())
+    }
+
+    /// Whether a step that was made without what is withheld lacks something: it would be an answer about texts that it
+    /// was not shown, leaves an argument open, or repeats.
+    pub(super) fn is_incomplete(&self, step: &Completion, label: &Label) -> bool {
+        let is_open = |call: &ProposedCall| call.arguments.contains(REDACTED);
+        step.calls.is_empty()
+            || step.calls.iter().any(is_open)
+            || self.makes_again(step)
+            || self.repeats(step, label)
+    }
+
+    /// Whether a step makes a call that was made or refused in this turn before, whatever the step may see of it: no
+    /// write is repeated, and what is withheld is not read again.
+    fn makes_again(&self, step: &Completion) -> bool {
+        let mut calls = step.calls.iter();
+        calls.any(|call| !self.steps_with(call).is_empty())
+    }
+
+    /// What the step from everything carries in the data arguments that the one without left open, if their control
+    /// parts are the same and may be made under its label.
+    pub(super) fn completes(
+        &self,
+        step: &Completion,
+        label: &Label,
+        full: &Completion,
+        all: &Label,
+    ) -> Option<Vec<Retained>> {
+        let retained = self.blocking_limits(full, all)?.retained;
+        let calls = step_calls(&full.calls, &retained);
+        let is_same = !calls.is_empty() && same_control(&step.calls, &full.calls, &retained);
+        // The data may make it a call that was made before.
+        let is_same = is_same && !self.makes_again(full);
+        (is_same && self.may_take(&calls, label)).then_some(retained)
+    }
+
+    // ---- A read that is re-run ----
+    //
+    // A lazy step has the label of everything before it, and so have the results of its reads: a mail that was read
+    // after a product review counts as influenced by the review. When that blocks a draft, the step that read is re-run
+    // from what was before it and flows to the draft's limits. If the same calls come out, they did not depend on the
+    // rest: the step gets the label of the second prompt, and everything made from it is labelled anew
+    // (`ifc::History::refine_tcb`).
+
+    /// The position of the earliest read that blocks a draft and was not re-run before, and the label of its second
+    /// prompt.
+    pub(super) fn next_read(&self, draft: &Completion) -> Option<(usize, Label)> {
+        if self.settings.screening != Screening::CHECKED || self.turn.refined >= REFINED_PER_STEP {
+            return None;
+        }
+        let limit = self.blocking_limits(draft, &self.draft_label())?.limit;
+        let mut steps = self.steps();
+        steps.find_map(|step| Some((step.at, self.second_label(&step, &limit)?)))
+    }
+
+    /// The steps of this turn.
+    fn steps(&self) -> impl Iterator<Item = PastStep<'_>> {
+        let messages = || self.guard.history.messages().enumerate();
+        let begin = messages().filter(|(_, (_, message))| matches!(message, Message::User(_)));
+        let begin = begin.last().map_or(0, |(at, _)| at);
+        let steps = messages().skip(begin).filter_map(|(at, (label, message))| {
+            let Message::Assistant { text, calls } = message else {
+                return None;
+            };
+            Some((at, label, text, calls.as_slice()))
+        });
+        let numbered = steps.zip(1..);
+        numbered.map(|((at, label, text, calls), number)| PastStep {
+            number,
+            at,
+            label,
+            text,
+            calls,
+        })
+    }
+
+    /// The label under which a step could be re-run, if it only reads, and its own label alone makes some of its results
+    /// exceed `limit`.
+    fn second_label(&self, step: &PastStep<'_>, limit: &Label) -> Option<Label> {
+        let history = &self.guard.history;
+        let is_needed = |call: &PastCall| {
+            !call.label(step.label).flows_to(limit) && history.has_own_below(call.id, limit)
+        };
+        // The completion alone is made once more, and no call: a read that changes what it reads counts as well.
+        let is_read = |call: &PastCall| {
+            let effect = self.effect(&ProposedCall::from(call), step.label);
+            effect.is_some_and(Effect::reads)
+        };
+        let mut before = self.refinements.iter();
+        if step.label.flows_to(limit)
+            || !step.calls.iter().any(is_needed)
+            || !step.calls.iter().all(is_read)
+            // A step that a client brought may be made up: there is no prompt to compare it with.
+            || !history.is_from_prompt(step.at)
+            || before.any(|refinement| refinement.at == step.at)
+        {
+            return None;
+        }
+        let before = history.part(0..step.at, &Labeled::trusted_tcb(""));
+        // Below the step's own label too: a second prompt that shows more than the first proves nothing.
+        let label = self.above_request(before.label_below(&limit.meet(step.label)));
+        let knows = |call: &PastCall| before.tool_at(&label, &call.tool).is_some();
+        let is_possible = label.flows_to(limit) && step.calls.iter().all(knows);
+        (is_possible && self.before(step.at, &label).is_some()).then_some(label)
+    }
+
+    /// The history before a message, as a prompt at `label` is made of it; `None` if that would be too long.
+    fn before(&self, end: usize, label: &Label) -> Option<History> {
+        let limit = self.settings.limits.prompt_bytes;
+        self.summaries
+            .before(&self.guard.history, end, label, limit)
+    }
+
+    pub(super) fn refinement_prompt(&self, at: usize, label: &Label) -> Option<Prompt> {
+        Some(redact(&self.before(at, label)?, label))
+    }
+
+    /// Compares a read with its second run, if there is one, and relabels what was made from it.
+    pub(super) fn refined(&mut self, at: usize, label: Label, input: Input) {
+        let remade = match input {
+            Input::Completed(completion) => self.remade(at, &label, &completion),
+            _ => None,
+        };
+        if let Some(remade) = remade {
+            // The regions get other numbers.
+            let relevant = self.guard.history.pieces_of(&self.turn.relevance);
+            let floor = self.above_request(Label::bottom());
+            self.guard.history.refine_tcb(at, &label, &floor, remade);
+            self.turn.relevance = self.guard.history.regions_of(&relevant);
+        }
+        self.turn.refined += 1;
+        // Recorded whatever came out: another attempt would come out the same.
+        self.refinements.push(Refinement {
+            at,
+            after: self.guard.history.messages().len(),
+            label,
+            remade,
+        });
+    }
+
+    /// What of a read came out the same.
+    fn remade(&mut self, at: usize, label: &Label, completion: &Completion) -> Option<Remade> {
+        let step = self.steps().find(|step| step.at == at);
+        let (of, remade) = step.map_or((0, None), |step| {
+            let calls = step.calls.iter().map(ProposedCall::from);
+            let same = same_calls(&calls.collect::<Vec<_>>(), &completion.calls);
+            // A text that was cut off is equal by accident.
+            let is_whole =
+                completion.stop == StopReason::End && completion.text == step.text.reveal_tcb();
+            let remade = match is_whole {
+                true => Remade::Whole,
+                false => Remade::Calls,
+            };
+            (step.number, same.then_some(remade))
+        });
+        self.events.push(Event::Refined {
+            step: self.turn.step,
+            of,
+            label: self.names(label),
+            taken: remade.is_some(),
+            whole: remade == Some(Remade::Whole),
+        });
+        remade
+    }
+}

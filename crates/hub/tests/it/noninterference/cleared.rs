@@ -1,0 +1,110 @@
+//! Worlds in which no provider may see everything.
+
+use hub::Screening;
+use ifc::{History, Label};
+
+use super::compare::{Compared, Parting};
+use super::holds::{holds, worlds};
+use super::labels::flows;
+use super::random::{Random, hash};
+use super::record::Act;
+use super::world::{Field, Piece, Side, World};
+use super::{chooser::Fixed, play::play};
+
+/// The label of what a provider with this clearance may see.
+pub(crate) fn cleared(history: &History, clearance: &Label) -> Label {
+    let everything = history.label();
+    if flows(&everything, clearance) {
+        return everything;
+    }
+    let names = history.tools().iter().map(|tool| &tool.label);
+    let labels = names.chain(history.regions().map(|region| region.label));
+    labels.filter(|own| flows(own, clearance)).collect()
+}
+
+/// A world with one or two providers. In most of them what the user says is at L, or few prompts could be sent.
+fn of_clearances(seed: u64) -> World {
+    let mut world = World::random(seed);
+    let mut random = Random::new(hash(&["clearances", &seed.to_string()]));
+    let limit = world.limit.clone();
+    if random.chance(80) {
+        let is_below = |piece: &Piece| piece.a.iter().all(|(_, label)| flows(label, &limit));
+        let said = world.turns.iter_mut().chain([&mut world.system]);
+        said.for_each(|text| text.0.retain(is_below));
+    }
+    let fields = world.tools.iter().flat_map(|tool| &tool.fields);
+    let labels = fields.flat_map(Field::labels).cloned();
+    let labels: Vec<Label> = labels.chain([limit.clone()]).collect();
+    if random.chance(40) {
+        // Nothing excuses a step at L in one run only.
+        world.screening = Screening::Eager;
+    }
+    // Where drafts get new labels, the tests have to know which clearance they keep to.
+    let most = match world.screening {
+        Screening::CHECKED => 1,
+        _ => 2,
+    };
+    world.clearances = (0..1 + random.below(most))
+        .map(|_| {
+            let other = random.pick(&labels).clone();
+            match random.below(4) {
+                0 => other,
+                1 => limit.join(&other),
+                2 => limit.meet(&other),
+                _ => limit.clone(),
+            }
+        })
+        .collect();
+    world
+}
+
+/// What is masked since no provider is cleared for it is chosen by labels: at L it tells at most which labels there
+/// are, and nothing where each clearance is at L.
+#[test]
+fn what_no_provider_is_cleared_for_tells_nothing_but_labels() {
+    let mut total = Compared::default();
+    let (mut kept, mut parted, mut at_the_label) = (0, 0, 0);
+    let seeds = worlds(500);
+    let pairs = seeds.end - seeds.start;
+    for seed in seeds {
+        let world = of_clearances(seed);
+        let (compared, _) = holds(&world);
+        let is_at_the_label = world.clearances.iter().all(|own| !world.above(own));
+        at_the_label += u64::from(is_at_the_label);
+        // The same world with a provider that may see everything.
+        let free = World {
+            clearances: Vec::new(),
+            ..world.clone()
+        };
+        let prompts = |world: &World| {
+            let run = play(world, Side::A, false, &mut Fixed(world));
+            let prompts = run.acts().filter(|act| matches!(act, Act::Prompt(..)));
+            prompts.cloned().collect::<Vec<_>>()
+        };
+        kept += u64::from(prompts(&world) != prompts(&free));
+        total.ran += compared.ran;
+        total.prompts += compared.prompts;
+        total.masked += compared.masked;
+        total.answers += compared.answers;
+        parted += u64::from(matches!(
+            compared.parting,
+            Some(Parting::Choice | Parting::Refused)
+        ));
+    }
+    let Compared {
+        ran,
+        prompts,
+        masked,
+        answers,
+        ..
+    } = total;
+    println!(
+        "{pairs} pairs, {at_the_label} with each clearance at L; in {kept} a prompt keeps to one; {prompts} prompts, \
+         {masked} of them masked, {ran} calls, {answers} answers; {parted} parted"
+    );
+    if pairs >= 500 {
+        assert!(kept * 3 > pairs && at_the_label * 4 > pairs);
+        assert!(prompts > 500 && masked > 400 && ran > 200 && answers > 50);
+        assert!(parted * 2 < pairs, "most pairs are compared to their end");
+    }
+}
