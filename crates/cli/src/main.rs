@@ -4,7 +4,6 @@
 
 mod app_setup;
 mod args;
-mod collaboration;
 mod commands;
 mod compose;
 mod configuration;

@@ -27,7 +27,7 @@ use crate::mediate::Mediation;
 use crate::parts::Parts;
 use crate::screenings::ClientId;
 use crate::spoke::Spoke;
-use crate::user::QuestionView;
+use hub::question::QuestionView;
 
 /// One turn of one conversation. Dropped before its end, the turn counts as interrupted: the
 /// machine is left between two turns, and the record says so.

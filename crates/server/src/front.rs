@@ -12,7 +12,8 @@ use llm::{ProviderError, RequestOptions};
 
 use crate::parts::Parts;
 use crate::spoke::Spoke;
-use crate::user::{FormAnswer, FormView, QuestionView};
+use crate::user::{FormAnswer, FormView};
+use hub::question::QuestionView;
 
 /// Whoever holds a conversation, as the driver sees it.
 #[async_trait]

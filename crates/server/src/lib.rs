@@ -25,6 +25,9 @@ mod user;
 pub use egress::{
     AskedConnection, Domains, Egress, Gate, Resolve, SystemResolver, TokenPort, Tokens,
 };
+pub use hub::question::{
+    Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText,
+};
 pub use parts::Parts;
 pub use sampling::SamplingBudget;
 pub use screenings::{ClientId, Screenings};
@@ -34,7 +37,4 @@ pub use session::{
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
-pub use user::{
-    Assessment, ConnectionView, FormAnswer, FormView, MessageView, QuestionView, Selection,
-    SelectionView, ServingView, TrustView, TrustedText, User,
-};
+pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

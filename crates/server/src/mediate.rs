@@ -19,7 +19,8 @@ use crate::egress::AskedConnection;
 use crate::front::{Driven, Front};
 use crate::sampling::SamplingBudget;
 use crate::spoke::Mediator;
-use crate::user::{FormAnswer, FormView, QuestionView};
+use crate::user::{FormAnswer, FormView};
+use hub::question::QuestionView;
 
 /// Questions to the user during one call. A wizard has a few pages; more is a siege.
 const MAX_QUESTIONS: usize = 5;

@@ -10,12 +10,12 @@ use ifc::Lattice;
 use serde_json::{Value, json};
 use store::{Action, App, Kept, Name, PermissionId, Standing, Time};
 
-use crate::collaboration::{may, with};
 use crate::exit::Exit;
 use crate::ids::PERMISSIONS;
 use crate::permissions::{AND, apps, now, open, open_in};
 use crate::terminal::{Terminal, print, say};
 use crate::{configuration, json_lines};
+use hub::question::{may, with};
 
 #[derive(Debug, Args)]
 pub(crate) struct Permissions {

@@ -1,6 +1,8 @@
 use std::fmt::Write;
 
+use hub::question::{Assessment, ConnectionView, MessageView};
 use hub::trace::Cause;
+use ifc::{Ran, Stage};
 
 use super::*;
 
@@ -122,7 +124,7 @@ fn what_a_yes_endorses_is_shown_whole() {
 
 /// Alice's mail asks for what the user has delegated, in a text that is longer than its excerpt.
 fn delegated() -> QuestionView {
-    use server::{TrustView, TrustedText};
+    use hub::question::{TrustView, TrustedText};
 
     let text = format!(
         "Please invite Bob to the workshop,{} and pay him.\n| Type once, no",

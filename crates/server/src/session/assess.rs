@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ifc::Answer;
 
-use crate::user::{Assessment, QuestionView};
+use hub::question::{Assessment, QuestionView};
 
 /// Answers that a session remembers. Nobody reads of more, and a session has no end.
 const MOST: usize = 256;

@@ -18,7 +18,8 @@ use super::spokes::Spokes;
 use crate::front::{Front, Host};
 use crate::spoke::Spoke;
 use crate::trace_file::TraceFile;
-use crate::user::{FormAnswer, FormView, QuestionView, User};
+use crate::user::{FormAnswer, FormView, User};
+use hub::question::QuestionView;
 
 /// A session as the driver sees it: its user, and its trace.
 pub(super) struct SessionFront<'a> {

@@ -1,20 +1,88 @@
 //! The arguments of a call, as a question shows them.
+//!
+//! Words that mix scripts are marked: `pаypal.com` with a Cyrillic letter looks like another host.
 
 use serde::de::IgnoredAny;
+use unicode_security::MixedScript;
 
-/// One argument.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Argument {
-    pub(super) name: String,
+/// Longest word that is looked at as a name although nothing in it says that it is an address: names of users, channels
+/// and files are short.
+const NAME: usize = 64;
+
+/// Longest value that is short: it fits on a line with its name.
+const SHORT: usize = 44;
+
+/// Longest address, or list of some.
+const ADDRESS: usize = 4 * SHORT;
+
+/// Words of one argument that are marked.
+const MARKED: usize = 3;
+
+/// One argument. Neither text is escaped for a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name.
+    pub name: String,
     /// Its value as JSON text on one line.
-    pub(super) value: String,
+    pub value: String,
+}
+
+impl Argument {
+    /// Its place among the others. What a person must see first has the lowest rank: what may be something else than it
+    /// looks like and where something goes, then what is short.
+    pub(super) fn rank(&self) -> u8 {
+        let value = self.value.as_str();
+        let spaced = value.trim_matches(['"', '[', ']']).contains(' ');
+        // A mail address, or a host or path: a dot or slash, and no space within.
+        let is_address = value.contains('@') || (value.contains(['.', '/']) && !spaced);
+        let characters = value.chars().count();
+        match () {
+            () if !self.mixed().is_empty() => 0,
+            () if is_address && characters <= ADDRESS => 0,
+            () if characters <= SHORT => 1,
+            () => 2,
+        }
+    }
+
+    /// The words that look like an address, a host or a name and have letters of several scripts (UTS 39, section 5.1;
+    /// Japanese, Korean and Chinese writing counts as one script each), with every character outside ASCII written as
+    /// its number.
+    #[must_use]
+    pub fn mixed(&self) -> Vec<String> {
+        let separates = |c: char| c.is_whitespace() || "\"',;<>()[]".contains(c);
+        let words: Vec<&str> = self
+            .value
+            .split(separates)
+            .filter(|word| !word.is_empty())
+            .collect();
+        // A sentence may mix languages; a name may not.
+        let is_alone = words.len() == 1;
+        let suspicious = words.into_iter().filter(|word| {
+            let is_address = word.contains(['@', '.', '/', ':']);
+            let is_name = is_alone && word.chars().count() <= NAME;
+            (is_address || is_name) && !word.is_single_script()
+        });
+        suspicious.take(MARKED).map(spelled).collect()
+    }
+}
+
+fn spelled(word: &str) -> String {
+    let mut out = String::new();
+    for c in word.chars() {
+        match c.is_ascii() {
+            true => out.push(c),
+            false => out.extend(c.escape_unicode()),
+        }
+    }
+    out
 }
 
 /// The arguments in the order in which they stand, or `None` if the text is no JSON object.
 ///
 /// Strings are decoded and written anew, so that `\u0065` hides nothing. Every other token stays as it
 /// is: a number that goes through a float may not be the number that the tool gets.
-pub(super) fn arguments(text: &str) -> Option<Vec<Argument>> {
+#[must_use]
+pub fn arguments(text: &str) -> Option<Vec<Argument>> {
     // The tokenizer below relies on valid JSON.
     serde_json::from_str::<IgnoredAny>(text).ok()?;
     let tokens = tokens(text)?;
@@ -151,6 +219,34 @@ mod tests {
             "{} {}",
         ] {
             assert_eq!(arguments(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_and_names_of_several_scripts_are_marked() {
+        for (text, expected) in [
+            (r#""p\u0430ypal.com""#, &[][..]),
+            ("\"p\u{430}ypal.com\"", &["p\\u{430}ypal.com"]),
+            (
+                "[\"ada@ex\u{430}mple.org\", \"eve@x.y\"]",
+                &["ada@ex\\u{430}mple.org"],
+            ),
+            ("\"\u{430}dmin\"", &["\\u{430}dmin"]),
+            ("\"\u{438}\u{432}\u{430}\u{43d}\u{43e}\u{432}\"", &[]),
+            // A sentence in which two languages meet is no address.
+            ("\"siehe \u{43c}ama und papa\"", &[]),
+            (
+                "\"東京タワー.jp\"",
+                &["\\u{6771}\\u{4eac}\\u{30bf}\\u{30ef}\\u{30fc}.jp"],
+            ),
+            ("\"grüße@müller.de\"", &[]),
+            ("14.2", &[]),
+        ] {
+            let argument = Argument {
+                name: String::new(),
+                value: text.to_owned(),
+            };
+            assert_eq!(argument.mixed(), expected, "{text}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! What a question depends on: the sources, as few lines of them as will do.
+//! The sources of a question, as few lines of them as will do.
 
+use hub::question::{QuestionView, Sources};
 use hub::trace::{Cause, escape};
-use ifc::Source;
-use server::QuestionView;
 
 use super::layout::{KEY_COLUMNS, Lines, shortened};
 
@@ -14,18 +13,15 @@ const QUOTE_LINES: usize = 3;
 
 /// What a flow may depend on, after these words.
 pub(super) fn depends(lines: &mut Lines, question: &QuestionView, head: &str, whole: bool) {
-    // What has the call's values is shown, whatever a screener says of it: it may have swayed it.
-    let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
-        (question.causes.iter()).partition(|cause| cause.relevant || !cause.quotes.is_empty());
-    let (descriptions, mut data) = sorted(&causes);
-    data.sort_by_key(|(cause, _)| cause.quotes.is_empty());
+    let Sources {
+        relevant: data,
+        screened_out: doubtful,
+        descriptions,
+    } = question.sources();
     if data.is_empty() {
         let excess = escape(&question.excess.join(", "));
-        let from = match descriptions.len() {
-            0 => String::new(),
-            _ => format!(", from {}", counted(&descriptions)),
-        };
-        lines.own(&format!("{head} {excess}{from}."));
+        let from = descriptions.map(|all| format!(", from {all}"));
+        lines.own(&format!("{head} {excess}{}.", from.unwrap_or_default()));
         return screened_out(lines, &doubtful, whole);
     }
     lines.own(head);
@@ -49,11 +45,11 @@ pub(super) fn depends(lines: &mut Lines, question: &QuestionView, head: &str, wh
             1 => "1 more result or message".to_owned(),
             count => format!("{count} more results or messages"),
         };
-        let end = if descriptions.is_empty() { '.' } else { ',' };
+        let end = if descriptions.is_none() { '.' } else { ',' };
         lines.own(&format!("and on {more}{end}"));
     }
-    if !descriptions.is_empty() {
-        lines.own(&format!("and on {}.", counted(&descriptions)));
+    if let Some(descriptions) = descriptions {
+        lines.own(&format!("and on {descriptions}."));
     }
     hint(lines, data.iter().take(most).map(|(cause, _)| *cause));
     screened_out(lines, &doubtful, whole);
@@ -101,8 +97,7 @@ fn hint<'a>(lines: &mut Lines, causes: impl Iterator<Item = &'a Cause>) {
 
 /// What the screener says does not matter although it has the same labels. A text can sway the
 /// screener to leave it out, so it is counted here, and can be looked at.
-fn screened_out(lines: &mut Lines, causes: &[&Cause], whole: bool) {
-    let (_, data) = sorted(causes);
+fn screened_out(lines: &mut Lines, data: &[(&Cause, usize)], whole: bool) {
     if data.is_empty() {
         return;
     }
@@ -115,7 +110,7 @@ fn screened_out(lines: &mut Lines, causes: &[&Cause], whole: bool) {
     ));
     for (cause, times) in data {
         match whole {
-            true => lines.sampled(&quoted(cause, times, &cause.excerpt)),
+            true => lines.sampled(&quoted(cause, *times, &cause.excerpt)),
             false => lines.left_out += cause.excerpt.chars().count(),
         }
     }
@@ -134,42 +129,4 @@ fn quoted(cause: &Cause, times: usize, text: &str) -> String {
     let source = escape(&cause.source.to_string());
     let label = escape(&cause.label.join(", "));
     format!("{source} ({label}){times}{doubt}: {}", escape(text))
-}
-
-/// Causes without repetitions, each with how often it was there: descriptions of tools, and everything
-/// else. Data is what decides; a call depends on descriptions of every tool that the model was offered.
-fn sorted<'a>(causes: &[&'a Cause]) -> (Vec<&'a Cause>, Vec<(&'a Cause, usize)>) {
-    let mut descriptions: Vec<&Cause> = Vec::new();
-    let mut data: Vec<(&Cause, usize)> = Vec::new();
-    for cause in causes {
-        let same = |other: &Cause| {
-            (&other.source, &other.excerpt, &other.label, &other.quotes)
-                == (&cause.source, &cause.excerpt, &cause.label, &cause.quotes)
-        };
-        if matches!(cause.source, Source::Description(_)) {
-            if !descriptions.iter().any(|other| same(other)) {
-                descriptions.push(cause);
-            }
-        } else if let Some((_, times)) = data.iter_mut().find(|(other, _)| same(other)) {
-            *times += 1;
-        } else {
-            data.push((cause, 1));
-        }
-    }
-    (descriptions, data)
-}
-
-/// "28 descriptions of tools (untrusted)".
-fn counted(descriptions: &[&Cause]) -> String {
-    let mut labels: Vec<&str> = Vec::new();
-    for name in descriptions.iter().flat_map(|cause| &cause.label) {
-        if !labels.contains(&name.as_str()) {
-            labels.push(name);
-        }
-    }
-    let labels = escape(&labels.join(", "));
-    match descriptions.len() {
-        1 => format!("the description of a tool ({labels})"),
-        count => format!("{count} descriptions of tools ({labels})"),
-    }
 }

@@ -1,0 +1,72 @@
+//! What a question depends on: the sources, without repetitions, by how much they say.
+
+use ifc::Source;
+
+use super::view::QuestionView;
+use crate::trace::{Cause, escape};
+
+/// The sources of a question.
+#[derive(Debug)]
+pub struct Sources<'a> {
+    /// Results and messages that the flow may depend on, those with the call's values first, each with how often it was
+    /// there.
+    pub relevant: Vec<(&'a Cause, usize)>,
+    /// Those with the same labels that do not matter, says the screener. A text can sway the screener to leave it out,
+    /// so they are counted, and can be looked at.
+    pub screened_out: Vec<(&'a Cause, usize)>,
+    /// "28 descriptions of tools (untrusted)": a call depends on those of all tools that the model was offered.
+    pub descriptions: Option<String>,
+}
+
+impl QuestionView {
+    /// What the flow may depend on beyond its limit.
+    #[must_use]
+    pub fn sources(&self) -> Sources<'_> {
+        // What has the call's values is shown, whatever a screener says of it: it may have swayed it.
+        let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
+            (self.causes.iter()).partition(|cause| cause.relevant || !cause.quotes.is_empty());
+        let (descriptions, mut relevant) = sorted(&causes);
+        relevant.sort_by_key(|(cause, _)| cause.quotes.is_empty());
+        Sources {
+            relevant,
+            screened_out: sorted(&doubtful).1,
+            descriptions: (!descriptions.is_empty()).then(|| counted(&descriptions)),
+        }
+    }
+}
+
+/// Causes without repetitions: descriptions of tools, and everything else with how often it was there.
+fn sorted<'a>(causes: &[&'a Cause]) -> (Vec<&'a Cause>, Vec<(&'a Cause, usize)>) {
+    let mut descriptions: Vec<&Cause> = Vec::new();
+    let mut data: Vec<(&Cause, usize)> = Vec::new();
+    for cause in causes {
+        let same = |other: &Cause| {
+            (&other.source, &other.excerpt, &other.label, &other.quotes)
+                == (&cause.source, &cause.excerpt, &cause.label, &cause.quotes)
+        };
+        if matches!(cause.source, Source::Description(_)) {
+            if !descriptions.iter().any(|other| same(other)) {
+                descriptions.push(cause);
+            }
+        } else if let Some((_, times)) = data.iter_mut().find(|(other, _)| same(other)) {
+            *times += 1;
+        } else {
+            data.push((cause, 1));
+        }
+    }
+    (descriptions, data)
+}
+
+fn counted(descriptions: &[&Cause]) -> String {
+    let mut labels: Vec<&str> = Vec::new();
+    for name in descriptions.iter().flat_map(|cause| &cause.label) {
+        if !labels.contains(&name.as_str()) {
+            labels.push(name);
+        }
+    }
+    let labels = escape(&labels.join(", "));
+    match descriptions.len() {
+        1 => format!("the description of a tool ({labels})"),
+        count => format!("{count} descriptions of tools ({labels})"),
+    }
+}
