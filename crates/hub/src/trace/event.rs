@@ -13,7 +13,6 @@ pub const UNANSWERED: &str = "none in time";
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
 /// [`show`](super::show()) says to people.
 ///
-/// A further event is a variant here, and its line in `show`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -578,21 +577,6 @@ pub enum MessageKind {
     Dropped,
     /// Policy or the user did not let a message pass.
     Denied,
-}
-
-impl MessageKind {
-    /// One word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Probe => "probe",
-            Self::Formats => "formats",
-            Self::Request => "request",
-            Self::Response => "response",
-            Self::Dropped => "DROPPED",
-            Self::Denied => "DENIED",
-        }
-    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
