@@ -2,11 +2,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{BuildHasherDefault, Hash, Hasher},
+    hash::{Hash, Hasher},
     ops::Range,
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
 use ifc::Label;
 
 use super::prints::Lengths;
@@ -19,8 +20,6 @@ pub(super) const PRINT_BYTES: usize = 21;
 /// Bytes that one place takes, likewise, and one part of the text there.
 const PLACE_BYTES: usize = 150;
 const PART_BYTES: usize = 64;
-/// Parts of a set of fingerprints.
-const PARTS: usize = 64;
 /// The number of ⊤ among the labels of a tenant.
 const TOP: u16 = 0;
 static TOP_LABEL: Label = Label::top();
@@ -56,11 +55,9 @@ struct Places {
     bytes: usize,
 }
 
-/// A set of fingerprints, in parts that grow one by one: moving all of them to a larger table at once
-/// would make a request wait for it.
+/// A set of fingerprints.
 struct Prints {
-    parts: Vec<HashSet<Print, BuildHasherDefault<Spread>>>,
-    len: usize,
+    all: HashSet<Print, RandomState>,
     /// The join of their labels.
     label: Label,
 }
@@ -68,25 +65,9 @@ struct Prints {
 impl Default for Prints {
     fn default() -> Self {
         Self {
-            parts: vec![HashSet::default(); PARTS],
-            len: 0,
+            all: HashSet::default(),
             label: Label::bottom(),
         }
-    }
-}
-
-impl Prints {
-    fn get(&self, print: Print) -> Option<Print> {
-        self.parts.get(print.part())?.get(&print).copied()
-    }
-
-    /// Puts it in, and returns the one that was there.
-    fn replace(&mut self, print: Print) -> Option<Print> {
-        let before = self.parts.get_mut(print.part())?.replace(print);
-        if before.is_none() {
-            self.len += 1;
-        }
-        before
     }
 }
 
@@ -99,11 +80,6 @@ struct Print(u64);
 impl Print {
     fn new(print: u64, number: u16) -> Self {
         Self((print & !0xFFFF) | u64::from(number))
-    }
-
-    /// Which part of a set it is in.
-    fn part(self) -> usize {
-        usize::try_from(self.0 >> 58).unwrap_or_default() % PARTS
     }
 
     fn number(self) -> u16 {
@@ -123,26 +99,6 @@ impl Eq for Print {}
 impl Hash for Print {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         hasher.write_u64(self.0 >> 16);
-    }
-}
-
-/// Fingerprints are hashes already; their bits only have to reach both ends of the word.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
 
@@ -188,7 +144,7 @@ impl Generations {
 
     /// Bytes that it takes, by the reckoning of the limits.
     pub(super) fn bytes(&self) -> usize {
-        let prints = self.young.len + self.old.len;
+        let prints = self.young.all.len() + self.old.all.len();
         prints * PRINT_BYTES + self.young_places.bytes + self.old_places.bytes
     }
 
@@ -205,7 +161,7 @@ impl Generations {
 
     /// Whether nothing that was ever known could be recognised.
     pub(super) fn is_empty(&self) -> bool {
-        self.young.len == 0 && self.old.len == 0
+        self.young.all.is_empty() && self.old.all.is_empty()
     }
 
     /// The numbers of letters of all phrases.
@@ -222,8 +178,8 @@ impl Generations {
     pub(super) fn keep(&mut self, print: u64, label: &Label) {
         let number = self.number(label);
         // Mostly it is new, or known with this very label: one look into each large table.
-        let old = self.old.get(Print::new(print, TOP));
-        let young = self.young.replace(Print::new(print, number));
+        let old = self.old.all.get(&Print::new(print, TOP)).copied();
+        let young = self.young.all.replace(Print::new(print, number));
         let mut joined = label.clone();
         for known in [old, young].into_iter().flatten() {
             if known.number() != number {
@@ -235,12 +191,12 @@ impl Generations {
         // Only restricted: what is known of a fingerprint never falls, whoever sends the text again.
         if joined != *label {
             let number = self.number(&joined);
-            self.young.replace(Print::new(print, number));
+            self.young.all.replace(Print::new(print, number));
         }
         if !joined.flows_to(&self.young.label) {
             self.young.label = self.young.label.join(&joined);
         }
-        if self.young.len > self.most_prints {
+        if self.young.all.len() > self.most_prints {
             self.forget_old_prints();
         }
     }
@@ -249,7 +205,7 @@ impl Generations {
     pub(super) fn find(&self, print: u64) -> Option<&Label> {
         let key = Print::new(print, TOP);
         // One that is in both has the label of the old one in the young one too.
-        let known = self.young.get(key).or_else(|| self.old.get(key));
+        let known = self.young.all.get(&key).or_else(|| self.old.all.get(&key));
         known.map(|known| {
             let label = self.labels.get(usize::from(known.number()));
             label.unwrap_or(&TOP_LABEL)

@@ -28,7 +28,6 @@ mod letters;
 mod parts;
 mod prints;
 mod shared;
-mod sum_hash;
 
 use std::{
     collections::HashMap,

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use foldhash::fast::RandomState;
+
 use super::letters::{Letter, letters};
-use super::sum_hash::SumHash;
 
 /// Letters and digits that two texts have to share: as many as make a text be recognised.
 const RUN: usize = 32;
@@ -16,8 +17,9 @@ pub struct Shared {
     letters: Vec<Letter>,
     /// For each run of letters, the first place at which the same run begins.
     first: Vec<usize>,
-    /// The first place of each run, by its sum.
-    by_sum: HashMap<u64, usize, SumHash>,
+    /// The first place of each run, by its sum. The hasher is keyed, since the author of a text chooses its sums, and
+    /// fast: there is a look-up for each letter that is compared.
+    by_sum: HashMap<u64, usize, RandomState>,
     /// What [`BASE`] is to the power of a run.
     power: u64,
 }
@@ -59,7 +61,7 @@ impl Shared {
         let mut sum = 0;
         // A text is compared with every region of a history, and most share nothing with it: one that does not costs
         // what it is long itself, and nothing for the length of this one.
-        let mut found = HashSet::with_hasher(SumHash::default());
+        let mut found = HashSet::with_hasher(RandomState::default());
         for (count, letter) in letters(other).enumerate() {
             let slot = count % RUN;
             let Some(kept) = window.get_mut(slot) else {
