@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{Config, JsonForm, ProviderKind};
-use hub::missing::Functionality;
 use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
 use ifc::Label;
@@ -14,9 +13,8 @@ use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::Layer;
 use screen::Defence;
-use server::{AppSetup, Missing, Parts, SessionSetup};
+use server::{AppSetup, Parts, SessionSetup};
 
-use crate::commands::catalogue;
 use crate::hex::hex;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
@@ -96,7 +94,6 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             .values()
             .map(|functionality| Arc::new(functionality.clone()))
             .collect(),
-        missing: missing(config)?,
         // A choice of apps is kept with the permissions, so that one list shows both and one command revokes them.
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
@@ -107,19 +104,6 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         },
         private: options.private,
     })
-}
-
-/// What the catalogue knows and no configured app does.
-fn missing(config: &Config) -> Result<Vec<Missing>> {
-    let missing = catalogue::known()?.missing(config).into_iter();
-    let missing = missing.map(|one| Missing {
-        functionality: Functionality {
-            name: one.functionality,
-            description: one.description,
-        },
-        apps: one.apps,
-    });
-    Ok(missing.collect())
 }
 
 /// What every front is driven with: the same policy, screener, limits and defaults for all of them.

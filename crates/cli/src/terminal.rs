@@ -233,18 +233,6 @@ fn beside(record: &Record) -> Option<String> {
                 .map(|line| format!("[{}] {}\n", escape(app), escape(line)));
             Some(lines.collect())
         }
-        (
-            None,
-            Event::Missing {
-                functionality,
-                apps,
-            },
-        ) => {
-            let (functionality, apps) = (escape(functionality), escape(&apps.join(", ")));
-            Some(format!(
-                "(no app here does {functionality}; one that does: {apps}, see `sluice catalogue show`)\n"
-            ))
-        }
         (None, Event::LeftOut { apps }) => {
             let apps = escape(&apps.join(", "));
             Some(format!(

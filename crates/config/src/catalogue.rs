@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::app::App;
-use crate::config::Config;
 use crate::diagnostics::{Diagnostics, File, Sink};
 use crate::functionalities::functionality;
 use crate::toml_reader::{At, Context, Table, parse};
@@ -52,17 +50,6 @@ pub struct CatalogueApp {
     pub offers: BTreeMap<String, String>,
 }
 
-/// A functionality that no configured app brings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// Its name.
-    pub functionality: String,
-    /// What it is, in a few words.
-    pub description: String,
-    /// The apps of the catalogue that bring it.
-    pub apps: Vec<String>,
-}
-
 impl Catalogue {
     /// Reads a catalogue. `path` is where mistakes are said to be.
     ///
@@ -81,47 +68,6 @@ impl Catalogue {
         let catalogue = read(context);
         Ok(sink.finish(path, catalogue)?.0)
     }
-
-    /// What no app of this configuration brings, by name. A configured app brings what the catalogue says of
-    /// the app of its name, or of its program, and what it offers to other apps under a name of the catalogue.
-    #[must_use]
-    pub fn missing(&self, config: &Config) -> Vec<Missing> {
-        // By the program as well, since the user may have given the app another name.
-        let is_configured = |name: &String, app: &CatalogueApp| {
-            let mut own = config.apps.iter();
-            own.any(|(own, configured)| own == name || program(configured) == Some(&app.program))
-        };
-        let (here, others): (Vec<_>, Vec<_>) = self
-            .apps
-            .iter()
-            .partition(|(name, app)| is_configured(name, app));
-        let brought = |functionality: &String| {
-            let mut here = here.iter();
-            let offered = config.functionalities.get(functionality);
-            here.any(|(_, app)| app.functionalities.contains(functionality))
-                || offered.is_some_and(|offered| !offered.offers.is_empty())
-        };
-        let missing = self
-            .functionalities
-            .iter()
-            .filter(|(name, _)| !brought(name));
-        let missing = missing.map(|(name, functionality)| {
-            let bring = others
-                .iter()
-                .filter(|(_, app)| app.functionalities.contains(name));
-            Missing {
-                functionality: name.clone(),
-                description: functionality.description.clone(),
-                apps: bring.map(|(app, _)| (*app).clone()).collect(),
-            }
-        });
-        missing.collect()
-    }
-}
-
-/// The name of the program that an app runs.
-fn program(app: &App) -> Option<&str> {
-    Path::new(app.command.first()?).file_name()?.to_str()
 }
 
 fn read(context: Context<'_>) -> Option<Catalogue> {

@@ -48,7 +48,7 @@ mod toml_reader;
 mod warnings;
 
 pub use app::{App, Domain, Egress, Mount, Sampling, Start};
-pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality, Missing};
+pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality};
 pub use check_tools::ToolErrors;
 pub use config::{
     Config, JsonForm, Memory, OnViolation, Provider, ProviderKind, ProxySettings, Screener,

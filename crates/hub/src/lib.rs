@@ -13,7 +13,6 @@ mod completion;
 mod guard;
 pub mod isc;
 pub mod memory;
-pub mod missing;
 mod need;
 mod outcome;
 pub mod planner;

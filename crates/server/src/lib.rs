@@ -31,9 +31,7 @@ pub use hub::question::{
 pub use parts::Parts;
 pub use sampling::SamplingBudget;
 pub use screenings::{ClientId, Screenings};
-pub use session::{
-    AppSetup, Choice, ChosenFor, Missing, Selections, Session, SessionError, SessionSetup,
-};
+pub use session::{AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup};
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};

@@ -294,19 +294,23 @@ fn mistakes_have_a_place_and_a_remedy() {
         (
             object,
             "request = { type = \"string\"",
-            "'properties' says nothing here",
+            "unknown field `properties`",
         ),
         (
             object,
             "request = { typ = \"object\"",
-            "this is no type of a message",
+            "missing field `type`",
         ),
         (
             object,
             "requests = { type = \"object\"",
             "unknown key 'requests'",
         ),
-        ("maxLength = 80", "maxLength = -1", "'maxLength' is a count"),
+        (
+            "maxLength = 80",
+            "maxLength = -1",
+            "invalid value: integer `-1`",
+        ),
         (
             "maxLength = 80",
             "maxLength = 80, enum = [\"a\"]",
@@ -320,7 +324,7 @@ fn mistakes_have_a_place_and_a_remedy() {
         (
             "maxLength = 80",
             "pattern = \"a*\"",
-            "'pattern' says nothing here",
+            "unknown field `pattern`",
         ),
         (
             "to = { type",

@@ -64,14 +64,6 @@ pub enum Event {
         /// Why.
         reason: Text,
     },
-    /// The query needs a functionality that no configured app has, says the planner's model in a word of the
-    /// catalogue.
-    Missing {
-        /// Its name in the catalogue.
-        functionality: String,
-        /// The apps of the catalogue that would bring it.
-        apps: Vec<String>,
-    },
     /// Apps were asked, each by itself.
     Gathered {
         /// Those that gave an answer.

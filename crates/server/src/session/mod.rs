@@ -32,7 +32,7 @@ pub use self::error::SessionError;
 use self::front::SessionFront;
 pub use self::selections::{ChosenFor, Selections};
 use self::serving::Serving;
-pub use self::setup::{AppSetup, Missing, SessionSetup};
+pub use self::setup::{AppSetup, SessionSetup};
 use self::spokes::{Failed, Spokes};
 use self::threads::Threads;
 

@@ -1,6 +1,5 @@
 //! Which apps a query goes to: the planner finds what is needed, rules decide (SecGPT §4.1).
 
-use hub::missing;
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
 use hub::{Apps, Completion, CompletionRequest};
@@ -49,10 +48,6 @@ impl Session {
             by,
         };
         self.record(planned, user)?;
-        // Not where the user said "no app".
-        if !by_user && matches!(&route, Route::To(Apps::None)) {
-            self.say_what_is_missing(query, user).await?;
-        }
         Ok(route)
     }
 
@@ -157,33 +152,6 @@ impl Session {
         // In the order of their names, whatever they were asked about with.
         needed.sort();
         Ok(needed)
-    }
-
-    /// Says which functionality a query needs that no configured app has, and which apps of the catalogue
-    /// would bring it. It is a note: the query is answered all the same, as well as it can be without.
-    async fn say_what_is_missing(
-        &mut self,
-        query: &Labeled,
-        user: &mut dyn User,
-    ) -> Result<(), SessionError> {
-        let missing = self.setup.missing.iter();
-        let all: Vec<_> = missing.map(|one| one.functionality.clone()).collect();
-        if all.is_empty() {
-            return Ok(());
-        }
-        let request = missing::question(query, &all);
-        let answer = self.consult(&request, "catalogue".to_owned(), user).await?;
-        // An unclear answer recommends nothing.
-        let place = answer.and_then(|answer| missing::read(&answer, &all));
-        let place = place.ok().flatten();
-        if let Some(found) = place.and_then(|at| self.setup.missing.get(at)) {
-            let event = Event::Missing {
-                functionality: found.functionality.name.clone(),
-                apps: found.apps.clone(),
-            };
-            self.record(event, user)?;
-        }
-        Ok(())
     }
 
     /// One question to the planner's model, within the time of a turn.

@@ -39,9 +39,6 @@ pub struct SessionSetup {
     pub memory: Option<Arc<dyn store::Memory>>,
     /// Whether facts are looked for in each turn that is remembered: up to two further completions.
     pub facts: bool,
-    /// What no app of the session does, and apps that would: where a query needs no app, the planner's model
-    /// says whether it needs one of these.
-    pub missing: Vec<Missing>,
     /// What the user has chosen for good among several apps; without it no choice can be kept.
     pub selections: Option<Arc<dyn Selections>>,
     /// Whether every query stands alone (SecGPT §4.2.5): it knows of no earlier one, and nothing of it
@@ -57,15 +54,6 @@ impl SessionSetup {
         let selections = self.selections.as_deref();
         selections.filter(|_| !self.private)
     }
-}
-
-/// A functionality that no app of the session has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// Which one.
-    pub functionality: hub::missing::Functionality,
-    /// Known apps that would bring it.
-    pub apps: Vec<String>,
 }
 
 /// One app that the session may use.

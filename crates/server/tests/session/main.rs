@@ -22,7 +22,6 @@ mod floods;
 mod images;
 mod joint;
 mod memory;
-mod missing;
 mod models;
 mod names;
 mod planning;

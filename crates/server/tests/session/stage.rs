@@ -369,7 +369,6 @@ fn setup(folder: &Path, mode: &str, broker: Broker) -> SessionSetup {
         groups: Vec::new(),
         functionalities: Vec::new(),
         permissions: None,
-        missing: Vec::new(),
         selections: None,
         vanilla: None,
         private: false,
