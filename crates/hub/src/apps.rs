@@ -49,7 +49,7 @@ impl Apps {
         }
     }
 
-    /// What the model calls a tool of one of these apps.
+    /// The model's name of a tool of one of these apps.
     #[must_use]
     pub fn shown(&self, app: &str, tool: &str) -> String {
         match self {
@@ -68,7 +68,7 @@ impl Apps {
     }
 
     /// The app and the tool that the model means. `None` where no app has such a tool's name, or two
-    /// could: a name with two readings is nobody's.
+    /// could: a name with two readings means no tool.
     #[must_use]
     pub fn resolve(&self, shown: &str) -> Option<(String, String)> {
         match self {
@@ -87,7 +87,7 @@ impl Apps {
 
     /// The name in full of the tool that a model names without its app, as one without a grammar for its calls may: the
     /// only one of those that its prompt offered. A name that several have, or that could be read as one in full, is left
-    /// as it is, so that no app's tool stands in for another's that this prompt does not show.
+    /// as it is, so that no app's tool is taken for another's that this prompt does not show.
     #[must_use]
     pub fn in_full<'a>(&self, said: &str, offered: &'a [String]) -> Option<&'a str> {
         match self.named(said, offered.iter().map(String::as_str))[..] {
@@ -109,7 +109,7 @@ impl Apps {
     }
 }
 
-/// What stands between an app and its tool in a qualified name.
+/// The separator of app and tool in a qualified name.
 const SEPARATOR: &str = "__";
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever an app calls itself and its tools, its tools are never taken for another's.
+        /// No name of an app or a tool makes its tools those of another app.
         #[test]
         fn no_app_takes_anothers_name(
             apps in prop::collection::btree_set("[ab_]{1,4}", 2..4),

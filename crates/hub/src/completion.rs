@@ -102,7 +102,7 @@ impl ProposedCall {
                 || canonical(self).is_ok_and(|own| canonical(other).is_ok_and(|it| own.same(&it))))
     }
 
-    /// Whether both propose the same, but for what stands at these places of their arguments.
+    /// Whether both propose the same, except for the values at these paths of their arguments.
     pub(crate) fn same_but<'p>(
         &self,
         other: &Self,
@@ -116,7 +116,7 @@ impl ProposedCall {
     }
 }
 
-/// As it was proposed, with every label left behind: to be compared, and shown to nobody.
+/// As it was proposed, with every label left behind: to be compared, and never shown.
 impl From<&PastCall> for ProposedCall {
     fn from(call: &PastCall) -> Self {
         Self {

@@ -147,7 +147,7 @@ impl Thread {
     pub fn shown(&self, label: &Label) -> Vec<MemoryId> {
         let mut sources = Vec::new();
         let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
-        // An entry outlives the user's word for its text, so it is kept as if there were none: whatever flows to an
+        // An entry outlives the user's word for its text, so it is kept as if there were none: what flows to an
         // endorsed label flows to the same taints without endorsements, and is at or below what is made from it there.
         let label = label.unendorsed();
         let shown = |known: &&Known| known.label.flows_to(&label);
@@ -175,7 +175,7 @@ impl Thread {
         let kept = |id: &MemoryId| self.entries.iter().any(|known| known.id == *id);
         match of_user.filter(kept) {
             Some(said) => vec![said],
-            // Whatever a model did in the turn may follow from all that it was shown.
+            // Everything that a model did in the turn may follow from all that it was shown.
             None => self.shown(label),
         }
     }
@@ -191,7 +191,7 @@ impl Thread {
     }
 }
 
-/// Words that stand in every question, and would find whatever was said. In other languages than English
+/// Words of every question, which would find every memory. In other languages than English
 /// more is recalled than is needed.
 const EMPTY_WORDS: &str = " a about after all also am an and any are as at be been before but by can \
     could did do does find for from get give had has have he her him his how i if in into is it its let \

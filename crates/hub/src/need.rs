@@ -27,7 +27,7 @@ pub enum Need {
     Serve(Box<Serving>),
     /// The execution of one call: bring its result with [`TurnMachine::handle_result`].
     Execute(Permit),
-    /// The execution of these calls by whoever holds the conversation ([`Execution::Elsewhere`]).
+    /// The execution of these calls by the client that holds the conversation ([`Execution::Elsewhere`]).
     /// The turn is over for this machine: the results come with the next history.
     ///
     /// [`Execution::Elsewhere`]: crate::Execution::Elsewhere
@@ -82,9 +82,9 @@ pub enum CallOutcome {
     /// labelled like the app's most restrictive result.
     Failed(String),
     /// The call was sent, and no answer will come: it was given up after a time-out. The spoke
-    /// lives. Nobody knows whether the call ran. The reason is for the trace.
+    /// lives. It is not known whether the call ran. The reason is for the trace.
     Unknown(String),
-    /// The app or the spoke is gone, and nobody knows whether the call ran. The turn ends. The reason
+    /// The app or the spoke is gone, and it is not known whether the call ran. The turn ends. The reason
     /// may quote the app, and is shown to the user as far as the answer's limit allows.
     Lost(String),
 }

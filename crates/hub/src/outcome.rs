@@ -17,7 +17,7 @@ pub struct Outcome {
     pub stop: StopReason,
     /// Calls that policy or the user refused during the turn.
     pub refused: usize,
-    /// Calls of which nobody knows whether they ran: they were sent, and no answer came. The trace
+    /// Calls of which it is not known whether they ran: they were sent, and no answer came. The trace
     /// names them.
     pub unknown: usize,
     /// Requests to other apps to which no response of the agreed form came.
@@ -56,7 +56,7 @@ pub struct HandOver {
 
 /// Why a turn ended without an answer.
 ///
-/// Whatever quotes a model, a provider, an app or a spoke is labelled text. `Display` leaves it out;
+/// Text that quotes a model, a provider, an app or a spoke is labelled. `Display` leaves it out;
 /// [`Stop::reveal_tcb`] has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

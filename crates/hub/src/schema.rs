@@ -1,4 +1,4 @@
-//! JSON Schemas, as far as the hub reads them. They come from apps: what is not understood admits more.
+//! JSON Schemas, as far as the hub reads them. They come from apps: a keyword that is not read admits more.
 
 use serde_json::{Map, Value};
 
@@ -46,8 +46,8 @@ pub fn fits(value: &Value, schema: &Value) -> bool {
         && items.is_none_or(|(schema, items)| items.iter().all(|item| fits(item, schema)))
 }
 
-/// A schema with what its references (`#/…`) lead to in their places, so that each part stands by itself. What leads
-/// nowhere, too deep or too far is any value.
+/// A schema with what its references (`#/…`) lead to in their places, so that each part is complete. A reference that
+/// leads nowhere, too deep or too far becomes any value.
 pub(crate) fn inlined(schema: &Value) -> Value {
     inline(schema, schema, MAX_DEPTH, &mut { MAX_PARTS })
 }

@@ -24,7 +24,7 @@ pub struct Setup {
     /// How turns run.
     pub settings: Settings,
     /// What the providers that may take the conversation's steps are cleared for, in the order in which they are asked.
-    /// Each step keeps to one of them, and what is above it is masked. Where none stands here, nothing is.
+    /// Each step keeps to one of them, and what is above it is masked. Without one, nothing is masked.
     pub clearances: Arc<[Label]>,
 }
 
@@ -61,20 +61,20 @@ pub enum Execution {
     /// The machine's driver, one after the other ([`Need::Execute`](crate::Need::Execute)).
     #[default]
     Here,
-    /// Whoever holds the conversation: the guard proxy's client. All calls of a step are decided
+    /// The client that holds the conversation: the guard proxy's. All calls of a step are decided
     /// on first; the allowed ones are handed over at once
     /// ([`Need::HandOver`](crate::Need::HandOver)). Of a step that was cut off no text says so: what is handed
     /// over, or the outcome, does.
     Elsewhere,
 }
 
-/// Whether an outcome, and the event of its answer, say what the answer depends on that somebody else has written.
+/// Whether an outcome, and the event of its answer, name the untrusted sources of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Attribution {
     /// They do. Each answer is compared with the whole history for it.
     #[default]
     Named,
-    /// They do not: where nobody records or watches, nobody reads it.
+    /// They do not: without a trace or a watcher they have no reader.
     Omitted,
 }
 
@@ -84,10 +84,10 @@ pub enum Filling {
     /// With the call, in one completion.
     #[default]
     Lazy,
-    /// With the call, unless something stands in its way. Then its control part is made first, from a prompt below
+    /// With the call, unless something blocks it. Then its control part is made first, from a prompt below
     /// its limit, and each data argument whose limit does not admit what the call was drafted from by a request of its
     /// own, from a prompt at that limit. What is asked about even so has the lowest label under which it comes out the
-    /// same: the question names what stands in the way, and nothing else. Only where screening is lazy.
+    /// same: the question names what blocks the call, and nothing else. Only where screening is lazy.
     Eager,
     /// As [`Filling::Eager`], of every call, and each part under the lowest label: labels are as exact as can be, and
     /// each call costs several completions.
@@ -107,7 +107,7 @@ pub enum Screening {
     Lazy {
         /// Whether the agent's model, before the user is asked about calls that stay above their
         /// limits, takes the step once more from what those limits allow. If the very same calls come
-        /// out, they did not depend on the rest, whatever the screener said, and nobody is asked. One
+        /// out, they did not depend on the rest, and the user is not asked. One
         /// more completion in the place of a question: for screeners that err.
         check: bool,
     },
@@ -162,7 +162,7 @@ pub struct Limits {
     pub result_bytes: usize,
     /// Bytes of all messages that a prompt shows. Where there are more, the oldest become a summary.
     pub prompt_bytes: usize,
-    /// Bytes of the whole history, whatever prompts show of it.
+    /// Bytes of the whole history, also of what prompts do not show.
     pub history_bytes: usize,
     /// Generated tokens per completion.
     pub completion_tokens: u32,

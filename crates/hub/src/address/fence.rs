@@ -64,7 +64,7 @@ const OTHERS: &[&str] = &["$$", ":::", "\\[", "\\begin", "%%", "{%", "{{", "<%"]
 /// Follows the fenced code blocks of an answer, line by line.
 ///
 /// Only what all renderers agree on is code: three backquotes at the beginning of a line, with a word of
-/// [`LANGUAGES`] or none, up to three backquotes alone on a line. Whatever else looks like a fence could mean
+/// [`LANGUAGES`] or none, up to three backquotes alone on a line. Anything else that looks like a fence could mean
 /// that a renderer counts otherwise than we do, and from there on nothing is taken for code any more.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
@@ -93,7 +93,7 @@ enum State {
 }
 
 impl Fences {
-    /// Where it is not known what stands before: nothing that follows is code.
+    /// Where the text before is not known: nothing that follows is code.
     pub(super) fn unclear() -> Self {
         Self {
             unclear: true,

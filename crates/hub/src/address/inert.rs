@@ -28,8 +28,8 @@ const ENTITIES: &[&str] = &[
 /// `admits` says of an address whether it may be active; its second argument is whether the address would
 /// be fetched as soon as the answer is shown.
 pub struct Inert<F> {
-    /// Nothing where every address may be active: the text stays as it is, and is followed only for what stands
-    /// behind it in its message.
+    /// Nothing where every address may be active: the text stays as it is, and is read only for the texts that follow in
+    /// its message.
     admits: Option<F>,
     /// The word under way: nothing of it is decided before it ends.
     word: String,
@@ -51,11 +51,11 @@ pub struct Message {
     begun: bool,
 }
 
-/// What stands between two texts of a message.
+/// The break between two texts of a message.
 pub const BREAK: &str = "\n\n";
 
 impl Message {
-    /// Whether a reader has got anything of it, so that [`BREAK`] stands in front of what comes next.
+    /// Whether a reader has got anything of it, so that [`BREAK`] comes before the next text.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun
@@ -63,7 +63,7 @@ impl Message {
 
     /// The next text of the message begins. Without `admits` it stays as it is.
     ///
-    /// Until [`Message::end`] gets the text back, nobody knows how much of it was shown, and nothing that
+    /// Until [`Message::end`] gets the text back, it is not known how much of it was shown, and nothing that
     /// follows counts as code.
     pub fn begin<F>(&mut self, admits: Option<F>) -> Inert<F> {
         let mut fences = std::mem::replace(&mut self.fences, Fences::unclear());
@@ -286,7 +286,7 @@ impl Words<'_> {
             }
             let within = at >= self.begin;
             let Some((index, Read { c, .. })) = here else {
-                // A renderer passes over it. In an address nobody should.
+                // A renderer passes over it. In an address it must not.
                 if !(within && is_ignored(original)) {
                     self.apart(original, out);
                     out.push(original);
@@ -402,7 +402,7 @@ fn is_share(word: &str) -> bool {
     after.len() < host.len() && after.starts_with(['\\', '/'])
 }
 
-/// An address as nobody takes it for one.
+/// An address that no renderer or terminal takes for one.
 fn bracketed(address: &str, out: &mut String) {
     for c in address.chars().filter(|c| !is_ignored(*c)) {
         match folded(c) {

@@ -1,4 +1,4 @@
-//! The addresses that stand in what a model was shown.
+//! The addresses in the texts that a model was shown.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const MOST_PUNCTUATION: usize = 4;
 /// Places that are kept of one address: there are as many as there are labels, in practice one or two.
 const MOST_PLACES: usize = 8;
 
-/// Where an address stands.
+/// A place of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The label of the text there.
@@ -72,7 +72,7 @@ impl Known {
         known
     }
 
-    /// The places where exactly this address stands. Whether it begins with `https://` or `http://`, and
+    /// The places of exactly this address. Whether it begins with `https://` or `http://`, and
     /// ends with a slash, does not matter.
     #[must_use]
     pub fn places(&self, address: &str) -> &[Place] {
@@ -118,7 +118,7 @@ impl Known {
             let Some(begin) = address(&read, Hosts::All) else {
                 continue;
             };
-            // In `source=example.com/x` both the whole and what stands behind the sign may be meant.
+            // In `source=example.com/x` both the whole and the part behind the sign may be meant.
             let behind = begin_behind_joint(&read, begin);
             let begins = std::iter::once(begin).chain((behind > begin).then_some(behind));
             let found = begins.filter_map(|begin| word.get(read.get(begin)?.at..));

@@ -7,7 +7,7 @@
 //! terminal takes for an address.
 //!
 //! - An answer that is trusted and public is shown as it is.
-//! - In any other, an address is active only where it stands byte for byte in a text that the answer's prompt
+//! - In any other, an address is active only where it occurs byte for byte in a text that the answer's prompt
 //!   showed, and the monitor admits it with the label that it has *there*. One that the model put together
 //!   depends on everything that the model was shown, and is never active.
 //! - Everything else that could be one is inert: dots and colons of the address stand in brackets

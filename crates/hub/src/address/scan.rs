@@ -38,7 +38,7 @@ const SCHEMES: &[&str] = &[
 /// What counts as a host without a scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosts {
-    /// Whatever chat programs make a link of, and what could carry anything: a path, a query, or labels
+    /// Text that chat programs make a link of, and that could carry anything: a path, a query, or labels
     /// below a domain. `main.rs` and `example.com` alone carry nothing.
     Carrying,
     /// Every name with a dot: what a user may have meant by it.
@@ -66,7 +66,7 @@ fn at(word: &[Read], index: usize) -> Option<char> {
     word.get(index).map(|read| read.c)
 }
 
-/// `SCHEME://`, whatever the scheme, or `SCHEME:` with one of [`SCHEMES`].
+/// `SCHEME://` with any scheme, or `SCHEME:` with one of [`SCHEMES`].
 fn scheme(word: &[Read], hosts: Hosts) -> Option<usize> {
     let part_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let mut begin = 0;
@@ -113,7 +113,7 @@ fn www(word: &[Read]) -> Option<usize> {
     (0..word.len()).find(|index| begins(*index) && is_www(*index))
 }
 
-/// Where the name begins in the midst of which an address was found: with the address broken, what stands before it would
+/// Where the name begins in the midst of which an address was found: with the address broken, the text before it would
 /// be a name of its own.
 pub(super) fn begin_of_host(word: &[Read], index: usize) -> usize {
     let before = word.get(..index).unwrap_or_default();
@@ -153,7 +153,7 @@ fn is_punctuation(c: char) -> bool {
     )
 }
 
-/// ASCII that some linkifiers take into a label, and browsers look up. For others it stands between two names.
+/// ASCII that some linkifiers take into a label, and browsers look up. For others it separates two names.
 fn joins(c: char) -> bool {
     matches!(c, '$' | '+' | '=' | '`' | '~')
 }
@@ -161,7 +161,7 @@ fn joins(c: char) -> bool {
 /// A host name or an IPv4 address without a scheme.
 fn host(word: &[Read], hosts: Hosts) -> Option<usize> {
     let mut index = 0;
-    // Whether what stands here is an authority: the part behind two slashes.
+    // Whether this is an authority: the part behind two slashes.
     let mut authority = false;
     while index < word.len() {
         let begin = index;
@@ -170,7 +170,7 @@ fn host(word: &[Read], hosts: Hosts) -> Option<usize> {
         }
         let name = begin..index;
         if !name.is_empty() && is_address(word, name, authority, hosts) {
-            // What stands before an `@` belongs to the address.
+            // The part before an `@` belongs to the address.
             let with_user = begin > 0 && at(word, begin - 1) == Some('@');
             return Some(if with_user {
                 0
@@ -198,7 +198,7 @@ fn begin_of_name(word: &[Read], begin: usize) -> usize {
             .count()
 }
 
-/// Where the part of an address begins that is a name of its own if no sign joins it with what stands before.
+/// Where the part of an address begins that is a name of its own if no sign joins it with the text before.
 pub(super) fn begin_behind_joint(word: &[Read], begin: usize) -> usize {
     let name = word.get(begin..).unwrap_or_default().iter();
     let name = name.take_while(|read| in_host(read.c) || joins(read.c));
@@ -206,7 +206,7 @@ pub(super) fn begin_behind_joint(word: &[Read], begin: usize) -> usize {
     joints.last().map_or(begin, |(at, _)| begin + at + 1)
 }
 
-/// What stands before a name and may be a part of it, from its end.
+/// The text before a name that may be a part of it, from its end.
 fn joined(word: &[Read], begin: usize) -> impl Iterator<Item = char> {
     let before = word.get(..begin).unwrap_or_default().iter().rev();
     let before = before.map(|read| read.c);
@@ -254,7 +254,7 @@ fn is_address(word: &[Read], name: Range<usize>, authority: bool, hosts: Hosts) 
         // Some take the name to end where a sign begins.
         let head = label.split(is_sign).next().unwrap_or_default();
         let cut = head.len() < label.len() && is_word(head.trim_matches(AROUND));
-        // A third label reaches whoever runs the domain's name server, as soon as the name is looked up. An IPv4
+        // A third label reaches the operator of the domain's name server as soon as the name is looked up. An IPv4
         // address alone has no room for anything, and by a mail address a click opens a letter, which sends nothing.
         let is_third = index >= 2 && !is_ip && !is_mail;
         (is_last && is_top(label) && (carries || is_third)) || (cut && is_third)
@@ -263,7 +263,7 @@ fn is_address(word: &[Read], name: Range<usize>, authority: bool, hosts: Hosts) 
 
 /// What may stand around a name and is no part of it: emphasis, and the end of a sentence.
 const AROUND: [char; 3] = ['.', '-', '_'];
-/// Two labels of a name, the longest that there are. Of what stands around one, this much says whether it has as many
+/// Two labels of a name, the longest that there are. Of the text around one, this much says whether it has as many
 /// more as make a difference.
 const LONGEST_PART: usize = 128;
 
@@ -289,7 +289,7 @@ fn is_mail(word: &[Read], own: &str, name: &Range<usize>) -> bool {
     if at(word, name.end) != Some('@') || !own.chars().all(in_user) {
         return false;
     }
-    // Without a name behind it, what stands before it is one for who follows links.
+    // Without a name behind it, the text before it is one for a program that follows links.
     let behind = word.get(name.end + 1..).unwrap_or_default().iter();
     let behind = behind.map(|read| read.c).take(LONGEST_PART);
     let behind: String = behind.take_while(|c| in_host(*c)).collect();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is not read any further never held one.
+        /// A text that is not read any further contains none.
         #[test]
         fn a_word_that_could_hold_no_address_has_none(word in "[-wtp1.:/@\\\\。．｡․：﹕∶\u{200b}]{0,8}") {
             let is_found = address(&skeleton(&word), Hosts::All).is_some();
@@ -373,7 +373,7 @@ mod tests {
             ("x.evil.com=5", "x.evil.com=5"),
             ("secret.evil.XN--P1AI", "secret.evil.XN--P1AI"),
             ("a..x.evil.com", "a..x.evil.com"),
-            // Behind two slashes, whatever a browser looks up.
+            // Behind two slashes, anything that a browser looks up.
             ("//203.7405/secret", "203.7405/secret"),
             ("(//0xcb.0x1ced:80", "0xcb.0x1ced:80"),
             ("//u:p@203.7405/secret", "//u:p@203.7405/secret"),

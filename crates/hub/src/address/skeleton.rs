@@ -1,6 +1,6 @@
 //! A word as renderers read it.
 
-/// A character of a word as a renderer or a browser would take it, and where it stands in the word.
+/// A character of a word as a renderer or a browser would take it, and its place in the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Read {
     /// The character, full-width forms folded.
@@ -9,7 +9,7 @@ pub(super) struct Read {
     pub(super) at: usize,
 }
 
-/// The characters of a word without those that nobody sees, without the backslashes that Markdown takes
+/// The characters of a word without the invisible ones, without the backslashes that Markdown takes
 /// away, and with the full-width forms that host names may be written in.
 pub(super) fn skeleton(word: &str) -> Vec<Read> {
     let mut out = Vec::with_capacity(word.len());
@@ -32,7 +32,7 @@ pub(super) fn skeleton(word: &str) -> Vec<Read> {
     out
 }
 
-/// Whether browsers leave the character out of a host name, or nobody sees it.
+/// Whether browsers leave the character out of a host name, or it is invisible.
 pub(super) fn is_ignored(c: char) -> bool {
     matches!(
         u32::from(c),

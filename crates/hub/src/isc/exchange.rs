@@ -15,7 +15,7 @@ use super::{Functionality, Offer};
 /// The version of the protocol, in every record of an exchange.
 pub const VERSION: u32 = 1;
 
-/// Names one exchange: 128 random bits, which the caller brings. Nobody guesses it, and no app is told.
+/// Names one exchange: 128 random bits, which the caller brings. It cannot be guessed, and no app gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExchangeId(String);
 
@@ -85,7 +85,7 @@ impl Parties {
     }
 }
 
-/// The message of a probe: that somebody wants this functionality. It says no more than the step does.
+/// The message of a probe: an app wants this functionality. It says no more than the step does.
 pub(crate) fn probe(functionality: &Functionality, label: &Label) -> Labeled {
     Labeled::label_tcb(functionality.name.as_str(), label.clone())
 }
@@ -181,7 +181,7 @@ impl Exchange<Pending> {
             offer,
             ..
         } = &self.parties;
-        // Free text has the sender's taint beside its own labels: whatever it was made from, it is what this app says.
+        // Free text has the sender's taint beside its own labels: its author is this app.
         match functionality.response.admit(result, &offer.taint) {
             Ok(Admitted { message, left_out }) => Ok(Response {
                 delivery: self.parties.delivery(Stage::Response, message),

@@ -8,7 +8,7 @@ use ifc::{Label, Labeled};
 use super::json::{self, Kind, Member, Node};
 use super::schema::{Property, Schema, Shape};
 
-/// What stands in the place of a value that is not of the agreed form. It is a string of JSON.
+/// The mark in place of a value that is not of the agreed form. It is a string of JSON.
 const LEFT_OUT: &str = "\"[left out: not of the agreed form]\"";
 
 /// Why a message is not of the agreed form. It quotes the schema, and nothing of the message.
@@ -94,7 +94,7 @@ impl Schema {
     /// the order of members and the choice of escapes do not pass.
     ///
     /// Whether a value is of its form is as secret as the value: so a value that is not is left out by
-    /// itself. Dropping the whole message for it would tell of a secret to whoever may see the rest.
+    /// itself. Dropping the whole message would reveal a secret to a reader who may see the rest.
     /// In the same way all of an object or array is at least as restrictive as its braces, names and
     /// commas, which decide whether it is of its form.
     ///
@@ -246,7 +246,7 @@ impl Cut<'_> {
                 let mut out = Labeled::label_tcb("{", frame.clone());
                 for (at, member) in members.iter().enumerate() {
                     let comma = if at > 0 { "," } else { "" };
-                    // The name is the schema's; that it stands here is the sender's.
+                    // The name is the schema's; that it is here is the sender's choice.
                     let name = serde_json::Value::from(member.name.as_str());
                     let name = format!("{comma}{name}:");
                     out.push(&Labeled::label_tcb(name, frame.clone()));
@@ -275,7 +275,7 @@ impl Cut<'_> {
                 let token = self.content.reveal_tcb().get(node.span.clone());
                 let token = token.unwrap_or_default();
                 let value = match &node.kind {
-                    // In one form, whatever escapes its sender likes.
+                    // In one form: the sender's choice of escapes does not pass.
                     Kind::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
                     _ => token.to_owned(),
                 };
@@ -288,7 +288,7 @@ impl Cut<'_> {
         }
     }
 
-    /// A value, or what stands in the place of one that is not of its form.
+    /// A value, or the mark in place of one that is not of its form.
     fn checked(&mut self, schema: &Schema, node: &Node) -> Labeled {
         match schema.check_own(node, "") {
             Ok(()) => self.value(schema, node),

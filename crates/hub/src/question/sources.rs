@@ -22,7 +22,7 @@ impl QuestionView {
     /// What the flow may depend on beyond its limit.
     #[must_use]
     pub fn sources(&self) -> Sources<'_> {
-        // What has the call's values is shown, whatever a screener says of it: it may have swayed it.
+        // A text with the call's values is shown even if the screener left it out: the text may have swayed it.
         let (causes, doubtful): (Vec<&Cause>, Vec<&Cause>) =
             (self.causes.iter()).partition(|cause| cause.relevant || !cause.quotes.is_empty());
         let (descriptions, mut relevant) = sorted(&causes);

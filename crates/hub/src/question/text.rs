@@ -1,4 +1,4 @@
-//! What a question says, in Sluice's own words. Whatever they quote is escaped.
+//! What a question says, in Sluice's own words. Quoted text is escaped.
 
 use std::fmt;
 

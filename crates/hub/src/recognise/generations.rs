@@ -126,7 +126,7 @@ impl Generations {
         // An eighth for places, the rest for fingerprints; each in two generations.
         let places = bytes / 8;
         Self {
-            // ⊤ has the number that stands for whatever cannot be numbered or looked up.
+            // ⊤ has the number of every label that cannot be numbered or looked up.
             labels: vec![Label::top()],
             numbers: HashMap::from([(Label::top(), TOP)]),
             last: (TOP, Label::top()),
@@ -148,7 +148,7 @@ impl Generations {
         prints * PRINT_BYTES + self.young_places.bytes + self.old_places.bytes
     }
 
-    /// The join of the labels of what was forgotten: the label of whatever is not recognised.
+    /// The join of the labels of what was forgotten: the label of every text that is not recognised.
     pub(super) fn forgotten(&self) -> &Label {
         &self.forgotten
     }
@@ -184,11 +184,11 @@ impl Generations {
         for known in [old, young].into_iter().flatten() {
             if known.number() != number {
                 let known = self.labels.get(usize::from(known.number()));
-                // Two texts with one fingerprint are told apart by nobody: it has both labels.
+                // Two texts with one fingerprint cannot be told apart: it has both labels.
                 joined = joined.join(known.unwrap_or(&TOP_LABEL));
             }
         }
-        // Only restricted: what is known of a fingerprint never falls, whoever sends the text again.
+        // Only restricted: the label of a fingerprint never falls, however often the text is sent.
         if joined != *label {
             let number = self.number(&joined);
             self.young.all.replace(Print::new(print, number));
@@ -287,7 +287,7 @@ impl Generations {
     }
 
     fn new_number(&mut self, label: &Label) -> u16 {
-        // There are few labels; whoever makes more than that gets ⊤.
+        // There are few labels; any more are ⊤.
         let Ok(number) = u16::try_from(self.labels.len()) else {
             return TOP;
         };

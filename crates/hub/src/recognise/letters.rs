@@ -19,11 +19,11 @@ const ENTITY: usize = 8;
 pub(super) struct Letter {
     /// The character, in lower case.
     pub(super) code: u32,
-    /// Where the source bytes begin that it stands for.
+    /// Where its source bytes begin.
     pub(super) start: usize,
     /// Where they end.
     pub(super) end: usize,
-    /// Whether something else than a letter stands before it.
+    /// Whether something else than a letter is before it.
     pub(super) begins_word: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Letters<'a> {
     at: usize,
     /// Whether something that is no letter was passed since the last letter.
     broken: bool,
-    /// The letters of one character that stands for several.
+    /// The letters of one character that means several.
     decomposed: VecDeque<Letter>,
 }
 
@@ -87,7 +87,7 @@ impl Letters<'_> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Takes a character that stands at `start` and ends where we are.
+    /// Takes a character that begins at `start` and ends where we are.
     fn take(&mut self, character: char, start: usize) {
         let end = self.at;
         let (decomposed, broken) = (&mut self.decomposed, &mut self.broken);
@@ -114,7 +114,7 @@ impl Letters<'_> {
                 }
             }
         });
-        // A combining mark ends no word: in decomposed text it stands within one.
+        // A combining mark ends no word: in decomposed text it is within one.
         if self.decomposed.is_empty() && !marks_only {
             self.broken = true;
         }

@@ -1,4 +1,4 @@
-//! Recognises text that was seen labelled when it comes back as somebody else's.
+//! Recognises text that was seen labelled when it comes back without its label.
 //!
 //! A client that holds its conversation itself may compact it, pass the output of a sub-agent as the
 //! user's words, or put what it retrieved into its instructions. What it brings in this way has no
@@ -6,20 +6,20 @@
 //! seen labelled: results, outputs, and what was recognised before.
 //!
 //! - **What is found.** Each run of 32 letters and digits that a text shares with a labelled one
-//!   gets that one's label (`prints`), whatever became of case, white space, punctuation, line
-//!   breaks, escapes (`letters`); so do the gaps between close matches (`parts`). A labelled field
+//!   gets that one's label (`prints`), with any change of case, white space, punctuation, line
+//!   breaks and escapes (`letters`); so do the gaps between close matches (`parts`). A labelled field
 //!   below 24 letters is found if it is a sentence (three words, eight letters) and comes back whole.
 //! - **What is not.** Shorter pieces, translations and paraphrases, encodings such as base64, and
 //!   text that came before it was seen labelled.
-//! - **What was there before stays.** A text keeps what was said of it when it came to its place in a
+//! - **The first recognition stays.** A text keeps the labels that it got when it came to its place in a
 //!   conversation for the first time: it cannot depend on what came later, such as a result that
 //!   repeats the user's words.
 //! - **Forgetting fails closed.** Memory is bounded (`generations`). Once something labelled was
 //!   forgotten, everything that is not known gets at least the join of the labels of what was.
 //!
 //! No tenant can learn or change anything of another one, except by being forgotten where there
-//! are too many: then new tenants begin with the labels of the forgotten ones. Whoever cannot be
-//! told from others but by a name of its own choice can be any number of tenants, so those whose
+//! are too many: then new tenants begin with the labels of the forgotten ones. A client that is
+//! known only by a name of its own choice can be any number of tenants, so those whose
 //! name was never confirmed ([`KnownTexts::confirm`]) give way first, and leave nothing behind:
 //! no model has answered them.
 
@@ -48,7 +48,7 @@ use self::{
     prints::{Gram, Lengths},
 };
 
-/// Names a tenant: whoever's conversations may know of each other.
+/// Names a tenant: one party, whose conversations may know of each other.
 pub type TenantName = [u8; 32];
 
 /// A text beyond it is not read but taken for the worst: a conversation has no room for it.
@@ -61,8 +61,8 @@ const BATCH: usize = 1024;
 pub struct RecognitionLimits {
     /// Bytes of one tenant. Labelled text takes about four bytes a letter, unlabelled none.
     pub tenant_bytes: usize,
-    /// Bytes of all tenants. Beyond them the one that has most gives way, of those first that nobody is at and
-    /// that were never confirmed.
+    /// Bytes of all tenants. Beyond them the largest gives way, first among those that are idle and were never
+    /// confirmed.
     pub bytes: usize,
     /// Tenants. Beyond them the least recently used one is forgotten, likewise.
     pub tenants: usize,
@@ -120,7 +120,7 @@ impl Slot {
         self.tenant.confirmed.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody is at it. Handles are given out under the lock of all tenants only, so that under it a slot
+    /// Whether no handle to it is left. Handles are given out under the lock of all tenants only, so that under it a slot
     /// without one stays so.
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.tenant) == 1
@@ -167,7 +167,7 @@ impl Recogniser {
         }
     }
 
-    /// Forgets the least recently used tenants that nobody is at, until there is room for one: first those that
+    /// Forgets the least recently used idle tenants, until there is room for one: first those that
     /// were never confirmed.
     fn make_room(&self, tenants: &mut Tenants) {
         while tenants.all.len() >= self.limits.tenants {
@@ -180,8 +180,8 @@ impl Recogniser {
             };
             if let Some(slot) = tenants.all.remove(&name) {
                 let known = lock(&slot.tenant.known);
-                // By its labels, not its texts: whoever comes next cannot tell what was forgotten, and the tenant
-                // itself may come back. One that was never confirmed is as if it had never come: else anybody could
+                // By its labels, not its texts: the next tenant cannot tell what was forgotten, and the tenant
+                // itself may come back. One that was never confirmed is as if it had never come: else any client could
                 // have all new tenants begin with labels of its choice.
                 if slot.is_confirmed() {
                     tenants.forgotten = tenants.forgotten.join(&known.label());
@@ -220,8 +220,7 @@ impl Recogniser {
 }
 
 impl KnownTexts<'_> {
-    /// Takes note that the tenant's name is one that not everybody can make up, such as a key that a server has
-    /// taken.
+    /// Takes note that the tenant's name cannot be made up, such as a key that a server has accepted.
     pub fn confirm(&self) {
         self.tenant.confirmed.store(true, Ordering::Relaxed);
     }
@@ -262,7 +261,7 @@ impl KnownTexts<'_> {
     }
 
     /// The text with the labels of what it repeats, beside those that it has. What is labelled for sure
-    /// is learnt too, so that words which somebody put between labelled ones are known from then on.
+    /// is learnt too, so that words which were put between labelled ones are known from then on.
     #[must_use]
     pub fn recognise(&self, place: &Place, text: Labeled) -> Labeled {
         if text.len() > TEXT_LIMIT {

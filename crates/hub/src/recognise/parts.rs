@@ -12,8 +12,8 @@ use super::{
 /// Letters beside a match that may belong to it too: the fingerprint that was kept lies somewhere in
 /// the common part.
 const MARGIN: usize = WINDOW - 1;
-/// Letters between two matches that count as matched: about two lines. What somebody put into a
-/// text, or changed in it, was chosen with the text in sight.
+/// Letters between two matches that count as matched: about two lines. Words that were put into a
+/// text, or changed in it, were chosen with the text in sight.
 const GAP: usize = 160;
 /// Matches that are kept apart. Beyond them everything from the first to the last is one part.
 const MATCHES: usize = 4096;
@@ -32,7 +32,7 @@ impl Matches {
                 last.start = last.start.min(start);
                 last.end = last.end.max(end);
             }
-            // Bounded whatever a client sends: from here on too much is labelled, never too little.
+            // Bounded for any client: from here on too much is labelled, never too little.
             Some((last, known)) if is_full => {
                 last.start = last.start.min(start);
                 last.end = last.end.max(end);
@@ -116,7 +116,7 @@ fn in_bytes(text: &str, ranges: Vec<(Range<usize>, Label)>) -> Vec<(Range<usize>
             bytes = Some(start..letter.end);
         }
         let Some(bytes) = bytes else { continue };
-        // What stands between two neighbours belongs to the second one. Two letters can be of one
+        // The text between two neighbours belongs to the second one. Two letters can be of one
         // character, which then belongs to the first.
         let start = match parts.last() {
             Some((last, _)) if range.start == covered => last.end,

@@ -25,7 +25,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Every run of 32 letters and digits of this text can be found, whatever became of case, white space,
+    /// Every run of 32 letters and digits of this text can be found, with any change of case, white space,
     /// punctuation and escapes.
     #[must_use]
     pub fn new(text: &str) -> Self {
@@ -44,7 +44,7 @@ impl Shared {
             sum = shared.roll(sum, code, old);
             if let Some(begin) = (end + 1).checked_sub(RUN) {
                 let first = *shared.by_sum.entry(sum).or_insert(begin);
-                // Another run with the same sum is not found: it is marked nowhere, which harms nobody.
+                // Another run with the same sum is not found: it is marked nowhere, which is harmless.
                 shared.first.push(first);
             }
         }

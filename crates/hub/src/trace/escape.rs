@@ -1,8 +1,8 @@
 //! Foreign text for a terminal.
 //!
 //! Models, apps, documents and other people's configurations write text that ends up on the user's
-//! screen. Here is the one function that makes it harmless: whatever could move the cursor, change the
-//! order of what is read, or be there without being seen is shown as an escape (`\n`, `\u{202e}`).
+//! screen. Here is the one function that makes it harmless: a character that could move the cursor, change
+//! the order of the text, or be there without being seen is shown as an escape (`\n`, `\u{202e}`).
 
 use icu_properties::props::{
     BidiControl, DefaultIgnorableCodePoint, GeneralCategory, VariationSelector,
@@ -20,8 +20,8 @@ const BLANK_BRAILLE: char = '\u{2800}';
 /// written as an escape, line breaks and tabs included.
 ///
 /// These are, by Unicode class: controls (C0 and C1), format characters (bidirectional controls and tags
-/// among them), private use, unassigned, line and paragraph separators, variation selectors, whatever is
-/// ignorable by default, and marks that have no character to sit on or are more than three.
+/// among them), private use, unassigned, line and paragraph separators, variation selectors, characters
+/// that are ignorable by default, and marks that have no character to sit on or are more than three.
 pub fn escape(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -159,7 +159,7 @@ mod tests {
     fn marks_do_not_paint_over_other_lines() {
         let heap = escape(&format!("a{}", "\u{489}".repeat(50)));
         assert_eq!(heap.matches('\u{489}').count(), MARKS);
-        // Nor do they sit on what stands before the text.
+        // Nor do they sit on the text before.
         assert_eq!(escape("\u{338}a"), "\\u{338}a");
         assert_eq!(escape_lines("a\n\u{338}b"), "a\n\\u{338}b");
     }

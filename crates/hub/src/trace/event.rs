@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AnswerSource, Call, Cause, Flow, Names, Recalled, Score, Text, Usage};
 use crate::StopReason;
 
-/// What stands for the answer to a question about a connection that nobody answered in time.
+/// The answer to a question about a connection that was not answered in time.
 pub const UNANSWERED: &str = "none in time";
 
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
@@ -248,7 +248,7 @@ pub enum Event {
         /// The label of the prompt.
         label: Names,
     },
-    /// A prompt at this label was too long: from now on a summary stands there for the beginning of the
+    /// A prompt at this label was too long: from now on a summary takes the place of the beginning of the
     /// conversation.
     Summarised {
         /// The step within the turn.
@@ -269,7 +269,7 @@ pub enum Event {
         step: usize,
         /// The label of the second prompt.
         label: Names,
-        /// Whether it was taken there. Otherwise the draft stands under its own label.
+        /// Whether it was taken there. Otherwise the draft is the step, under its own label.
         taken: bool,
     },
     /// A value of a call was asked for by itself.
@@ -285,7 +285,7 @@ pub enum Event {
         /// Whether it came about there, or came out the same. Otherwise it keeps the label that it had.
         taken: bool,
     },
-    /// An earlier step of the turn, which only reads, was taken once more from what stands before it, below
+    /// An earlier step of the turn, which only reads, was re-run from what is before it, below
     /// a limit that stood in the way of a draft.
     Refined {
         /// The step within the turn.
@@ -366,7 +366,7 @@ pub enum Event {
         /// Why.
         reason: Text,
     },
-    /// The user, or whoever stands in for an absent user, answered.
+    /// The user, or the approver in place of an absent user, answered.
     Answered {
         /// What it was about.
         flow: Flow,
@@ -438,7 +438,7 @@ pub enum Event {
         /// Its label.
         label: Names,
     },
-    /// A call was sent, and nobody knows whether it ran.
+    /// A call was sent, and it is not known whether it ran.
     CallUnknown {
         /// The call.
         call: Call,
@@ -536,7 +536,7 @@ pub enum Event {
         label: Names,
         /// Calls that were refused on the way.
         refused: usize,
-        /// Calls of which nobody knows whether they ran.
+        /// Calls of which it is not known whether they ran.
         #[serde(default)]
         unknown: usize,
         /// Requests to other apps to which no response of the agreed form came.

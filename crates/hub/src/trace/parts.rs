@@ -133,17 +133,17 @@ pub struct Cause {
     /// Whether the step's screener left it in, or nothing else explains one of its taints.
     #[serde(default = "relevant", skip_serializing_if = "is_relevant")]
     pub relevant: bool,
-    /// The values of the call that stand in it: a hint at where they come from, and no evidence.
+    /// The values of the call that occur in it: a hint at where they come from, and no evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotes: Vec<Quote>,
 }
 
-/// A value of a call where it stands in a text.
+/// A value of a call that occurs in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quote {
     /// The argument, as a path.
     pub argument: String,
-    /// The value, word for word, with what stands around it.
+    /// The value, word for word, with the text around it.
     pub text: Text,
 }
 
@@ -206,7 +206,7 @@ pub struct Score {
 }
 
 impl Score {
-    /// A trace is read by people: whatever has more regions than this is seen in its beginning. So many regions are
+    /// A trace is read by people: of a longer history they see the beginning. As many regions are
     /// named as relevant, too.
     pub const MOST: usize = 256;
 

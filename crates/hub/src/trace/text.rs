@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Text that a user, a model, an app or a provider wrote, or that may quote one.
 ///
-/// It is for whoever reads the trace, and for nobody else: no decision depends on it. `Debug` shows
-/// its length only, so that it does not get into a log by the way.
+/// It is for the readers of the trace: no decision depends on it. `Debug` shows its length only, so that it does not get
+/// into a log.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Text(String);

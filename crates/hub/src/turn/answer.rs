@@ -42,7 +42,7 @@ impl TurnMachine {
     }
 
     /// Whether the text that answers this request may be shown while it is written: as a final answer under the prompt's
-    /// label it would need no question, so these words may be shown whatever becomes of their step.
+    /// label it would need no question, so these words may be shown even if their step is dropped.
     ///
     /// They need not become the step. A lazy draft is dropped if its calls would violate the policy under the label of
     /// the whole history and the screener masks something of it; and so is an answer that only repeats itself. Another
@@ -355,6 +355,17 @@ impl TurnMachine {
             content: Text::from(content),
         });
         accepted && settled
+    }
+
+    /// A prompt of the app that works on this call is about to go to a provider.
+    pub fn app_samples(&mut self, call: &Call, provider: &str, bytes: usize, max_tokens: u32) {
+        self.events.push(Event::Sampling {
+            call: self.shown(call),
+            provider: provider.to_owned(),
+            label: self.names(&Label::top()),
+            bytes,
+            max_tokens,
+        });
     }
 
     /// The app that works on this call does not get what it asked for.

@@ -84,7 +84,7 @@ impl TurnMachine {
                 self.events.push(Event::Allowed { step, flow, by });
                 self.allow(calls, id, permit);
             }
-            // After the decision: what the limits admit runs, whatever was refused before.
+            // After the decision: a call that the limits admit runs, even after a refusal.
             Decision::Ask(question) if self.is_withheld(&question) => {
                 self.trace_denial(flow, SAME_CAUSE);
                 match calls.exchange.take() {

@@ -1,6 +1,6 @@
 //! How a conversation begins.
 
-use ifc::{History, Label, Labeled, Policy, Tool};
+use ifc::{Label, Labeled, Tool};
 
 use super::machine::TurnMachine;
 use crate::isc::Functionality;

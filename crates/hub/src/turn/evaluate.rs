@@ -1,12 +1,8 @@
-//! The conditions of the table in `strategy.rs`: what blocks a draft, what a step may be shown, and what a re-run shows.
+//! The conditions of the table in `strategy.rs`: what blocks a draft, and what a re-run shows.
 //!
 //! **Lazy screening.** A draft is made from everything that the step may be shown, so its label is the history's. If
 //! that exceeds a limit, the screener is asked; if the draft is blocked even so, the model is asked what it does
-//! without the texts that block it. What comes out the same does not depend on them, whatever the screener said.
-//!
-//! **Clearance.** A prompt goes to no provider that is not cleared for it ([`Setup::clearances`](crate::Setup)). Where
-//! something that was read is above all clearances, all prompts of a step keep to one of them, and the redactor masks
-//! the rest. The choice depends on labels alone. The broker checks each prompt again.
+//! without the texts that block it. What comes out the same does not depend on them.
 //!
 //! **Refusals.** A user who refuses a call for what it depends on has mostly seen a hijacked step, and wants the rest
 //! of the task done. So the taints that blocked a refused call are withheld for the rest of the turn. A step that is
@@ -15,8 +11,7 @@
 //! without a question. A denial by the policy withholds nothing, nor does a refusal that has no such cause.
 
 use ifc::{
-    Effect, History, Label, Labeled, Message, PastCall, Prompt, REDACTED, Relevance, Remade, Sink,
-    redact,
+    Effect, History, Label, Labeled, Message, PastCall, Prompt, REDACTED, Remade, Sink, redact,
 };
 
 use super::machine::{Refinement, TurnMachine};
@@ -88,120 +83,6 @@ impl TurnMachine {
             .may_respond(words.clone())
             .map_or_else(is_answer_held, |may| !may);
         !label.is_bottom() && (is_held || tools.any(|tool| !label.flows_to(&floor(&tool.name))))
-    }
-
-    // ---- What a step may be shown ----
-
-    /// The label that a step is drafted under: of everything that is not withheld, unless it was incomplete so.
-    pub(super) fn draft_label(&self) -> Label {
-        let withheld = self.turn.withheld.iter();
-        let withheld = withheld.fold(Label::bottom(), |all, one| all.join(&one.taints));
-        if self.turn.is_full || withheld.is_bottom() {
-            return self.shown_at_most();
-        }
-        let names = self.guard.history.tools().iter().map(|tool| &tool.label);
-        let shown = names.chain(self.guard.history.regions().map(|region| region.label));
-        // Texts that the user has vouched for are shown.
-        let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom());
-        let shown = shown.filter(|own| own.flows_to(&self.turn.clearance));
-        self.above_request(shown.collect())
-    }
-
-    /// Whether something is withheld from a step that is drafted under this label.
-    pub(super) fn withholds(&self, label: &Label) -> bool {
-        *label != self.shown_at_most()
-    }
-
-    /// The label of everything that the step may be shown.
-    pub(super) fn shown_at_most(&self) -> Label {
-        let everything = self.everything();
-        match everything.flows_to(&self.turn.clearance) {
-            true => everything,
-            false => self.shown_below(&self.turn.clearance),
-        }
-    }
-
-    /// The label of a prompt that shows all that flows to `limit`.
-    pub(super) fn shown_below(&self, limit: &Label) -> Label {
-        let limit = limit.meet(&self.turn.clearance);
-        self.above_request(self.guard.history.label_below(&limit))
-    }
-
-    /// The label of a prompt that shows the regions that the screener left in, as far as the step may be shown them.
-    pub(super) fn relevant_label(&self) -> Label {
-        let (history, relevance) = (&self.guard.history, &self.turn.relevance);
-        let label = self.above_request(history.label_of(relevance));
-        if label.flows_to(&self.turn.clearance) {
-            return label;
-        }
-        let Relevance::Only(wanted) = relevance else {
-            return self.shown_at_most();
-        };
-        let regions = history
-            .regions()
-            .filter(|region| wanted.contains(&region.id));
-        let labels: Vec<&Label> = regions.map(|region| region.label).collect();
-        // As in `History::label_of`: an answer that names a region which does not exist counts for nothing.
-        if labels.len() < wanted.len() {
-            return self.shown_at_most();
-        }
-        // Region by region. The meet of the clearance with a label that is left out would reveal a part of it.
-        let labels = labels.into_iter();
-        let shown = labels.filter(|own| own.flows_to(&self.turn.clearance));
-        self.above_request(shown.collect())
-    }
-
-    /// The same, without what is withheld: a screener reads that too.
-    pub(super) fn screened_label(&self) -> Label {
-        self.relevant_label().meet(&self.draft_label())
-    }
-
-    /// Chooses the clearance that the prompts of a new step keep to, and records what is masked for it.
-    pub(super) fn choose_clearance(&mut self) {
-        self.turn.clearance = self.clearance();
-        let above = self.everything().beyond(&self.turn.clearance);
-        // Once in a conversation: the text stays in the history.
-        if !above.flows_to(&self.uncleared) {
-            self.uncleared = self.uncleared.join(&above);
-            self.events.push(Event::Uncleared {
-                step: self.turn.step,
-                above: self.names(&above),
-                label: self.names(&self.shown_at_most()),
-            });
-        }
-    }
-
-    /// The first clearance by which most is shown; ⊤ where nothing need be masked. It is ⊤ too where none is enough for
-    /// the instructions and the user's words: then the broker refuses the prompt, and the turn ends with its reason.
-    fn clearance(&self) -> Label {
-        let everything = self.everything();
-        let mut clearances = self.clearances.iter();
-        if self.clearances.is_empty() || clearances.any(|own| everything.flows_to(own)) {
-            return Label::top();
-        }
-        let words = self.label_of_task();
-        let mut most: Option<(Label, &Label)> = None;
-        for own in self.clearances.iter().filter(|own| words.flows_to(own)) {
-            let shown = self.guard.history.label_below(own);
-            let is_more = |less: &Label| *less != shown && less.flows_to(&shown);
-            if most.as_ref().is_none_or(|(less, _)| is_more(less)) {
-                most = Some((shown, own));
-            }
-        }
-        most.map_or(Label::top(), |(_, own)| own.clone())
-    }
-
-    /// The label of the instructions and the user's last message: without all of them, a model would do something else.
-    fn label_of_task(&self) -> Label {
-        let (mut instructions, mut query) = (Label::bottom(), Label::bottom());
-        for (label, message) in self.guard.history.messages() {
-            match message {
-                Message::System(text) => instructions = instructions.join(&text.label()),
-                Message::User(text) => query = label.join(&text.label()),
-                Message::Memory(_) | Message::Assistant { .. } | Message::Result { .. } => {}
-            }
-        }
-        self.above_request(instructions.join(&query))
     }
 
     // ---- Whether a draft is blocked ----
@@ -466,7 +347,7 @@ impl TurnMachine {
             || self.repeats(step, label)
     }
 
-    /// Whether a step makes a call that was made or refused in this turn before, whatever the step may see of it: no
+    /// Whether a step makes a call that was made or refused in this turn before, whether the step may see it or not: no
     /// write is repeated, and what is withheld is not read again.
     fn makes_again(&self, step: &Completion) -> bool {
         let mut calls = step.calls.iter();
@@ -585,7 +466,7 @@ impl TurnMachine {
             self.turn.relevance = self.guard.history.regions_of(&relevant);
         }
         self.turn.refined += 1;
-        // Recorded whatever came out: another attempt would come out the same.
+        // Recorded in any case: another attempt would come out the same.
         self.refinements.push(Refinement {
             at,
             after: self.guard.history.messages().len(),

@@ -32,10 +32,10 @@ use crate::{
     Settings, Setup,
 };
 
-/// What the model is told where the policy or the user refused.
+/// The note where the policy or the user refused.
 const DENIED: &str = "not executed, denied. Do not try it again; go on without it.";
 
-/// What the model is told where an answer is of no use, whatever the reason.
+/// The note where an answer is of no use, for any reason.
 const NO_ANSWER: &str = "no usable answer came. Go on without it.";
 
 impl TurnMachine {
@@ -118,7 +118,7 @@ impl TurnMachine {
         self.deliver(calls, id, Message::Probe(probe));
     }
 
-    /// The request goes nowhere: the model is told, without the reason.
+    /// The request goes nowhere. The model gets a note without the reason.
     fn turned_away(&mut self, calls: Calls, id: CallId) {
         self.turn.refused += 1;
         self.note(&calls.label, id, DENIED);
@@ -349,7 +349,7 @@ impl TurnMachine {
                 let label = self.guard.worst_label(&call);
                 let (parties, _) = exchange.end();
                 self.trace_message(&parties, MessageKind::Dropped, &label, "no answer came");
-                // It was sent, so it may have run: that is what the model is told.
+                // It was sent, so it may have run, and the note says so.
                 self.receive(id, call, outcome);
             }
         }
@@ -380,7 +380,7 @@ impl TurnMachine {
     }
 
     /// Where a limit or the user decides whether a response arrives, its arrival reveals something of all of it: so every
-    /// character has the label of the whole. What arrives whatever its label keeps its own.
+    /// character has the label of the whole. A response that arrives under any label keeps its own.
     fn with_one_label(&self, mut response: Response) -> Response {
         let worst = Delivery {
             message: Labeled::label_tcb("", Label::top()),
@@ -611,7 +611,7 @@ impl TurnMachine {
         served: Result<Self, String>,
     ) -> Result<(), Misuse> {
         let machine = match served {
-            // Why an app does not start may depend on all that it was told.
+            // Why an app does not start may depend on all that it was given.
             Err(reason) => {
                 self.drop_response(&calls, id, &exchange.end().0, Label::top(), &reason);
                 self.state = State::Calls(calls);
@@ -619,10 +619,10 @@ impl TurnMachine {
             }
             Ok(machine) => machine,
         };
-        // How it ended may depend on all that it was told, also where it said nothing.
+        // How it ended may depend on all that it was given, even where it answered nothing.
         let (label, turn) = (machine.everything(), &machine.turn);
         let (refused, unknown, dropped) = (turn.refused, turn.unknown, turn.dropped);
-        // Ids are drawn at random and no app is told one, so this is the conversation that was begun for it.
+        // Ids are random, and no app gets one, so this is the conversation that was begun for it.
         let service = machine.serving;
         let service = service.filter(|it| it.parties.id == exchange.parties().id);
         let Some(ended) = service.and_then(|service| service.ended) else {

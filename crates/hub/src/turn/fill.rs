@@ -5,7 +5,7 @@
 //! draft was made from is then filled by a request of its own, from a prompt at that limit. What cannot be made there
 //! stays as it was drafted and is asked about, under the lowest label under which it comes out the same.
 //!
-//! A part has the label of the prompt that made it, whatever was tried before. Which prompts are tried is a choice of
+//! A part has the label of the prompt that made it. Which prompts are tried is a choice of
 //! labels, like that of a check: it may depend on all of the draft.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,19 +1,31 @@
-//! One conversation: what it holds, and what every part of the machine asks of it.
+//! One conversation: what it holds, what its steps may be shown, and what is remembered of it.
+//!
+//! A prompt goes to no provider that is not cleared for it ([`Setup::clearances`]). Where something that was read is above
+//! all clearances, all prompts of a step keep to one of them, and the redactor masks the rest. The choice depends on
+//! labels alone. The broker checks each prompt again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ifc::{
-    Call, CallId, Draft, DraftCall, History, Label, Labeled, Lattice, Message, Policy, Remade, Tool,
+    Call, CallId, Decision, Draft, DraftCall, History, Label, Labeled, Lattice, MemoryWrite,
+    Message, Permit, Policy, PromptMessage, Relevance, Remade, Tool, redact,
 };
 
 use super::state::{State, Strategy, Turn};
-use super::summary::Summaries;
+use super::summary::{Summaries, transcript};
 use crate::guard::Guard;
 use crate::isc::Asks;
+use crate::memory::{FactQuestion, Memory, MemoryId};
 use crate::serving::Service;
-use crate::trace::{self, Event, Names};
+use crate::trace::{self, Event, Names, Recalled};
 use crate::{Apps, Misuse, Need, ProposedCall, Settings, Setup};
+
+/// Characters of one memory that a prompt shows.
+const MEMORY_CHARACTERS: usize = 600;
+
+/// Bytes of one text that are remembered: an answer, or a long mail that was pasted.
+const MEMORY_BYTES: usize = 16 << 10;
 
 /// One conversation: its guard, and the turn under way.
 pub struct TurnMachine {
@@ -231,6 +243,205 @@ impl TurnMachine {
         }
         Err(Misuse { brought })
     }
+
+    // ---- What a step may be shown ----
+
+    /// The label that a step is drafted under: of everything that is not withheld, unless it was incomplete so.
+    pub(super) fn draft_label(&self) -> Label {
+        let withheld = self.turn.withheld.iter();
+        let withheld = withheld.fold(Label::bottom(), |all, one| all.join(&one.taints));
+        if self.turn.is_full || withheld.is_bottom() {
+            return self.shown_at_most();
+        }
+        let names = self.guard.history.tools().iter().map(|tool| &tool.label);
+        let shown = names.chain(self.guard.history.regions().map(|region| region.label));
+        // Texts that the user has vouched for are shown.
+        let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom());
+        let shown = shown.filter(|own| own.flows_to(&self.turn.clearance));
+        self.above_request(shown.collect())
+    }
+
+    /// Whether something is withheld from a step that is drafted under this label.
+    pub(super) fn withholds(&self, label: &Label) -> bool {
+        *label != self.shown_at_most()
+    }
+
+    /// The label of everything that the step may be shown.
+    pub(super) fn shown_at_most(&self) -> Label {
+        let everything = self.everything();
+        match everything.flows_to(&self.turn.clearance) {
+            true => everything,
+            false => self.shown_below(&self.turn.clearance),
+        }
+    }
+
+    /// The label of a prompt that shows all that flows to `limit`.
+    pub(super) fn shown_below(&self, limit: &Label) -> Label {
+        let limit = limit.meet(&self.turn.clearance);
+        self.above_request(self.guard.history.label_below(&limit))
+    }
+
+    /// The label of a prompt that shows the regions that the screener left in, as far as the step may be shown them.
+    pub(super) fn relevant_label(&self) -> Label {
+        let (history, relevance) = (&self.guard.history, &self.turn.relevance);
+        let label = self.above_request(history.label_of(relevance));
+        if label.flows_to(&self.turn.clearance) {
+            return label;
+        }
+        let Relevance::Only(wanted) = relevance else {
+            return self.shown_at_most();
+        };
+        let regions = history
+            .regions()
+            .filter(|region| wanted.contains(&region.id));
+        let labels: Vec<&Label> = regions.map(|region| region.label).collect();
+        // As in `History::label_of`: an answer that names a region which does not exist counts for nothing.
+        if labels.len() < wanted.len() {
+            return self.shown_at_most();
+        }
+        // Region by region. The meet of the clearance with a label that is left out would reveal a part of it.
+        let labels = labels.into_iter();
+        let shown = labels.filter(|own| own.flows_to(&self.turn.clearance));
+        self.above_request(shown.collect())
+    }
+
+    /// The same, without what is withheld: a screener reads that too.
+    pub(super) fn screened_label(&self) -> Label {
+        self.relevant_label().meet(&self.draft_label())
+    }
+
+    /// Chooses the clearance that the prompts of a new step keep to, and records what is masked for it.
+    pub(super) fn choose_clearance(&mut self) {
+        self.turn.clearance = self.clearance();
+        let above = self.everything().beyond(&self.turn.clearance);
+        // Once in a conversation: the text stays in the history.
+        if !above.flows_to(&self.uncleared) {
+            self.uncleared = self.uncleared.join(&above);
+            self.events.push(Event::Uncleared {
+                step: self.turn.step,
+                above: self.names(&above),
+                label: self.names(&self.shown_at_most()),
+            });
+        }
+    }
+
+    /// The first clearance by which most is shown; ⊤ where nothing need be masked. It is ⊤ too where none is enough for
+    /// the instructions and the user's words: then the broker refuses the prompt, and the turn ends with its reason.
+    fn clearance(&self) -> Label {
+        let everything = self.everything();
+        let mut clearances = self.clearances.iter();
+        if self.clearances.is_empty() || clearances.any(|own| everything.flows_to(own)) {
+            return Label::top();
+        }
+        let words = self.label_of_task();
+        let mut most: Option<(Label, &Label)> = None;
+        for own in self.clearances.iter().filter(|own| words.flows_to(own)) {
+            let shown = self.guard.history.label_below(own);
+            let is_more = |less: &Label| *less != shown && less.flows_to(&shown);
+            if most.as_ref().is_none_or(|(less, _)| is_more(less)) {
+                most = Some((shown, own));
+            }
+        }
+        most.map_or(Label::top(), |(_, own)| own.clone())
+    }
+
+    /// The label of the instructions and the user's last message: without all of them, a model would do something else.
+    fn label_of_task(&self) -> Label {
+        let (mut instructions, mut query) = (Label::bottom(), Label::bottom());
+        for (label, message) in self.guard.history.messages() {
+            match message {
+                Message::System(text) => instructions = instructions.join(&text.label()),
+                Message::User(text) => query = label.join(&text.label()),
+                Message::Memory(_) | Message::Assistant { .. } | Message::Result { .. } => {}
+            }
+        }
+        self.above_request(instructions.join(&query))
+    }
+
+    // ---- What is recalled before a turn, and left behind after it ----
+
+    /// Tells the conversation what it is to remember in the next turn, before the user speaks.
+    pub fn recall(&mut self, memories: &[Memory]) {
+        if memories.is_empty() {
+            return;
+        }
+        let named = memories.iter().map(|memory| Recalled {
+            id: memory.id.to_string(),
+            origin: memory.origin.clone(),
+            label: self.names(&memory.label),
+        });
+        let named = named.collect();
+        self.events.push(Event::Recalled { memories: named });
+        for memory in memories {
+            // It gets its label there.
+            let line = Labeled::trusted_tcb(line(memory));
+            self.guard.history.push_memory(&memory.label, line);
+        }
+    }
+
+    /// Asks the monitor whether a text of this conversation may be remembered. `None`: it may not,
+    /// which is in the trace. The user is not asked: that would be a question after each turn.
+    pub fn remember(&mut self, id: MemoryId, text: &Labeled) -> Option<Permit<MemoryWrite>> {
+        let apps = self.apps.names();
+        let text = cut(text);
+        let label = self.names(&text.label());
+        let bytes = text.len();
+        // Cut before it is decided on: the permit is for the very bytes that are kept.
+        let reason = match self
+            .guard
+            .decide(&self.turn.relevance, MemoryWrite { apps, text })
+        {
+            Decision::Allow(permit) => {
+                let id = id.to_string();
+                self.events.push(Event::Remembered { id, label, bytes });
+                return Some(permit);
+            }
+            Decision::Ask(question) => format!("above the limit of {}", question.rule().name),
+            Decision::Deny(denial) => denial.to_string(),
+        };
+        let reason = reason.into();
+        self.events.push(Event::NotRemembered { label, reason });
+        None
+    }
+
+    /// What to ask a model for the facts in the turn that has just ended: one question at the label of
+    /// what the user said, and one at the answer's, if it is another. Memories are not in them: their
+    /// facts are known.
+    #[must_use]
+    pub fn fact_questions(&self) -> Vec<FactQuestion> {
+        let messages: Vec<_> = self.guard.history.messages().collect();
+        let is_user = |(_, message): &(&Label, &Message)| matches!(message, Message::User(_));
+        let Some(begin) = messages.iter().rposition(is_user) else {
+            return Vec::new();
+        };
+        let mut labels: Vec<Label> = Vec::new();
+        for (_, message) in messages.iter().skip(begin) {
+            let label = match message {
+                Message::User(text) => text.label(),
+                Message::Assistant { text, calls } if calls.is_empty() => text.label(),
+                _ => continue,
+            };
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        let turn = self
+            .guard
+            .history
+            .part(begin..messages.len(), &Labeled::trusted_tcb(""));
+        let limit = self.settings.limits.prompt_bytes;
+        let question = |label: &Label| {
+            let prompt = redact(&turn, label);
+            let mut rest = prompt.messages().iter();
+            let of_user = rest.all(|message| {
+                matches!(message, PromptMessage::System(_) | PromptMessage::User(_))
+            });
+            FactQuestion::new(transcript(&prompt, limit), of_user, label)
+        };
+        // ⊤ is for the user alone, and never recalled.
+        let labels = labels.iter().filter(|label| !label.is_top());
+        labels.map(question).collect()
+    }
 }
 
 /// The history with the parameters of its tools as the user's rules have them.
@@ -242,4 +453,26 @@ fn declaring(history: History, apps: &Apps, policy: &dyn Policy) -> History {
     });
     let declared = declared.collect();
     history.declaring_tcb(declared)
+}
+
+/// A memory as a prompt shows it. Quoted, so that its text cannot end its line.
+fn line(memory: &Memory) -> String {
+    let Memory { origin, text, .. } = memory;
+    let mut shown: String = text.chars().take(MEMORY_CHARACTERS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    let quoted = serde_json::Value::from(shown);
+    format!("- {origin}: {quoted}\n")
+}
+
+/// The beginning of a text that is too long to keep.
+fn cut(text: &Labeled) -> Labeled {
+    let end = text.reveal_tcb().floor_char_boundary(MEMORY_BYTES);
+    match text.slice(0..end) {
+        Some(cut) if end < text.len() => Labeled::concat([&cut, &Labeled::trusted_tcb(" […]")])
+            // That it was longer is as secret as the rest.
+            .restrict(&text.label()),
+        _ => text.clone(),
+    }
 }

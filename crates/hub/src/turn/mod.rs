@@ -5,10 +5,10 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `machine.rs` | what a conversation holds |
+//! | `machine.rs` | what a conversation holds, what its steps may be shown, and what is remembered of it |
 //! | `state.rs`, `step.rs` | where a turn is, and what a step is, as data |
 //! | `strategy.rs` | how a step is made: one table, prompts and completions |
-//! | `evaluate.rs` | the conditions of that table: what blocks a draft, what a step may be shown |
+//! | `evaluate.rs` | the conditions of that table: what blocks a draft, and what a re-run shows |
 //! | `fill.rs`, `value.rs` | a step in parts: first its control parts, then its data arguments |
 //! | `calls.rs` | calls are read, decided on by the [`Guard`], and run |
 //! | `exchange.rs` | requests to other apps, and the conversations that serve them |
@@ -16,7 +16,6 @@
 //! | `sources.rs`, `quotes.rs` | what an answer depends on, and the values that a question is about |
 //! | `summary.rs` | a conversation that is too long for a prompt |
 //! | `conversation.rs` | how a conversation begins |
-//! | `memory.rs` | what is remembered |
 
 mod answer;
 mod calls;
@@ -25,7 +24,6 @@ mod evaluate;
 mod exchange;
 mod fill;
 mod machine;
-mod memory;
 mod quotes;
 mod sources;
 mod state;

@@ -1,7 +1,8 @@
-//! Where the values of a call stand that is asked about: a hint for the user at where they come from.
+//! The texts that contain the values of a call in question: a hint for the user at where they come from.
 //!
-//! It is no evidence. A value can come from a text in which it does not stand, and whoever writes a text puts into it
-//! what he likes. So it changes no label and no cause: a question shows first what has the call's values word for word.
+//! It is no evidence. A value can come from a text that does not contain it, and the author of a text can put any value
+//! into it. So it changes no label and no cause: a question shows first the texts that have the call's values word for
+//! word.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use crate::trace::{Cause, Quote};
 /// Values that are looked for. A call with more is looked at in its beginning.
 const MAX_VALUES: usize = 32;
 
-/// Shorter values stand anywhere.
+/// Shorter values occur anywhere.
 const MIN_CHARS: usize = 3;
 
 /// Bytes of texts that are looked through for one question; what comes after is not.
@@ -53,7 +54,7 @@ pub(super) fn causes<F: Flow>(
     let values = values(history, call, question);
     let mut left = MAX_BYTES;
     for (cause, shown) in question.causes().iter().zip(&mut shown) {
-        // What says which tools there are is in the way of every call, and no source of values.
+        // Descriptions of tools block every call, and are no source of values.
         if matches!(cause.source, Source::Description(_)) {
             continue;
         }
@@ -83,8 +84,8 @@ pub(super) fn causes<F: Flow>(
     shown
 }
 
-/// The values of the parts of a call that exceed their limits, but for those that stand in what these limits admit:
-/// the user's own words, as a rule.
+/// The values of the parts of a call that exceed their limits, without those in texts that these limits admit: the
+/// user's own words, as a rule.
 fn values<F: Flow>(history: &History, call: &Call, question: &Question<F>) -> Vec<Value> {
     let sink = Sink::Call(call);
     let rule = question.rule();
@@ -109,7 +110,7 @@ fn values<F: Flow>(history: &History, call: &Call, question: &Question<F>) -> Ve
                 control.map(value).collect()
             }
         };
-        // What the limit admits is no cause. A value that stands there, too, would point at a text that only
+        // What the limit admits is no cause. A value that is in it, too, would point at a text that only
         // repeats it.
         let admitted = redact(history, part.limit);
         for (argument, json) in json {
@@ -149,7 +150,7 @@ impl Value {
         })
     }
 
-    /// The value in a text with what stands around it; of a long one, the part that stands there in some form.
+    /// The value in a text with the text around it; of a long one, the part that the text contains in some form.
     fn within(&self, text: &str) -> Option<String> {
         let mut forms = self.forms.iter();
         let whole = forms.find_map(|form| place(text, form));
@@ -160,7 +161,7 @@ impl Value {
     }
 }
 
-/// Where a value stands in a text as a word, or as several: `10` does not stand in `2310`.
+/// The place of a value in a text, as a word or several: `10` is not in `2310`.
 fn place(text: &str, value: &str) -> Option<usize> {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut places = text.match_indices(value).map(|(at, _)| at);
@@ -173,7 +174,7 @@ fn place(text: &str, value: &str) -> Option<usize> {
     })
 }
 
-/// What stands around a place of a text.
+/// The text around a place of it.
 fn excerpt(text: &str, at: usize) -> String {
     let (before, from) = text.split_at(at);
     let start = before.char_indices().rev().take(BEFORE).last();

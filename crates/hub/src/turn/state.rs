@@ -223,7 +223,7 @@ pub(super) enum Strategy {
     Evaluate(Completion, Label),
     /// A draft that was screened, or whose read was re-run.
     Reconsider(Completion),
-    /// A draft that is blocked, whatever the screener leaves out.
+    /// A draft that is blocked even by what the screener left in.
     Unblock(Completion),
     /// The step, unless it only repeats what was done before.
     Accept(Completion, Label),
@@ -243,7 +243,7 @@ pub(super) enum Wording {
 }
 
 impl Strategy {
-    /// The label of its prompt, if that is made of the conversation as it stands.
+    /// The label of its prompt, if that shows the conversation as it is.
     pub(super) fn prompt_label(&self) -> Option<&Label> {
         match self {
             Self::DraftForScreener(label, _)

@@ -31,7 +31,7 @@ use crate::{
     Screened, Stop, StopReason,
 };
 
-/// What a model is told when it re-runs a step below a part of what it has read: the last message of its prompt,
+/// The note to a model that re-runs a step below a part of what it has read: the last message of its prompt,
 /// where an app has tools with data arguments.
 pub const CHECK_NOTE: &str = "(The runtime, not the user, says this: some of what you have read is hidden from \
 this step and stands as [redacted]. Take the step that you would take with it. Where an argument would \

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::schema::{fits, inlined};
 use crate::{AnswerShape, Completion, ProposedCall, StopReason};
 
-/// What a model is told that fills one value of a call: the last message of its prompt begins with it. The call
-/// follows, as a JSON object with `tool` and `arguments`.
+/// The note to a model that fills one value of a call: the last message of its prompt begins with it. The call follows,
+/// as a JSON object with `tool` and `arguments`.
 pub const FILL_NOTE: &str = "(The runtime, not the user, says this: the call below is about to be made. One value \
 in it is open and stands as \"[open]\"; what stands as [redacted] is hidden from this request. Answer with \
 {\"value\": …} alone: what belongs in the open place, by what you can see here. If it can only be made from what is \
 hidden, the value is \"[redacted]\".)\n";
 
-/// What stands for the value that is to be filled in.
+/// The mark of the value that is to be filled in.
 pub const OPEN: &str = "[open]";
 
 /// A step that is made in parts, as far as it is made.
@@ -179,7 +179,7 @@ pub(super) fn note(call: &str) -> String {
     format!("{FILL_NOTE}{call}")
 }
 
-/// A call with one of its values open, and without what stands at the `hidden` places; `None` if that is no place.
+/// A call with one of its values open, and without those at the `hidden` paths; `None` if there is no such path.
 pub(super) fn opened<'p>(
     call: &ProposedCall,
     hidden: impl Iterator<Item = &'p ArgumentPath>,
@@ -207,7 +207,7 @@ struct Opened<'a> {
     arguments: Box<RawValue>,
 }
 
-/// What a tool's parameters say of the value at a path; anything, where they say nothing.
+/// The part of a tool's parameters about the value at a path; without one, any value fits.
 pub(super) fn schema_at(path: &ArgumentPath, parameters: &str) -> Value {
     let all: Value = serde_json::from_str(parameters).unwrap_or_default();
     // A reference leads to a part of the schema that is not sent along.
@@ -245,7 +245,7 @@ pub(super) fn read(answer: &Completion, schema: &Value) -> Option<String> {
     };
     let arguments = Arguments::parse(text, &Label::bottom()).ok()?;
     let value = arguments.get("value")?.reveal_tcb();
-    // A model says by a mark that it cannot make the value here; an app must not get it as one.
+    // By a mark a model says that it cannot make the value here; an app must not get the mark as a value.
     let is_marked = value.contains(REDACTED) || value.contains(OPEN);
     let is_whole = answer.stop == StopReason::End && arguments.len() == 1;
     let read = serde_json::from_str(value).ok()?;
@@ -255,7 +255,7 @@ pub(super) fn read(answer: &Completion, schema: &Value) -> Option<String> {
 /// Words and numbers of a value that are looked for; the others of a long text would cost time and say little more.
 const MAX_LOOKED_FOR: usize = 32;
 
-/// Shorter words stand anywhere.
+/// Shorter words occur anywhere.
 const MIN_WORD: usize = 4;
 
 /// A guess at the label of the prompt that makes a value again, given as JSON. It chooses which label is tried first, and
