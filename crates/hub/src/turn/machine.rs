@@ -263,7 +263,7 @@ impl TurnMachine {
 
     /// Whether something is withheld from a step that is drafted under this label.
     pub(super) fn withholds(&self, label: &Label) -> bool {
-        *label != self.shown_at_most()
+        !self.turn.withheld.is_empty() && *label != self.shown_at_most()
     }
 
     /// The label of everything that the step may be shown.
@@ -313,6 +313,9 @@ impl TurnMachine {
     /// Chooses the clearance that the prompts of a new step keep to, and records what is masked for it.
     pub(super) fn choose_clearance(&mut self) {
         self.turn.clearance = self.clearance();
+        if self.turn.clearance.is_top() {
+            return;
+        }
         let above = self.everything().beyond(&self.turn.clearance);
         // Once in a conversation: the text stays in the history.
         if !above.flows_to(&self.uncleared) {
@@ -328,9 +331,11 @@ impl TurnMachine {
     /// The first clearance by which most is shown; ⊤ where nothing need be masked. It is ⊤ too where none is enough for
     /// the instructions and the user's words: then the broker refuses the prompt, and the turn ends with its reason.
     fn clearance(&self) -> Label {
+        if self.clearances.is_empty() {
+            return Label::top();
+        }
         let everything = self.everything();
-        let mut clearances = self.clearances.iter();
-        if self.clearances.is_empty() || clearances.any(|own| everything.flows_to(own)) {
+        if self.clearances.iter().any(|own| everything.flows_to(own)) {
             return Label::top();
         }
         let words = self.label_of_task();

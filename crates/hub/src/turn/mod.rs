@@ -10,7 +10,7 @@
 //! | `strategy.rs` | how a step is made: one table, prompts and completions |
 //! | `evaluate.rs` | the conditions of that table: what blocks a draft, and what a re-run shows |
 //! | `fill.rs`, `value.rs` | a step in parts: first its control parts, then its data arguments |
-//! | `calls.rs` | calls are read, decided on by the [`Guard`], and run |
+//! | `calls.rs` | calls are read, decided on by the [`Guard`](crate::Guard), and run |
 //! | `exchange.rs` | requests to other apps, and the conversations that serve them |
 //! | `answer.rs` | the final answer, how a turn ends, and what apps ask the user |
 //! | `sources.rs`, `quotes.rs` | what an answer depends on, and the values that a question is about |
