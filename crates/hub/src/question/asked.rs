@@ -1,6 +1,6 @@
 //! A question of the turn machine.
 
-use ifc::{Call, Delivery, Label, Offer, Question, Ran, Release, Rule};
+use ifc::{Call, Cause, Delivery, Label, Offer, Question, Ran, Release, Rule};
 
 use crate::isc::{Parties, ServedBy};
 
@@ -47,6 +47,11 @@ impl Asked {
     /// The taints that go beyond the rule's limits; ⊥ where the question has another reason.
     pub fn excess(&self) -> &Label {
         each!(self, question => question.excess())
+    }
+
+    /// The regions that brought these taints.
+    pub fn causes(&self) -> &[Cause] {
+        each!(self, question => question.causes())
     }
 
     /// If an equal irreversible call was sent before in this session: what is known of it.

@@ -42,7 +42,7 @@ text in. Where anything else of the step would depend on hidden text, say so ins
 pub(super) enum Input {
     /// It asks for nothing, or could not ask.
     None,
-    /// The screening is in [`Turn::relevance`].
+    /// The screening is in `Turn::relevance`.
     Screened,
     Completed(Completion),
     /// The provider's reason.
