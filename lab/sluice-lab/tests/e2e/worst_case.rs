@@ -83,9 +83,10 @@ fn a_trace_can_be_listed_shown_and_exported() {
     for session in ["latest", session] {
         let shown = text(&stage.run(&["trace", "show", session]).stdout);
         for part in [
-            "ASKED    mail.send_email",
-            "answer   no",
-            "spoke      mail runs",
+            "asked      step",
+            "tool send_email",
+            "answer no",
+            "spoke started app mail",
             "seccomp",
         ] {
             assert!(shown.contains(part), "{part} is missing in {shown}");
