@@ -6,17 +6,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::format::Format;
 use super::json::{MAX_DEPTH, MAX_NUMBER};
 
 /// Characters of a string whose schema does not say.
-const DEFAULT_LENGTH: usize = 1_000;
+const DEFAULT_LENGTH: u64 = 1_000;
 
 /// Items of an array whose schema does not say.
-const DEFAULT_ITEMS: usize = 50;
+const DEFAULT_ITEMS: u64 = 50;
 
 /// Values of one `enum`. A list of more is no closed choice any more.
 const MAX_VALUES: usize = 64;
@@ -93,27 +92,31 @@ impl Schema {
     /// The largest message that a schema may allow, in bytes.
     pub const MAX_BYTES: usize = 512 * 1024;
 
-    /// Reads a schema: `type` with `properties`, `required`, `items`, `maxItems`, `maxLength`, `minimum`, `maximum`,
-    /// `enum`, `format` and `description`.
+    /// Reads a schema: `type` with `properties`, `required`, `items`, `maxItems`, `maxLength`,
+    /// `minimum`, `maximum`, `enum`, `format` and `description`.
     ///
     /// # Errors
-    /// The first thing that is wrong with each part of it; a key that has no meaning here, too: passed over, `pattern`
-    /// for one would admit more than its author means.
+    /// Everything that is wrong with it, keys that have no meaning here among it.
     pub fn read(value: &Value) -> Result<Self, Vec<SchemaError>> {
-        let mut errors = Vec::new();
-        let schema = read(value, &mut Vec::new(), &mut errors);
-        match schema.filter(|_| errors.is_empty()) {
+        let mut reader = Reader {
+            at: Vec::new(),
+            errors: Vec::new(),
+        };
+        let schema = reader.schema(value, 0);
+        match schema {
             // When the configuration is read, so that no message fails later by a size that its schema allows.
-            Some(schema) if schema.largest() > Self::MAX_BYTES => Err(vec![SchemaError {
-                at: Vec::new(),
-                message: format!("a message of this form may have {} bytes", schema.largest()),
-                help: format!(
-                    "the most is {}; give strings a maxLength and arrays a maxItems",
-                    Self::MAX_BYTES
-                ),
-            }]),
-            Some(schema) => Ok(schema),
-            None => Err(errors),
+            Some(schema) if reader.errors.is_empty() => match schema.largest() {
+                bytes if bytes > Self::MAX_BYTES => Err(vec![SchemaError {
+                    at: Vec::new(),
+                    message: format!("a message of this form may have {bytes} bytes"),
+                    help: format!(
+                        "the most is {}; give strings a maxLength and arrays a maxItems",
+                        Self::MAX_BYTES
+                    ),
+                }]),
+                _ => Ok(schema),
+            },
+            _ => Err(reader.errors),
         }
     }
 
@@ -141,7 +144,7 @@ impl Schema {
             .map(|(name, _)| name.as_str())
     }
 
-    /// The schema as JSON Schema, complete with its defaults.
+    /// The schema as JSON Schema, complete: what was left to a default stands there.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut all = match &self.shape {
@@ -213,188 +216,234 @@ fn bounded(name: &str, bounds: &Bounds) -> Value {
     Value::Object(all)
 }
 
-/// One part of a schema as it is written.
-#[derive(Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "lowercase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
-enum Written {
-    Object {
-        description: Option<String>,
-        #[serde(default)]
-        properties: BTreeMap<String, Value>,
-        #[serde(default)]
-        required: Vec<String>,
-        additional_properties: Option<bool>,
-    },
-    Array {
-        description: Option<String>,
-        items: Value,
-        max_items: Option<usize>,
-    },
-    String {
-        description: Option<String>,
-        max_length: Option<usize>,
-        #[serde(rename = "enum")]
-        values: Option<Vec<String>>,
-        format: Option<String>,
-    },
-    Number {
-        description: Option<String>,
-        minimum: Option<f64>,
-        maximum: Option<f64>,
-    },
-    Integer {
-        description: Option<String>,
-        minimum: Option<f64>,
-        maximum: Option<f64>,
-    },
-    Boolean {
-        description: Option<String>,
-    },
+struct Reader {
+    at: Vec<String>,
+    errors: Vec<SchemaError>,
 }
 
-/// Reads the part of a schema at these keys.
-fn read(value: &Value, at: &mut Vec<String>, errors: &mut Vec<SchemaError>) -> Option<Schema> {
-    let error = |at: &[String], message: String, help: &str| SchemaError {
-        at: at.to_vec(),
-        message,
-        help: help.to_owned(),
-    };
-    // Each level of a message is one key here, or two.
-    if at.len() > 2 * MAX_DEPTH {
-        let message = format!("the schema is nested deeper than {MAX_DEPTH}");
-        errors.push(error(at, message, "make it flatter"));
-        return None;
+/// The types, and the keys that each takes beside `type` and `description`.
+const TYPES: [(&str, &[&str]); 6] = [
+    (
+        "object",
+        &["properties", "required", "additionalProperties"],
+    ),
+    ("array", &["items", "maxItems"]),
+    ("string", &["maxLength", "enum", "format"]),
+    ("number", &["minimum", "maximum"]),
+    ("integer", &["minimum", "maximum"]),
+    ("boolean", &[]),
+];
+
+impl Reader {
+    fn error(&mut self, key: Option<&str>, message: impl Into<String>, help: impl Into<String>) {
+        let mut at = self.at.clone();
+        at.extend(key.map(str::to_owned));
+        self.errors.push(SchemaError {
+            at,
+            message: message.into(),
+            help: help.into(),
+        });
     }
-    let written = match Written::deserialize(value) {
-        Ok(written) => written,
-        Err(wrong) => {
-            let help = "a schema has a type (object, array, string, number, integer, boolean) and the keys of its type";
-            errors.push(error(at, wrong.to_string(), help));
+
+    /// Reads what stands below a key.
+    fn below(&mut self, keys: &[&str], value: &Value, depth: usize) -> Option<Schema> {
+        let before = self.at.len();
+        self.at.extend(keys.iter().map(|key| (*key).to_owned()));
+        let schema = self.schema(value, depth + 1);
+        self.at.truncate(before);
+        schema
+    }
+
+    fn schema(&mut self, value: &Value, depth: usize) -> Option<Schema> {
+        if depth > MAX_DEPTH {
+            self.error(
+                None,
+                format!("the schema is nested deeper than {MAX_DEPTH}"),
+                "make it flatter",
+            );
             return None;
         }
-    };
-    let (shape, description) = match written {
-        Written::Object {
-            description,
-            properties: written,
-            required,
-            additional_properties,
-        } => {
-            let mut properties = BTreeMap::new();
-            for (name, value) in &written {
-                if let Some(schema) = below(&["properties", name], value, at, errors) {
-                    let required = required.contains(name);
-                    properties.insert(name.clone(), Property { required, schema });
-                }
-            }
-            let missing = required.iter().find(|name| !written.contains_key(*name));
-            let wrong = match missing {
-                Some(name) => Some(format!("the required '{name}' is not among the properties")),
-                None if additional_properties == Some(true) => {
-                    Some("a message has no properties that the schema does not name".to_owned())
-                }
-                None => None,
-            };
-            if let Some(message) = wrong {
-                errors.push(error(at, message, "correct it, or leave it out"));
-            }
-            (Shape::Object(properties), description)
-        }
-        Written::Array {
-            description,
-            items,
-            max_items,
-        } => {
-            let items = Box::new(below(&["items"], &items, at, errors)?);
-            let most = max_items.unwrap_or(DEFAULT_ITEMS);
-            (Shape::Array { items, most }, description)
-        }
-        Written::String {
-            description,
-            max_length,
-            values,
-            format,
-        } => {
-            let shape = string(max_length, values, format);
-            match shape {
-                Ok(shape) => (shape, description),
-                Err((message, help)) => {
-                    errors.push(error(at, message, &help));
-                    return None;
-                }
+        let Some(all) = value.as_object() else {
+            self.error(
+                None,
+                "a schema is a table",
+                "write { type = \"string\" }, or another type",
+            );
+            return None;
+        };
+        let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
+        let named = all.get("type").and_then(Value::as_str);
+        let known = named.and_then(|named| TYPES.iter().find(|(name, _)| *name == named));
+        let Some((name, keys)) = known else {
+            let key = all.contains_key("type").then_some("type");
+            let help = format!("write type = one of {}", names.join(", "));
+            self.error(key, "this is no type of a message", help);
+            return None;
+        };
+        for key in all.keys() {
+            // A key that means nothing here means a restriction to whoever wrote it, `pattern` for one: passed over, it
+            // would admit more.
+            if !["type", "description"].contains(&key.as_str()) && !keys.contains(&key.as_str()) {
+                let mut takes = vec!["type", "description"];
+                takes.extend(*keys);
+                let help = format!("{name} takes {}", takes.join(", "));
+                self.error(Some(key), format!("'{key}' says nothing here"), help);
             }
         }
-        Written::Number {
-            description,
-            minimum,
-            maximum,
-        } => (
-            Shape::Number(Bounds {
-                least: minimum,
-                most: maximum,
-            }),
-            description,
-        ),
-        Written::Integer {
-            description,
-            minimum,
-            maximum,
-        } => (
-            Shape::Integer(Bounds {
-                least: minimum,
-                most: maximum,
-            }),
-            description,
-        ),
-        Written::Boolean { description } => (Shape::Boolean, description),
-    };
-    Some(Schema { shape, description })
-}
+        let description = match all.get("description") {
+            None => None,
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(_) => {
+                self.error(
+                    Some("description"),
+                    "a description is a string",
+                    "write it in words",
+                );
+                None
+            }
+        };
+        let shape = match *name {
+            "object" => self.object(all, depth)?,
+            "array" => self.array(all, depth)?,
+            "string" => self.string(all)?,
+            "number" => Shape::Number(self.bounds(all)),
+            "integer" => Shape::Integer(self.bounds(all)),
+            _ => Shape::Boolean,
+        };
+        Some(Schema { shape, description })
+    }
 
-/// The same below some more keys.
-fn below(
-    keys: &[&str],
-    value: &Value,
-    at: &mut Vec<String>,
-    errors: &mut Vec<SchemaError>,
-) -> Option<Schema> {
-    let before = at.len();
-    at.extend(keys.iter().map(|key| (*key).to_owned()));
-    let schema = read(value, at, errors);
-    at.truncate(before);
-    schema
-}
-
-/// The shape of a string, or what is wrong with it, and what would be right.
-fn string(
-    max_length: Option<usize>,
-    values: Option<Vec<String>>,
-    format: Option<String>,
-) -> Result<Shape, (String, String)> {
-    match (max_length, values, format) {
-        (longest, None, None) => Ok(Shape::Text {
-            longest: longest.unwrap_or(DEFAULT_LENGTH),
-        }),
-        (None, Some(values), None) => {
-            let is_short = |word: &String| (1..=MAX_VALUE).contains(&word.chars().count());
-            if values.iter().all(is_short) && (1..=MAX_VALUES).contains(&values.len()) {
-                return Ok(Shape::OneOf(values));
+    fn object(&mut self, all: &Map<String, Value>, depth: usize) -> Option<Shape> {
+        if all
+            .get("additionalProperties")
+            .is_some_and(|more| *more != Value::Bool(false))
+        {
+            let help = "leave it out: it is always false";
+            let message = "a message has no properties that the schema does not name";
+            self.error(Some("additionalProperties"), message, help);
+        }
+        let required = self.required(all);
+        let mut properties = BTreeMap::new();
+        match all.get("properties") {
+            None => {}
+            Some(Value::Object(named)) => {
+                for (name, value) in named {
+                    if let Some(schema) = self.below(&["properties", name], value, depth) {
+                        let required = required.contains(name);
+                        properties.insert(name.clone(), Property { required, schema });
+                    }
+                }
+                if let Some(name) = required.iter().find(|name| !named.contains_key(*name)) {
+                    let message = format!("the required '{name}' is not among the properties");
+                    self.error(Some("required"), message, "add it, or leave it out here");
+                }
             }
+            Some(_) => {
+                self.error(
+                    Some("properties"),
+                    "properties are a table",
+                    "write properties = { NAME = { type = \"string\" } }",
+                );
+            }
+        }
+        Some(Shape::Object(properties))
+    }
+
+    fn required(&mut self, all: &Map<String, Value>) -> Vec<String> {
+        let Some(required) = all.get("required") else {
+            return Vec::new();
+        };
+        let names = required.as_array().and_then(|names| {
+            let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+            names.collect::<Option<Vec<String>>>()
+        });
+        names.unwrap_or_else(|| {
+            self.error(
+                Some("required"),
+                "required is a list of names",
+                "write required = [\"NAME\"]",
+            );
+            Vec::new()
+        })
+    }
+
+    fn array(&mut self, all: &Map<String, Value>, depth: usize) -> Option<Shape> {
+        let most = self.count(all, "maxItems", DEFAULT_ITEMS);
+        let Some(items) = all.get("items") else {
+            self.error(
+                None,
+                "an array needs the schema of its items",
+                "add items = { type = \"string\" }, or another type",
+            );
+            return None;
+        };
+        let items = Box::new(self.below(&["items"], items, depth)?);
+        Some(Shape::Array { items, most })
+    }
+
+    fn string(&mut self, all: &Map<String, Value>) -> Option<Shape> {
+        let given = ["maxLength", "enum", "format"];
+        let given = given.iter().filter(|key| all.contains_key(**key));
+        if given.count() > 1 {
+            let message = "a string has a maxLength, an enum or a format";
+            self.error(None, message, "leave one of them");
+            return None;
+        }
+        if let Some(values) = all.get("enum") {
+            return self.values(values);
+        }
+        if let Some(format) = all.get("format") {
+            let found = format.as_str().and_then(Format::named);
+            if found.is_none() {
+                let help = format!("it is one of {}", Format::names().join(", "));
+                self.error(Some("format"), "this is no format of a message", help);
+            }
+            return found.map(Shape::Formed);
+        }
+        let longest = self.count(all, "maxLength", DEFAULT_LENGTH);
+        Some(Shape::Text { longest })
+    }
+
+    fn values(&mut self, values: &Value) -> Option<Shape> {
+        let words = values.as_array().and_then(|values| {
+            let short = |word: &&str| !word.is_empty() && word.chars().count() <= MAX_VALUE;
+            let words = values.iter().map(|value| value.as_str().filter(short));
+            words
+                .map(|word| word.map(str::to_owned))
+                .collect::<Option<Vec<String>>>()
+        });
+        let words = words.filter(|words| (1..=MAX_VALUES).contains(&words.len()));
+        if words.is_none() {
             let help = format!("write 1 to {MAX_VALUES} strings of at most {MAX_VALUE} characters");
-            Err(("an enum is a short list of words".to_owned(), help))
+            self.error(Some("enum"), "an enum is a short list of words", help);
         }
-        (None, None, Some(format)) => Format::named(&format).map(Shape::Formed).ok_or_else(|| {
-            let help = format!("it is one of {}", Format::names().join(", "));
-            ("this is no format of a message".to_owned(), help)
-        }),
-        _ => Err((
-            "a string has a maxLength, an enum or a format".to_owned(),
-            "leave one of them".to_owned(),
-        )),
+        words.map(Shape::OneOf)
+    }
+
+    fn count(&mut self, all: &Map<String, Value>, key: &str, default: u64) -> usize {
+        let count = all.get(key).map_or(Some(default), Value::as_u64);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        count.unwrap_or_else(|| {
+            self.error(
+                Some(key),
+                format!("'{key}' is a count"),
+                "write a whole number",
+            );
+            0
+        })
+    }
+
+    fn bounds(&mut self, all: &Map<String, Value>) -> Bounds {
+        let mut end = |key: &str| {
+            let end = all.get(key).map(Value::as_f64);
+            if end == Some(None) {
+                self.error(Some(key), format!("'{key}' is a number"), "write a number");
+            }
+            end.flatten()
+        };
+        Bounds {
+            least: end("minimum"),
+            most: end("maximum"),
+        }
     }
 }
