@@ -6,6 +6,7 @@
 //! connection is for. The monitor decides on every connection. The owner of a destination's name
 //! cannot choose where it leads: the connection goes to a public address, or to one that the configuration names.
 
+mod accepting;
 mod door;
 mod gate;
 mod passage;
@@ -26,8 +27,8 @@ use sandbox::NameSockets;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
+use self::accepting::accept;
 pub use self::door::AskedConnection;
 use self::door::Door;
 pub use self::gate::{Gate, Resolve, SystemResolver};
@@ -154,19 +155,6 @@ fn listening(listener: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(listener);
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
-}
-
-/// How long to wait after an error that may pass, as when the hub has no descriptor left.
-const RETRY: Duration = Duration::from_millis(50);
-
-/// The next connection. Until the hub has a descriptor for it, nothing gets out.
-async fn accept(listener: &TcpListener) -> TcpStream {
-    loop {
-        match listener.accept().await {
-            Ok((inside, _)) => return inside,
-            Err(_) => sleep(RETRY).await,
-        }
-    }
 }
 
 /// One relayed port of one app.

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::accept;
+use super::accepting::accept;
 use super::passage::Passage;
 use super::reach::{Access, Lease, Reach};
 use super::resolver::Resolver;

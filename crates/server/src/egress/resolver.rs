@@ -11,7 +11,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::RETRY;
+use super::accepting::RETRY;
 use super::reach::Reach;
 
 /// Names whose denial is told for one spoke. Who asks for more has been told enough.

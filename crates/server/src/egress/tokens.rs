@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::accept;
+use super::accepting::accept;
 
 /// Longest question: a token that carries claims has a few thousand bytes.
 const MAX_QUESTION: u64 = 20 << 10;
