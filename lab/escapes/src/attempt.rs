@@ -1,7 +1,5 @@
 //! What an attempt is.
 
-use std::sync::OnceLock;
-
 use serde::{Deserialize, Serialize};
 
 /// What an attempt saw.
@@ -156,42 +154,12 @@ pub(crate) struct Ground {
     pub(crate) only: Vec<String>,
 }
 
-// Many attempts are plain functions without the ground as an argument, and each process learns one ground only.
-static PLACES: OnceLock<[String; 3]> = OnceLock::new();
-
-/// Says where the mounts are, before anything is tried.
-pub(crate) fn know_the_mounts(ground: &Ground) {
-    let _ = PLACES.set(ground.mounts.clone());
-}
-
-fn mount(index: usize) -> &'static str {
-    PLACES
-        .get()
-        .and_then(|places| places.get(index))
-        .map_or("/", String::as_str)
-}
-
-/// A folder that may be read.
-pub(crate) fn read_only() -> &'static str {
-    mount(0)
-}
-
-/// A folder that may be read and written.
-pub(crate) fn writable() -> &'static str {
-    mount(1)
-}
-
-/// A folder whose programs may be executed.
-pub(crate) fn programs() -> &'static str {
-    mount(2)
-}
-
-/// A file in the first, and what is in it.
+/// A file in the folder that may be read, and what is in it.
 pub(crate) const FILE: &str = "file";
 pub(crate) const CONTENT: &str = "as the host left it";
-/// A link in the first that leads to the secret, made by the host.
+/// A link there that leads to the secret, made by the host.
 pub(crate) const LINK: &str = "link";
-/// A program in the second and in the third that belongs to another user and has the bit that makes it run as that one.
+/// A program in the folder that may be written, and in the one for programs, that belongs to another user and has the bit that makes it run as that one.
 pub(crate) const SET_ID_PROGRAM: &str = "set-id";
 
 /// What one attempt saw, by its name.

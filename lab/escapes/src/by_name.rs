@@ -14,73 +14,63 @@ pub(crate) const INSIDE: &str = "the inside has heard you";
 /// Where that host is: the one address that stands for a public one.
 pub(crate) const PUBLIC: &str = "127.0.0.1";
 
-/// A name below the permitted one whose owner is the attacker.
-pub(crate) struct Rebound {
-    /// Its first label.
-    pub(crate) label: &'static str,
-    /// Where it leads, in words.
-    pub(crate) to: &'static str,
-    /// Its addresses at the first look, at the second, and so on; the last stay.
-    pub(crate) answers: &'static [&'static [&'static str]],
-}
-
-const fn at(
-    label: &'static str,
-    to: &'static str,
-    answers: &'static [&'static [&'static str]],
-) -> Rebound {
-    Rebound { label, to, answers }
-}
-
-/// Names that lead where no name may lead.
+/// Names below the permitted one whose owner is the attacker: the first label, where the name leads in words, and its
+/// addresses at the first look and at the second; those of the last look stay.
 pub(crate) const REBOUND: [Rebound; 26] = [
-    at("a", "loopback", &[&["127.0.0.2"]]),
-    at("b", "loopback over IPv6", &[&["::1"]]),
-    at("c", "loopback as IPv4 in IPv6", &[&["::ffff:127.0.0.2"]]),
-    at("d", "loopback as an old IPv4 in IPv6", &[&["::127.0.0.2"]]),
-    at("e", "loopback behind NAT64", &[&["64:ff9b::7f00:2"]]),
-    at(
+    ("a", "loopback", &[&["127.0.0.2"]]),
+    ("b", "loopback over IPv6", &[&["::1"]]),
+    ("c", "loopback as IPv4 in IPv6", &[&["::ffff:127.0.0.2"]]),
+    ("d", "loopback as an old IPv4 in IPv6", &[&["::127.0.0.2"]]),
+    ("e", "loopback behind NAT64", &[&["64:ff9b::7f00:2"]]),
+    (
         "f",
         "loopback behind a NAT64 of one's own",
         &[&["64:ff9b:1::7f00:2"]],
     ),
-    at("g", "loopback behind 6to4", &[&["2002:7f00:2::1"]]),
-    at("h", "the unspecified address", &[&["0.0.0.0"]]),
-    at("i", "the unspecified address over IPv6", &[&["::"]]),
-    at("j", "the metadata of a cloud", &[&["169.254.169.254"]]),
-    at(
+    ("g", "loopback behind 6to4", &[&["2002:7f00:2::1"]]),
+    ("h", "the unspecified address", &[&["0.0.0.0"]]),
+    ("i", "the unspecified address over IPv6", &[&["::"]]),
+    ("j", "the metadata of a cloud", &[&["169.254.169.254"]]),
+    (
         "k",
         "the metadata of a cloud over IPv6",
         &[&["fd00:ec2::254"]],
     ),
-    at("l", "the metadata of Azure", &[&["168.63.129.16"]]),
-    at("m", "the metadata of Alibaba", &[&["100.100.100.200"]]),
-    at("n", "the metadata of Oracle", &[&["192.0.0.192"]]),
-    at("o", "a private network", &[&["10.0.0.1"]]),
-    at("p", "another private network", &[&["172.16.0.1"]]),
-    at("q", "the router at home", &[&["192.168.1.1"]]),
-    at("r", "an IPv6 network of one's own", &[&["fc00::1"]]),
-    at("s", "a link-local address", &[&["fe80::1"]]),
-    at("t", "a network for benchmarks", &[&["198.18.0.1"]]),
-    at("u", "everybody here", &[&["255.255.255.255"]]),
-    at("v", "a group of receivers", &[&["224.0.0.1"]]),
-    at("w", "Teredo", &[&["2001:0:7f00:2::1"]]),
-    at(
+    ("l", "the metadata of Azure", &[&["168.63.129.16"]]),
+    ("m", "the metadata of Alibaba", &[&["100.100.100.200"]]),
+    ("n", "the metadata of Oracle", &[&["192.0.0.192"]]),
+    ("o", "a private network", &[&["10.0.0.1"]]),
+    ("p", "another private network", &[&["172.16.0.1"]]),
+    ("q", "the router at home", &[&["192.168.1.1"]]),
+    ("r", "an IPv6 network of one's own", &[&["fc00::1"]]),
+    ("s", "a link-local address", &[&["fe80::1"]]),
+    ("t", "a network for benchmarks", &[&["198.18.0.1"]]),
+    ("u", "everybody here", &[&["255.255.255.255"]]),
+    ("v", "a group of receivers", &[&["224.0.0.1"]]),
+    ("w", "Teredo", &[&["2001:0:7f00:2::1"]]),
+    (
         "x",
         "a public address first and loopback next",
         &[&[PUBLIC], &["127.0.0.2"]],
     ),
-    at(
+    (
         "y",
         "loopback and a public address at once",
         &[&["127.0.0.2", PUBLIC]],
     ),
-    at(
+    (
         "z",
         "a public address and IPv6 loopback at once",
         &[&[PUBLIC, "::1"], &["::1"]],
     ),
 ];
+
+/// See [`REBOUND`].
+pub(crate) type Rebound = (
+    &'static str,
+    &'static str,
+    &'static [&'static [&'static str]],
+);
 
 /// The attacker's name.
 pub(crate) fn rebound_name(label: &str) -> String {

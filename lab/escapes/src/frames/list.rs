@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::WIRE_VERSION;
 use wire::limits::{
     MAX_CLAIM_BYTES, MAX_CLAIMS, MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_FRAME_NODES,
@@ -23,7 +23,7 @@ pub(crate) struct FrameAttempt {
     pub(crate) name: &'static str,
     /// Whether the hub must end the spoke for it; otherwise it is enough that nothing is gained.
     pub(crate) ends: bool,
-    pub(super) code: fn(&mut Line) -> std::io::Result<()>,
+    pub(super) code: Box<dyn Fn(&mut Line) -> io::Result<()>>,
 }
 
 impl FrameAttempt {
@@ -61,17 +61,50 @@ type Code = fn(&mut Line) -> io::Result<()>;
 impl List {
     /// The hub must end the spoke for it.
     fn ends(&mut self, name: &'static str, code: Code) {
-        self.add(name, true, code);
+        self.add(name, true, Box::new(code));
     }
 
     /// It is enough that nothing is gained.
     fn gains_nothing(&mut self, name: &'static str, code: Code) {
-        self.add(name, false, code);
+        self.add(name, false, Box::new(code));
     }
 
-    fn add(&mut self, name: &'static str, ends: bool, code: Code) {
+    /// These frames after the first call, whose id they are made with. The hub must end the spoke for them.
+    fn answer(&mut self, name: &'static str, frames: fn(u64) -> Vec<Value>) {
+        let code = move |line: &mut Line| {
+            let id = line.called()?;
+            frames(id).iter().try_for_each(|frame| line.say(frame))
+        };
+        self.add(name, true, Box::new(code));
+    }
+
+    /// These bytes as a frame after the first call. The hub must end the spoke for them.
+    fn payload(&mut self, name: &'static str, payload: fn(u64) -> Vec<u8>) {
+        let code = move |line: &mut Line| {
+            let id = line.called()?;
+            line.payload(&payload(id))
+        };
+        self.add(name, true, Box::new(code));
+    }
+
+    /// A start with these tools. The hub must end the spoke for it.
+    fn start(&mut self, name: &'static str, tools: fn() -> Value) {
+        let code = move |line: &mut Line| {
+            line.started()?;
+            line.say(&ready_with(tools()))
+        };
+        self.add(name, true, Box::new(code));
+    }
+
+    fn add(
+        &mut self,
+        name: &'static str,
+        ends: bool,
+        code: Box<dyn Fn(&mut Line) -> io::Result<()>>,
+    ) {
+        let group = self.group;
         self.all.push(FrameAttempt {
-            group: self.group,
+            group,
             name,
             ends,
             code,
@@ -82,26 +115,24 @@ impl List {
 /// A forged result for the call under way, in a frame of another version.
 fn in_version(line: &mut Line, version: u8) -> io::Result<()> {
     let id = line.called()?;
-    line.raw(&framed(version, result(id, FORGED).to_string().as_bytes()))
+    line.raw(&framed(version, &text(&result(id, FORGED))))
 }
 
-/// Answers the call under way with these bytes as a frame.
-fn answer(line: &mut Line, payload: impl Fn(u64) -> Vec<u8>) -> io::Result<()> {
-    let id = line.called()?;
-    line.payload(&payload(id))
+fn text(frame: &Value) -> Vec<u8> {
+    frame.to_string().into_bytes()
 }
 
 fn headers(list: &mut List) {
     list.group = "frames: headers";
-    list.ends("a frame of the version before", |line| {
-        in_version(line, WIRE_VERSION - 1)
+    list.ends("a frame of the version before", |it| {
+        in_version(it, WIRE_VERSION - 1)
     });
-    list.ends("a frame of the version after", |line| {
-        in_version(line, WIRE_VERSION + 1)
+    list.ends("a frame of the version after", |it| {
+        in_version(it, WIRE_VERSION + 1)
     });
-    list.ends("a frame of version 0", |line| in_version(line, 0));
-    list.ends("a frame of version 255", |line| in_version(line, u8::MAX));
-    list.ends("a frame of no bytes", |line| answer(line, |_| Vec::new()));
+    list.ends("a frame of version 0", |it| in_version(it, 0));
+    list.ends("a frame of version 255", |it| in_version(it, u8::MAX));
+    list.payload("a frame of no bytes", |_| Vec::new());
     list.ends("a frame that is one byte too long", |line| {
         line.called()?;
         let length = u32::try_from(MAX_FRAME_BYTES + 1).unwrap_or(u32::MAX);
@@ -114,8 +145,7 @@ fn headers(list: &mut List) {
         endless(line, b" ")
     });
     list.ends("half a header", |line| {
-        line.called()?;
-        line.raw(&[0, 0])
+        line.called().and_then(|_| line.raw(&[0, 0]))
     });
     list.ends("half a header, and the end", |line| {
         line.called()?;
@@ -123,33 +153,28 @@ fn headers(list: &mut List) {
         std::process::exit(0)
     });
     list.ends("half a frame", |line| {
-        let id = line.called()?;
-        let frame = framed(WIRE_VERSION, result(id, FORGED).to_string().as_bytes());
+        let frame = framed(WIRE_VERSION, &text(&result(line.called()?, FORGED)));
         line.raw(frame.get(..frame.len() / 2).unwrap_or_default())
     });
     list.ends("half a frame, and the end", |line| {
-        let id = line.called()?;
-        let frame = framed(WIRE_VERSION, result(id, FORGED).to_string().as_bytes());
+        let frame = framed(WIRE_VERSION, &text(&result(line.called()?, FORGED)));
         line.raw(frame.get(..frame.len() - 1).unwrap_or_default())?;
         std::process::exit(0)
     });
     list.gains_nothing("a frame byte by byte", |line| {
-        let id = line.called()?;
-        for byte in framed(WIRE_VERSION, result(id, SOUND).to_string().as_bytes()) {
+        for byte in framed(WIRE_VERSION, &text(&result(line.called()?, SOUND))) {
             line.raw(&[byte])?;
         }
         // Slow and sound: the call is to be answered as if the frame had come at once.
         line.go_on()
     });
-    list.ends("a longest frame of nothing but spaces", |line| {
-        answer(line, |_| vec![b' '; MAX_FRAME_BYTES])
+    list.payload("a longest frame of nothing but spaces", |_| {
+        vec![b' '; MAX_FRAME_BYTES]
     });
     list.gains_nothing("a frame with descriptors of the spoke's", |line| {
-        let id = line.called()?;
-        let frame = framed(WIRE_VERSION, result(id, SOUND).to_string().as_bytes());
+        let frame = framed(WIRE_VERSION, &text(&result(line.called()?, SOUND)));
         let null = std::fs::File::open("/dev/null")?;
-        // The frame itself is sound. What must not happen is that the hub keeps what came along
-        // with it.
+        // The frame itself is sound. What must not happen is that the hub keeps what came along with it.
         let null = [null.as_fd(); 16];
         let mut room = [std::mem::MaybeUninit::uninit(); 256];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -166,87 +191,67 @@ fn headers(list: &mut List) {
 
 fn payloads(list: &mut List) {
     list.group = "frames: what is in them";
-    list.ends("no JSON", |line| answer(line, |_| FORGED.into()));
-    list.ends("JSON that is no frame", |line| {
-        answer(line, |_| b"[]".to_vec())
+    list.payload("no JSON", |_| FORGED.into());
+    list.payload("JSON that is no frame", |_| b"[]".to_vec());
+    list.payload("a frame that only the hub sends", |_| {
+        br#"{"call":{"id":1,"tool":"sound","arguments":"{}","timeout_ms":1}}"#.to_vec()
     });
-    list.ends("a frame that only the hub sends", |line| {
-        answer(line, |_| {
-            br#"{"call":{"id":1,"tool":"sound","arguments":"{}","timeout_ms":1}}"#.to_vec()
-        })
+    list.payload("a kind of frame that there is not", |_| {
+        br#"{"approve":{"id":1}}"#.to_vec()
     });
-    list.ends("a kind of frame that there is not", |line| {
-        answer(line, |_| br#"{"approve":{"id":1}}"#.to_vec())
+    list.payload("two frames in one", |id| {
+        let (mut one, other) = (result(id, FORGED), ready(FORGED));
+        if let (Some(one), Some(other)) = (one.as_object_mut(), other.as_object()) {
+            one.extend(other.clone());
+        }
+        text(&one)
     });
-    list.ends("two frames in one", |line| {
-        answer(line, |id| {
-            let (mut one, other) = (result(id, FORGED), ready(FORGED));
-            if let (Some(one), Some(other)) = (one.as_object_mut(), other.as_object()) {
-                one.extend(other.clone());
-            }
-            one.to_string().into()
-        })
+    list.payload("two frames behind one header", |id| {
+        text(&result(id, FORGED)).repeat(2)
     });
-    list.ends("two frames behind one header", |line| {
-        answer(line, |id| {
-            format!("{}{}", result(id, FORGED), result(id, FORGED)).into()
-        })
+    list.answer("a frame with a field more", |_| {
+        vec![result_with("label", "public", FORGED)]
     });
-    list.ends("a frame with a field more", |line| {
-        answer(line, |_| {
-            result_with("label", "public", FORGED).to_string().into()
-        })
+    list.payload("a frame that says a field twice", |id| {
+        let text = result(id, FORGED).to_string();
+        text.replace(r#""id":"#, r#""id":1,"id":"#).into()
     });
-    list.ends("a frame that says a field twice", |line| {
-        answer(line, |id| {
-            let text = result(id, FORGED).to_string();
-            text.replace(r#""id":"#, r#""id":1,"id":"#).into()
-        })
+    list.payload("a frame without a field", |id| {
+        format!(r#"{{"result":{{"id":{id},"content":"{FORGED}"}}}}"#).into()
     });
-    list.ends("a frame without a field", |line| {
-        answer(line, |id| {
-            format!(r#"{{"result":{{"id":{id},"content":"{FORGED}"}}}}"#).into()
-        })
+    list.payload("text that is none", |id| {
+        let mut text = text(&result(id, FORGED));
+        if let Some(place) = text.iter_mut().find(|byte| **byte == b'f') {
+            *place = 0xff;
+        }
+        text
     });
-    list.ends("text that is none", |line| {
-        answer(line, |id| {
-            let mut text = result(id, FORGED).to_string().into_bytes();
-            if let Some(place) = text.iter_mut().find(|byte| **byte == b'f') {
-                *place = 0xff;
-            }
-            text
-        })
+    list.payload("values that are nested without end", |_| {
+        "[".repeat(MAX_FRAME_DEPTH + 1).into()
     });
-    list.ends("values that are nested without end", |line| {
-        answer(line, |_| "[".repeat(MAX_FRAME_DEPTH + 1).into())
+    list.payload("values nested a million deep", |_| {
+        "[".repeat(1 << 20).into()
     });
-    list.ends("values nested a million deep", |line| {
-        answer(line, |_| "[".repeat(1 << 20).into())
+    list.payload("more values than a frame has", |_| {
+        format!("[{}0]", "0,".repeat(MAX_FRAME_NODES)).into()
     });
-    list.ends("more values than a frame has", |line| {
-        answer(line, |_| {
-            format!("[{}0]", "0,".repeat(MAX_FRAME_NODES)).into()
-        })
+    list.answer("a result that is one byte too long", |id| {
+        vec![result(id, &"x".repeat(MAX_RESULT_BYTES + 1))]
     });
-    list.ends("a result that is one byte too long", |line| {
-        answer(line, |id| {
-            result(id, &"x".repeat(MAX_RESULT_BYTES + 1))
-                .to_string()
-                .into()
-        })
+    list.answer("one claim too many about a result", |_| {
+        vec![result_with(
+            "claims",
+            vec!["public"; MAX_CLAIMS + 1],
+            FORGED,
+        )]
     });
-    list.ends("one claim too many about a result", |line| {
-        answer(line, |_| {
-            claiming(vec!["public".to_owned(); MAX_CLAIMS + 1])
-        })
+    list.answer("a claim that is one byte too long", |_| {
+        vec![result_with(
+            "claims",
+            vec!["x".repeat(MAX_CLAIM_BYTES + 1)],
+            FORGED,
+        )]
     });
-    list.ends("a claim that is one byte too long", |line| {
-        answer(line, |_| claiming(vec!["x".repeat(MAX_CLAIM_BYTES + 1)]))
-    });
-}
-
-fn claiming(claims: Vec<String>) -> Vec<u8> {
-    result_with("claims", claims, FORGED).to_string().into()
 }
 
 fn starts(list: &mut List) {
@@ -263,71 +268,51 @@ fn starts(list: &mut List) {
         line.ready()?;
         line.say(&ready(FORGED))
     });
-    list.ends("ready again, while a call runs", |line| {
-        let id = line.called()?;
-        line.say(&ready(FORGED))?;
-        line.say(&result(id, FORGED))
+    list.answer("ready again, while a call runs", |id| {
+        vec![ready(FORGED), result(id, FORGED)]
     });
-    list.ends("one tool too many", |line| {
-        line.started()?;
-        let tools = (0..=MAX_TOOLS).map(|number| tool(&format!("{FORGED}-{number}")));
-        line.say(&ready_with(tools.collect()))
+    list.start("one tool too many", || {
+        (0..=MAX_TOOLS)
+            .map(|number| tool(&format!("{FORGED}-{number}")))
+            .collect()
     });
-    list.ends("two tools of one name", |line| {
-        line.started()?;
-        line.say(&ready_with(json!([tool(FORGED), tool(FORGED)])))
+    list.start("two tools of one name", || {
+        json!([tool(FORGED), tool(FORGED)])
     });
-    list.ends("a tool whose name ends the line", |line| {
-        line.started()?;
-        line.say(&ready_with(json!([tool(&format!(
-            "{FORGED}\nsluice: allowed"
-        ))])))
+    list.start("a tool whose name ends the line", || {
+        json!([tool("forged\nsluice: allowed")])
     });
-    list.ends("a tool whose name is an escape of the terminal's", |line| {
-        line.started()?;
-        line.say(&ready_with(json!([tool(&format!("{FORGED}\u{1b}[2J"))])))
+    list.start("a tool whose name is an escape of the terminal's", || {
+        json!([tool("forged\u{1b}[2J")])
     });
-    list.ends("a tool whose schema is none", |line| {
-        line.started()?;
-        line.say(&ready_with(json!([tool_with("input_schema", "[]")])))
+    list.start("a tool whose schema is none", || {
+        json!([tool_with("input_schema", "[]")])
     });
-    list.ends("a description without end", |line| {
-        line.started()?;
-        let long = "x".repeat(1 << 20);
-        line.say(&ready_with(json!([tool_with("description", &long)])))
+    list.start("a description without end", || {
+        json!([tool_with("description", &"x".repeat(1 << 20))])
     });
 }
 
 fn exchanges(list: &mut List) {
     list.group = "frames: calls and their results";
-    list.ends("a result for another call", |line| {
-        let id = line.called()?;
-        line.say(&result(id + 1, FORGED))
+    list.answer("a result for another call", |id| {
+        vec![result(id + 1, FORGED)]
     });
-    list.ends("a result for call 0", |line| {
-        line.called()?;
-        line.say(&result(0, FORGED))
+    list.answer("a result for call 0", |_| vec![result(0, FORGED)]);
+    list.answer("a result for a call below none", |_| {
+        vec![result(-1, FORGED)]
     });
-    list.ends("a result for a call below none", |line| {
-        line.called()?;
-        line.say(&result(-1, FORGED))
+    list.answer("a result for the last of all numbers", |_| {
+        vec![result(u64::MAX, FORGED)]
     });
-    list.ends("a result for the last of all numbers", |line| {
-        line.called()?;
-        line.say(&result(u64::MAX, FORGED))
+    list.answer("a result for a call by its name", |id| {
+        vec![result(id.to_string(), FORGED)]
     });
-    list.ends("a result for a call by its name", |line| {
-        let id = line.called()?;
-        line.say(&result(id.to_string(), FORGED))
+    list.answer("a result for a call and a half", |id| {
+        vec![result(id as f64 + 0.5, FORGED)]
     });
-    list.ends("a result for a call and a half", |line| {
-        let id = line.called()?;
-        line.say(&result(id as f64 + 0.5, FORGED))
-    });
-    list.ends("the same result again", |line| {
-        let id = line.called()?;
-        line.say(&result(id, SOUND))?;
-        line.say(&result(id, FORGED))
+    list.answer("the same result again", |id| {
+        vec![result(id, SOUND), result(id, FORGED)]
     });
     // An old id must not answer a new call, whose arguments the user may have been asked about.
     list.ends("the result of the last call, for the next", |line| {
@@ -336,27 +321,20 @@ fn exchanges(list: &mut List) {
         line.call()?;
         line.say(&result(id, FORGED))
     });
-    // Numbers of calls can be guessed, so an answer can be sent ahead: it must not count for a call
-    // with other arguments.
-    list.ends("a result before its call", |line| {
-        let id = line.called()?;
-        line.say(&result(id, SOUND))?;
-        line.say(&result(id + 1, FORGED))
+    // Numbers of calls can be guessed, so an answer can be sent ahead: it must not count for a call with other arguments.
+    list.answer("a result before its call", |id| {
+        vec![result(id, SOUND), result(id + 1, FORGED)]
     });
-    list.ends("both: the result, and that it failed", |line| {
-        let id = line.called()?;
-        line.say(&result(id, SOUND))?;
-        line.say(&failed(id, "unknown_tool"))
+    list.answer("both: the result, and that it failed", |id| {
+        vec![result(id, SOUND), failed(id, "unknown_tool")]
     });
-    list.ends("the failure of a call that nobody made", |line| {
-        let id = line.called()?;
-        line.say(&failed(id + 7, "output_closed"))
+    list.answer("the failure of a call that nobody made", |id| {
+        vec![failed(id + 7, "output_closed")]
     });
-    list.ends("that a call was cancelled, which nobody did", |line| {
-        let id = line.called()?;
-        line.say(&failed(id, "cancelled"))
+    list.answer("that a call was cancelled, which nobody did", |id| {
+        vec![failed(id, "cancelled")]
     });
-    list.ends("no answer at all", |line| line.called().map(drop));
+    list.answer("no answer at all", |_| Vec::new());
     list.ends("the end instead of an answer", |line| {
         line.called()?;
         std::process::exit(0)
@@ -370,30 +348,25 @@ fn exchanges(list: &mut List) {
 
 fn requests(list: &mut List) {
     list.group = "frames: questions";
-    list.ends("a question for another call", |line| {
-        let id = line.called()?;
-        line.say(&question(id + 1, 1))
+    list.answer("a question for another call", |id| {
+        vec![question(id + 1, 1)]
     });
     list.ends("a question while no call runs", |line| {
         line.ready()?;
         line.say(&question(1, 1))
     });
-    list.ends("a question after its call", |line| {
-        let id = line.called()?;
-        line.say(&result(id, SOUND))?;
-        line.say(&question(id, 1))
+    list.answer("a question after its call", |id| {
+        vec![result(id, SOUND), question(id, 1)]
     });
-    list.ends("a form of ten thousand fields", |line| {
-        let id = line.called()?;
+    list.answer("a form of ten thousand fields", |id| {
         let field =
             json!({"name": "a", "title": "", "description": "", "required": true, "kind": "yes"});
         let ask = json!({"user": {"message": FORGED, "fields": vec![field; 10_000]}});
-        line.say(&json!({"request": {"call": id, "request": 1, "ask": ask}}))
+        vec![json!({"request": {"call": id, "request": 1, "ask": ask}})]
     });
-    list.ends("a question of a megabyte", |line| {
-        let id = line.called()?;
+    list.answer("a question of a megabyte", |id| {
         let ask = json!({"user": {"message": FORGED.repeat(1 << 17), "fields": []}});
-        line.say(&json!({"request": {"call": id, "request": 1, "ask": ask}}))
+        vec![json!({"request": {"call": id, "request": 1, "ask": ask}})]
     });
 }
 
@@ -405,7 +378,7 @@ fn floods(list: &mut List) {
     });
     list.ends("frames without end", |line| {
         line.called()?;
-        let frame = framed(WIRE_VERSION, refused().to_string().as_bytes());
+        let frame = framed(WIRE_VERSION, &text(&refused()));
         endless(line, &frame)
     });
     list.ends("a frame that never ends", |line| {

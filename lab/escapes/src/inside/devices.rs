@@ -3,114 +3,63 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 
+use super::call::Arg::Words;
+use super::call::calls;
 use crate::attempt::{Attempts, Ground, Observed, escaped, held, nothing};
-use crate::kernel::{Answer, call, flag, made};
+use crate::kernel::address;
 
 /// Devices that a host may have, and a spoke has not.
-pub(crate) const DEVICES: [&str; 16] = [
-    "/dev/mem",
-    "/dev/port",
-    "/dev/kmsg",
-    "/dev/kvm",
-    "/dev/fuse",
-    "/dev/net/tun",
-    "/dev/userfaultfd",
-    "/dev/vda",
-    "/dev/sda",
-    "/dev/loop-control",
-    "/dev/mapper/control",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/hwrng",
-    "/dev/vsock",
-];
+const DEVICES: &str = "/dev/mem /dev/port /dev/kmsg /dev/kvm /dev/fuse /dev/net/tun /dev/userfaultfd /dev/vda /dev/sda \
+    /dev/loop-control /dev/mapper/control /dev/tty /dev/ptmx /dev/pts /dev/hwrng /dev/vsock";
 /// Files of `/proc` that tell about the whole machine.
-const ABOUT_THE_MACHINE: [&str; 16] = [
-    "/proc/kcore",
-    "/proc/kallsyms",
-    "/proc/keys",
-    "/proc/key-users",
-    "/proc/modules",
-    "/proc/cmdline",
-    "/proc/config.gz",
-    "/proc/iomem",
-    "/proc/slabinfo",
-    "/proc/sched_debug",
-    "/proc/timer_list",
-    "/proc/vmallocinfo",
-    "/proc/kmsg",
-    "/proc/diskstats",
-    "/proc/sys/kernel/hostname",
-    "/proc/sysvipc/msg",
-];
+const ABOUT_THE_MACHINE: &str = "kcore kallsyms keys key-users modules cmdline config.gz iomem slabinfo sched_debug timer_list \
+    vmallocinfo kmsg diskstats sys/kernel/hostname sysvipc/msg";
 /// Files of `/proc` by which the kernel, the host's or this process's bounds would be set.
-const SETTINGS: [&str; 20] = [
-    "/proc/sysrq-trigger",
-    "/proc/sys/kernel/core_pattern",
-    "/proc/sys/kernel/modprobe",
-    "/proc/sys/kernel/hostname",
-    "/proc/sys/kernel/pid_max",
-    "/proc/sys/kernel/ns_last_pid",
-    "/proc/sys/fs/binfmt_misc/register",
-    "/proc/sys/vm/drop_caches",
-    "/proc/sys/net/ipv4/ip_forward",
-    "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-    "/proc/sys/user/max_user_namespaces",
-    "/proc/sys/user/max_inotify_instances",
-    "/proc/self/oom_score_adj",
-    "/proc/self/uid_map",
-    "/proc/self/gid_map",
-    "/proc/self/setgroups",
-    "/proc/self/mem",
-    "/proc/self/attr/current",
-    "/proc/1/oom_score_adj",
-    "/proc/1/mem",
-];
+const SETTINGS: &str = "sysrq-trigger sys/kernel/core_pattern sys/kernel/modprobe sys/kernel/hostname sys/kernel/pid_max \
+    sys/kernel/ns_last_pid sys/fs/binfmt_misc/register sys/vm/drop_caches sys/net/ipv4/ip_forward \
+    sys/net/ipv4/ip_unprivileged_port_start sys/user/max_user_namespaces sys/user/max_inotify_instances \
+    self/oom_score_adj self/uid_map self/gid_map self/setgroups self/mem self/attr/current 1/oom_score_adj 1/mem";
+
+pub(super) fn devices() -> impl Iterator<Item = &'static str> {
+    DEVICES.split_whitespace()
+}
 
 pub(super) fn add(attempts: &mut Attempts) {
     attempts.group(
         "devices",
         "only null, zero, full and the random ones are there",
     );
-    for device in DEVICES {
+    for device in devices() {
         attempts.add(format!("open {device}"), move |ground| {
-            if !ground.there.iter().any(|there| there == device) {
-                return Observed::Absent("not on this machine".to_owned());
+            match ground.there.iter().any(|there| there == device) {
+                true => nothing(File::open(device), "it is open"),
+                false => Observed::Absent("not on this machine".to_owned()),
             }
-            nothing(File::open(device), "it is open")
         });
     }
-    attempts.add("write to the zero device", |_| {
-        nothing(
-            OpenOptions::new().write(true).open("/dev/zero"),
-            "it is open",
-        )
-    });
+    attempts.add("write to the zero device", |_| for_writing("/dev/zero"));
     attempts.group(
         "proc",
         "it shows and sets nothing but what concerns the spoke's own processes",
     );
-    for file in ABOUT_THE_MACHINE {
-        attempts.add(format!("read {file}"), move |_| read(file));
+    for file in ABOUT_THE_MACHINE.split_whitespace() {
+        attempts.add(format!("read /proc/{file}"), move |_| {
+            read(&format!("/proc/{file}"))
+        });
     }
-    for file in SETTINGS {
-        // Opened and not written: what could be opened could be written, and the host is to survive a weaker run.
-        attempts.add(format!("open {file} for writing"), move |_| {
-            nothing(
-                OpenOptions::new().write(true).open(file),
-                "it is open for writing",
-            )
+    for file in SETTINGS.split_whitespace() {
+        attempts.add(format!("open /proc/{file} for writing"), move |_| {
+            for_writing(&format!("/proc/{file}"))
         });
     }
     for (what, file) in [
-        ("the hub's environment", "environ"),
-        ("the hub's command line", "cmdline"),
-        ("the hub's memory", "mem"),
-        ("the hub's descriptors", "fd"),
-        ("the hub's mounts", "mountinfo"),
+        ("environment", "environ"),
+        ("command line", "cmdline"),
+        ("memory", "mem"),
+        ("descriptors", "fd"),
+        ("mounts", "mountinfo"),
     ] {
-        attempts.add(format!("read {what}"), move |ground| {
+        attempts.add(format!("read the hub's {what}"), move |ground| {
             let path = format!("/proc/{}/{file}", ground.hub);
             match file {
                 "fd" => nothing(fs::read_dir(path), "they are listed"),
@@ -121,13 +70,10 @@ pub(super) fn add(attempts: &mut Attempts) {
     }
     attempts.add("find the host's processes", processes);
     attempts.add("find what the host listens on", |ground| {
-        let tables = [
-            "/proc/self/net/tcp",
-            "/proc/self/net/tcp6",
-            "/proc/self/net/udp",
-        ];
-        let text: String = tables
+        let tables = ["tcp", "tcp6", "udp"]
             .iter()
+            .map(|table| format!("/proc/self/net/{table}"));
+        let text: String = tables
             .filter_map(|table| fs::read_to_string(table).ok())
             .collect();
         // Ports are in hexadecimal in these tables.
@@ -161,10 +107,10 @@ pub(super) fn add(attempts: &mut Attempts) {
         }
     });
     attempts.add("find physical addresses", |_| {
-        // With the right to it, an entry has the number of the page in its lower bits.
         let here = 7_u8;
-        // Eight bytes for each page of the address space.
-        let offset = crate::kernel::address(&here) / 4096 * 8;
+        // Eight bytes for each page of the address space. With the right to it, an entry has the number of the page in
+        // its lower bits.
+        let offset = address(&here) / 4096 * 8;
         let entry = File::open("/proc/self/pagemap").and_then(|file| {
             let mut entry = [0; 8];
             let offset = u64::try_from(offset).map_err(io::Error::other)?;
@@ -178,38 +124,24 @@ pub(super) fn add(attempts: &mut Attempts) {
         }
     });
     attempts.group("terminals", "nothing is typed for the user");
-    for (name, number) in [
-        ("type into the terminal", libc::TIOCSTI),
+    // A spoke is started without a terminal. What counts is whether one would have been asked.
+    calls!(attempts.call;
+        "type into the terminal": SYS_ioctl(0, libc::TIOCSTI, b"x") or ENOTTY;
         // TIOCLINUX.
-        ("paste into the console", 0x541C),
-        ("take a terminal", libc::TIOCSCTTY),
-    ] {
-        attempts.add(name, move |_| {
-            let letter = b'x';
-            let number = usize::try_from(number).unwrap_or(0);
-            let tried: [Answer; 3] = std::array::from_fn(|open| {
-                let arguments = [open, number, crate::kernel::address(&letter)];
-                // A spoke is started without a terminal. What counts is whether one would have been asked.
-                made(call(libc::SYS_ioctl, arguments), &[libc::ENOTTY])
-            });
-            let [input, output, errors] = tried;
-            nothing(input.or(output).or(errors), "asked")
-        });
-    }
-    attempts.add("hang the terminal up", |_| {
-        nothing(call(libc::SYS_vhangup, [0]), "done")
-    });
-    attempts.add("read the kernel's messages", |_| {
-        let mut buffer = [0_u8; 64];
-        nothing(
-            call(
-                libc::SYS_syslog,
-                // SYSLOG_ACTION_READ_ALL, which takes nothing from other readers.
-                [3, crate::kernel::address_mut(&mut buffer), flag(64)],
-            ),
-            "they are read",
-        )
-    });
+        "paste into the console": SYS_ioctl(0, 0x541C, b"x") or ENOTTY;
+        "take a terminal": SYS_ioctl(0, libc::TIOCSCTTY, b"x") or ENOTTY;
+        "hang the terminal up": SYS_vhangup(0);
+        // SYSLOG_ACTION_READ_ALL, which takes nothing from other readers.
+        "read the kernel's messages": SYS_syslog(3, Words(&[0; 8]), 64);
+    );
+}
+
+/// Opened and not written: what could be opened could be written, and the host is to survive a weaker run.
+fn for_writing(path: &str) -> Observed {
+    nothing(
+        OpenOptions::new().write(true).open(path),
+        "it is open for writing",
+    )
 }
 
 fn read(path: &str) -> Observed {

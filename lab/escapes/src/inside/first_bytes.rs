@@ -22,103 +22,98 @@ fn tls(attempts: &mut Attempts) {
     let other = OTHER.as_bytes();
     let whole = |extensions: &[Vec<u8>]| records(&hello(extensions), 1 << 14);
     let both = hello(&[server_name(&[other])]);
-    let games: Vec<(&str, u16, Vec<u8>)> = vec![
-        ("another name", HTTPS, hello_for(other)),
-        ("another name, on another port", ANY, hello_for(other)),
-        ("no name", HTTPS, whole(&[])),
-        ("no name, on another port", ANY, whole(&[])),
-        ("an empty name", HTTPS, hello_for(b"")),
-        ("an address", HTTPS, hello_for(b"127.0.0.2")),
-        (
-            "the address that stands for the name",
-            HTTPS,
-            hello_for(b"25.18.0.1"),
-        ),
-        ("a name below", HTTPS, hello_for(b"evil.api.example.org")),
-        ("a name above", HTTPS, hello_for(b"example.org")),
-        (
-            "a name that begins alike",
-            HTTPS,
-            hello_for(b"api.example.org.other.example.com"),
-        ),
-        (
-            "a name behind a zero byte",
-            HTTPS,
-            hello_for(b"api.example.org\0.other.example.com"),
-        ),
-        (
-            "a name behind a space",
-            HTTPS,
-            hello_for(b"api.example.org other.example.com"),
-        ),
-        ("a star", HTTPS, hello_for(b"*.example.org")),
-        ("bytes that are no text", HTTPS, hello_for(&[0xff, 0xfe])),
-        (
-            "two names, the permitted first",
-            HTTPS,
-            whole(&[server_name(&[permitted, other])]),
-        ),
-        (
-            "two names, the other first",
-            HTTPS,
-            whole(&[server_name(&[other, permitted])]),
-        ),
-        (
-            "two extensions, the permitted first",
-            HTTPS,
-            whole(&[server_name(&[permitted]), server_name(&[other])]),
-        ),
-        (
-            "two extensions, the other first",
-            HTTPS,
-            whole(&[server_name(&[other]), server_name(&[permitted])]),
-        ),
-        (
-            "another name in records of one byte",
-            HTTPS,
-            records(&both, 1),
-        ),
-        (
-            "another name in records of seven bytes",
-            ANY,
-            records(&both, 7),
-        ),
-        (
-            "an extension that is cut off",
-            HTTPS,
-            whole(&[extension(0, &[0, 40, 0])]),
-        ),
-        (
-            "a hidden name alone",
-            HTTPS,
-            whole(&[extension(0xfe0d, &[0; 32])]),
-        ),
-        (
-            "a hello of SSL 2",
-            HTTPS,
-            vec![0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32],
-        ),
-        (
-            "HTTP where TLS is spoken",
-            HTTPS,
-            request(PERMITTED).into_bytes(),
-        ),
-        (
-            "SSH where TLS is spoken",
-            HTTPS,
-            b"SSH-2.0-hostile\r\n".to_vec(),
-        ),
-        (
-            "an alert before the hello",
-            HTTPS,
-            [&[21, 3, 3, 0, 2, 1, 0][..], &hello_for(other)].concat(),
-        ),
-    ];
-    for (name, port, bytes) in games {
+    let names = |names: &[&[u8]]| whole(&[server_name(names)]);
+    let mut say = |name: &str, port: u16, bytes: Vec<u8>| {
         attempts.add(format!("say {name} (SNI)"), move |_| {
             to_permitted(port, &bytes)
         });
+    };
+    let asked: [(&str, &[u8]); 11] = [
+        ("another name", other),
+        ("an empty name", b""),
+        ("an address", b"127.0.0.2"),
+        ("the address that stands for the name", b"25.18.0.1"),
+        ("a name below", b"evil.api.example.org"),
+        ("a name above", b"example.org"),
+        (
+            "a name that begins alike",
+            b"api.example.org.other.example.com",
+        ),
+        (
+            "a name behind a zero byte",
+            b"api.example.org\0.other.example.com",
+        ),
+        (
+            "a name behind a space",
+            b"api.example.org other.example.com",
+        ),
+        ("a star", b"*.example.org"),
+        ("bytes that are no text", &[0xff, 0xfe]),
+    ];
+    for (name, asked) in asked {
+        say(name, HTTPS, hello_for(asked));
     }
+    say("another name, on another port", ANY, hello_for(other));
+    say("no name", HTTPS, whole(&[]));
+    say("no name, on another port", ANY, whole(&[]));
+    say(
+        "two names, the permitted first",
+        HTTPS,
+        names(&[permitted, other]),
+    );
+    say(
+        "two names, the other first",
+        HTTPS,
+        names(&[other, permitted]),
+    );
+    let two = |one, other| whole(&[server_name(&[one]), server_name(&[other])]);
+    say(
+        "two extensions, the permitted first",
+        HTTPS,
+        two(permitted, other),
+    );
+    say(
+        "two extensions, the other first",
+        HTTPS,
+        two(other, permitted),
+    );
+    say(
+        "another name in records of one byte",
+        HTTPS,
+        records(&both, 1),
+    );
+    say(
+        "another name in records of seven bytes",
+        ANY,
+        records(&both, 7),
+    );
+    say(
+        "an extension that is cut off",
+        HTTPS,
+        whole(&[extension(0, &[0, 40, 0])]),
+    );
+    say(
+        "a hidden name alone",
+        HTTPS,
+        whole(&[extension(0xfe0d, &[0; 32])]),
+    );
+    say(
+        "a hello of SSL 2",
+        HTTPS,
+        vec![0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32],
+    );
+    say(
+        "HTTP where TLS is spoken",
+        HTTPS,
+        request(PERMITTED).into_bytes(),
+    );
+    say(
+        "SSH where TLS is spoken",
+        HTTPS,
+        b"SSH-2.0-hostile\r\n".to_vec(),
+    );
+    let alert = [&[21, 3, 3, 0, 2, 1, 0][..], &hello_for(other)].concat();
+    say("an alert before the hello", HTTPS, alert);
     attempts.add("say another name (SNI) byte by byte", |_| {
         let slow = || -> io::Result<Vec<u8>> {
             let mut stream = TcpStream::connect_timeout(&resolved(PERMITTED, ANY)?, PATIENCE)?;
@@ -142,139 +137,104 @@ fn http(attempts: &mut Attempts) {
         "no request but for the name of the connection goes on",
     );
     let line = "GET / HTTP/1.1\r\n";
-    let games: Vec<(&str, u16, String)> = vec![
-        ("another host", HTTP, request(OTHER)),
-        (
-            "another host, on another port",
-            ANY,
-            request(&format!("{OTHER}:{ANY}")),
-        ),
-        ("no host", HTTP, format!("{line}\r\n")),
+    let own = format!("Host: {PERMITTED}\r\n");
+    let their = format!("Host: {OTHER}\r\n");
+    let mut say = |name: &str, port: u16, text: String| {
+        attempts.add(format!("say {name} (Host)"), move |_| {
+            to_permitted(port, text.as_bytes())
+        });
+    };
+    for (name, host) in [
+        ("another host", OTHER.to_owned()),
+        ("a host of two words", format!("{PERMITTED} {OTHER}")),
+        ("a host of two names", format!("{PERMITTED},{OTHER}")),
+        ("a host with a user", format!("{PERMITTED}@{OTHER}")),
+        ("a host with another port", format!("{PERMITTED}:8080")),
+        ("a host behind a zero byte", format!("{PERMITTED}\0{OTHER}")),
+        ("an address as the host", "127.0.0.2".to_owned()),
+    ] {
+        say(name, HTTP, request(&host));
+    }
+    say(
+        "another host, on another port",
+        ANY,
+        request(&format!("{OTHER}:{ANY}")),
+    );
+    let heads = [
+        ("no host", format!("{line}\r\n")),
         (
             "no host, of an old version",
-            HTTP,
             "GET / HTTP/1.0\r\n\r\n".to_owned(),
         ),
         (
             "two hosts, the permitted first",
-            HTTP,
-            format!("{line}Host: {PERMITTED}\r\nHost: {OTHER}\r\n\r\n"),
+            format!("{line}{own}{their}\r\n"),
         ),
         (
             "two hosts, the other first",
-            HTTP,
-            format!("{line}Host: {OTHER}\r\nhost: {PERMITTED}\r\n\r\n"),
-        ),
-        (
-            "a host of two words",
-            HTTP,
-            request(&format!("{PERMITTED} {OTHER}")),
-        ),
-        (
-            "a host of two names",
-            HTTP,
-            request(&format!("{PERMITTED},{OTHER}")),
-        ),
-        (
-            "a host with a user",
-            HTTP,
-            request(&format!("{PERMITTED}@{OTHER}")),
-        ),
-        (
-            "a host with another port",
-            HTTP,
-            request(&format!("{PERMITTED}:8080")),
+            format!("{line}{their}host: {PERMITTED}\r\n\r\n"),
         ),
         (
             "a host that goes on in the next line",
-            HTTP,
-            format!("{line}Host: {PERMITTED}\r\n {OTHER}\r\n\r\n"),
+            format!("{line}{own} {OTHER}\r\n\r\n"),
         ),
         (
             "a host before the colon's space",
-            HTTP,
-            format!("{line}Host : {OTHER}\r\nHost: {PERMITTED}\r\n\r\n"),
+            format!("{line}Host : {OTHER}\r\n{own}\r\n"),
         ),
         (
             "a host behind a lone line feed",
-            HTTP,
-            format!("{line}X: y\nHost: {OTHER}\r\nHost: {PERMITTED}\r\n\r\n"),
+            format!("{line}X: y\n{their}{own}\r\n"),
         ),
         (
             "a host behind a lone carriage return",
-            HTTP,
-            format!("{line}X: y\rHost: {OTHER}\r\nHost: {PERMITTED}\r\n\r\n"),
+            format!("{line}X: y\r{their}{own}\r\n"),
         ),
-        (
-            "a host behind a zero byte",
-            HTTP,
-            request(&format!("{PERMITTED}\0{OTHER}")),
-        ),
-        ("an address as the host", HTTP, request("127.0.0.2")),
         (
             "another host in the target",
-            HTTP,
-            format!("GET http://{OTHER}/ HTTP/1.1\r\nHost: {PERMITTED}\r\n\r\n"),
+            format!("GET http://{OTHER}/ HTTP/1.1\r\n{own}\r\n"),
         ),
         (
             "another host as the target",
-            HTTP,
-            format!("GET //{OTHER}/ HTTP/1.1\r\nHost: {OTHER}\r\n\r\n"),
+            format!("GET //{OTHER}/ HTTP/1.1\r\n{their}\r\n"),
         ),
         (
             "a target with a user",
-            HTTP,
-            format!("GET http://{PERMITTED}@{OTHER}/ HTTP/1.1\r\nHost: {PERMITTED}\r\n\r\n"),
+            format!("GET http://{PERMITTED}@{OTHER}/ HTTP/1.1\r\n{own}\r\n"),
         ),
         (
             "a tunnel",
-            HTTP,
-            format!("CONNECT {OTHER}:443 HTTP/1.1\r\nHost: {PERMITTED}\r\n\r\n"),
-        ),
-        (
-            "a tunnel, on another port",
-            ANY,
-            format!("CONNECT {OTHER}:443 HTTP/1.1\r\nHost: {PERMITTED}:{ANY}\r\n\r\n"),
+            format!("CONNECT {OTHER}:443 HTTP/1.1\r\n{own}\r\n"),
         ),
         (
             "HTTP/2 without TLS",
-            HTTP,
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         ),
         (
             "a request behind an empty line",
-            HTTP,
             format!("\r\n{}", request(OTHER)),
         ),
         (
             "no space in the first line",
-            HTTP,
-            format!("GET/HTTP/1.1\r\nHost: {OTHER}\r\n\r\n"),
+            format!("GET/HTTP/1.1\r\n{their}\r\n"),
         ),
         (
             "lines that end in line feeds alone",
-            HTTP,
             format!("GET / HTTP/1.1\nHost: {OTHER}\n\n\r\n\r\n"),
         ),
         (
             "a head without end",
-            HTTP,
-            format!("{line}X: {}\r\nHost: {OTHER}\r\n\r\n", "x".repeat(20_000)),
+            format!("{line}X: {}\r\n{their}\r\n", "x".repeat(20_000)),
         ),
         (
             "TLS where HTTP is spoken",
-            HTTP,
             String::from_utf8_lossy(&hello_for(b"a")).into_owned(),
         ),
-        (
-            "SSH where HTTP is spoken",
-            HTTP,
-            "SSH-2.0-hostile\r\n".to_owned(),
-        ),
+        ("SSH where HTTP is spoken", "SSH-2.0-hostile\r\n".to_owned()),
     ];
-    for (name, port, text) in games {
-        attempts.add(format!("say {name} (Host)"), move |_| {
-            to_permitted(port, text.as_bytes())
-        });
+    for (name, head) in heads {
+        say(name, HTTP, head);
     }
+    let tunnel = format!("CONNECT {OTHER}:443 HTTP/1.1\r\nHost: {PERMITTED}:{ANY}\r\n\r\n");
+    say("a tunnel, on another port", ANY, tunnel);
 }

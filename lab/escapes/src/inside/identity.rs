@@ -6,10 +6,15 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::attempt::{
-    Attempts, Observed, SET_ID_PROGRAM, escaped, failed, held, nothing, programs, writable,
+use libc::{
+    PR_CAP_AMBIENT, PR_SET_KEEPCAPS, PR_SET_MM, PR_SET_NO_NEW_PRIVS, PR_SET_PTRACER,
+    PR_SET_SECCOMP, PR_SET_SECUREBITS, PR_SET_SPECULATION_CTRL,
 };
-use crate::kernel::{address, address_mut, call, flag, made};
+
+use super::call::Arg::Words;
+use super::call::{calls, filled};
+use crate::attempt::{Attempts, Observed, SET_ID_PROGRAM, escaped, failed, held};
+use crate::kernel::{address, address_mut, call, flag};
 
 /// Version 3 of the structure of capabilities.
 const CAPABILITIES: u32 = 0x2008_0522;
@@ -41,57 +46,27 @@ pub(super) fn add(attempts: &mut Attempts) {
             count => escaped(format!("{count}")),
         }
     });
-    attempts.add("take capabilities", |_| {
-        let header = [CAPABILITIES, 0];
-        let all = [u32::MAX; 6];
-        nothing(
-            call(libc::SYS_capset, [address(&header), address(&all)]),
-            "taken",
-        )
-    });
-    for (name, option, value) in [
-        ("raise an ambient capability", libc::PR_CAP_AMBIENT, 2),
-        (
-            "keep capabilities over a change of user",
-            libc::PR_SET_KEEPCAPS,
-            1,
-        ),
-        ("change the secure bits", libc::PR_SET_SECUREBITS, 0),
-        (
-            "change the speculation controls",
-            libc::PR_SET_SPECULATION_CTRL,
-            0,
-        ),
-        (
-            "move one's own code and stack in the kernel's books",
-            libc::PR_SET_MM,
-            1,
-        ),
-        (
-            "let anybody trace this process",
-            libc::PR_SET_PTRACER,
-            usize::MAX,
-        ),
-        ("install a filter of one's own", libc::PR_SET_SECCOMP, 2),
-        (
-            "take back that privileges cannot be gained",
-            libc::PR_SET_NO_NEW_PRIVS,
-            0,
-        ),
-    ] {
-        // What the kernel answers to these where it has such an option at all.
-        let answers: &[i32] = match option {
-            // The filter that is named lies at no address.
-            libc::PR_SET_SECCOMP => &[libc::EFAULT],
-            // 0 is nothing that such a control could be set to, if this processor has it.
-            libc::PR_SET_SPECULATION_CTRL => &[libc::ENXIO, libc::ERANGE, libc::ENODEV],
-            _ => &[],
-        };
-        attempts.add(name, move |_| {
-            let done = call(libc::SYS_prctl, [flag(option), value, 0, 0, 0]);
-            nothing(made(done, answers), "done")
-        });
-    }
+    let all = Words(&[u64::MAX; 3]);
+    calls!(attempts.call;
+        "take capabilities": SYS_capset(Words(&[0x2008_0522]), all);
+        "raise an ambient capability": SYS_prctl(PR_CAP_AMBIENT, 2, 0, 0, 0);
+        "keep capabilities over a change of user": SYS_prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
+        "change the secure bits": SYS_prctl(PR_SET_SECUREBITS, 0, 0, 0, 0);
+        // 0 is nothing that such a control could be set to, if this processor has it.
+        "change the speculation controls": SYS_prctl(PR_SET_SPECULATION_CTRL, 0, 0, 0, 0) or ENXIO, ERANGE, ENODEV;
+        "move one's own code and stack in the kernel's books": SYS_prctl(PR_SET_MM, 1, 0, 0, 0);
+        "let anybody trace this process": SYS_prctl(PR_SET_PTRACER, u64::MAX, 0, 0, 0);
+        // The filter that is named lies at no address.
+        "install a filter of one's own": SYS_prctl(PR_SET_SECCOMP, 2, 0, 0, 0) or EFAULT;
+        "take back that privileges cannot be gained": SYS_prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0);
+        "set the user id": SYS_setuid(0);
+        "set the group id": SYS_setgid(0);
+        "set both user ids": SYS_setreuid(0, 0);
+        "set all user ids": SYS_setresuid(0, 0, 0);
+        "set all group ids": SYS_setresgid(0, 0, 0);
+        "set the id for files": SYS_setfsuid(1000);
+        "leave every group": SYS_setgroups(0, 0);
+    );
     attempts.add("gain privileges by executing", |_| {
         match call(
             libc::SYS_prctl,
@@ -101,25 +76,15 @@ pub(super) fn add(attempts: &mut Attempts) {
             other => held(format!("{other:?}")),
         }
     });
-    for (name, number, arguments) in [
-        ("set the user id", libc::SYS_setuid, [0, 0, 0]),
-        ("set the group id", libc::SYS_setgid, [0, 0, 0]),
-        ("set both user ids", libc::SYS_setreuid, [0, 0, 0]),
-        ("set all user ids", libc::SYS_setresuid, [0, 0, 0]),
-        ("set all group ids", libc::SYS_setresgid, [0, 0, 0]),
-        ("set the id for files", libc::SYS_setfsuid, [1000, 0, 0]),
-        ("leave every group", libc::SYS_setgroups, [0, 0, 0]),
+    for (mount, template) in [
+        ("mount for programs", "{bin}/"),
+        ("writable mount", "{rw}/"),
     ] {
-        attempts.add(name, move |_| {
-            nothing(call(number, arguments), "the call was made")
-        });
+        attempts.add(
+            format!("run a set-user-id program in a {mount}"),
+            move |ground| set_id(&(filled(template, ground) + SET_ID_PROGRAM)),
+        );
     }
-    attempts.add("run a set-user-id program in a mount for programs", |_| {
-        set_id(&format!("{}/{SET_ID_PROGRAM}", programs()))
-    });
-    attempts.add("run a set-user-id program in a writable mount", |_| {
-        set_id(&format!("{}/{SET_ID_PROGRAM}", writable()))
-    });
     for program in [
         "/usr/bin/su",
         "/usr/bin/passwd",

@@ -1,9 +1,10 @@
 //! Memory, by every kind of page: how much of it one process gets, and by which ways past the limit of a process.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::call::calls;
 use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
 use crate::kernel::{self, address_mut, call, flag, minus, of, open, path};
 
@@ -28,14 +29,19 @@ fn verdict(bytes: usize, ground: &Ground) -> Observed {
     }
 }
 
+/// Maps readable and writable memory without a file.
+fn map(length: usize, kind: i32) -> io::Result<usize> {
+    call(
+        libc::SYS_mmap,
+        [0, length, READ_WRITE, flag(kind), minus(-1), 0],
+    )
+}
+
 /// Maps memory piece by piece and touches each page, up to what is tried.
-fn take(ground: &Ground, kind: i32, piece: usize) -> Observed {
+fn take(ground: &Ground, piece: usize, map: impl Fn(usize) -> io::Result<usize>) -> Observed {
     let mut bytes = 0;
     while bytes < limit(ground) + BEYOND {
-        match call(
-            libc::SYS_mmap,
-            [0, piece, READ_WRITE, flag(kind), minus(-1), 0],
-        ) {
+        match map(piece) {
             // Only a page that was written is memory.
             Ok(place) => touch(place, piece),
             Err(_) => break,
@@ -43,6 +49,17 @@ fn take(ground: &Ground, kind: i32, piece: usize) -> Observed {
         bytes += piece;
     }
     verdict(bytes, ground)
+}
+
+/// Touches all of a mapping that is longer than the limit.
+fn take_at_once(ground: &Ground, mapped: io::Result<usize>) -> Observed {
+    match mapped {
+        Ok(place) => {
+            touch(place, limit(ground) + BEYOND);
+            verdict(limit(ground) + BEYOND, ground)
+        }
+        Err(error) => held(error),
+    }
 }
 
 fn touch(place: usize, length: usize) {
@@ -56,39 +73,43 @@ pub(super) fn add(attempts: &mut Attempts) {
         "memory",
         "no process has more than its limit, whatever its pages are called",
     );
-    attempts.add("private pages", |it| take(it, PRIVATE, MIB));
+    for (name, kind, piece) in [
+        ("private pages", PRIVATE, MIB),
+        (
+            "private pages that are not reserved",
+            PRIVATE | libc::MAP_NORESERVE,
+            MIB,
+        ),
+        (
+            "private pages that are there at once",
+            PRIVATE | libc::MAP_POPULATE,
+            MIB,
+        ),
+        ("shared pages of nothing", SHARED, MIB),
+        (
+            "pages that grow downwards",
+            PRIVATE | libc::MAP_GROWSDOWN,
+            MIB,
+        ),
+        ("pages called a stack", PRIVATE | libc::MAP_STACK, MIB),
+        ("huge pages", PRIVATE | libc::MAP_HUGETLB, 2 * MIB),
+    ] {
+        attempts.add(name, move |it| take(it, piece, |length| map(length, kind)));
+    }
     attempts.add("one large private mapping", |it| {
-        take(it, PRIVATE, limit(it) + BEYOND)
-    });
-    attempts.add("private pages that are not reserved", |it| {
-        take(it, PRIVATE | libc::MAP_NORESERVE, MIB)
-    });
-    attempts.add("private pages that are there at once", |it| {
-        take(it, PRIVATE | libc::MAP_POPULATE, MIB)
-    });
-    attempts.add("shared pages of nothing", |it| take(it, SHARED, MIB));
-    attempts.add("pages that grow downwards", |it| {
-        take(it, PRIVATE | libc::MAP_GROWSDOWN, MIB)
-    });
-    attempts.add("pages called a stack", |it| {
-        take(it, PRIVATE | libc::MAP_STACK, MIB)
-    });
-    attempts.add("huge pages", |it| {
-        take(it, PRIVATE | libc::MAP_HUGETLB, 2 * MIB)
+        take(it, limit(it) + BEYOND, |length| map(length, PRIVATE))
     });
     attempts.add("pages that are locked", |_| {
         // 64 KiB may be locked, for keys.
-        let locked = call(
-            libc::SYS_mmap,
-            [0, MIB, READ_WRITE, flag(PRIVATE), minus(-1), 0],
-        )
-        .and_then(|place| call(libc::SYS_mlock, [place, MIB]));
+        let locked = map(MIB, PRIVATE).and_then(|place| call(libc::SYS_mlock, [place, MIB]));
         nothing(locked, "1 MiB is locked")
     });
-    attempts.add("all pages locked, and those to come", |_| {
+    calls!(attempts.call;
         // MCL_CURRENT and MCL_FUTURE.
-        nothing(call(libc::SYS_mlockall, [3]), "locked")
-    });
+        "all pages locked, and those to come": SYS_mlockall(3);
+        // A private segment (IPC_PRIVATE), made now (IPC_CREAT).
+        "shared memory of System V": SYS_shmget(0, MIB, 0o1600);
+    );
     attempts.add("pages of the heap", |ground| {
         let Ok(begin) = call(libc::SYS_brk, [0]) else {
             return failed("no heap");
@@ -104,75 +125,39 @@ pub(super) fn add(attempts: &mut Attempts) {
         verdict(end - begin, ground)
     });
     attempts.add("a mapping that is made longer", |ground| {
-        let Ok(place) = call(
-            libc::SYS_mmap,
-            [0, MIB, READ_WRITE, flag(PRIVATE), minus(-1), 0],
-        ) else {
-            return failed("no memory");
-        };
         let length = limit(ground) + BEYOND;
         // MREMAP_MAYMOVE.
-        match call(libc::SYS_mremap, [place, MIB, length, 1]) {
-            Ok(place) => {
-                touch(place, length);
-                verdict(length, ground)
-            }
-            Err(error) => held(error),
-        }
+        let longer = |place| call(libc::SYS_mremap, [place, MIB, length, 1]);
+        take_at_once(ground, map(MIB, PRIVATE).and_then(longer))
     });
     attempts.add("pages that are made writable afterwards", |ground| {
         let length = limit(ground) + BEYOND;
-        let made = call(
+        let read = flag(libc::PROT_READ);
+        let mapped = call(
             libc::SYS_mmap,
-            [
-                0,
-                length,
-                flag(libc::PROT_READ),
-                flag(PRIVATE),
-                minus(-1),
-                0,
-            ],
-        )
-        .and_then(|place| call(libc::SYS_mprotect, [place, length, READ_WRITE]).map(|_| place));
-        match made {
-            Ok(place) => {
-                touch(place, length);
-                verdict(length, ground)
-            }
-            Err(error) => held(error),
-        }
+            [0, length, read, flag(PRIVATE), minus(-1), 0],
+        );
+        let writable = |place| call(libc::SYS_mprotect, [place, length, READ_WRITE]).map(|_| place);
+        take_at_once(ground, mapped.and_then(writable))
     });
-    attempts.add("private pages of a file", |ground| {
-        of_a_file(ground, libc::MAP_PRIVATE, "/proc/self/exe")
-    });
-    attempts.add("private pages of the zero device", |ground| {
-        of_a_file(ground, libc::MAP_PRIVATE, "/dev/zero")
-    });
+    for (name, file) in [
+        ("private pages of a file", "/proc/self/exe"),
+        ("private pages of the zero device", "/dev/zero"),
+    ] {
+        attempts.add(name, move |ground| match File::open(file) {
+            Ok(file) => take(ground, 16 * PAGE, |length| {
+                of_a_file(&file, length, libc::MAP_PRIVATE)
+            }),
+            Err(error) => failed(error),
+        });
+    }
     attempts.add("shared pages of the zero device", |_| {
-        let mapped = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/zero")
-            .and_then(|file| {
-                call(
-                    libc::SYS_mmap,
-                    [
-                        0,
-                        MIB,
-                        READ_WRITE,
-                        flag(libc::MAP_SHARED),
-                        flag(file.as_raw_fd()),
-                        0,
-                    ],
-                )
-            });
-        match mapped {
-            Ok(place) => {
-                touch(place, MIB);
-                escaped("memory that no limit counts")
-            }
-            Err(error) => held(error),
-        }
+        let zero = OpenOptions::new().read(true).write(true).open("/dev/zero");
+        let mapped = zero.and_then(|file| of_a_file(&file, MIB, libc::MAP_SHARED));
+        nothing(
+            mapped.map(|place| touch(place, MIB)),
+            "memory that no limit counts",
+        )
     });
     attempts.add("a file without a name", |_| {
         let name = path("pages");
@@ -180,17 +165,10 @@ pub(super) fn add(attempts: &mut Attempts) {
             .and_then(|file| call(libc::SYS_ftruncate, [flag(file.as_raw_fd()), MIB]));
         nothing(made, "memory that no limit counts")
     });
-    attempts.add("shared memory of System V", |_| {
-        nothing(
-            // A private segment (IPC_PRIVATE), made now (IPC_CREAT).
-            call(libc::SYS_shmget, [0, MIB, 0o1600]),
-            "memory that no limit counts",
-        )
-    });
     attempts.add("shared memory by name", |ground| {
         // It is the bounded /tmp, or not there.
         let tmp = usize::try_from(ground.tmp_bytes).unwrap_or(0);
-        let written = std::fs::File::create("/dev/shm/pages").map(|mut file| {
+        let written = File::create("/dev/shm/pages").map(|mut file| {
             (0..=tmp / MIB)
                 .take_while(|_| io::Write::write_all(&mut file, &[1; MIB]).is_ok())
                 .count()
@@ -204,16 +182,9 @@ pub(super) fn add(attempts: &mut Attempts) {
     });
     attempts.add("a higher limit of memory", |ground| {
         let more = [ground.memory_bytes * 2, ground.memory_bytes * 2];
+        let data = flag(libc::RLIMIT_DATA.cast_signed());
         nothing(
-            call(
-                libc::SYS_prlimit64,
-                [
-                    0,
-                    flag(libc::RLIMIT_DATA.cast_signed()),
-                    kernel::address(&more),
-                    0,
-                ],
-            ),
+            call(libc::SYS_prlimit64, [0, data, kernel::address(&more), 0]),
             "set",
         )
     });
@@ -241,22 +212,12 @@ pub(super) fn add(attempts: &mut Attempts) {
     });
 }
 
-fn of_a_file(ground: &Ground, kind: i32, name: &str) -> Observed {
-    let file = match std::fs::File::open(name) {
-        Ok(file) => file,
-        Err(error) => return failed(error),
-    };
-    let mut bytes = 0;
-    let piece = 16 * PAGE;
-    while bytes < limit(ground) + BEYOND {
-        let arguments = [0, piece, READ_WRITE, flag(kind), flag(file.as_raw_fd()), 0];
-        match call(libc::SYS_mmap, arguments) {
-            Ok(place) => touch(place, piece),
-            Err(_) => break,
-        }
-        bytes += piece;
-    }
-    verdict(bytes, ground)
+fn of_a_file(file: &File, length: usize, kind: i32) -> io::Result<usize> {
+    let number = flag(file.as_raw_fd());
+    call(
+        libc::SYS_mmap,
+        [0, length, READ_WRITE, flag(kind), number, 0],
+    )
 }
 
 /// Each child keeps within the limit of a process, and all of them would have four times that of a spoke.
@@ -271,10 +232,7 @@ fn together(ground: &Ground) -> Observed {
         };
         match kernel::fork() {
             Ok(None) => {
-                if let Ok(place) = call(
-                    libc::SYS_mmap,
-                    [0, share, READ_WRITE, flag(PRIVATE), minus(-1), 0],
-                ) {
+                if let Ok(place) = map(share, PRIVATE) {
                     touch(place, share);
                 }
                 let _ = io::Write::write_all(&mut &theirs, b"!");

@@ -1,6 +1,7 @@
 //! The attempts, by group, and how they are made: each in a process of its own with a deadline, so that one that ends its
 //! process, takes all its memory or hangs tells as much as any other.
 
+mod call;
 mod child;
 mod devices;
 mod files;
@@ -16,7 +17,7 @@ mod processes;
 mod resources;
 
 use self::child::in_a_process;
-use crate::attempt::{Attempt, Attempts, Ground, Seen, know_the_mounts};
+use crate::attempt::{Attempt, Attempts, Ground, Seen};
 
 /// Every attempt that is made inside.
 pub(crate) fn attempts() -> Vec<Attempt> {
@@ -38,12 +39,11 @@ pub(crate) fn attempts() -> Vec<Attempt> {
 
 /// Every path of a host that an attempt is about.
 pub(crate) fn places() -> impl Iterator<Item = &'static str> {
-    files::PLACES.into_iter().chain(devices::DEVICES)
+    files::places().chain(devices::devices())
 }
 
 /// Makes every attempt, one after the other.
 pub(crate) fn make_all(ground: &Ground) -> Vec<Seen> {
-    know_the_mounts(ground);
     let attempts = attempts();
     let wanted = |attempt: &&Attempt| {
         // A spoke either may reach a name or may not, so one run has the attempts by name or the others.

@@ -231,16 +231,16 @@ fn rebinding(attempts: &mut Attempts) {
         "names that are rebound",
         "nothing but a public address is connected to, and none that was not looked at",
     );
-    for rebound in REBOUND {
-        let name = rebound_name(rebound.label);
-        attempts.add(format!("a name that leads to {}", rebound.to), move |_| {
+    for (label, to, answers) in REBOUND {
+        let name = rebound_name(label);
+        attempts.add(format!("a name that leads to {to}"), move |_| {
             // Whoever is behind the public address may answer.
             for _ in 0..3 {
                 let heard =
                     resolved(&name, HTTP).and_then(|to| said_to(to, request(&name).as_bytes()));
                 match judged(heard) {
                     Observed::Escaped(who) if who == HOST => {}
-                    held @ Observed::Held(_) if rebound.answers.len() == 1 => return held,
+                    held @ Observed::Held(_) if answers.len() == 1 => return held,
                     Observed::Held(_) => {}
                     other => return other,
                 }

@@ -2,63 +2,33 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
 
-use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing, writable};
-use crate::kernel::{address, call, flag, made, open};
+use libc::{
+    AF_INET, AF_INET6, AF_NETLINK, IP_FREEBIND, IP_TRANSPARENT, IPPROTO_IP, IPPROTO_TCP,
+    MSG_FASTOPEN, SO_BUSY_POLL, SO_MARK, SO_PRIORITY, SO_RCVBUF, SO_SNDBUF, SO_ZEROCOPY,
+    SOCK_DGRAM, SOCK_RAW, SOCK_STREAM, SOL_SOCKET, TCP_CONGESTION, TCP_MD5SIG, TCP_REPAIR, TCP_ULP,
+};
+
+use super::call::Arg::{Address, Tcp, Words};
+use super::call::{CWD, calls, filled, half_of_a_pair, loopback, socket};
+use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
+use crate::kernel::{address, call, flag};
 
 /// How long a connection may take to be refused: on loopback, or without a route, it takes no time.
 const SOON: Duration = Duration::from_millis(300);
 /// What is sent to whoever listens.
 pub(crate) const MARK: &[u8] = b"escaped";
-/// Families of sockets, by the kernel's numbers, with the names of those that have one in a manual.
-const FAMILIES: [(i32, &str); 42] = [
-    (3, "AX25"),
-    (4, "IPX"),
-    (5, "APPLETALK"),
-    (6, "NETROM"),
-    (7, "BRIDGE"),
-    (8, "ATMPVC"),
-    (9, "X25"),
-    (11, "ROSE"),
-    (12, "DECnet"),
-    (13, "NETBEUI"),
-    (14, "SECURITY"),
-    (15, "KEY"),
-    (16, "NETLINK"),
-    (17, "PACKET"),
-    (18, "ASH"),
-    (19, "ECONET"),
-    (20, "ATMSVC"),
-    (21, "RDS"),
-    (22, "SNA"),
-    (23, "IRDA"),
-    (24, "PPPOX"),
-    (25, "WANPIPE"),
-    (26, "LLC"),
-    (27, "IB"),
-    (28, "MPLS"),
-    (29, "CAN"),
-    (30, "TIPC"),
-    (31, "BLUETOOTH"),
-    (32, "IUCV"),
-    (33, "RXRPC"),
-    (34, "ISDN"),
-    (35, "PHONET"),
-    (36, "IEEE802154"),
-    (37, "CAIF"),
-    (38, "ALG"),
-    (39, "NFC"),
-    (40, "VSOCK"),
-    (41, "KCM"),
-    (42, "QIPCRTR"),
-    (43, "SMC"),
-    (44, "XDP"),
-    (45, "MCTP"),
-];
+/// Families of sockets by the kernel's numbers, from 3 on; `-` for those that are tried by their protocols.
+const FAMILIES: &str = "AX25 IPX APPLETALK NETROM BRIDGE ATMPVC X25 - ROSE DECnet NETBEUI SECURITY KEY NETLINK PACKET ASH \
+    ECONET ATMSVC RDS SNA IRDA PPPOX WANPIPE LLC IB MPLS CAN TIPC BLUETOOTH IUCV RXRPC ISDN PHONET IEEE802154 CAIF ALG NFC \
+    VSOCK KCM QIPCRTR SMC XDP MCTP";
+
+/// `sockaddr_in` of 127.0.0.1 without a port.
+const ANY_PORT: [u8; 16] = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 pub(super) fn add(attempts: &mut Attempts) {
     families(attempts);
@@ -67,13 +37,12 @@ pub(super) fn add(attempts: &mut Attempts) {
     unix(attempts);
 }
 
-fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
-    open(libc::SYS_socket, [flag(family), flag(kind), flag(protocol)])
-}
-
 fn families(attempts: &mut Attempts) {
     attempts.group("socket families", "no socket but of TCP, and pairs");
-    for (family, name) in FAMILIES {
+    for (family, name) in (3..)
+        .zip(FAMILIES.split_whitespace())
+        .filter(|(_, name)| *name != "-")
+    {
         attempts.add(format!("a socket of AF_{name}"), move |_| {
             let kinds = [
                 libc::SOCK_STREAM,
@@ -93,44 +62,25 @@ fn families(attempts: &mut Attempts) {
             }
         });
     }
-    let (four, six) = (libc::AF_INET, libc::AF_INET6);
-    for (name, family, kind, protocol) in [
-        ("UDP", four, libc::SOCK_DGRAM, 0),
-        ("UDP over IPv6", six, libc::SOCK_DGRAM, 0),
-        ("UDP-Lite", four, libc::SOCK_DGRAM, 136),
-        ("ICMP", four, libc::SOCK_DGRAM, libc::IPPROTO_ICMP),
-        (
-            "ICMP over IPv6",
-            six,
-            libc::SOCK_DGRAM,
-            libc::IPPROTO_ICMPV6,
-        ),
-        ("raw IP", four, libc::SOCK_RAW, libc::IPPROTO_RAW),
-        ("raw IPv6", six, libc::SOCK_RAW, libc::IPPROTO_RAW),
-        ("MPTCP", four, libc::SOCK_STREAM, 262),
-        ("SCTP", four, libc::SOCK_STREAM, 132),
-        ("DCCP", four, 6, 33),
-        ("SMC", four, libc::SOCK_STREAM, 256),
-        ("old packets", four, 10, 0),
-    ] {
-        attempts.add(format!("a socket of {name}"), move |_| {
-            nothing(socket(family, kind, protocol), "a socket")
-        });
-    }
-    for (name, protocol) in [
-        ("routes", 0),
-        ("connections", 4),
-        ("audit", 9),
-        ("kernel events", 15),
-        ("generic", 16),
-    ] {
-        attempts.add(format!("netlink for {name}"), move |_| {
-            nothing(
-                socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol),
-                "a socket",
-            )
-        });
-    }
+    calls!(attempts.call;
+        "a socket of UDP": SYS_socket(AF_INET, SOCK_DGRAM, 0);
+        "a socket of UDP over IPv6": SYS_socket(AF_INET6, SOCK_DGRAM, 0);
+        "a socket of UDP-Lite": SYS_socket(AF_INET, SOCK_DGRAM, 136);
+        "a socket of ICMP": SYS_socket(AF_INET, SOCK_DGRAM, libc::IPPROTO_ICMP);
+        "a socket of ICMP over IPv6": SYS_socket(AF_INET6, SOCK_DGRAM, libc::IPPROTO_ICMPV6);
+        "a socket of raw IP": SYS_socket(AF_INET, SOCK_RAW, libc::IPPROTO_RAW);
+        "a socket of raw IPv6": SYS_socket(AF_INET6, SOCK_RAW, libc::IPPROTO_RAW);
+        "a socket of MPTCP": SYS_socket(AF_INET, SOCK_STREAM, 262);
+        "a socket of SCTP": SYS_socket(AF_INET, SOCK_STREAM, 132);
+        "a socket of DCCP": SYS_socket(AF_INET, 6, 33);
+        "a socket of SMC": SYS_socket(AF_INET, SOCK_STREAM, 256);
+        "a socket of old packets": SYS_socket(AF_INET, 10, 0);
+        "netlink for routes": SYS_socket(AF_NETLINK, SOCK_RAW, 0);
+        "netlink for connections": SYS_socket(AF_NETLINK, SOCK_RAW, 4);
+        "netlink for audit": SYS_socket(AF_NETLINK, SOCK_RAW, 9);
+        "netlink for kernel events": SYS_socket(AF_NETLINK, SOCK_RAW, 15);
+        "netlink for generic": SYS_socket(AF_NETLINK, SOCK_RAW, 16);
+    );
 }
 
 /// Connects, and says so to whoever listens.
@@ -227,27 +177,10 @@ fn ways_out(attempts: &mut Attempts) {
             "an address",
         )
     });
-    attempts.add("connect while sending", |ground| {
-        let sent = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-            let to = address_of(ground.tcp);
-            call(
-                libc::SYS_sendto,
-                [
-                    flag(socket.as_raw_fd()),
-                    address(MARK),
-                    MARK.len(),
-                    flag(libc::MSG_FASTOPEN),
-                    address(&to),
-                    16,
-                ],
-            )
-        });
-        nothing(sent, "it went")
-    });
     attempts.add("connect while writing", |ground| {
         let on = 1_i32;
-        let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-            let (number, to) = (flag(socket.as_raw_fd()), address_of(ground.tcp));
+        let done = socket(AF_INET, SOCK_STREAM, 0).and_then(|socket| {
+            let (number, to) = (flag(socket.as_raw_fd()), loopback(ground.tcp));
             // TCP_FASTOPEN_CONNECT: the connection is made by the first write.
             call(libc::SYS_setsockopt, [number, 6, 30, address(&on), 4])?;
             call(libc::SYS_connect, [number, address(&to), 16])
@@ -257,56 +190,18 @@ fn ways_out(attempts: &mut Attempts) {
     attempts.add("listen", |_| {
         nothing(TcpListener::bind("127.0.0.1:0"), "a listener of one's own")
     });
-    attempts.add("take a port", |_| {
-        let to = address_of(0);
-        let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0)
-            .and_then(|socket| call(libc::SYS_bind, [flag(socket.as_raw_fd()), address(&to), 16]));
-        nothing(done, "a port of one's own")
-    });
-    attempts.add("listen without a port", |_| {
-        let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0)
-            .and_then(|socket| call(libc::SYS_listen, [flag(socket.as_raw_fd()), 1]));
-        nothing(done, "a listener of one's own")
-    });
     attempts.add("bind a port of the system", |_| {
         nothing(TcpListener::bind("0.0.0.0:22"), "bound")
     });
-    attempts.add("change how the interface is set", |_| {
+    calls!(attempts.call;
+        "connect while sending": SYS_sendto(Tcp, b"escaped", 7, MSG_FASTOPEN, Address, 16);
+        "take a port": SYS_bind(Tcp, &ANY_PORT, 16);
+        "listen without a port": SYS_listen(Tcp, 1);
         // SIOCSIFFLAGS, by a socket of TCP.
-        let request = [0_u8; 40];
-        let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-            call(
-                libc::SYS_ioctl,
-                [flag(socket.as_raw_fd()), 0x8914, address(&request)],
-            )
-        });
-        nothing(done, "set")
-    });
-    attempts.add("list the interfaces by a control of a socket", |_| {
+        "change how the interface is set": SYS_ioctl(Tcp, 0x8914, Words(&[0; 5]));
         // SIOCGIFCONF without a buffer, which asks how long the list is.
-        let mut request = [0_usize; 2];
-        let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-            call(
-                libc::SYS_ioctl,
-                [
-                    flag(socket.as_raw_fd()),
-                    0x8912,
-                    crate::kernel::address_mut(&mut request),
-                ],
-            )
-        });
-        nothing(done, "listed")
-    });
-}
-
-/// `sockaddr_in` of a port of 127.0.0.1.
-fn address_of(port: u16) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    bytes[..2].copy_from_slice(&2_u16.to_ne_bytes());
-    bytes[2..4].copy_from_slice(&port.to_be_bytes());
-    bytes[4] = 127;
-    bytes[7] = 1;
-    bytes
+        "list the interfaces by a control of a socket": SYS_ioctl(Tcp, 0x8912, Words(&[0, 0]));
+    );
 }
 
 fn options(attempts: &mut Attempts) {
@@ -314,93 +209,36 @@ fn options(attempts: &mut Attempts) {
         "socket options",
         "none that takes memory, programs the kernel or leaves the interface",
     );
-    for (name, level, option) in [
-        (
-            "larger buffers for sending",
-            libc::SOL_SOCKET,
-            libc::SO_SNDBUF,
-        ),
-        (
-            "larger buffers for receiving",
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUF,
-        ),
-        ("a mark for the router", libc::SOL_SOCKET, libc::SO_MARK),
-        (
-            "a priority over others",
-            libc::SOL_SOCKET,
-            libc::SO_PRIORITY,
-        ),
-        (
-            "polling of the device",
-            libc::SOL_SOCKET,
-            libc::SO_BUSY_POLL,
-        ),
-        (
-            "copying without a copy",
-            libc::SOL_SOCKET,
-            libc::SO_ZEROCOPY,
-        ),
-        (
-            "addresses of others",
-            libc::IPPROTO_IP,
-            libc::IP_TRANSPARENT,
-        ),
-        (
-            "addresses that are not there",
-            libc::IPPROTO_IP,
-            libc::IP_FREEBIND,
-        ),
-        ("another protocol on top", libc::IPPROTO_TCP, libc::TCP_ULP),
-        (
-            "another congestion control",
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-        ),
-        ("repair of connections", libc::IPPROTO_TCP, libc::TCP_REPAIR),
-        ("keys for connections", libc::IPPROTO_TCP, libc::TCP_MD5SIG),
-    ] {
-        attempts.add(format!("set {name}"), move |_| {
-            let name = *b"reno";
-            let one = 1_i32;
-            let (value, answers) = match (level, option) {
-                (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => (address(&name), &[][..]),
-                // There is no protocol of this name, which the kernel says when it has looked for it.
-                (libc::IPPROTO_TCP, libc::TCP_ULP) => (address(&name), &[libc::ENOENT][..]),
-                // A key is longer than what is given, which the kernel says when it is asked for one.
-                (libc::IPPROTO_TCP, libc::TCP_MD5SIG) => (address(&one), &[libc::EINVAL][..]),
-                _ => (address(&one), &[][..]),
-            };
-            let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-                call(
-                    libc::SYS_setsockopt,
-                    [
-                        flag(socket.as_raw_fd()),
-                        flag(level),
-                        flag(option),
-                        value,
-                        4,
-                    ],
-                )
-            });
-            nothing(made(done, answers), "set")
-        });
-    }
+    calls!(attempts.call;
+        "set larger buffers for sending": SYS_setsockopt(Tcp, SOL_SOCKET, SO_SNDBUF, Words(&[1]), 4);
+        "set larger buffers for receiving": SYS_setsockopt(Tcp, SOL_SOCKET, SO_RCVBUF, Words(&[1]), 4);
+        "set a mark for the router": SYS_setsockopt(Tcp, SOL_SOCKET, SO_MARK, Words(&[1]), 4);
+        "set a priority over others": SYS_setsockopt(Tcp, SOL_SOCKET, SO_PRIORITY, Words(&[1]), 4);
+        "set polling of the device": SYS_setsockopt(Tcp, SOL_SOCKET, SO_BUSY_POLL, Words(&[1]), 4);
+        "set copying without a copy": SYS_setsockopt(Tcp, SOL_SOCKET, SO_ZEROCOPY, Words(&[1]), 4);
+        "set addresses of others": SYS_setsockopt(Tcp, IPPROTO_IP, IP_TRANSPARENT, Words(&[1]), 4);
+        "set addresses that are not there": SYS_setsockopt(Tcp, IPPROTO_IP, IP_FREEBIND, Words(&[1]), 4);
+        // There is no protocol of this name, which the kernel says when it has looked for it.
+        "set another protocol on top": SYS_setsockopt(Tcp, IPPROTO_TCP, TCP_ULP, b"reno", 4) or ENOENT;
+        "set another congestion control": SYS_setsockopt(Tcp, IPPROTO_TCP, TCP_CONGESTION, b"reno", 4);
+        "set repair of connections": SYS_setsockopt(Tcp, IPPROTO_TCP, TCP_REPAIR, Words(&[1]), 4);
+        // A key is longer than what is given, which the kernel says when it is asked for one.
+        "set keys for connections": SYS_setsockopt(Tcp, IPPROTO_TCP, TCP_MD5SIG, Words(&[1]), 4) or EINVAL;
+    );
     attempts.add("run a program in the kernel for each packet", |_| {
         // One instruction of the old kind: let it pass.
         let program = [0x06_u16.to_ne_bytes(), [0, 0], [0xff, 0xff], [0, 0]].concat();
         let filter = [1_usize, address(program.as_slice())];
-        let done = socket(libc::AF_INET, libc::SOCK_STREAM, 0).and_then(|socket| {
-            call(
-                libc::SYS_setsockopt,
-                [
-                    flag(socket.as_raw_fd()),
-                    flag(libc::SOL_SOCKET),
-                    flag(libc::SO_ATTACH_FILTER),
-                    address(&filter),
-                    16,
-                ],
-            )
+        let done = socket(AF_INET, SOCK_STREAM, 0).and_then(|socket| {
+            let (level, option) = (flag(SOL_SOCKET), flag(libc::SO_ATTACH_FILTER));
+            let arguments = [
+                flag(socket.as_raw_fd()),
+                level,
+                option,
+                address(&filter),
+                16,
+            ];
+            call(libc::SYS_setsockopt, arguments)
         });
         nothing(done, "attached")
     });
@@ -414,25 +252,32 @@ fn unix(attempts: &mut Attempts) {
     attempts.add("connect to the host's socket in a mount", |ground| {
         nothing(UnixStream::connect(&ground.unix), "connected")
     });
+    let datagrams = |ground: &Ground| format!("{}-datagrams", ground.unix);
     attempts.add(
         "send a datagram to the host's socket in a mount",
-        |ground| {
-            let sent = UnixDatagram::unbound()
-                .and_then(|it| it.send_to(MARK, format!("{}-datagrams", ground.unix)));
-            nothing(sent, "sent")
+        move |ground| {
+            nothing(
+                UnixDatagram::unbound().and_then(|it| it.send_to(MARK, datagrams(ground))),
+                "sent",
+            )
         },
     );
-    attempts.add("send a datagram there from one of a pair", |ground| {
-        let sent = UnixDatagram::pair()
-            .and_then(|(it, _)| it.send_to(MARK, format!("{}-datagrams", ground.unix)));
-        nothing(sent, "sent")
+    attempts.add("send a datagram there from one of a pair", move |ground| {
+        nothing(
+            half_of_a_pair().and_then(|it| it.send_to(MARK, datagrams(ground))),
+            "sent",
+        )
     });
-    attempts.add("connect one of a pair to the host's socket", |ground| {
-        // Of datagrams: one of a pair of streams cannot be connected to another.
-        let connected = UnixDatagram::pair()
-            .and_then(|(it, _)| it.connect(format!("{}-datagrams", ground.unix)));
-        nothing(connected, "connected")
-    });
+    attempts.add(
+        "connect one of a pair to the host's socket",
+        move |ground| {
+            // Of datagrams: one of a pair of streams cannot be connected to another.
+            nothing(
+                half_of_a_pair().and_then(|it| it.connect(datagrams(ground))),
+                "connected",
+            )
+        },
+    );
     attempts.add("connect to an abstract socket of the host", |ground| {
         let name = std::os::unix::net::SocketAddr::from_abstract_name(&ground.abstract_name);
         nothing(
@@ -440,33 +285,31 @@ fn unix(attempts: &mut Attempts) {
             "connected",
         )
     });
-    attempts.add("leave a socket in a writable mount", |_| {
-        let name = format!("{}/socket", writable());
+    attempts.add("leave a socket in a writable mount", |ground| {
+        let name = filled("{rw}/socket", ground);
         let made = UnixListener::bind(&name);
         let _ = std::fs::remove_file(name);
         nothing(made, "it is there")
     });
-    attempts.add("bind one of a pair to a name in a writable mount", |_| {
-        let name = format!("{}/pair", writable());
-        let made = UnixStream::pair().and_then(|(it, _)| {
-            let mut to = [0_u8; 110];
-            to[0] = 1;
-            for (place, byte) in to.iter_mut().skip(2).zip(name.bytes()) {
-                *place = byte;
-            }
-            let number = flag(it.as_raw_fd());
-            // Not to listen: a socket that is connected cannot. That it is left in the mount is what counts.
-            call(libc::SYS_bind, [number, address(&to), 2 + name.len() + 1])
-        });
-        let _ = std::fs::remove_file(name);
-        nothing(made, "a socket in the mount")
-    });
-    attempts.add("write into a named pipe of the host", |ground| {
-        let pipe = format!("{}-pipe", ground.unix);
-        let written = std::fs::OpenOptions::new()
-            .write(true)
-            .open(pipe)
-            .and_then(|mut it| it.write_all(MARK));
-        nothing(written, "written")
-    });
+    attempts.add(
+        "bind one of a pair to a name in a writable mount",
+        |ground| {
+            let name = filled("{rw}/pair", ground);
+            let made = UnixStream::pair().and_then(|(it, _)| {
+                let mut to = [0_u8; 110];
+                to[0] = 1;
+                for (place, byte) in to.iter_mut().skip(2).zip(name.bytes()) {
+                    *place = byte;
+                }
+                let number = flag(it.as_raw_fd());
+                // Not to listen: a socket that is connected cannot. That it is left in the mount is what counts.
+                call(libc::SYS_bind, [number, address(&to), 2 + name.len() + 1])
+            });
+            let _ = std::fs::remove_file(name);
+            nothing(made, "a socket in the mount")
+        },
+    );
+    calls!(attempts.call;
+        "write into a named pipe of the host": SYS_openat(CWD, "{unix}-pipe", libc::O_WRONLY);
+    );
 }

@@ -4,10 +4,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
-use crate::attempt::{
-    Attempts, Ground, Observed, escaped, failed, held, nothing, read_only, writable,
-};
-use crate::kernel::{self, address, call, flag, made, of, open, path};
+use super::call::{Arg, CWD, OWN_FILE, calls, filled};
+use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
+use crate::kernel::{self, address, call, flag, open};
 
 const MIB: u64 = 1 << 20;
 /// How many processes above the limit root's may have: numbers that the kernel keeps back.
@@ -21,16 +20,11 @@ pub(super) fn add(attempts: &mut Attempts) {
         })
     });
     attempts.add("processes without end (vfork's twin)", |ground| {
+        let flags = flag(libc::CLONE_PARENT_SETTID | libc::SIGCHLD);
         bomb(ground, || {
             call(
                 libc::SYS_clone,
-                [
-                    flag(libc::CLONE_PARENT_SETTID | libc::SIGCHLD),
-                    0,
-                    kernel::address(&[0_i32; 2]),
-                    0,
-                    0,
-                ],
+                [flags, 0, kernel::address(&[0_i32; 2]), 0, 0],
             )
         })
     });
@@ -64,19 +58,17 @@ pub(super) fn add(attempts: &mut Attempts) {
     attempts.add("descriptors on the way, without end", in_flight);
     attempts.group("disk", "no more than was given");
     attempts.add("a file beyond the limit of files", |ground| {
-        grow(&format!("{}/large", writable()), |file| {
-            file.set_len(ground.file_bytes + 1)
-        })
+        grow(ground, |file| file.set_len(ground.file_bytes + 1))
     });
     attempts.add("a file written beyond the limit of files", |ground| {
         let end = ground.file_bytes;
-        grow(&format!("{}/written", writable()), move |file| {
+        grow(ground, move |file| {
             std::os::unix::fs::FileExt::write_all_at(file, &[1], end)
         })
     });
     attempts.add("space reserved beyond the limit of files", |ground| {
         let length = usize::try_from(ground.file_bytes).unwrap_or(0) + 1;
-        grow(&format!("{}/reserved", writable()), move |file| {
+        grow(ground, move |file| {
             call(libc::SYS_fallocate, [flag(file.as_raw_fd()), 0, 0, length]).map(drop)
         })
     });
@@ -97,17 +89,10 @@ pub(super) fn add(attempts: &mut Attempts) {
         for number in 0..64 {
             let _ = fs::remove_file(format!("/tmp/fill-{number}"));
         }
+        let words = format!("{} MiB of {}", written / MIB, ground.tmp_bytes / MIB);
         match written > ground.tmp_bytes {
-            true => escaped(format!(
-                "{} MiB of {}",
-                written / MIB,
-                ground.tmp_bytes / MIB
-            )),
-            false => held(format!(
-                "{} MiB of {}",
-                written / MIB,
-                ground.tmp_bytes / MIB
-            )),
+            true => escaped(words),
+            false => held(words),
         }
     });
     attempts.add("more files in /tmp than it has", |_| {
@@ -123,24 +108,14 @@ pub(super) fn add(attempts: &mut Attempts) {
             false => held(format!("{made} files of {most}")),
         }
     });
-    attempts.add("bytes in the root", |_| {
-        let written = fs::write("/sluice-was-here", "!");
-        let _ = fs::remove_file("/sluice-was-here");
-        nothing(written, "written")
-    });
     attempts.add("a higher limit of files", |ground| {
         raise(libc::RLIMIT_FSIZE, ground.file_bytes + 1)
     });
-    attempts.add("a quota for oneself", |_| {
-        let folder = match File::open(writable()) {
-            Ok(folder) => folder,
-            Err(error) => return failed(error),
-        };
-        // quotactl_fd with Q_SYNC for a kind of quota that there is not, which is refused whatever the file system.
-        let command = flag(0x8000_0103_u32.cast_signed());
-        let asked = call(443, [flag(folder.as_raw_fd()), command, 0, 0]);
-        nothing(made(asked, &[libc::EINVAL]), "asked")
-    });
+    calls!(attempts.call;
+        "bytes in the root": SYS_openat(CWD, "/sluice-bytes", libc::O_CREAT | libc::O_WRONLY, 0o600);
+        // Q_SYNC for a kind of quota that there is not, which is refused whatever the file system.
+        "a quota for oneself": SYS_quotactl_fd(Arg::File("{rw}"), 0x8000_0103_u64, 0, 0) or EINVAL;
+    );
     more(attempts);
 }
 
@@ -157,29 +132,10 @@ fn more(attempts: &mut Attempts) {
         }
         held(format!("{} of {most}", held_ones.len()))
     });
-    attempts.add("watch a folder in the old way (dnotify)", |_| {
-        let watched = File::open(read_only()).and_then(|folder| {
-            call(
-                libc::SYS_fcntl,
-                [flag(folder.as_raw_fd()), flag(libc::F_NOTIFY), 2],
-            )
-        });
-        nothing(watched, "watched, and counted by nothing")
-    });
-    attempts.add("watch what was not given", |ground| {
-        let folder = ground
-            .secret_path
-            .rsplit_once('/')
-            .map_or("/", |(it, _)| it);
-        let watched = open(libc::SYS_inotify_init1, [0]).and_then(|watcher| {
-            let folder = path(folder);
-            call(
-                libc::SYS_inotify_add_watch,
-                [flag(watcher.as_raw_fd()), of(&folder), 2],
-            )
-        });
-        nothing(watched, "watched")
-    });
+    calls!(attempts.call;
+        "watch a folder in the old way (dnotify)": SYS_fcntl(Arg::File("{ro}"), libc::F_NOTIFY, 2);
+        "watch what was not given": SYS_inotify_add_watch(Arg::Watcher, "{secret}", 2);
+    );
     attempts.group("time", "the spoke takes no more of it than it has");
     for (name, resource, value) in [
         ("a higher limit of priorities", libc::RLIMIT_RTPRIO, 1),
@@ -214,33 +170,19 @@ fn more(attempts: &mut Attempts) {
         let all = u64::MAX;
         let _ = call(libc::SYS_rt_sigprocmask, [0, address(&all), 0, 8]);
         let own = flag(std::process::id().cast_signed());
-        let queued = (0..4096).take_while(|_| {
+        without_end(|| {
             call(
                 libc::SYS_rt_sigqueueinfo,
                 [own, flag(signal), address(&info)],
             )
-            .is_ok()
-        });
-        match queued.count() {
-            4096.. => escaped("4096 of them"),
-            count => held(format!("{count} of them")),
-        }
+        })
     });
     attempts.add("timers without end", |_| {
         let mut timer = 0_i32;
         // No event at all when it rings.
         let event = [0_u64, 1 << 32, 0, 0, 0, 0, 0, 0];
-        let made = (0..4096).take_while(|_| {
-            call(
-                libc::SYS_timer_create,
-                [1, address(&event), kernel::address_mut(&mut timer)],
-            )
-            .is_ok()
-        });
-        match made.count() {
-            4096.. => escaped("4096 of them"),
-            count => held(format!("{count} of them")),
-        }
+        let timer = kernel::address_mut(&mut timer);
+        without_end(|| call(libc::SYS_timer_create, [1, address(&event), timer]))
     });
 }
 
@@ -264,19 +206,23 @@ fn bomb(ground: &Ground, start: impl Fn() -> io::Result<usize>) -> Observed {
     held(format!("{started} of {bound}: {refused}"))
 }
 
+/// Whether something can be had so often that no bound is in sight.
+fn without_end(one: impl Fn() -> io::Result<usize>) -> Observed {
+    match (0..4096).take_while(|_| one().is_ok()).count() {
+        4096.. => escaped("4096 of them"),
+        count => held(format!("{count} of them")),
+    }
+}
+
 fn raise(resource: u32, value: u64) -> Observed {
     let limit = [value, value];
-    nothing(
-        call(
-            libc::SYS_prlimit64,
-            [0, flag(resource.cast_signed()), address(&limit), 0],
-        ),
-        "raised",
-    )
+    let arguments = [0, flag(resource.cast_signed()), address(&limit), 0];
+    nothing(call(libc::SYS_prlimit64, arguments), "raised")
 }
 
 /// Makes a file grow, and says how long it became.
-fn grow(name: &str, how: impl FnOnce(&File) -> io::Result<()>) -> Observed {
+fn grow(ground: &Ground, how: impl FnOnce(&File) -> io::Result<()>) -> Observed {
+    let name = &filled(OWN_FILE, ground);
     // The signal of the limit would end the attempt before it could tell.
     let ignore = [1_usize, 0, 0, 0];
     let _ = call(

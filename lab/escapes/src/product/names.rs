@@ -69,7 +69,11 @@ fn by_product(
     let other = Pattern::new(OTHER).map_err(|error| error.to_string())?;
     let mut addresses = vec![PUBLIC.parse()?];
     if lacking == Some(Lacking::PublicAddresses) {
-        let rebound = REBOUND.iter().flat_map(|it| it.answers).copied().flatten();
+        let rebound = REBOUND
+            .iter()
+            .flat_map(|(_, _, answers)| *answers)
+            .copied()
+            .flatten();
         addresses = rebound.map(|it| it.parse()).collect::<Result<_, _>>()?;
     }
     let domains = Domains {

@@ -34,13 +34,15 @@ impl Names {
 
     /// The addresses of a name, as the attacker's own name server gives them.
     pub(super) fn look_up(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
-        let rebound = REBOUND.iter().find(|it| rebound_name(it.label) == name);
-        let Some(rebound) = rebound else {
+        let rebound = REBOUND
+            .iter()
+            .find(|(label, ..)| rebound_name(label) == name);
+        let Some((_, _, answers)) = rebound else {
             return Ok(vec![self.host]);
         };
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let look = looks.entry(name.to_owned()).or_default();
-        let answer = rebound.answers.get(*look).or(rebound.answers.last());
+        let answer = answers.get(*look).or(answers.last());
         *look += 1;
         let address = |text: &&str| match *text {
             PUBLIC => Ok(self.host),
