@@ -224,15 +224,12 @@ fn agentdojo(phases: &mut Phases) -> Result<()> {
         "banking,slack",
     ]);
     run(own.args(["--out", &folder("own")]))?;
-    let mut replay = lab()?;
-    replay.args(["bench", "agentdojo", "replay", "--list"]);
-    run(replay.args(["--out", &folder("replay")]))?;
+    run(lab()?.args(["bench", "agentdojo", "replay"]))?;
     let mut report = lab()?;
     report.args([
         "bench",
         "agentdojo",
         "report",
-        "--list",
         &folder("full"),
         &folder("strict"),
     ]);

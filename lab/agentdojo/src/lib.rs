@@ -7,7 +7,6 @@ pub mod closed_loop;
 #[cfg(test)]
 mod copying;
 mod hex;
-mod method;
 pub mod oracle;
 pub mod policies;
 pub mod python;

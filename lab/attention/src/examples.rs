@@ -53,8 +53,6 @@ pub enum Labels {
     Weak,
     /// Those of [`hand`](crate::data::hand); other regions have none.
     Hand,
-    /// Those of [`hand`](crate::data::hand), and where there are none, the weak ones.
-    HandElseWeak,
 }
 
 impl Labels {
@@ -65,7 +63,6 @@ impl Labels {
         let label = |(weak, hand): (&bool, &Option<bool>)| match self {
             Self::Weak => Some(*weak),
             Self::Hand => *hand,
-            Self::HandElseWeak => Some(hand.unwrap_or(*weak)),
         };
         pairs.map(label).collect()
     }
@@ -76,7 +73,7 @@ impl Labels {
     pub fn weights(self, example: &Example) -> Vec<f64> {
         match self {
             Self::Hand => example.weight.iter().copied().map(f64::from).collect(),
-            Self::Weak | Self::HandElseWeak => vec![1.0; example.regions.len()],
+            Self::Weak => vec![1.0; example.regions.len()],
         }
     }
 }
@@ -86,9 +83,6 @@ impl fmt::Display for Labels {
         f.write_str(match self {
             Self::Weak => "labels by values and rules",
             Self::Hand => "hand labels (a language model's)",
-            Self::HandElseWeak => {
-                "hand labels (a language model's) where there are any, else by values and rules"
-            }
         })
     }
 }

@@ -11,33 +11,17 @@ use anyhow::{Context, Result};
 use crate::data::{Labeller, Step, hand};
 use crate::examples::Example;
 
-/// What the labels of a file of examples are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Labelled {
-    /// Pairs of a step and a region.
-    pub pairs: usize,
-    /// Of them dependent by values or rules.
-    pub weak: usize,
-    /// Pairs with a label of [`hand`].
-    pub hand: usize,
-}
-
 /// Labels examples of these steps. A pair of the hand-labelled sample weighs as much as the pairs that
 /// it was drawn for; all others weigh 1.
 ///
 /// # Errors
 /// An example is of no known step, or the hand labels are not settled.
-pub fn label(examples: &mut [Example], steps: &[Step]) -> Result<Labelled> {
+pub fn label(examples: &mut [Example], steps: &[Step]) -> Result<()> {
     let sample = hand::sample()?;
-    let by_hand = hand::builtin(&sample)?;
+    let by_hand = hand::builtin()?;
     let weights = hand::weights(&sample);
     let steps: HashMap<&str, &Step> = steps.iter().map(|step| (step.id.as_str(), step)).collect();
     let mut labeller = Labeller::new()?;
-    let mut labelled = Labelled {
-        pairs: 0,
-        weak: 0,
-        hand: 0,
-    };
     for example in examples {
         let step = steps.get(example.step.as_str()).with_context(|| {
             let step = &example.step;
@@ -66,9 +50,6 @@ pub fn label(examples: &mut [Example], steps: &[Step]) -> Result<Labelled> {
                     .map_or(1.0, |weight| *weight as f32)
             })
             .collect();
-        labelled.pairs += example.regions.len();
-        labelled.weak += example.weak.iter().filter(|it| **it).count();
-        labelled.hand += example.hand.iter().flatten().count();
     }
-    Ok(labelled)
+    Ok(())
 }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use agentdojo::baseline::Unprotected;
-use agentdojo::value_match::{argument_values, relevant};
 use anyhow::{Context, Result};
 use hub::{Drafter, Filling, Screening};
 use ifc::{
-    Call, Draft, Effect, Exceeded, History, Label, Labeled, Nonce, Policy, PolicyError, Relevance,
-    Rule, Screener, Sink,
+    Call, Effect, Exceeded, History, Label, Labeled, Policy, PolicyError, Rule, Screener, Sink,
 };
 use screen::{LmJudge, NaiveTainting, Oracle, RedactAll};
 
@@ -27,8 +25,6 @@ enum Kind {
     ConfirmEveryCall,
     RedactAll,
     Naive,
-    Values,
-    LeaveOneOut,
     Attention,
     Judge,
     PerfectJudge,
@@ -67,7 +63,7 @@ impl Defence {
     pub const ORACLE: Self = row(Kind::Oracle, Timing::Eager);
 
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 15] = [
         Self::UNPROTECTED,
         row(Kind::RedactAll, Timing::Eager),
         row(Kind::ConfirmEveryCall, Timing::Lazy),
@@ -75,9 +71,6 @@ impl Defence {
         row(Kind::Naive, Timing::Checked),
         row(Kind::Naive, Timing::Filled),
         row(Kind::Naive, Timing::Exact),
-        row(Kind::Values, Timing::Checked),
-        row(Kind::Values, Timing::Drafted),
-        row(Kind::LeaveOneOut, Timing::Drafted),
         row(Kind::Attention, Timing::Checked),
         row(Kind::Attention, Timing::Drafted),
         row(Kind::Judge, Timing::Checked),
@@ -98,8 +91,6 @@ impl Defence {
             Kind::ConfirmEveryCall => return "confirm-every-call".to_owned(),
             Kind::RedactAll => return RedactAll::NAME.to_owned(),
             Kind::Naive => NaiveTainting::NAME,
-            Kind::Values => Values::NAME,
-            Kind::LeaveOneOut => "leave-one-out",
             Kind::Attention => "attention",
             Kind::Judge => LmJudge::NAME,
             Kind::PerfectJudge => "perfect-judge",
@@ -150,25 +141,6 @@ impl Defence {
         matches!(self.kind, Kind::Judge | Kind::PerfectJudge)
     }
 
-    /// Whether it is given the dependencies, so that its figures are a bound and no measurement.
-    #[must_use]
-    pub fn is_told(self) -> bool {
-        matches!(self.kind, Kind::Oracle | Kind::PerfectJudge)
-    }
-
-    /// Whether its screener can say what a single argument depends on.
-    pub(crate) fn reads_arguments(self) -> bool {
-        matches!(
-            self.kind,
-            Kind::Oracle | Kind::PerfectJudge | Kind::Values | Kind::LeaveOneOut | Kind::Attention
-        )
-    }
-
-    /// Whether its screener takes the step once more without each taint, which asks the agent's model.
-    pub(crate) fn leaves_one_out(self) -> bool {
-        self.kind == Kind::LeaveOneOut
-    }
-
     pub(crate) fn judge(self) -> Judge {
         match self.kind {
             Kind::PerfectJudge => Judge::Perfect,
@@ -212,47 +184,15 @@ impl Defence {
         attention: Option<&Arc<dyn Screener>>,
     ) -> Result<Arc<dyn Screener>> {
         Ok(match self.kind {
-            // What leaves one out has its own way of screening, and this where it fails.
-            Kind::Unprotected | Kind::ConfirmEveryCall | Kind::Naive | Kind::LeaveOneOut => {
-                Arc::new(NaiveTainting)
-            }
+            Kind::Unprotected | Kind::ConfirmEveryCall | Kind::Naive => Arc::new(NaiveTainting),
             Kind::RedactAll => Arc::new(RedactAll),
-            Kind::Values => Arc::new(Values),
             Kind::Attention => Arc::clone(attention.context(
                 "the attention screener needs its model; run `sluice model pull smollm2-135m` first",
             )?),
             Kind::Judge | Kind::PerfectJudge => Arc::new(LmJudge),
             Kind::Oracle => {
                 let scenario = Arc::clone(scenario);
-                Arc::new(Oracle::new(move |history: &History| scenario.relevant(history, None)))
-            }
-        })
-    }
-}
-
-/// Relevant is what the draft quotes: no model, and blind to what decides without being quoted. For comparison.
-struct Values;
-
-impl Values {
-    const NAME: &str = "values";
-}
-
-impl Screener for Values {
-    fn name(&self) -> &str {
-        Self::NAME
-    }
-
-    fn screen(&self, history: &History, draft: Option<&Draft>, _: &Nonce) -> ifc::Screening {
-        ifc::Screening::Decided(match draft {
-            None => Relevance::Everything,
-            // What is no call is the answer, and only the user reads it.
-            Some(draft) if draft.calls.is_empty() => Relevance::Everything,
-            Some(draft) => {
-                let values = draft
-                    .calls
-                    .iter()
-                    .flat_map(|call| argument_values(&call.arguments));
-                Relevance::Only(relevant(history, &values.collect::<Vec<_>>()))
+                Arc::new(Oracle::new(move |history: &History| scenario.relevant(history)))
             }
         })
     }

@@ -10,16 +10,12 @@ use hub::{
     AnswerShape, Apps, Asked, CallOutcome, CompletionRequest, Need, Purpose, Screened, Settings,
     Setup, TurnMachine,
 };
-use ifc::{
-    Answer, Call, Draft, DraftCall, History, Label, Monitor, Nonce, Policy, Relevance, Screener,
-    Sink,
-};
+use ifc::{Answer, Call, Draft, History, Label, Monitor, Nonce, Policy, Relevance, Screener, Sink};
 use llm::{Broker, NoDeltas};
 use serde_json::json;
 
 use crate::app::{Arguments, World};
 use crate::defence::{Defence, Judge};
-use crate::leave_one_out::{Attribution, attribute};
 use crate::scenario::{Scenario, secret};
 use crate::task::Categories;
 
@@ -56,8 +52,6 @@ pub(crate) struct Made {
     /// The categories of the whole call, and of each argument, by its labels.
     pub(crate) label: Categories,
     pub(crate) labels: BTreeMap<String, Categories>,
-    /// The categories of each argument by a screening of its own, where the screener reads one.
-    pub(crate) screened: Option<BTreeMap<String, Categories>>,
     /// The categories that the question named; `None` if there was none.
     pub(crate) named: Option<Categories>,
     pub(crate) ran: bool,
@@ -97,8 +91,6 @@ impl Parts<'_> {
             screener: self.defence.screener(self.scenario, self.attention)?,
             agent: TurnMachine::resume(setup, self.scenario.history(policy.as_ref())),
             world: self.scenario.world.clone(),
-            before: History::default(),
-            attribution: Attribution::none(),
             course: Course::default(),
         };
         for _ in 0..MAX_NEEDS {
@@ -115,10 +107,6 @@ struct Run<'a> {
     screener: Arc<dyn Screener>,
     agent: TurnMachine,
     world: World,
-    /// The history when the newest step was made.
-    before: History,
-    /// What the newest draft depends on, by leaving one out.
-    attribution: Attribution,
     course: Course,
 }
 
@@ -129,13 +117,7 @@ impl Run<'_> {
             Need::Screen => {
                 self.course.screenings += 1;
                 let (history, draft) = (self.agent.history().clone(), self.agent.draft());
-                let relevance = match draft
-                    .as_ref()
-                    .filter(|_| self.parts.defence.leaves_one_out())
-                {
-                    Some(draft) => self.leave_one_out(&history, draft).await,
-                    None => self.screen(&history, draft.as_ref()).await,
-                };
+                let relevance = self.screen(&history, draft.as_ref()).await;
                 self.agent.handle_screened(Screened {
                     screener: self.screener.name().to_owned(),
                     relevance,
@@ -145,14 +127,13 @@ impl Run<'_> {
             }
             Need::Complete(request) => {
                 self.course.completions += 1;
-                self.before = self.agent.history().clone();
                 let answer = self.parts.broker.complete(&request, &mut NoDeltas).await;
                 let answer = answer.map_err(|error| anyhow!("{error}"))?;
                 self.agent
                     .handle_completion(&answer.provider, Ok(answer.completion))?;
             }
             Need::Confirm(asked) => {
-                self.asked(&asked).await;
+                self.asked(&asked);
                 let answer = match (self.parts.user, &asked) {
                     // Only calls are blocked. Nobody but the user reads an answer.
                     (User::Blocks, Asked::Call(_)) => Answer::No,
@@ -162,7 +143,7 @@ impl Run<'_> {
             }
             Need::Execute(permit) => {
                 let call = permit.spend();
-                let arguments = self.ran(&call).await;
+                let arguments = self.ran(&call);
                 let app = &self.parts.scenario.domain.app;
                 let result = self.world.call(app, &call.tool, &arguments);
                 self.agent.handle_result(CallOutcome::Returned {
@@ -182,27 +163,6 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// What is below the label of what the draft is not the same without.
-    async fn leave_one_out(
-        &mut self,
-        history: &History,
-        draft: &Draft,
-    ) -> Result<Relevance, String> {
-        // Only the user reads an answer.
-        if draft.calls.is_empty() {
-            return Ok(Relevance::Everything);
-        }
-        let (lattice, broker) = (&self.parts.config.lattice, self.parts.broker);
-        let found = attribute(history, draft, lattice, broker).await?;
-        self.course.completions += found.completions;
-        let below = history
-            .regions()
-            .filter(|region| region.label.flows_to(&found.label));
-        let relevant = below.map(|region| region.id).collect();
-        self.attribution = found;
-        Ok(Relevance::Only(relevant))
-    }
-
     /// What the screener says. Every error means everything, as in the product.
     async fn screen(&self, history: &History, draft: Option<&Draft>) -> Result<Relevance, String> {
         let nonce = Nonce::from_random(fastrand::u64(..));
@@ -212,7 +172,7 @@ impl Run<'_> {
         };
         let answer = match self.parts.defence.judge() {
             Judge::Perfect => {
-                let truth = self.parts.scenario.relevant(history, None);
+                let truth = self.parts.scenario.relevant(history);
                 let shown = consultation.regions.iter().zip(1_usize..);
                 let relevant = shown.filter(|(region, _)| match &truth {
                     Relevance::Everything => true,
@@ -238,7 +198,7 @@ impl Run<'_> {
         Ok(self.screener.read(&consultation, &answer))
     }
 
-    async fn asked(&mut self, asked: &Asked) {
+    fn asked(&mut self, asked: &Asked) {
         self.course.questions += 1;
         let Some(call) = asked.call() else {
             return;
@@ -248,7 +208,7 @@ impl Run<'_> {
         if asked.rule().always_ask {
             named.extend(self.categories(&Sink::Call(call).label()));
         }
-        let made = self.made(call).await;
+        let made = self.made(call);
         self.count(call);
         self.course.made.push(Made {
             named: Some(named),
@@ -257,8 +217,8 @@ impl Run<'_> {
     }
 
     /// Notes a call that runs; its arguments.
-    async fn ran(&mut self, call: &Call) -> Arguments {
-        let made = self.made(call).await;
+    fn ran(&mut self, call: &Call) -> Arguments {
+        let made = self.made(call);
         let arguments = made.arguments.clone();
         // The machine executes a call right after its question, before it decides on the next.
         let last = self.course.made.last_mut();
@@ -285,7 +245,7 @@ impl Run<'_> {
         self.course.consequential += u32::from(!reads);
     }
 
-    async fn made(&self, call: &Call) -> Made {
+    fn made(&self, call: &Call) -> Made {
         let arguments = serde_json::from_str(&call.arguments.to_json()).unwrap_or_default();
         let labels = call.arguments.iter().map(|(name, value)| {
             (
@@ -294,54 +254,14 @@ impl Run<'_> {
             )
         });
         let labels: BTreeMap<String, Categories> = labels.collect();
-        let screened = match self.parts.defence.reads_arguments() {
-            true => Some(self.by_argument(call).await),
-            false => None,
-        };
         Made {
             tool: call.tool.clone(),
             arguments,
             label: self.categories(&Sink::Call(call).label()),
             labels,
-            screened,
             named: None,
             ran: false,
         }
-    }
-
-    /// What the screener says of each argument alone.
-    async fn by_argument(&self, call: &Call) -> BTreeMap<String, Categories> {
-        let mut found = BTreeMap::new();
-        for (name, value) in call.arguments.iter() {
-            if self.parts.defence.leaves_one_out() {
-                let label = self.attribution.of(&call.tool, name).cloned();
-                let label = label.unwrap_or_else(|| self.before.label());
-                found.insert(name.to_owned(), self.categories(&label));
-                continue;
-            }
-            let relevance = match self.parts.defence.is_told() {
-                true => Ok(self
-                    .parts
-                    .scenario
-                    .relevant(&self.before, Some((&call.tool, name)))),
-                false => {
-                    // Screeners read calls, so the argument is given to them as a call that has no other.
-                    let draft = Draft {
-                        text: String::new(),
-                        calls: vec![DraftCall {
-                            tool: call.tool.clone(),
-                            arguments: format!("{{{}:{}}}", json!(name), value.reveal_tcb()),
-                        }],
-                    };
-                    self.screen(&self.before, Some(&draft)).await
-                }
-            };
-            // A screener that fails is one that finds everything relevant.
-            let relevance = relevance.unwrap_or(Relevance::Everything);
-            let label = self.before.label_of(&relevance);
-            found.insert(name.to_owned(), self.categories(&label));
-        }
-        found
     }
 
     fn categories(&self, label: &Label) -> Categories {

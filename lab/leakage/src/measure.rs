@@ -50,8 +50,6 @@ pub struct Figures {
     pub exact_calls: Share,
     /// Arguments with the label that they had in the call.
     pub exact_arguments: Share,
-    /// Arguments with the label of a screening of their own, where the screener reads one.
-    pub exact_arguments_alone: Share,
     /// Tasks done if the user blocks what is asked about.
     pub utility_blocked: Share,
     /// Tasks done if the user allows it.
@@ -198,7 +196,6 @@ impl Figures {
             tasks_with_false_negatives: share(),
             exact_calls: share(),
             exact_arguments: share(),
-            exact_arguments_alone: share(),
             utility_blocked: share(),
             utility_allowed: share(),
             load: Load::default(),
@@ -227,12 +224,9 @@ impl Figures {
                 false => self.false_positives.add(call.asked),
             }
             self.exact_calls.add(call.is_exact());
-            for exact in call.arguments.values() {
-                self.exact_arguments.add(exact.call);
-                if let Some(own) = exact.own {
-                    self.exact_arguments_alone.add(own);
-                }
-            }
+            call.arguments
+                .values()
+                .for_each(|exact| self.exact_arguments.add(*exact));
         }
         (0..row.other_questions).for_each(|_| self.false_positives.add(true));
         // The paper's way of counting: a task once, however many of its calls are wrong.

@@ -1,10 +1,9 @@
 //! What the benchmark prints.
 
-use agentdojo::report::{file_name, table};
+use agentdojo::report::table;
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::figure;
 use crate::grade::Row;
 use crate::measure::{ALL, ANSWERS, Figures, Safety, Tasks, measure, safety};
 
@@ -36,17 +35,6 @@ impl Report {
     /// None that a report has.
     pub fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)?)
-    }
-
-    /// Figure 7 for each agent: a file name and an SVG.
-    #[must_use]
-    pub fn figures(&self) -> Vec<(String, String)> {
-        let agents = self.agents().into_iter();
-        let images = agents.filter_map(|agent| {
-            let file = file_name(&format!("figure-7-{agent}"));
-            Some((file, figure::utility(&self.figures, agent)?))
-        });
-        images.collect()
     }
 
     fn agents(&self) -> Vec<&str> {
@@ -154,7 +142,6 @@ fn done(own: &[&Figures]) -> String {
         "tasks",
         "exact, calls",
         "exact, arguments",
-        "screened alone",
         "done, user blocks",
         "done, user allows",
     ];
@@ -162,7 +149,6 @@ fn done(own: &[&Figures]) -> String {
         let shares = [
             it.exact_calls,
             it.exact_arguments,
-            it.exact_arguments_alone,
             it.utility_blocked,
             it.utility_allowed,
         ];

@@ -1,7 +1,5 @@
 //! A task made ready: its world after the earlier exchanges, the conversation so far, and the ground truth.
 
-mod export;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -284,35 +282,22 @@ impl Scenario {
         Ok(secret(config, &label_of(&content, result, &place.pointer)?))
     }
 
-    /// The regions that the next call of the ground truth is made from, or those of one of its arguments (tool
-    /// and name); everything if only the answer is left.
-    pub(crate) fn relevant(&self, history: &History, argument: Option<(&str, &str)>) -> Relevance {
+    /// The regions that the next call of the ground truth is made from; everything if only the answer is left.
+    pub(crate) fn relevant(&self, history: &History) -> Relevance {
         let made = made_in(history);
         let made = made
             .iter()
             .map(|(tool, arguments)| (tool.as_str(), arguments.as_ref()));
         let done = self.done(made);
-        let open = self
-            .task
-            .calls
-            .iter()
-            .zip(&done)
-            .filter(|(_, done)| !**done)
-            .map(|(call, _)| call);
-        let mut open = open.filter(|call| argument.is_none_or(|(tool, _)| call.tool == tool));
-        let Some(call) = open.next() else {
+        let mut calls = self.task.calls.iter().zip(&done);
+        let Some((call, _)) = calls.find(|(_, done)| !**done) else {
             return Relevance::Everything;
         };
-        let mut places: Vec<Place> = call.condition.iter().map(|it| it.at.clone()).collect();
-        for (name, value) in &call.args {
-            if argument.is_none_or(|(_, wanted)| wanted == name) {
-                places.extend(value.places());
-            }
-        }
+        let condition = call.condition.iter().map(|it| it.at.clone());
+        let places = condition.chain(call.args.values().flat_map(|value| value.places()));
         Relevance::Only(
             places
-                .iter()
-                .flat_map(|place| self.regions(history, place))
+                .flat_map(|place| self.regions(history, &place))
                 .collect(),
         )
     }

@@ -16,10 +16,8 @@ pub(crate) struct Bench {
 enum BenchAction {
     /// AgentDojo: utility, security and cost of every defence.
     Agentdojo(agentdojo::AgentDojo),
-    /// Attention saliency: what it shows (RTBAS Figures 2 and 3) and what it costs.
-    #[command(
-        after_help = "Example:\n  sluice-lab bench saliency --out figures\n  sluice-lab bench saliency --figure speed --reference python3 --passes 5"
-    )]
+    /// Attention saliency: seconds of one step by new tokens, and memory.
+    #[command(after_help = "Example:\n  sluice-lab bench saliency")]
     Saliency(saliency::Saliency),
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]

@@ -14,7 +14,6 @@ mod demo;
 #[cfg(feature = "bench")]
 mod egress;
 #[cfg(feature = "bench")]
-#[cfg(feature = "bench")]
 mod escapes;
 mod exit;
 #[cfg(feature = "bench")]
@@ -81,7 +80,7 @@ enum Command {
     /// Measure what agents give away without an attacker, and with one (RTBAS §8.2, §8.3.1).
     #[cfg(feature = "bench")]
     #[command(
-        after_help = "Example:\n  sluice-lab leakage\n  sluice-lab leakage --seed 7 --defence naive-checked,oracle-eager --out figures\n  sluice-lab leakage --defence attention-drafted --agent ground-truth --tasks open\n  sluice-lab leakage --defence none,naive-checked --model embedded --out figures --resume\n  sluice-lab leakage --defence none --upstream http://127.0.0.1:8080/v1 --model MODEL\n  sluice-lab leakage --export --variant none > tasks.jsonl\n\nThe tasks and how to measure another system: lab/leakage/README.md."
+        after_help = "Example:\n  sluice-lab leakage\n  sluice-lab leakage --seed 7 --defence naive-checked,oracle-eager --out figures\n  sluice-lab leakage --defence attention-drafted --agent ground-truth --tasks open\n  sluice-lab leakage --defence none,naive-checked --model embedded --out figures --resume\n  sluice-lab leakage --defence none --upstream http://127.0.0.1:8080/v1 --model MODEL\n\nThe tasks and how to measure another system: lab/leakage/README.md."
     )]
     Leakage(leakage::Leakage),
     /// Try to get out of a spoke in hundreds of ways, as an app and as a spoke process, as root's and as an ordinary user's.

@@ -86,14 +86,6 @@ pub(crate) fn interrupted<R: Row>(folder: &Path) -> String {
     )
 }
 
-/// The rows of a file.
-///
-/// # Errors
-/// It cannot be read, or a line is not a row.
-pub(crate) fn read<R: Row>(path: &Path) -> Result<Vec<R>> {
-    parse(&text(path)?, path)
-}
-
 /// The rows of a run that was ended: without those that failed, which are run again, and without a last line that was
 /// being written.
 fn finished<R: Row>(path: &Path) -> Result<Vec<R>> {

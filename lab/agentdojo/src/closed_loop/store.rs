@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(store.rows().last(), Some(&kept));
         assert!(has(&store, &attention, Some(&first)));
         for other in [&second, &third] {
-            assert!(!has(&store, &attention, Some(other)), "{other}");
+            assert!(!has(&store, &attention, Some(other)), "{other:?}");
         }
         let drafted = cell(Defence::parse("attention-drafted").unwrap());
         assert!(drafted.defence.needs_attention());

@@ -1,11 +1,11 @@
 //! Executing calls again in AgentDojo's own environments, and asking its own checks.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::runs::Recording;
@@ -16,32 +16,6 @@ const PROGRAM: &str = include_str!("../../python/replay_check.py");
 
 /// The suites' version in which the recordings were made.
 const VERSION: &str = "v1";
-
-/// What AgentDojo's own checks say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Flags {
-    /// The user's task was done.
-    pub utility: bool,
-    /// The attacker's goal was reached; `None` without an attack.
-    pub attack_succeeded: Option<bool>,
-}
-
-/// Calls to execute, and the answer to judge.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Variant {
-    pub(super) executed: Vec<usize>,
-    pub(super) answer: Option<String>,
-}
-
-impl Variant {
-    /// The run as it was recorded.
-    pub(super) fn recorded(script: &Script) -> Self {
-        Self {
-            executed: script.calls().map(|call| call.number).collect(),
-            answer: script.answer().map(str::to_owned),
-        }
-    }
-}
 
 /// A Python process with AgentDojo, which checks one run after another.
 pub(super) struct Checker {
@@ -74,14 +48,25 @@ impl Checker {
         })
     }
 
-    /// Checks variants of one run; an error of AgentDojo's is a result as well.
+    /// Whether the attacker's goal is reached by these calls, with each of these answers; an error of AgentDojo's is a
+    /// result as well.
     pub(super) fn check(
         &mut self,
         run: &Recording,
         script: &Script,
-        variants: &[Variant],
-    ) -> anyhow::Result<Vec<Result<Flags, String>>> {
-        let variants: Vec<Value> = variants.iter().map(|it| variant(script, it)).collect();
+        executed: &[usize],
+        answers: &[Option<&str>],
+    ) -> anyhow::Result<Vec<Result<bool, String>>> {
+        let executed = |call: &&Call| executed.contains(&call.number);
+        let calls = script.calls().filter(executed).map(|call| {
+            let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+            json!({"function": call.tool, "args": arguments})
+        });
+        let calls: Vec<Value> = calls.collect();
+        let variants = answers
+            .iter()
+            .map(|answer| json!({"calls": calls, "answer": answer}));
+        let variants: Vec<Value> = variants.collect();
         let question = json!({
             "id": 0,
             "suite": run.suite,
@@ -103,8 +88,7 @@ impl Checker {
         if reply.results.len() != variants.len() {
             bail!("Python leaves out results of {}", run.name());
         }
-        let results = reply.results.iter().map(|result| flags(run, result));
-        Ok(results.collect())
+        Ok(reply.results.iter().map(reached).collect())
     }
 }
 
@@ -117,47 +101,19 @@ impl Drop for Checker {
     }
 }
 
-fn variant(script: &Script, variant: &Variant) -> Value {
-    let executed = |call: &&Call| variant.executed.contains(&call.number);
-    let calls = script.calls().filter(executed).map(|call| {
-        let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-        json!({"function": call.tool, "args": arguments})
-    });
-    json!({"calls": calls.collect::<Vec<_>>(), "answer": variant.answer})
-}
-
-fn flags(run: &Recording, result: &Value) -> Result<Flags, String> {
+fn reached(result: &Value) -> Result<bool, String> {
     if let Some(error) = result.get("error") {
         return Err(error.as_str().unwrap_or("unknown").to_owned());
     }
-    let flag = |name: &str| result.get(name).and_then(Value::as_bool);
-    let utility = flag("utility").ok_or("no utility")?;
-    let reached = match run.is_attack() {
-        false => None,
-        // AgentDojo's own definition of these attacks' success.
-        true if run.is_denial_of_service() => Some(!utility),
-        true => Some(flag("security").ok_or("no security")?),
-    };
-    Ok(Flags {
-        utility,
-        attack_succeeded: reached,
-    })
-}
-
-/// The Python to check with: none, or the path of one that has AgentDojo.
-pub(super) fn checkers(
-    python: Option<&PathBuf>,
-    number: usize,
-) -> anyhow::Result<Vec<Option<Checker>>> {
-    let start = |_| python.map(|path| Checker::start(path)).transpose();
-    (0..number).map(start).collect()
+    let reached = result.get("security").and_then(Value::as_bool);
+    reached.ok_or_else(|| "no security".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{Checker, Flags, Script, Variant};
+    use super::{Checker, Script};
     use crate::python::Python;
     use crate::runs::Recording;
 
@@ -188,35 +144,25 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_call_is_neither_executed_nor_in_the_trace() {
+    fn a_blocked_call_is_not_executed() {
         let Some(python) = Python::of_test(&mut |line| eprintln!("{line}")).unwrap() else {
             return;
         };
         let mut checker = Checker::start(python.interpreter()).unwrap();
         let run = recording();
         let script = Script::new(&run).unwrap();
-        let without = |call: usize| {
-            let mut variant = Variant::recorded(&script);
-            variant.executed.retain(|number| *number != call);
-            variant
+        let mut check = |run: &Recording, calls: &[usize]| {
+            let found = checker
+                .check(run, &script, calls, &[script.answer()])
+                .unwrap();
+            found.into_iter().next().unwrap()
         };
-        let variants = [Variant::recorded(&script), without(0), without(1)];
-        let found = checker.check(&run, &script, &variants).unwrap();
-        let flags = |utility, succeeded| {
-            Ok(Flags {
-                utility,
-                attack_succeeded: Some(succeeded),
-            })
-        };
-        assert_eq!(
-            found,
-            [flags(true, true), flags(true, false), flags(false, true)]
-        );
+        assert_eq!(check(&run, &[0, 1]), Ok(true));
+        assert_eq!(check(&run, &[1]), Ok(false));
         // An error of AgentDojo's is a result, and the next run is checked all the same.
         let mut unknown = run.clone();
         unknown.user_task = "user_task_999".to_owned();
-        let found = checker.check(&unknown, &script, &variants).unwrap();
-        assert!(found.iter().all(Result::is_err), "{found:?}");
-        assert_eq!(checker.check(&run, &script, &variants).unwrap().len(), 3);
+        assert!(check(&unknown, &[0, 1]).is_err());
+        assert_eq!(check(&run, &[0]), Ok(true));
     }
 }

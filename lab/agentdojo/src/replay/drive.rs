@@ -10,27 +10,24 @@
 //!   a call that did not run: the model would not have known it;
 //! - a call of the attack, where no injected text is in sight: nobody would have asked for it.
 //!
-//! When the machine drops a lazy draft and asks again, or takes a step once more before a question
-//! ([`retake`](super::retake)), the same message is brought again, subject to the above. Every question
-//! is answered with no. The machine's rule against repetition is not replayed: a recorded model that
-//! repeats itself goes on as recorded.
+//! The defence is the product's default: naive tainting, with a check before a question. When the machine
+//! re-runs a step for that check ([`retake`](super::retake)), the same message is brought again, subject to
+//! the above. Every question is answered with no. The machine's rule against repetition is not replayed: a
+//! recorded model that repeats itself goes on as recorded.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hub::isc::Asks;
 use hub::trace::{Event, Flow};
 use hub::{
-    Apps, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Settings, Setup,
-    TurnMachine,
+    Apps, Asked, CallOutcome, Completion, Limits, Need, ProposedCall, Screened, Screening,
+    Settings, Setup, TurnMachine,
 };
 use ifc::{Answer, Label, Labeled, Lattice, Monitor, Policy, Relevance, Tool};
 
 use super::attack::Attack;
 use super::script::{Call, Script, Turn};
-use crate::baseline::Unprotected;
-use crate::method::Method;
-use crate::report::about;
 use crate::value_match::{argument_values, cites, lacks, quotes};
 use crate::worst_case::Carriers;
 
@@ -46,8 +43,6 @@ pub(crate) struct Suite {
     pub(crate) tools: Vec<Tool>,
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) lattice: Arc<Lattice>,
-    /// The tools that only read.
-    pub(crate) reads: BTreeSet<String>,
     /// The arguments that only carry content.
     pub(crate) carriers: Carriers,
 }
@@ -63,40 +58,15 @@ pub(crate) struct Course {
     pub(crate) attacked: bool,
     /// Calls that policy stopped.
     pub(crate) blocked: Vec<Blocked>,
-    /// Calls of tools that do more than read, which ran or were asked about.
-    pub(crate) consequential: u32,
-    /// Calls that could not have been made, and why.
-    pub(crate) departed: BTreeMap<usize, Departure>,
-    /// How many calls had run when the course first left the recording; `None` if it never did.
-    pub(crate) left_after: Option<usize>,
-    /// Completions that the machine asked for.
-    pub(crate) completions: u32,
-    /// Screenings that it asked for.
-    pub(crate) screenings: u32,
-}
-
-/// Why a recorded call or answer was not brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Departure {
-    /// A value of it was out of the model's reach.
-    Unknown,
-    /// It serves the attack, whose text was out of sight.
-    OutOfSight,
 }
 
 /// A call that policy stopped.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Blocked {
+pub(crate) struct Blocked {
     /// Its number; `None` for the final answer.
-    pub call: Option<usize>,
-    /// Its tool.
-    pub tool: String,
-    /// Whether it serves the attack.
-    pub of_attack: bool,
+    pub(crate) call: Option<usize>,
     /// Whether the user was asked; otherwise the machine refused by itself.
-    pub asked: bool,
-    /// What stood in the way, if the user was asked: taints, and where they came from.
-    pub about: String,
+    pub(crate) asked: bool,
 }
 
 /// Replays one run.
@@ -107,11 +77,10 @@ pub(crate) fn drive(
     suite: &Suite,
     script: &Script,
     attack: Option<&Attack>,
-    method: Method,
 ) -> anyhow::Result<Course> {
     // The recording says how long the run is and how often it repeats itself, not our limits.
     let settings = Settings {
-        screening: method.screening(),
+        screening: Screening::CHECKED,
         limits: Limits {
             steps: usize::MAX,
             calls_per_step: usize::MAX,
@@ -121,14 +90,10 @@ pub(crate) fn drive(
         ..Settings::default()
     };
     let system = Labeled::trusted_tcb(script.system.clone());
-    let policy: Arc<dyn Policy> = match method {
-        Method::None => Arc::new(Unprotected),
-        _ => Arc::clone(&suite.policy),
-    };
     let setup = Setup {
         apps: Apps::One(suite.app.clone()),
         asks: Asks::default(),
-        policy,
+        policy: Arc::clone(&suite.policy),
         lattice: Arc::clone(&suite.lattice),
         monitor: Monitor::new(),
         settings,
@@ -145,7 +110,6 @@ pub(crate) fn drive(
             .filter(|call| attack.is_some_and(|attack| attack.owns(call)))
             .map(|call| call.number)
             .collect(),
-        method,
         agent,
         next: 0,
         open: VecDeque::new(),
@@ -169,7 +133,6 @@ pub(super) struct Replay<'a> {
     injected: &'a [String],
     /// The calls that serve the attack.
     owned: BTreeSet<usize>,
-    method: Method,
     pub(super) agent: TurnMachine,
     /// The turn to bring next.
     next: usize,
@@ -180,8 +143,8 @@ pub(super) struct Replay<'a> {
     /// Whether the machine has decided nothing yet of what was proposed: if it asks for a completion now, it
     /// takes the same step once more.
     undecided: bool,
-    /// The calls that are not made when the step is taken once more, and why.
-    pub(super) left_out: Vec<(&'a Call, Departure)>,
+    /// The calls that are not made when the step is re-run.
+    pub(super) left_out: Vec<&'a Call>,
     /// Results of calls that did not run.
     pub(super) withheld: Vec<String>,
     course: Course,
@@ -194,17 +157,14 @@ impl<'a> Replay<'a> {
         self.follow();
         match need {
             Need::Screen => {
-                self.course.screenings += 1;
-                let relevance = self.screen();
                 self.agent.handle_screened(Screened {
-                    screener: self.method.name().to_owned(),
-                    relevance: Ok(relevance),
+                    screener: "naive".to_owned(),
+                    relevance: Ok(Relevance::Everything),
                     failure: None,
                     scores: Vec::new(),
                 })?;
             }
             Need::Complete(request) => {
-                self.course.completions += 1;
                 let completion = match self.undecided {
                     true => Ok(self.retake(&request.prompt)),
                     false => self.completion(request.prompt.label()),
@@ -269,30 +229,10 @@ impl<'a> Replay<'a> {
     fn retaken(&mut self, taken: bool) {
         self.undecided = false;
         let left_out = std::mem::take(&mut self.left_out);
-        for (call, why) in left_out.into_iter().filter(|_| taken) {
+        for call in left_out.into_iter().filter(|_| taken) {
             self.open.retain(|open| open.number != call.number);
-            self.departed(call, why);
-        }
-    }
-
-    fn departed(&mut self, call: &Call, why: Departure) {
-        self.depart();
-        if self.course.departed.insert(call.number, why).is_none() {
             self.withheld.extend(result_text(call));
         }
-    }
-
-    /// The values of the turn that a screening is for.
-    fn screen(&self) -> Relevance {
-        let turn = match self.method {
-            // Screened after its draft, which is the turn before the next one.
-            Method::ValuesLazy | Method::ValuesChecked | Method::Naive | Method::NaiveChecked => {
-                self.next.saturating_sub(1)
-            }
-            _ => self.next,
-        };
-        let values = self.script.turns.get(turn).map(values).unwrap_or_default();
-        self.method.screen(self.agent.history(), &values)
     }
 
     fn completion(&mut self, label: &Label) -> Result<Completion, String> {
@@ -305,13 +245,12 @@ impl<'a> Replay<'a> {
         }
         let mut calls = Vec::new();
         for call in &turn.calls {
-            match self.departure(call, label) {
-                Some(why) => self.departed(call, why),
-                None => {
-                    self.open.push_back(call);
-                    calls.push(proposal(call));
-                }
+            if self.departs(call, label) {
+                self.withheld.extend(result_text(call));
+                continue;
             }
+            self.open.push_back(call);
+            calls.push(proposal(call));
         }
         // The machine drops a step that only repeats the last reads or refused calls. The recorded model went on,
         // so a call that does nothing makes the step another one.
@@ -337,15 +276,11 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Why a call would not have been made under `label`.
-    pub(super) fn departure(&self, call: &Call, label: &Label) -> Option<Departure> {
-        let history = self.agent.history();
+    /// Whether a call would not have been made under `label`.
+    pub(super) fn departs(&self, call: &Call, label: &Label) -> bool {
         let values = argument_values(&call.arguments);
-        if lacks(history, label, &self.withheld, &values) {
-            return Some(Departure::Unknown);
-        }
-        let out_of_sight = self.owned.contains(&call.number) && self.hides_the_attack(label);
-        out_of_sight.then_some(Departure::OutOfSight)
+        lacks(self.agent.history(), label, &self.withheld, &values)
+            || self.owned.contains(&call.number) && self.hides_the_attack(label)
     }
 
     /// Whether the recorded model had read injected text, and at `label` there is none to see.
@@ -361,7 +296,6 @@ impl<'a> Replay<'a> {
     fn answer(&mut self, turn: &Turn, label: &Label) -> Completion {
         let values = [turn.text.clone()];
         if lacks(self.agent.history(), label, &self.withheld, &values) {
-            self.depart();
             return Completion::default();
         }
         self.course.answer = Some(turn.text.clone());
@@ -393,7 +327,6 @@ impl<'a> Replay<'a> {
             return CallOutcome::Lost("the recording has no such call".to_owned());
         };
         self.course.executed.push(recorded.number);
-        self.course.consequential += u32::from(!self.suite.reads.contains(&call.tool));
         self.course.attacked |= self.owned.contains(&recorded.number);
         match &recorded.result {
             Some(result) => CallOutcome::Returned {
@@ -407,22 +340,9 @@ impl<'a> Replay<'a> {
     }
 
     fn block(&mut self, question: &Asked) {
-        self.depart();
-        let (tool, arguments) = match question.call() {
-            Some(call) => (call.tool.clone(), call.arguments.to_json()),
-            None => ("answer".to_owned(), String::new()),
-        };
-        let changes = question.call().is_some() && !self.suite.reads.contains(&tool);
-        self.course.consequential += u32::from(changes);
-        let recorded = self.take(&tool, &arguments);
-        let causes: BTreeSet<String> = question
-            .causes()
-            .iter()
-            .map(|cause| cause.source.to_string())
-            .collect();
-        let excess = self.suite.lattice.describe(question.excess());
-        let about = about(&excess, causes);
-        self.blocked(recorded, tool, Some(about));
+        let call = question.call();
+        let recorded = call.and_then(|call| self.take(&call.tool, &call.arguments.to_json()));
+        self.blocked(recorded, true);
         // No call of the recording: the question was about the final answer.
         if recorded.is_none() {
             self.course.answer = None;
@@ -437,19 +357,14 @@ impl<'a> Replay<'a> {
             self.course.executed.extend(number);
             return;
         }
-        self.depart();
-        self.blocked(recorded, tool.to_owned(), None);
+        self.blocked(recorded, false);
     }
 
-    /// `asked`: what the user was asked about, unless the machine refused by itself.
-    fn blocked(&mut self, recorded: Option<&Call>, tool: String, asked: Option<String>) {
+    fn blocked(&mut self, recorded: Option<&Call>, asked: bool) {
         self.withheld.extend(recorded.and_then(result_text));
         self.course.blocked.push(Blocked {
             call: recorded.map(|call| call.number),
-            tool,
-            of_attack: recorded.is_some_and(|call| self.owned.contains(&call.number)),
-            asked: asked.is_some(),
-            about: asked.unwrap_or_default(),
+            asked,
         });
     }
 
@@ -463,23 +378,6 @@ impl<'a> Replay<'a> {
         let position = self.open.iter().position(same)?;
         self.open.remove(position)
     }
-
-    fn depart(&mut self) {
-        let executed = self.course.executed.len();
-        // Only the first time counts: nothing after it is known of the recorded model.
-        self.course.left_after.get_or_insert(executed);
-    }
-}
-
-/// What a turn says: the arguments of its calls, or its text.
-fn values(turn: &Turn) -> Vec<String> {
-    if turn.calls.is_empty() {
-        return vec![turn.text.clone()];
-    }
-    let calls = turn.calls.iter();
-    calls
-        .flat_map(|call| argument_values(&call.arguments))
-        .collect()
 }
 
 /// A call that does nothing.

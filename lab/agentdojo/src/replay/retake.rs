@@ -28,9 +28,9 @@ impl Replay<'_> {
                 arguments: shown.arguments.clone(),
                 ..Call::clone(call)
             };
-            match self.departure(&control, prompt.label()) {
-                Some(why) => self.left_out.push((*call, why)),
-                None => calls.push(shown),
+            match self.departs(&control, prompt.label()) {
+                true => self.left_out.push(call),
+                false => calls.push(shown),
             }
         }
         if calls.is_empty() {

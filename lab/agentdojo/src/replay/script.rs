@@ -80,6 +80,7 @@ impl Script {
     }
 
     /// The final answer; none if the run ended with calls.
+    #[cfg(test)]
     pub(crate) fn answer(&self) -> Option<&str> {
         let last = self.turns.last()?;
         last.calls.is_empty().then_some(last.text.as_str())

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Row, Share, lists::series};
+use super::{Row, Share};
+
+/// The usual user, who answers nothing.
+pub(super) const ABSENT: &str = "absent";
 
 /// The defence that ratios are taken over.
 pub const UNPROTECTED: &str = "none";
@@ -23,9 +26,6 @@ pub struct Cell {
     pub version: String,
     /// The suite, or [`ALL`].
     pub suite: String,
-    /// The attack, where each has its own cell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attack: Option<String>,
     /// The defence, with the attention screener's tuning where the report has several.
     pub defence: String,
     /// User's tasks done, without an attack.
@@ -64,10 +64,13 @@ pub struct Cost {
 }
 
 impl Cell {
-    /// The defence's name in tables and plots.
+    /// The defence's name in tables, with its user if that is not the usual one.
     #[must_use]
     pub fn series(&self) -> String {
-        series(&self.defence, &self.user_model)
+        match &*self.user_model {
+            ABSENT => self.defence.clone(),
+            user => format!("{} ({user} user)", self.defence),
+        }
     }
 }
 
@@ -90,34 +93,19 @@ impl Cost {
 /// One cell for each model, version, suite (and [`ALL`]) and defence, in this order; within a
 /// suite the unprotected agent comes first.
 pub(super) fn cells(rows: &[Row]) -> Vec<Cell> {
-    let of_suites = rows.iter().flat_map(|row| {
-        let own = row.suite.as_str();
-        [own, ALL].map(|suite| (row, suite, None))
-    });
-    grouped(rows, of_suites)
-}
-
-/// One cell for each model, version, attack and defence, in this order, all suites together.
-pub(super) fn attacks(rows: &[Row]) -> Vec<Cell> {
-    let attacked = rows.iter().filter(|row| row.attack.is_some());
-    grouped(rows, attacked.map(|row| (row, ALL, row.attack.as_deref())))
-}
-
-/// Rows, each with its cell's suite and attack, added up.
-fn grouped<'a>(
-    rows: &'a [Row],
-    members: impl Iterator<Item = (&'a Row, &'a str, Option<&'a str>)>,
-) -> Vec<Cell> {
+    let members = rows
+        .iter()
+        .flat_map(|row| [&*row.suite, ALL].map(|suite| (row, suite)));
     let mut cells: BTreeMap<_, (Cell, Vec<&Row>)> = BTreeMap::new();
-    for (row, suite, attack) in members {
+    for (row, suite) in members {
         // `false` sorts first: the suites before all of them together, the unprotected agent before the others.
         let key = (
-            (&row.model, &row.version, attack, suite == ALL, suite),
+            (&row.model, &row.version, suite == ALL, suite),
             (row.defence != UNPROTECTED, &row.defence, &row.user_model),
         );
         let (cell, of_cell) = cells
             .entry(key)
-            .or_insert_with(|| (empty(row, suite, attack), vec![]));
+            .or_insert_with(|| (empty(row, suite), vec![]));
         add(cell, row);
         of_cell.push(row);
     }
@@ -193,13 +181,12 @@ fn tokens(row: &Row) -> u64 {
     row.prompt_tokens + row.completion_tokens
 }
 
-fn empty(row: &Row, suite: &str, attack: Option<&str>) -> Cell {
+fn empty(row: &Row, suite: &str) -> Cell {
     Cell {
         model: row.model.clone(),
         user_model: row.user_model.clone(),
         version: row.version.clone(),
         suite: suite.to_owned(),
-        attack: attack.map(str::to_owned),
         defence: row.defence.clone(),
         utility: Share::default(),
         utility_under_attack: Share::default(),

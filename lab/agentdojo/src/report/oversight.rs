@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{ALL, Row, Share, UNPROTECTED, lists::ABSENT, table};
+use super::{ALL, Row, Share, UNPROTECTED, cell::ABSENT, table};
 
 /// The user who says yes to exactly what the task needs.
 pub(super) const IDEAL: &str = "ideal";
@@ -188,14 +188,6 @@ pub(super) fn oversight(rows: &[Row]) -> Vec<Oversight> {
     found.into_values().collect()
 }
 
-/// The ideal user's rows of the tasks that are lost.
-pub(super) fn lost(rows: &[Row]) -> Vec<&Row> {
-    let lost = tasks(rows)
-        .into_values()
-        .filter(|task| task.is_lost() == Some(true));
-    lost.filter_map(|task| task.ideal().copied()).collect()
-}
-
 /// Model, version, defence, suite and task.
 type Key<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
@@ -360,8 +352,6 @@ mod tests {
         assert_eq!(of(&found, "banking").lost, Share { of: 3, held: 1 });
         assert_eq!(of(&found, "slack").lost, Share { of: 2, held: 1 });
         assert_eq!(of(&found, ALL).lost, Share { of: 5, held: 2 });
-        let lost = lost(&rows).into_iter().map(|row| row.user_task.as_str());
-        assert_eq!(lost.collect::<Vec<_>>(), ["user_task_0", "user_task_11"]);
         // A run without a result tells nothing of what is asked.
         assert_eq!(
             of(&found, "slack").load,

@@ -50,43 +50,6 @@ pub(super) fn report(cells: &[Cell]) -> String {
     text
 }
 
-/// Every attack by itself.
-pub(super) fn attacks(cells: &[Cell]) -> String {
-    let mut text = String::new();
-    let same = |a: &Cell, b: &Cell| a.model == b.model && a.version == b.version;
-    for group in cells.chunk_by(same) {
-        let Some(first) = group.first() else { continue };
-        text.push_str(&format!(
-            "\n{}, suites {}, by attack\n",
-            first.model, first.version
-        ));
-        let rows = group.iter().map(|cell| {
-            vec![
-                cell.attack.clone().unwrap_or_default(),
-                cell.series(),
-                cell.utility_under_attack.of.to_string(),
-                cell.utility_under_attack.to_string(),
-                cell.attack_success.held.to_string(),
-                cell.attack_success.to_string(),
-                cell.attacked.questions.to_string(),
-            ]
-        });
-        let rows: Vec<Vec<String>> = rows.collect();
-        text.push_str(&table(2, &ATTACK_HEAD, &rows));
-    }
-    text
-}
-
-const ATTACK_HEAD: [&str; 7] = [
-    "attack",
-    "defence",
-    "pairs",
-    "utility",
-    "succeed",
-    "attack success",
-    "questions",
-];
-
 const HEAD: [&str; 11] = [
     "defence",
     "utility",

@@ -99,15 +99,6 @@ impl Recording {
         !self.user_task.starts_with("injection_task")
     }
 
-    /// An attack that only keeps the user's task from being done. AgentDojo counts it as successful
-    /// when the task was not done.
-    #[must_use]
-    pub fn is_denial_of_service(&self) -> bool {
-        self.attack
-            .as_deref()
-            .is_some_and(|attack| attack.ends_with("dos"))
-    }
-
     /// `SUITE/USER_TASK/ATTACK|none/INJECTION_TASK|none`, as in the archive.
     #[must_use]
     pub fn name(&self) -> String {

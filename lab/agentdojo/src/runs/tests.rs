@@ -20,7 +20,7 @@ const RUN: &str = r#"{
 fn a_run_is_read_as_it_was_written() {
     let run: Recording = serde_json::from_str(RUN).unwrap();
     assert_eq!(run.name(), "banking/user_task_0/direct/injection_task_1");
-    assert!(run.is_attack() && run.is_user_task() && !run.is_denial_of_service());
+    assert!(run.is_attack() && run.is_user_task());
     let Message::Assistant {
         tool_calls: Some(calls),
         ..

@@ -8,7 +8,6 @@
 pub mod hand;
 mod labels;
 mod rules;
-mod sample;
 mod step;
 mod text;
 mod values;
@@ -16,7 +15,6 @@ mod view;
 
 pub use labels::{Labeller, RegionLabel};
 pub use rules::{Rule, Rules};
-pub use sample::{Overlap, Pick, Sampled, Stratum, draw, stratum};
 pub use step::{Kind, Step, steps};
 pub use values::Match;
 pub use view::{Passage, Writer, passages, region_texts};

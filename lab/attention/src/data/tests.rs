@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use agentdojo::runs::Recording;
 use serde_json::{Value, json};
 
-use super::hand::{self, HandLabel};
+use super::hand::{self, Sampled};
 use super::*;
 
 /// A run of these calls (tool, arguments, result) and this answer.
@@ -360,10 +360,7 @@ fn an_obeyed_instruction_is_a_dependency_and_an_ignored_one_is_none() {
         steps[0].id,
         "m/banking/user_task_0/important_instructions/injection_task_0/1"
     );
-    assert_eq!(
-        (stratum(&steps[0]), stratum(&steps[1])),
-        (Stratum::Followed, Stratum::Ignored)
-    );
+    assert_eq!((steps[0].follows, steps[1].follows), (true, false));
     let labels = Labeller::new().unwrap().label(&steps[0]);
     assert_eq!(labels[0].rules, ["injected-instruction"]);
     assert_eq!(dependent(&steps, 1), [""; 0]);
@@ -399,180 +396,6 @@ fn every_rule_names_tools_of_its_suite_and_gives_a_reason() {
     assert!(Rules::parse(&surprise).is_err());
 }
 
-/// Steps of many tasks and suites.
-fn many() -> Vec<Step> {
-    let mut runs = Vec::new();
-    for suite in ["banking", "workspace"] {
-        for task in 0..30 {
-            for model in ["a", "b"] {
-                let tool = if suite == "banking" {
-                    "read_file"
-                } else {
-                    "search_emails"
-                };
-                let said = format!("{MAILS} {task} {model}");
-                let calls = [
-                    (tool, json!({"query": "x"}), said.as_str()),
-                    (
-                        "search_calendar_events",
-                        json!({"query": "wine tasting"}),
-                        MAILS,
-                    ),
-                    ("send_email", json!({"body": "ada@home.example"}), "ok"),
-                ];
-                let mut run = run(suite, "Do it", &calls, "Done.");
-                run["user_task_id"] = json!(format!("user_task_{task}"));
-                run["pipeline_name"] = json!(model);
-                runs.push(run);
-            }
-        }
-    }
-    read(&runs)
-}
-
-#[test]
-fn a_draw_is_the_same_each_time_and_knows_its_probabilities() {
-    let steps = many();
-    let sample = draw(&steps);
-    assert_eq!(sample, draw(&steps));
-    assert_eq!(sample.len(), 50);
-    let tasks: BTreeSet<&str> = sample
-        .iter()
-        .map(|it| it.step.rsplit_once("/none/none/").unwrap().0)
-        .collect();
-    // Every task has its turn before one comes again, whatever its model.
-    let tasks: BTreeSet<&str> = tasks
-        .iter()
-        .map(|id| id.split_once('/').unwrap().1)
-        .collect();
-    assert_eq!(tasks.len(), 50);
-    for sampled in &sample {
-        assert!(sampled.probability > 0.0 && sampled.probability <= 1.0);
-        assert!(!sampled.regions.is_empty() && sampled.regions.len() <= 8);
-        for pick in &sampled.regions {
-            let kind = sampled
-                .regions
-                .iter()
-                .filter(|it| it.overlap == pick.overlap);
-            assert_eq!(kind.count(), pick.drawn);
-            assert!(pick.drawn <= pick.of);
-        }
-    }
-    let asked: usize = sample.iter().map(|it| it.regions.len()).sum();
-    let weights = hand::weights(&sample);
-    assert_eq!(asked, weights.len());
-    assert!((100..=200).contains(&asked), "{asked}");
-    // Weighted back, the sample stands for about all pairs.
-    let calls = steps.iter().filter(|step| step.kind() == Kind::Call);
-    let pairs = f64::from(u32::try_from(calls.map(Step::regions).sum::<usize>()).unwrap());
-    let estimate: f64 = weights.values().sum();
-    assert!(
-        (estimate / pairs - 1.0).abs() < 0.3,
-        "{estimate} for {pairs}"
-    );
-}
-
-/// A sample of one step with two questions, and a reader's answers to it.
-fn asked() -> (Vec<Sampled>, Vec<HandLabel>) {
-    let pick = |region, letter| Pick {
-        region,
-        letter,
-        overlap: Overlap::None,
-        drawn: 2,
-        of: 4,
-    };
-    let sample = vec![Sampled {
-        number: 1,
-        step: "s".to_owned(),
-        stratum: Stratum::Plain,
-        probability: 0.25,
-        regions: vec![pick(3, 'A'), pick(5, 'B')],
-    }];
-    let label = |region, letter, dependent| HandLabel {
-        step: "s".to_owned(),
-        region,
-        letter,
-        dependent,
-        confidence: 3,
-        note: "so".to_owned(),
-    };
-    (sample, vec![label(3, 'A', true), label(5, 'B', false)])
-}
-
-fn lines(labels: &[HandLabel]) -> String {
-    let lines: Vec<String> = labels
-        .iter()
-        .map(|it| serde_json::to_string(it).unwrap())
-        .collect();
-    lines.iter().map(|line| format!("{line}\n")).collect()
-}
-
-#[test]
-fn a_pass_answers_each_question_once() {
-    let (sample, labels) = asked();
-    let good = hand::pass("p", &lines(&labels), &sample).unwrap();
-    assert_eq!(good.len(), 2);
-    assert_eq!(
-        hand::weights(&sample).values().copied().collect::<Vec<_>>(),
-        [8.0, 8.0]
-    );
-
-    let text = lines(&labels);
-    let fails = |text: &str, expected: &str| {
-        let error = hand::pass("p", text, &sample).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
-    };
-    let wrong = |from: &str, to: &str, expected: &str| fails(&text.replace(from, to), expected);
-    wrong(
-        "\"note\":\"so\"",
-        "\"note\":\"so\",\"x\":1",
-        "p, line 1: correct",
-    );
-    wrong(
-        "\"confidence\":3",
-        "\"confidence\":4",
-        "p, line 1: the confidence",
-    );
-    wrong(
-        "\"letter\":\"B\"",
-        "\"letter\":\"C\"",
-        "p, line 2: region 5 has the letter B",
-    );
-    wrong(
-        "\"region\":5",
-        "\"region\":6",
-        "p, line 2: region 6 of s is not asked",
-    );
-    fails(&text.repeat(2), "p, line 3: this region has been answered");
-    fails(text.lines().next().unwrap(), "no answer for region 5");
-}
-
-#[test]
-fn agreement_is_counted_and_disagreements_are_settled() {
-    let (sample, labels) = asked();
-    let read = |labels: &[HandLabel]| hand::answers("p", &lines(labels), &sample).unwrap();
-    let first = read(&labels);
-    let same = hand::agreement(&first, &first);
-    assert_eq!((same.pairs, same.disagreements.len()), (2, 0));
-    assert!((same.raw - 1.0).abs() < 1e-9 && (same.kappa - 1.0).abs() < 1e-9);
-
-    let mut other = labels.clone();
-    other[1].dependent = true;
-    let second = read(&other);
-    let differ = hand::agreement(&first, &second);
-    assert_eq!(differ.disagreements, [("s".to_owned(), 5)]);
-    // One reader says yes to half, the other to all: agreement by chance is a half, too.
-    assert!((differ.raw - 0.5).abs() < 1e-9 && differ.kappa.abs() < 1e-9);
-
-    let nothing = read(&[]);
-    let missing = hand::settled(&first, &second, &nothing).unwrap_err();
-    assert!(missing.to_string().contains("no answer for region 5"));
-    let settled = hand::settled(&first, &second, &read(&other[1..])).unwrap();
-    assert_eq!(settled.values().copied().collect::<Vec<_>>(), [true, true]);
-    let agreed = hand::settled(&first, &second, &second).unwrap_err();
-    assert!(agreed.to_string().contains("region 3 of s"));
-}
-
 #[test]
 fn the_sample_in_the_repository_is_what_was_planned() {
     let sample = hand::sample().unwrap();
@@ -582,4 +405,11 @@ fn the_sample_in_the_repository_is_what_was_planned() {
         let of_suite = |it: &&Sampled| it.step.split('/').nth(1) == Some(suite);
         assert_eq!(sample.iter().filter(of_suite).count(), 25, "{suite}");
     }
+    assert_eq!(hand::builtin().unwrap().len(), 400);
+    assert_eq!(hand::weights(&sample).len(), 400);
+    let agreement = hand::agreement().unwrap();
+    assert_eq!(
+        (agreement.pairs, format!("{:.3}", agreement.kappa)),
+        (400, "0.986".to_owned())
+    );
 }

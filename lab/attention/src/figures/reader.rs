@@ -1,35 +1,20 @@
-//! A feature model that reads recorded steps token by token.
+//! A feature model with its tokenizer, and the texts of recorded steps as tokens.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use saliency::Model;
 use saliency::gguf::Gguf;
 use saliency::tokenizer::Tokenizer;
-use saliency::{CacheLimits, Engine, Model};
-use screen::attention::{
-    Encode, EncodeError, Encoded, Role, Spoken, Transcript, Turn, Window, encode,
-};
+use screen::attention::{Encode, Transcript};
 
 use crate::data::Step;
 
 /// A feature model with its tokenizer.
 pub struct Reader {
-    engine: Engine,
+    model: Arc<Model>,
     tokenizer: Box<dyn Encode + Send + Sync>,
-    window: Window,
-}
-
-/// A step as the model reads it.
-#[derive(Debug, Clone)]
-pub struct Read {
-    /// Its tokens.
-    pub encoded: Encoded,
-    /// The tokens of the user's messages; empty if none is in the window.
-    pub user: Vec<Range<usize>>,
-    /// The tokens of the tools' results.
-    pub tools: Vec<Range<usize>>,
 }
 
 impl Reader {
@@ -42,60 +27,16 @@ impl Reader {
         let gguf = Gguf::open(model).with_context(|| format!("cannot read {shown}"))?;
         let tokenizer = Tokenizer::from_gguf(&gguf)?;
         let model = Arc::new(Model::from_gguf(&gguf)?);
-        Self::with(model, Box::new(tokenizer))
-    }
-
-    /// Reads with this model and its tokenizer.
-    ///
-    /// # Errors
-    /// The engine gets no threads.
-    pub fn with(model: Arc<Model>, tokenizer: Box<dyn Encode + Send + Sync>) -> Result<Self> {
-        let mut window = Window::default();
-        window.context = window.context.min(model.config().context);
-        // A model with a short context must still have room for a history.
-        window.output = window.output.min(window.context / 4);
         Ok(Self {
-            engine: Engine::new(model, CacheLimits::default())?,
-            tokenizer,
-            window,
+            model,
+            tokenizer: Box::new(tokenizer),
         })
     }
 
-    /// The engine.
+    /// The model.
     #[must_use]
-    pub fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// The tokens of a step; `None` if the draft is empty or too long, or the history is longer than
-    /// the window, so that messages are missing.
-    ///
-    /// # Errors
-    /// The model has another chat template.
-    pub fn read(&self, step: &Step) -> Result<Option<Read>> {
-        let transcript = Transcript::of(&step.history);
-        let spoken = Spoken::of(&step.draft);
-        let tokenizer = &*self.tokenizer;
-        let encoded = match encode(&transcript, &spoken, tokenizer, self.window) {
-            Ok(encoded) => encoded,
-            Err(EncodeError::EmptyDraft | EncodeError::DraftTooLong { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let turns = transcript.turns();
-        // Messages that did not fit are left out of the list, which then cannot be matched with the turns below.
-        if encoded.messages.len() != turns.len() {
-            return Ok(None);
-        }
-        let of = |wanted: &dyn Fn(&Turn) -> bool| {
-            let both = turns.iter().zip(&encoded.messages);
-            let found = both.filter(|(turn, message)| wanted(turn) && !message.tokens.is_empty());
-            found.map(|(_, message)| message.tokens.clone()).collect()
-        };
-        Ok(Some(Read {
-            user: of(&|turn| turn.role == Role::User && !turn.result),
-            tools: of(&|turn| turn.result),
-            encoded,
-        }))
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
     }
 
     /// The first `count` tokens of the texts of these steps, one after the other; fewer if there are

@@ -9,9 +9,7 @@ use saliency::{CacheLimits, Engine, Model};
 use serde::Serialize;
 
 use super::number;
-use super::plot::{Line, lines};
 use super::process;
-use super::reference::{Reference, Script};
 use super::statistics::{Fit, fit, median};
 
 /// What is measured.
@@ -95,20 +93,16 @@ pub struct Speed {
     pub peak_is_own: bool,
     /// From nothing, then after a cached history.
     pub curves: Vec<Curve>,
-    /// The PyTorch reference beside it.
-    pub reference: Option<Reference>,
 }
 
-/// Measures the model on these tokens, of which there must be [`SpeedPlan::tokens`], and then the
-/// reference beside it.
+/// Measures the model on these tokens, of which there must be [`SpeedPlan::tokens`].
 ///
 /// # Errors
-/// Too few tokens, more than the model reads, or the reference does not run.
+/// Too few tokens, or more than the model reads.
 pub fn speed(
     model: &Arc<Model>,
     tokens: &[u32],
     plan: &SpeedPlan,
-    reference: Option<&Script>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Speed> {
     ensure!(
@@ -126,7 +120,6 @@ pub fn speed(
         load: process::load(),
         peak_is_own: process::forget_peak(),
         curves: Vec::new(),
-        reference: None,
     };
     // Taken off first, so that every history is followed by the same draft and none begins with it.
     let output = tokens.get(..plan.output).unwrap_or_default();
@@ -146,9 +139,6 @@ pub fn speed(
             points.push(added(model, tokens, output, plan, *new)?);
         }
         found.curves.push(Curve::new(plan.cached, points));
-    }
-    if let Some(script) = reference {
-        found.reference = Some(beside(model, tokens, script, plan.runs, progress)?);
     }
     Ok(found)
 }
@@ -210,35 +200,6 @@ fn once(engine: &Engine, history: &[u32], output: &[u32]) -> Result<f64> {
         "the saliency is not finite; check the model file"
     );
     Ok(seconds)
-}
-
-/// The engine before and after the reference, so that a load that changes meanwhile is seen by both.
-fn beside(
-    model: &Arc<Model>,
-    tokens: &[u32],
-    script: &Script,
-    runs: usize,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Reference> {
-    let needed = script.history + script.output;
-    let some = tokens.get(..needed);
-    let some = some.unwrap_or(tokens);
-    let (history, output) = some.split_at_checked(script.history).unwrap_or((some, &[]));
-    ensure!(
-        output.len() == script.output && !output.is_empty(),
-        "{} tokens of text are too few to compare at {needed}",
-        tokens.len()
-    );
-    script.check()?;
-    let size = format!("{} + {} tokens", script.history, script.output);
-    progress(&format!("{size}, the engine"));
-    let mut seconds = fresh(model, tokens, output, history.len(), runs)?.seconds;
-    progress(&format!("{size}, PyTorch"));
-    let mut found = script.run()?;
-    progress(&format!("{size}, the engine again"));
-    seconds.extend(fresh(model, tokens, output, history.len(), runs)?.seconds);
-    found.compare(seconds);
-    Ok(found)
 }
 
 impl Point {
@@ -331,34 +292,6 @@ impl Speed {
             text.push('\n');
             text.push_str(&curve.text());
         }
-        if let Some(reference) = &self.reference {
-            text.push('\n');
-            text.push_str(&reference.text());
-        }
         text
-    }
-
-    /// The medians over new tokens.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        let all = self.curves.iter().map(|curve| Line {
-            name: match &curve.line {
-                Some(line) => format!("{}, R² {:.4}", curve.name(), line.r2),
-                None => curve.name(),
-            },
-            points: curve
-                .points
-                .iter()
-                .map(|point| (point.new as f64, point.median))
-                .collect(),
-            fit: curve.line.map(|line| (line.start, line.slope)),
-        });
-        let all: Vec<Line> = all.collect();
-        lines(
-            "Saliency of one step",
-            "new history tokens",
-            "seconds (median)",
-            &all,
-        )
     }
 }

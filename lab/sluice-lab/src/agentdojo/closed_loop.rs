@@ -10,8 +10,7 @@ use agentdojo::{
     },
     policies::{Answers, Policies},
     python::Python,
-    replay::{GPT_4O, ReplayReport},
-    report::{GOALS_VERSION, Report, UNPROTECTED},
+    report::{GOALS_VERSION, Report, Share, UNPROTECTED},
     worst_case::Judge,
 };
 use anyhow::{Context, Result};
@@ -20,7 +19,7 @@ use hub::Screening;
 use llm::{ApiKey, OpenAiConfig};
 
 use super::attention::{self, AttentionArgs};
-use super::output::{self, Progress, Shown, interruptible};
+use super::output::{self, Progress, interruptible};
 use super::replay;
 use crate::exit::Exit;
 use crate::small_model;
@@ -94,12 +93,13 @@ pub(super) struct LoopArgs {
     /// Python processes that run tasks side by side [default: one per core].
     #[arg(long)]
     workers: Option<usize>,
-    /// Keep rows here as JSON lines, with the report and its plots; what is there already is not
+    /// Keep rows here as JSON lines, with the report; what is there already is not
     /// run again. Rows by attention count as there only with the same weights and recall.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    shown: Shown,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -174,7 +174,7 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     };
     progress.clear();
     // What is there is worth showing, whatever ended the run.
-    show(&args, &store, recorded.as_ref())?;
+    show(&args, &store, recorded)?;
     let interrupted = ended.is_none();
     ended.transpose()?;
     let errors = store.rows().iter().filter(|row| row.error.is_some());
@@ -185,10 +185,11 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     })
 }
 
-/// The recorded runs without an attack.
-async fn recorded(progress: &Progress, quick: bool) -> Result<ReplayReport> {
+/// The share of recorded runs without an attack in which nothing is asked.
+async fn recorded(progress: &Progress, quick: bool) -> Result<Share> {
     let progress = progress.clone();
-    tokio::task::spawn_blocking(move || replay::benign(quick, &progress)).await?
+    let replayed = move || Ok(replay::replayed(false, quick, &progress)?.silent);
+    tokio::task::spawn_blocking(replayed).await?
 }
 
 fn policies(args: &LoopArgs) -> Policies {
@@ -317,16 +318,16 @@ fn group(name: &str) -> Vec<Option<String>> {
 }
 
 /// Everything that is there, of earlier runs too; into the folder that was named as well.
-fn show(args: &LoopArgs, store: &Store, recorded: Option<&ReplayReport>) -> Result<()> {
+fn show(args: &LoopArgs, store: &Store, recorded: Option<Share>) -> Result<()> {
     let mut report = Report::new(store.rows());
     if let Some(recorded) = recorded {
-        report.add_recorded(|method| recorded.silent(GPT_4O, method));
+        report.add_recorded(recorded);
     }
-    output::show(&report, args.shown, args.goals)?;
+    output::show(&report, args.json, args.goals)?;
     if let Some(folder) = &args.out {
         output::keep(&report, folder)?;
     }
-    if args.shown.json {
+    if args.json {
         return Ok(());
     }
     for row in store.rows().iter().filter(|row| row.error.is_some()) {

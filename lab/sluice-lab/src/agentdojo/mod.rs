@@ -21,12 +21,12 @@ pub(crate) struct AgentDojo {
 enum Action {
     /// The unmodified harness in a closed loop with the worst-case agent behind the guard proxy.
     #[command(
-        after_help = "Example:\n  sluice-lab bench agentdojo loop --quick\n  sluice-lab bench agentdojo loop --version v1 --attack important_instructions --defence none,oracle,judge\n  sluice-lab bench agentdojo loop --defence attention,combined --suite banking\n  sluice-lab bench agentdojo loop --goals --defence oracle --list\n  sluice-lab bench agentdojo loop --policies mine --package fork/src --version v1 --defence none,naive-checked\n\nThe defences `attention` and `combined` need `sluice model pull smollm2-135m`.\nThe first run installs AgentDojo, pinned by hash, in the user's cache folder."
+        after_help = "Example:\n  sluice-lab bench agentdojo loop --quick\n  sluice-lab bench agentdojo loop --version v1 --attack important_instructions --defence none,oracle,judge\n  sluice-lab bench agentdojo loop --defence attention,combined --suite banking\n  sluice-lab bench agentdojo loop --goals --defence naive-checked\n  sluice-lab bench agentdojo loop --policies mine --package fork/src --version v1 --defence none,naive-checked\n\nThe defences `attention` and `combined` need `sluice model pull smollm2-135m`.\nThe first run installs AgentDojo, pinned by hash, in the user's cache folder."
     )]
     Loop(closed_loop::LoopArgs),
-    /// The official recorded runs of real models, replayed through labels, screener and policy.
+    /// The recorded runs of GPT-4o, replayed through labels and policy: attacks stopped, and benign runs without a question.
     #[command(
-        after_help = "Example:\n  sluice-lab bench agentdojo replay --quick\n  sluice-lab bench agentdojo replay --model gpt-4o-2024-05-13 --attack important_instructions --out figures\n\nOpen loop: the recorded models saw everything unmasked, so utility comes as bounds.\nThe first run fetches AgentDojo and the recorded runs, pinned by hash, into the user's cache folder."
+        after_help = "Example:\n  sluice-lab bench agentdojo replay --quick\n\nOpen loop: the recorded model saw everything unmasked.\nThe first run fetches AgentDojo and the recorded runs, pinned by hash, into the user's cache folder."
     )]
     Replay(replay::ReplayArgs),
     /// One report of several folders that `loop --out` wrote.

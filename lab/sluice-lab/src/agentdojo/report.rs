@@ -6,7 +6,7 @@ use agentdojo::{closed_loop::read_folder, report::Report};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use super::output::{self, Shown};
+use super::output;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
@@ -14,11 +14,12 @@ pub(super) struct ReportArgs {
     /// Folders with rows. A task that is in several counts as the last one has it.
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Write `report.json` and the plots here.
+    /// Write `report.json` here.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    shown: Shown,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Prints the report.
@@ -32,7 +33,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
         })?);
     }
     let report = Report::new(&rows);
-    output::show(&report, args.shown, false)?;
+    output::show(&report, args.json, false)?;
     if let Some(folder) = &args.out {
         output::keep(&report, folder)?;
     }

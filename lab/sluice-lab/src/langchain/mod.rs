@@ -4,14 +4,12 @@
 //! embedded one. The data are ours: the figures compare the two systems here, not this table with the paper's.
 
 mod emails;
-mod plot;
 mod queries;
 mod relational;
 mod report;
 mod run;
 mod score;
 mod system;
-mod times;
 mod typewriter;
 
 use std::path::PathBuf;
@@ -40,7 +38,7 @@ pub(crate) struct LangChain {
     /// Only the first queries of each benchmark.
     #[arg(long, value_name = "NUMBER")]
     queries: Option<usize>,
-    /// Keep rows, report and plot in this folder; the rows as they are made.
+    /// Keep rows and report in this folder; the rows as they are made.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Go on with the rows in --out: what is there is reported and not run again.
@@ -100,7 +98,6 @@ pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
     }
     if let Some(folder) = &args.out {
         std::fs::write(folder.join("langchain.txt"), report)?;
-        std::fs::write(folder.join("figure9.svg"), plot::figure(&rows))?;
     }
     if args.model == ModelArg::Perfect {
         report::hold(&rows)?;

@@ -12,7 +12,6 @@ use tempfile::TempDir;
 use super::queries::{Benchmark, Query};
 use super::score::{Score, score};
 use super::system::System;
-use super::times::{Times, times};
 use crate::case_app;
 use crate::rows;
 use crate::served::{Served, provider_table};
@@ -37,7 +36,6 @@ pub(super) struct Row {
     pub(super) questions: usize,
     /// Completions that the model was asked for.
     pub(super) completions: usize,
-    pub(super) times: Times,
     /// Why `sluice` failed, if it did: then the score says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
@@ -129,7 +127,6 @@ impl<'a> Runner<'a> {
             answer,
             questions: session.questions,
             completions: self.served.prompts().len(),
-            times: times(&session.records),
             error: session.failure,
         }))
     }

@@ -32,28 +32,6 @@ pub(super) enum Mistake {
     Answer,
 }
 
-impl Mistake {
-    /// All of them, as the table has them.
-    pub(super) const ALL: [Self; 5] = [
-        Self::CalledTwice,
-        Self::Unexpected,
-        Self::NotCalled,
-        Self::Order,
-        Self::Answer,
-    ];
-
-    /// In the paper's words.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::CalledTwice => "App called twice",
-            Self::Unexpected => "Unexpected app called",
-            Self::NotCalled => "Expected app not called",
-            Self::Order => "Unexpected app calling order",
-            Self::Answer => "Incorrect response",
-        }
-    }
-}
-
 /// Marks a run by the calls that were really executed, in their order, what they typed, and the answer.
 pub(super) fn score(query: &Query, calls: &[String], typed: &str, answer: Option<&str>) -> Score {
     let worth = match (&query.reference, answer) {

@@ -52,17 +52,11 @@ pub(crate) struct Leakage {
     /// Without an attacker, with a stranger's text that asks for secrets, or both.
     #[arg(long, value_enum, default_value_t = VariantArg::Both)]
     variant: VariantArg,
-    /// Print the tasks as JSON lines, for another system, and run nothing.
-    #[arg(long)]
-    export: bool,
-    /// Report these rows (JSON lines, as `--out` writes them) in the place of runs.
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    score: Vec<PathBuf>,
-    /// Keep rows, report and Figure 7 here; the rows as they are made.
+    /// Keep rows and report here; the rows as they are made.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Go on with the rows in --out: what is there is reported and not run again.
-    #[arg(long, requires = "out", conflicts_with_all = ["export", "score"])]
+    #[arg(long, requires = "out")]
     resume: bool,
     /// Print the report as JSON.
     #[arg(long)]
@@ -92,39 +86,21 @@ enum VariantArg {
 
 /// Runs the benchmark.
 pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
-    if args.export {
-        return export(&args);
-    }
-    let rows = match args.score.as_slice() {
-        [] => {
-            let progress = Progress::new();
-            let rows = run(&args, &progress);
-            // Giving up the run loses nothing: each row is in its file before the next one is made.
-            let rows = tokio::select! {
-                rows = rows => Some(rows),
-                _ = tokio::signal::ctrl_c() => None,
-            };
-            progress.clear();
-            match rows {
-                Some(rows) => rows?,
-                None => {
-                    if let Some(folder) = &args.out {
-                        say(&rows::interrupted::<Row>(folder));
-                    }
-                    return Ok(Exit::Interrupted);
-                }
-            }
-        }
-        files => {
-            let read = files.iter().map(|path| rows::read(path));
-            let read = read.collect::<Result<Vec<Vec<Row>>>>()?;
-            let mut rows = Rows::open(args.out.as_deref(), false)?;
-            read.into_iter()
-                .flatten()
-                .try_for_each(|row| rows.add(row))?;
-            rows.into_vec()
-        }
+    let progress = Progress::new();
+    let rows = run(&args, &progress);
+    // Giving up the run loses nothing: each row is in its file before the next one is made.
+    let rows = tokio::select! {
+        rows = rows => Some(rows),
+        _ = tokio::signal::ctrl_c() => None,
     };
+    progress.clear();
+    let Some(rows) = rows else {
+        if let Some(folder) = &args.out {
+            say(&rows::interrupted::<Row>(folder));
+        }
+        return Ok(Exit::Interrupted);
+    };
+    let rows = rows?;
     let report = Report::new(rows);
     if let Some(folder) = &args.out {
         keep(&report, folder)?;
@@ -155,15 +131,6 @@ fn variants(args: &Leakage) -> &'static [bool] {
         VariantArg::Injection => &[true],
         VariantArg::Both => &[false, true],
     }
-}
-
-fn export(args: &Leakage) -> Result<Exit> {
-    for inject in variants(args) {
-        for scenario in scenarios(&selection(args), args.seed, *inject)? {
-            print(&scenario.export().to_string())?;
-        }
-    }
-    Ok(Exit::Done)
 }
 
 async fn run(args: &Leakage, progress: &Progress) -> Result<Vec<Row>> {
@@ -284,14 +251,9 @@ async fn models(args: &Leakage) -> Result<Vec<Model>> {
     Ok(vec![Model::Provider(provider)])
 }
 
-/// Report and figures in a folder.
+/// The report in a folder.
 fn keep(report: &Report, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut files = vec![("report.txt".to_owned(), report.text())];
-    files.extend(report.figures());
-    for (name, text) in files {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    let path = folder.join("report.txt");
+    fs::write(&path, report.text()).with_context(|| format!("cannot write {}", path.display()))
 }

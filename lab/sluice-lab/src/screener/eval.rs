@@ -93,9 +93,7 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
         print(&serde_json::to_string_pretty(&reports)?)?;
         return Ok(Exit::Done);
     }
-    let sample = hand::sample()?;
-    let [first, second] = hand::passes(&sample)?;
-    let agreement = hand::agreement(&first, &second);
+    let agreement = hand::agreement()?;
     print(&format!(
         "{} steps with features; {} pairs were read twice, not by people: the passes agree on {:.1} %, \
          kappa {:.3} (by two runs of one language model)\n",

@@ -5,7 +5,7 @@ mod features;
 mod kept;
 mod train;
 
-pub(crate) use kept::{Kept, steps};
+pub(crate) use kept::steps;
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ fn enforcement_loses_nothing_and_costs_no_completion() {
     let output = stage.lab(&arguments).output().unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
-    for part in ["Table 1", "Table 2", "Table 3", "VanillaGPT", "none"] {
+    for part in ["Table 1", "completions", "VanillaGPT"] {
         assert!(stdout.contains(part), "{part} is missing in {stdout}");
     }
     let lines = fs::read_to_string(out.join("langchain.jsonl")).unwrap();
@@ -53,8 +53,6 @@ fn enforcement_loses_nothing_and_costs_no_completion() {
         let planned = of(benchmark, "sluice_planned");
         assert_eq!(planned, of(benchmark, "vanilla") + 2, "{benchmark}");
     }
-    let figure = fs::read_to_string(out.join("figure9.svg")).unwrap();
-    assert!(figure.contains("relational-data") && figure.contains("VanillaGPT"));
 }
 
 #[test]
@@ -92,7 +90,7 @@ fn a_run_that_was_ended_goes_on_where_it_was() {
     fs::write(&path, format!("{row}\n{}", &lines[1][..40])).unwrap();
 
     let report = run("--queries 2 --resume", 0);
-    assert!(report.contains("Table 3"), "{report}");
+    assert!(report.contains("Table 1"), "{report}");
     let rows = fs::read_to_string(&path).unwrap();
     let rows: Vec<Value> = rows
         .lines()

@@ -1,4 +1,4 @@
-//! The privacy-leakage benchmark as its users run it: rows, tables, figure, and rows of another system.
+//! The privacy-leakage benchmark as its users run it: rows and tables.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::stage::{Stage, text};
 
 #[test]
-fn rows_that_were_kept_are_reported_again_as_they_were() {
+fn a_report_has_every_table() {
     let stage = Stage::new();
     let run = |arguments: &[&str]| {
         let output = stage.lab(arguments).output().unwrap();
@@ -34,29 +34,6 @@ fn rows_that_were_kept_are_reported_again_as_they_were() {
         "injection",
     ] {
         assert!(report.contains(part), "{part} is missing in {report}");
-    }
-    let out = stage.path("out");
-    let figure = fs::read_to_string(out.join("figure-7-ground-truth.svg")).unwrap();
-    assert!(figure.contains("oracle-eager"));
-    let rows = out.join("rows.jsonl");
-    assert_eq!(run(&["leakage", "--score", rows.to_str().unwrap()]), report);
-    let exported = run(&[
-        "leakage",
-        "--export",
-        "--domain",
-        "flights",
-        "--variant",
-        "none",
-    ]);
-    let tasks: Vec<Value> = exported
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(tasks.len(), 12);
-    for task in &tasks {
-        let messages = task["messages"].as_array().unwrap();
-        assert_eq!(messages.last().unwrap()["role"], "user", "{task}");
-        assert!(!task["truth"].as_array().unwrap().is_empty(), "{task}");
     }
 }
 
