@@ -5,10 +5,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use config::{App, Mount, Piece, Remote, RemoteTransport, Start};
+use config::{App, Mount, Piece, Remote, Start};
 use ifc::Label;
 use policy::Place;
-use remote::{Settings, Transport, VARIABLE};
+use remote::{Settings, VARIABLE};
 
 use crate::secrets::{Secrets, Value};
 use crate::{paths, shell};
@@ -60,17 +60,12 @@ pub(crate) fn settings(app: &App, remote: &Remote) -> Result<Settings> {
     Ok(Settings {
         app: app.name.clone(),
         url: remote.url.to_string(),
-        transport: match remote.transport {
-            RemoteTransport::Any => Transport::Any,
-            RemoteTransport::Http => Transport::Http,
-            RemoteTransport::Sse => Transport::Sse,
-        },
         headers: headers
             .map(|(name, value)| (name, value.reveal().to_owned()))
             .collect(),
         ca_file: remote.ca_file.as_ref().map(|_| CA_FILE.into()),
         tokens: None,
-        errand: None,
+        step: None,
     })
 }
 

@@ -59,4 +59,4 @@ pub use examples::{Example, ExampleOutcome};
 pub use limits::{Limits, SpokeLimits};
 pub use load::resolved;
 pub use mounts::MountError;
-pub use remote::{Header, Piece, Remote, RemoteTransport, is_secret_name};
+pub use remote::{Header, Piece, Remote, is_secret_name};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::app_name;
 use crate::diagnostics::{File, Sink};
 use crate::grants::anchor;
-use crate::remote::{Header, Remote, RemoteTransport, header_name};
+use crate::remote::{Header, Remote, header_name};
 
 /// How to start one server.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Reader<'_> {
                 }
             }
             if let Some(address) = address {
-                if let Some(remote) = self.remote(address, field("type"), field("headers")) {
+                if let Some(remote) = self.remote(address, field("headers")) {
                     self.insert(&server, Vec::new(), BTreeMap::new(), Some(remote), servers);
                 }
                 continue;
@@ -187,7 +187,6 @@ impl Reader<'_> {
     fn remote(
         &self,
         address: &Member<'_>,
-        kind: Option<&Member<'_>>,
         headers: Option<&Member<'_>>,
     ) -> Option<Remote> {
         let refuse = |member: &Member<'_>, message: String, help: &str| {
@@ -203,16 +202,7 @@ impl Reader<'_> {
             );
             refuse(address, message, &why);
         });
-        let transport = match kind.and_then(|kind| kind.value.as_str()) {
-            Some("sse") => RemoteTransport::Sse,
-            Some("http" | "streamable-http" | "streamableHttp" | "streamable_http") => {
-                RemoteTransport::Http
-            }
-            _ if address.name == "httpUrl" => RemoteTransport::Http,
-            _ => RemoteTransport::Any,
-        };
         let mut remote = remote.ok()?;
-        remote.transport = transport;
         for (name, value) in headers.map(|all| self.environment(all)).unwrap_or_default() {
             match (header_name(&name), Header::read(&value)) {
                 (Ok(known), Ok(header)) => {

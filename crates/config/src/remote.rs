@@ -14,26 +14,12 @@ use crate::toml_reader::Table;
 pub struct Remote {
     /// Its address.
     pub url: WebUrl,
-    /// How it is spoken to.
-    pub transport: RemoteTransport,
     /// Headers of every request, by their names in lower case.
     pub headers: BTreeMap<String, Header>,
     /// Addresses that its name may stand for although they are not public.
     pub addresses: Vec<IpAddr>,
     /// Certificates that are believed beside the system's: a file with PEM, absolute.
     pub ca_file: Option<PathBuf>,
-}
-
-/// How a server is spoken to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RemoteTransport {
-    /// By streamable HTTP, or else by SSE.
-    #[default]
-    Any,
-    /// By streamable HTTP.
-    Http,
-    /// By HTTP with server-sent events, as of MCP 2024-11-05.
-    Sse,
 }
 
 /// The value of a header, before it is put together.
@@ -208,7 +194,6 @@ impl Remote {
         }
         Ok(Self {
             url,
-            transport: RemoteTransport::default(),
             headers: BTreeMap::new(),
             addresses: Vec::new(),
             ca_file: None,
@@ -220,27 +205,20 @@ impl Remote {
         // Names every field, so that a new one cannot be left out.
         let Self {
             url,
-            transport,
             headers,
             addresses,
             ca_file,
         } = self;
         let headers: Vec<_> = headers.iter().map(|(n, v)| (n, v.text())).collect();
-        format!(
-            "{:?}",
-            (url.as_str(), transport, headers, addresses, ca_file)
-        )
+        format!("{:?}", (url.as_str(), headers, addresses, ca_file))
     }
 }
 
 /// `url` and what belongs to it. `None` without one, or after an error.
 pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
-    let transports = [
-        ("http", RemoteTransport::Http),
-        ("sse", RemoteTransport::Sse),
-    ];
     let url = table.string("url");
-    let transport = table.choice("transport", &transports).unwrap_or_default();
+    // The one that is left, which files of before may name.
+    let _ = table.choice("transport", &[("http", ())]);
     let addresses = table.addresses();
     let ca_file = table.string("ca_file");
     let ca_file = ca_file.map(|file| table.context.file.absolute(file.value));
@@ -257,7 +235,6 @@ pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
     };
     match Remote::at(url.value) {
         Ok(at) => Some(Remote {
-            transport,
             headers,
             addresses,
             ca_file,

@@ -1,39 +1,33 @@
 //! The hub's client of a remote MCP server.
 //!
-//! It is a program of its own, `sluice-remote`, and stands in a spoke where another app has its own program: it speaks MCP
-//! by stdin and stdout with the spoke around it, and by HTTP with the server. So everything that bounds an app bounds a
-//! remote server, TLS and HTTP of a stranger are read where there is nothing of the user's, and the only way out is the one
-//! that every spoke has: names by the hub's resolver, connections by the monitor's permit. TLS ends here. The header that
-//! holds a secret is therefore in one spoke, and on the wire only inside of TLS to the host that it is for.
+//! It is a program of its own, `sluice-remote`, and runs in a spoke in the place of an app's program: it speaks MCP over
+//! stdin and stdout with the spoke around it, and over HTTP with the server. So the limits of an app are those of a remote
+//! server, TLS and HTTP of a stranger are read where there is nothing of the user's, and the only way out is the one of
+//! every spoke: names by the hub's resolver, connections by the monitor's permit. TLS ends here. A header that holds a
+//! secret is therefore in one spoke, and on the wire only inside of TLS to the host that it is for.
 //!
-//! It understands as much of the messages as HTTP needs, and passes the rest on unread; the spoke judges it.
+//! `rmcp` implements the protocol. [`http`](self::http) is its HTTP client, and holds what it may not decide: the one host,
+//! no redirects, the limits, the secrets, and the exact bytes of a call.
 
 mod bridge;
 mod challenge;
-pub mod errand;
 mod http;
-mod input;
 mod login;
 mod mask;
-mod message;
-mod mirror;
-mod output;
 mod settings;
-mod sse;
-mod streamable;
+pub mod step;
 mod tokens;
 mod trouble;
-mod two_streams;
 
-pub use settings::{Settings, Transport, VARIABLE};
+pub use settings::{Settings, VARIABLE};
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use tokio::io::stdout;
+use reqwest::StatusCode;
 
+use self::bridge::Output;
 use self::mask::Mask;
-use self::output::Output;
 use self::trouble::Trouble;
 
 /// The program `sluice-remote`. Its settings are in the environment variable [`VARIABLE`].
@@ -74,10 +68,10 @@ fn failed(reason: &str) -> ExitCode {
 /// One line for the user: why there is no more to be had from the server.
 pub async fn run(settings: &Settings) -> Result<(), String> {
     let mask = Mask::default();
-    let output = Output::new(stdout(), mask.clone());
-    let result = match &settings.errand {
+    let output = Output::new(mask.clone());
+    let result = match &settings.step {
         // Its answers are secrets, and for the hub.
-        Some(errand) => login::serve(settings, errand, &output).await,
+        Some(step) => login::serve(settings, step, &output).await,
         None => bridge::serve(settings, &mask, output).await,
     };
     result.map_err(|trouble| {
@@ -89,12 +83,17 @@ pub async fn run(settings: &Settings) -> Result<(), String> {
                  `sluice secret set NAME --for {host}` and \
                  headers = {{ Authorization = \"Bearer secret:NAME\" }} in [app.{app}]"
             ),
+            Trouble::Status(StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
+                "; its address for streamable HTTP mostly ends in /mcp, and the older SSE transport \
+                 is not supported"
+                    .to_owned()
+            }
             Trouble::Scope(_) => {
                 format!("; `sluice app login {app} --url {host} --scope SCOPE` logs in for more")
             }
             _ => String::new(),
         };
         let text = format!("{host}: {trouble}{remedy}");
-        String::from_utf8_lossy(&mask.apply(text.into_bytes())).into_owned()
+        mask.text(&text)
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::errand::Errand;
+use crate::step::LoginStep;
 
 /// The variable that holds the settings, as JSON. Only this process and the spoke around it can read it.
 pub const VARIABLE: &str = "SLUICE_REMOTE";
@@ -19,8 +19,6 @@ pub struct Settings {
     pub app: String,
     /// The server's address.
     pub url: String,
-    /// How it is spoken to.
-    pub transport: Transport,
     /// Headers of every request to that address's origin. Their values may be secrets.
     pub headers: BTreeMap<String, String>,
     /// Certificates that are believed beside those of the system: a file with PEM, as seen in the sandbox.
@@ -30,20 +28,7 @@ pub struct Settings {
     pub tokens: Option<u16>,
     /// A step of a login, to be done instead of speaking for a client.
     #[serde(default)]
-    pub errand: Option<Errand>,
-}
-
-/// How a server is spoken to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Transport {
-    /// By streamable HTTP, and where a server does not know it, by SSE.
-    #[default]
-    Any,
-    /// By streamable HTTP (MCP 2025-03-26 and later).
-    Http,
-    /// By HTTP with server-sent events (MCP 2024-11-05).
-    Sse,
+    pub step: Option<LoginStep>,
 }
 
 impl fmt::Debug for Settings {
@@ -51,11 +36,10 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("app", &self.app)
             .field("url", &self.url)
-            .field("transport", &self.transport)
             .field("headers", &self.headers.keys())
             .field("ca_file", &self.ca_file)
             .field("tokens", &self.tokens)
-            .field("errand", &self.errand)
+            .field("step", &self.step)
             .finish()
     }
 }

@@ -29,8 +29,6 @@ pub(crate) enum Trouble {
     Status(StatusCode),
     /// What it sends is nothing that the protocol knows.
     Form(&'static str),
-    /// What the client asks for cannot be put into a request.
-    Unsendable(&'static str),
     /// What it sends is longer than this.
     TooLong(usize),
     /// The settings cannot be used.
@@ -55,9 +53,22 @@ impl fmt::Display for Trouble {
             ),
             Self::Status(status) => write!(f, "it answers with HTTP {status}"),
             Self::Form(why) => write!(f, "it breaks the protocol: {why}"),
-            Self::Unsendable(why) => write!(f, "nothing was sent: {why}"),
             Self::TooLong(max) => write!(f, "it sends a message of more than {max} bytes"),
             Self::Settings(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+impl Trouble {
+    /// Whether what was asked for was certainly not done: the server may be asked again. What a gateway says of a server
+    /// that it lost is no refusal.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::NoConnection(_) | Self::Redirect(_) | Self::Scope(_) => true,
+            Self::Status(status) => !status.is_server_error(),
+            _ => false,
         }
     }
 }

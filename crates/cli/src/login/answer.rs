@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hub::trace::escape;
 use names::{Origin, Place, WebUrl};
-use remote::errand::{Errand, Met};
+use remote::step::{LoginStep, Registration};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 
@@ -16,9 +16,9 @@ use crate::secrets::Value;
 const MAX_CODE: usize = 16 << 10;
 
 /// A question to an authorization server, by way of the user.
-pub(crate) struct Asked {
+pub(crate) struct AuthorizationRequest {
     issuer: WebUrl,
-    met: Met,
+    registration: Registration,
     client: Client,
     tokens: WebUrl,
     redirect: String,
@@ -42,7 +42,7 @@ fn random() -> Result<String> {
     }
 }
 
-impl Asked {
+impl AuthorizationRequest {
     /// A question to this authorization server, which sends the user back to `redirect`, and has its tokens given out by
     /// itself or by the one other host that the user has agreed to.
     ///
@@ -50,17 +50,17 @@ impl Asked {
     /// Its addresses are not those of a server, or neither its own nor agreed to.
     pub(crate) fn new(
         issuer: &WebUrl,
-        met: Met,
+        registration: Registration,
         client: Client,
         redirect: String,
         resource: String,
         agreed: Option<&Origin>,
     ) -> Result<Self> {
-        let page = WebUrl::new(&met.authorization).context("its page to log in at")?;
-        let tokens = WebUrl::new(&met.tokens).context("its endpoint for tokens")?;
-        let elsewhere = elsewhere(issuer, &met)?;
+        let page = WebUrl::new(&registration.authorization).context("its page to log in at")?;
+        let tokens = WebUrl::new(&registration.tokens).context("its endpoint for tokens")?;
+        let elsewhere = elsewhere(issuer, &registration)?;
         // Metadata of one authorization server must not stand in for another's (RFC 8414 §3.3).
-        if WebUrl::new(&met.issuer).context("its name")? != *issuer {
+        if WebUrl::new(&registration.issuer).context("its name")? != *issuer {
             bail!("{issuer} says that it is another authorization server");
         }
         // Only the browser goes to the page, which the user sees, so another host of the same site will do. Codes and
@@ -70,7 +70,7 @@ impl Asked {
         }
         Ok(Self {
             issuer: issuer.clone(),
-            met,
+            registration,
             client,
             tokens,
             redirect,
@@ -99,7 +99,7 @@ impl Asked {
         if !scopes.is_empty() {
             pairs.push(("scope", &scopes));
         }
-        let page = WebUrl::new(&self.met.authorization)?;
+        let page = WebUrl::new(&self.registration.authorization)?;
         page.with_query(&pairs)
             .context("what it asks for is too long for an address")
     }
@@ -108,7 +108,7 @@ impl Asked {
     ///
     /// # Errors
     /// The user or the authorization server has refused, or it is another one's answer.
-    pub(crate) fn exchange(&self, came_back: &[(String, String)]) -> Result<Errand> {
+    pub(crate) fn exchange(&self, came_back: &[(String, String)]) -> Result<LoginStep> {
         // No parameter may come twice (RFC 6749 §3.1): of two, each reader could take another one.
         let of = |name: &str| -> Result<Option<&str>> {
             let mut all = came_back.iter().filter(|(own, _)| own == name);
@@ -121,8 +121,8 @@ impl Asked {
         // The answer of another authorization server, whose code would go to the wrong one (RFC 9207).
         // Letter by letter, as the server writes its name itself: what is the same place to one reader need not be to another.
         match of("iss")? {
-            None if self.met.says_who => bail!("the answer does not say who it is from"),
-            Some(other) if other != self.met.issuer => {
+            None if self.registration.says_who => bail!("the answer does not say who it is from"),
+            Some(other) if other != self.registration.issuer => {
                 bail!(
                     "the answer is from another authorization server than {}",
                     self.issuer
@@ -152,7 +152,7 @@ impl Asked {
 
     /// Where tokens are, and what this client is there.
     pub(crate) fn into_client(self) -> (String, Client) {
-        (self.met.tokens, self.client)
+        (self.registration.tokens, self.client)
     }
 
     /// Where tokens are.
@@ -166,8 +166,8 @@ impl Asked {
 ///
 /// # Errors
 /// Its address is not one of a server, or on this machine, which is nobody else's to name.
-pub(crate) fn elsewhere(issuer: &WebUrl, met: &Met) -> Result<Option<Origin>> {
-    let tokens = WebUrl::new(&met.tokens).context("its endpoint for tokens")?;
+pub(crate) fn elsewhere(issuer: &WebUrl, registration: &Registration) -> Result<Option<Origin>> {
+    let tokens = WebUrl::new(&registration.tokens).context("its endpoint for tokens")?;
     if tokens.origin() == issuer.origin() {
         return Ok(None);
     }
@@ -179,12 +179,12 @@ pub(crate) fn elsewhere(issuer: &WebUrl, met: &Met) -> Result<Option<Origin>> {
 
 #[cfg(test)]
 mod tests {
-    use remote::errand::AuthMethod;
+    use remote::step::AuthMethod;
 
     use super::*;
 
-    fn met() -> Met {
-        Met {
+    fn registration() -> Registration {
+        Registration {
             issuer: "https://login.example.org".to_owned(),
             authorization: "https://www.example.org/authorize?a=b".to_owned(),
             tokens: "https://login.example.org/token".to_owned(),
@@ -195,17 +195,24 @@ mod tests {
         }
     }
 
-    fn asked_by(met: Met) -> Result<Asked> {
-        agreed_to(met, None)
+    fn asked_by(registration: Registration) -> Result<AuthorizationRequest> {
+        agreed_to(registration, None)
     }
 
-    fn agreed_to(met: Met, agreed: Option<&str>) -> Result<Asked> {
+    fn agreed_to(registration: Registration, agreed: Option<&str>) -> Result<AuthorizationRequest> {
         let issuer = WebUrl::new("https://login.example.org").unwrap();
         let redirect = "http://127.0.0.1:4000/callback".to_owned();
         let resource = "https://api.example.org/mcp".to_owned();
         let agreed = agreed.map(|host| Origin::new(host).unwrap());
-        let client = Client::of(&met, None)?;
-        Asked::new(&issuer, met, client, redirect, resource, agreed.as_ref())
+        let client = Client::of(&registration, None)?;
+        AuthorizationRequest::new(
+            &issuer,
+            registration,
+            client,
+            redirect,
+            resource,
+            agreed.as_ref(),
+        )
     }
 
     fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -215,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_question_holds_a_challenge_and_the_form_what_answers_it() {
-        let asked = asked_by(met()).unwrap();
+        let asked = asked_by(registration()).unwrap();
         let page = asked.page(&["a".to_owned(), "b".to_owned()]).unwrap();
         let page = page.as_str();
         assert!(page.starts_with(
@@ -229,7 +236,7 @@ mod tests {
         }
         assert!(!page.contains(&asked.verifier));
         let exchange = asked.exchange(&pairs(&[("code", "c"), ("state", "s")]));
-        let Errand::Tokens { form, .. } = exchange.unwrap() else {
+        let LoginStep::Token { form, .. } = exchange.unwrap() else {
             panic!("another question");
         };
         let of = |name: &str| &form.iter().find(|(own, _)| own == name).unwrap().1;
@@ -244,8 +251,8 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_is_refused() {
-        let refused = |met: Met, answer: &[(&str, &str)], why: &str| {
-            let error = asked_by(met)
+        let refused = |registration: Registration, answer: &[(&str, &str)], why: &str| {
+            let error = asked_by(registration)
                 .unwrap()
                 .exchange(&pairs(answer))
                 .unwrap_err()
@@ -253,12 +260,12 @@ mod tests {
             assert!(error.contains(why), "{error}");
         };
         let ok = ("code", "c");
-        asked_by(met())
+        asked_by(registration())
             .unwrap()
             .exchange(&pairs(&[ok, ("iss", "https://login.example.org")]))
             .unwrap();
         refused(
-            met(),
+            registration(),
             &[ok, ("iss", "https://www.example.org")],
             "from another authorization server",
         );
@@ -269,20 +276,24 @@ mod tests {
             "https://LOGIN.example.org",
             "https://login.example.org:443",
         ] {
-            refused(met(), &[ok, ("iss", other)], "from another");
+            refused(registration(), &[ok, ("iss", other)], "from another");
             // Nor is what it says shown.
-            refused(met(), &[("error", "e"), ("iss", other)], "from another");
+            refused(
+                registration(),
+                &[("error", "e"), ("iss", other)],
+                "from another",
+            );
         }
-        let says_who = Met {
+        let says_who = Registration {
             says_who: true,
-            ..met()
+            ..registration()
         };
         refused(says_who, &[ok], "does not say who");
-        refused(met(), &[], "no code");
-        refused(met(), &[ok, ok], "twice");
-        refused(met(), &[("code", "a\nb")], "cannot be sent");
+        refused(registration(), &[], "no code");
+        refused(registration(), &[ok, ok], "twice");
+        refused(registration(), &[("code", "a\nb")], "cannot be sent");
         refused(
-            met(),
+            registration(),
             &[("error", "access_denied\u{1b}[2J"), ok],
             "refuses: access_denied\\u{1b}[2J",
         );
@@ -290,9 +301,9 @@ mod tests {
 
     #[test]
     fn tokens_come_from_elsewhere_only_where_the_user_has_agreed_to_just_that() {
-        let of = |tokens: &str| Met {
+        let of = |tokens: &str| Registration {
             tokens: tokens.to_owned(),
-            ..met()
+            ..registration()
         };
         let issuer = WebUrl::new("https://login.example.org").unwrap();
         let host = |tokens: &str| elsewhere(&issuer, &of(tokens)).unwrap();
@@ -319,7 +330,7 @@ mod tests {
             );
         }
         // A page elsewhere is another's, whoever gives out the tokens.
-        let both = Met {
+        let both = Registration {
             authorization: "https://tokens.example.com/a".to_owned(),
             ..of(tokens)
         };
@@ -341,16 +352,16 @@ mod tests {
             ("javascript:alert(1)", "https://login.example.org/t"),
             ("https://www.example.org/a", "http://127.0.0.1/t"),
         ] {
-            let met = Met {
+            let registration = Registration {
                 authorization: authorization.to_owned(),
                 tokens: tokens.to_owned(),
-                ..met()
+                ..registration()
             };
-            assert!(asked_by(met).is_err(), "{authorization} {tokens}");
+            assert!(asked_by(registration).is_err(), "{authorization} {tokens}");
         }
-        let another = Met {
+        let another = Registration {
             issuer: "https://www.example.org".to_owned(),
-            ..met()
+            ..registration()
         };
         assert!(asked_by(another).is_err());
     }

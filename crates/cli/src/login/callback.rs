@@ -3,7 +3,6 @@
 //! Every program of the machine can ask there, and so can every page that the user has open. So an answer counts by its
 //! state alone, which nobody but the authorization server was told; nothing of a request is shown or sent back.
 
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use names::WebUrl;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
@@ -24,8 +23,7 @@ const DIGEST_BYTES: usize = 16;
 const MAX_REQUEST: usize = 32 << 10;
 /// How long one request may take. It is sent at once.
 const REQUEST: Duration = Duration::from_secs(5);
-/// Requests at a time. A further one takes the place of the oldest: a browser sends its request at once, so a
-/// connection that stays open only blocks the way.
+/// Requests at a time.
 const REQUESTS: usize = 16;
 /// How long nobody is let in after that has failed, as when there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -97,21 +95,20 @@ impl Callback {
         let waiting = timeout(PATIENCE, self.answer(state)).await;
         waiting.with_context(|| {
             let minutes = PATIENCE.as_secs() / 60;
-            format!("nobody came back from logging in within {minutes} minutes; nothing was kept")
+            format!(
+                "there was no answer from the browser within {minutes} minutes; nothing was saved"
+            )
         })
     }
 
     async fn answer(&self, state: &str) -> Query {
         let mut requests: JoinSet<Option<Query>> = JoinSet::new();
-        // Oldest first.
-        let mut open: VecDeque<AbortHandle> = VecDeque::new();
         // Digests are compared, so that the time that it takes tells nothing of the state.
         let state = Sha256::digest(state);
         let host = format!("127.0.0.1:{}", self.port);
         loop {
             tokio::select! {
                 Some(done) = requests.join_next() => {
-                    open.retain(|request| !request.is_finished());
                     // Any other request ends nothing: everybody on this machine can send one.
                     if let Ok(Some(query)) = done {
                         return query;
@@ -122,12 +119,13 @@ impl Callback {
                     let is_right = move |own: &str| Sha256::digest(own) == state;
                     match accepted {
                         Ok((stream, _)) => {
-                            if open.len() >= REQUESTS && let Some(oldest) = open.pop_front() {
-                                oldest.abort();
+                            // A browser sends its request at once: what has been open for longer only blocks the way.
+                            if requests.len() >= REQUESTS {
+                                requests.abort_all();
                             }
-                            open.push_back(requests.spawn(async move {
+                            requests.spawn(async move {
                                 timeout(REQUEST, one(stream, &host, &path, is_right)).await.ok().flatten()
-                            }));
+                            });
                         }
                         // Without a free descriptor the connection stays in the queue, and the next `accept` would fail
                         // at once.
@@ -170,7 +168,7 @@ async fn one(
             "This is no answer that Sluice waits for.",
             None,
         ),
-        (_, None) => ("404 Not Found", "There is nothing here.", None),
+        (_, None) => ("404 Not Discovery", "There is nothing here.", None),
     };
     let page = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -326,30 +324,19 @@ mod tests {
 
     /// Every user of the machine can connect, and say nothing.
     #[tokio::test]
-    async fn who_says_nothing_makes_way_for_who_comes_later() {
+    async fn silent_connections_do_not_block_the_answer() {
         let callback = Callback::open(0, Back::Common).await.unwrap();
         let port = callback.port;
         let waiting = tokio::spawn(callback.wait("right"));
-        let connect = async || {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port))
-                .await
-                .unwrap()
-        };
-        let mut oldest = connect().await;
-        let mut second = connect().await;
-        let mut later = Vec::new();
-        for _ in 2..=REQUESTS {
-            later.push(connect().await);
+        let mut silent = Vec::new();
+        for _ in 0..REQUESTS {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await;
+            silent.push(stream.unwrap());
         }
-        assert_eq!(oldest.read(&mut [0]).await.unwrap_or_default(), 0);
-        // Nobody else has had to go for the one that came.
-        let request =
-            format!("GET /callback?state=wrong HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
-        let _ = second.write_all(request.as_bytes()).await;
-        let mut heard = String::new();
-        let _ = second.read_to_string(&mut heard).await;
-        assert!(heard.starts_with("HTTP/1.1 400"), "{heard}");
-        waiting.abort();
+        let request = format!("GET /callback?state=right HTTP/1.1\r\nHost: 127.0.0.1:{port}");
+        let heard = ask(port, &format!("{request}\r\n\r\n")).await;
+        assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+        assert_eq!(waiting.await.unwrap().unwrap().len(), 1);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use names::WebUrl;
-use remote::errand::{AuthMethod, Errand, Met};
+use remote::step::{AuthMethod, LoginStep, Registration};
 use serde::{Deserialize, Serialize};
 use url::form_urlencoded::byte_serialize;
 
@@ -28,19 +28,19 @@ pub(crate) enum Secret {
 }
 
 impl Client {
-    /// The client that an authorization server was met as, with the secret that the user has of it or that it got there.
+    /// The client as the authorization server knows it, with the secret that the user has of it or that it got there.
     ///
     /// # Errors
     /// The server wants a secret, and there is none that can be sent.
-    pub(crate) fn of(met: &Met, users: Option<Value>) -> Result<Self> {
-        let own = || met.secret.clone().map(Value::new).transpose();
+    pub(crate) fn of(registration: &Registration, users: Option<Value>) -> Result<Self> {
+        let own = || registration.secret.clone().map(Value::new).transpose();
         // The secret that the user names counts before one from a registration.
         let secret = match users {
             None => own().context("the secret that Sluice got when it registered")?,
             given => given,
         };
         let missing = "it wants a secret of the client; name one with --client-secret";
-        let secret = match met.method {
+        let secret = match registration.method {
             AuthMethod::None => None,
             AuthMethod::ClientSecretPost => {
                 Some(Secret::ClientSecretPost(secret.context(missing)?))
@@ -50,13 +50,13 @@ impl Client {
             }
         };
         Ok(Self {
-            name: met.client.clone(),
+            name: registration.client.clone(),
             secret,
         })
     }
 
     /// The question for tokens at this address, with what shows that it is this client who asks.
-    pub(crate) fn ask(&self, endpoint: &WebUrl, pairs: &[(&str, &str)]) -> Errand {
+    pub(crate) fn ask(&self, endpoint: &WebUrl, pairs: &[(&str, &str)]) -> LoginStep {
         let mut form = pairs.to_vec();
         let basic = match &self.secret {
             None => {
@@ -77,7 +77,7 @@ impl Client {
             }
         };
         let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Errand::Tokens {
+        LoginStep::Token {
             endpoint: endpoint.to_string(),
             form: form.into_iter().map(own).collect(),
             basic,
@@ -89,8 +89,8 @@ impl Client {
 mod tests {
     use super::*;
 
-    fn asked(method: AuthMethod, own: Option<&str>, users: Option<&str>) -> Result<Errand> {
-        let met = Met {
+    fn asked(method: AuthMethod, own: Option<&str>, users: Option<&str>) -> Result<LoginStep> {
+        let registration = Registration {
             issuer: "https://login.example.org".to_owned(),
             authorization: "https://login.example.org/a".to_owned(),
             tokens: "https://login.example.org/t".to_owned(),
@@ -100,13 +100,13 @@ mod tests {
             says_who: false,
         };
         let users = users.map(|value| Value::new(value.to_owned()).unwrap());
-        let endpoint = WebUrl::new(&met.tokens).unwrap();
-        Ok(Client::of(&met, users)?.ask(&endpoint, &[("code", "c")]))
+        let endpoint = WebUrl::new(&registration.tokens).unwrap();
+        Ok(Client::of(&registration, users)?.ask(&endpoint, &[("code", "c")]))
     }
 
-    fn parts(errand: Result<Errand>) -> (Vec<(String, String)>, Option<String>) {
-        match errand.unwrap() {
-            Errand::Tokens { form, basic, .. } => (form, basic),
+    fn parts(step: Result<LoginStep>) -> (Vec<(String, String)>, Option<String>) {
+        match step.unwrap() {
+            LoginStep::Token { form, basic, .. } => (form, basic),
             other => panic!("{other:?}"),
         }
     }

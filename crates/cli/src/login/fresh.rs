@@ -8,15 +8,15 @@ use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use config::App;
 use names::WebUrl;
-use remote::errand::Report;
+use remote::step::Report;
 use sandbox::Layer;
 use server::{TokenPort, Tokens};
 use tokio::sync::{Mutex, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::errand::Errands;
 use super::kept::{Login, Logins, address};
+use super::steps::LoginSteps;
 use crate::secrets::Value;
 use crate::terminal::say;
 
@@ -39,7 +39,7 @@ struct Fresh {
 
 /// Whose login it is, and who asks for it.
 struct Own {
-    errands: Errands,
+    steps: LoginSteps,
     server: String,
 }
 
@@ -77,12 +77,12 @@ pub(crate) fn token_port(app: &App, allow_degraded: &BTreeSet<Layer>) -> Result<
         !taken.contains(port) && app.egress.iter().all(|egress| egress.listen != *port)
     };
     let port = PORTS.into_iter().find(is_free);
-    let errands = Errands {
+    let steps = LoginSteps {
         app: app.clone(),
         allow_degraded: allow_degraded.clone(),
     };
     let tokens = Fresh {
-        own: Arc::new(Own { errands, server }),
+        own: Arc::new(Own { steps, server }),
         renewals: Mutex::default(),
     };
     Ok(Some(TokenPort {
@@ -117,7 +117,7 @@ impl Fresh {
         let mut renewals = self.renewals.lock().await;
         // An authorization server that rotates refresh tokens takes each of them once, and a second use ends the login
         // (RFC 9700 §4.14). So of all programs of the user one asks at a time.
-        let (app, server) = (own.errands.app.name.clone(), own.server.clone());
+        let (app, server) = (own.steps.app.name.clone(), own.server.clone());
         let locked = spawn_blocking(move || Logins::of_user()?.lock(&app, &server));
         let lock = locked.await??;
         // Whoever held the lock before may have renewed it.
@@ -142,7 +142,7 @@ impl Fresh {
 
 impl Own {
     fn known(&self) -> Result<Login> {
-        let known = Logins::of_user()?.find(&self.errands.app.name, &self.server)?;
+        let known = Logins::of_user()?.find(&self.steps.app.name, &self.server)?;
         known.with_context(|| format!("you have logged out; {}", self.remedy()))
     }
 
@@ -161,8 +161,8 @@ impl Own {
             ("refresh_token", refresh.reveal()),
             ("resource", &before.resource),
         ];
-        let errand = before.client().ask(&endpoint, &form);
-        match self.errands.run(&endpoint, errand).await? {
+        let step = before.client().ask(&endpoint, &form);
+        match self.steps.run(&endpoint, step).await? {
             Report::Granted(granted) => {
                 let mut after = before.clone();
                 after.take(granted)?;
@@ -184,7 +184,7 @@ impl Own {
     }
 
     fn remedy(&self) -> String {
-        format!("run `sluice app login {}`", self.errands.app.name)
+        format!("run `sluice app login {}`", self.steps.app.name)
     }
 }
 

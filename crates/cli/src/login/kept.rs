@@ -3,7 +3,7 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use names::WebUrl;
-use remote::errand::Granted;
+use remote::step::Granted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

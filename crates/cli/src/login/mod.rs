@@ -1,18 +1,18 @@
 //! Logins at remote servers (OAuth 2.1, as the MCP specification has it).
 //!
-//! What is asked of servers is asked by errands, each in a spoke of its own that reaches one origin. Here is what needs the
+//! What is asked of servers is asked by steps, each in a spoke of its own that reaches one origin. Here is what needs the
 //! user, or what nobody else may have: the way back from the browser, the file of tokens, and when they are renewed.
 
 mod answer;
 mod callback;
 mod client;
-mod errand;
 mod fresh;
 mod kept;
+mod steps;
 
-pub(crate) use self::answer::{Asked, elsewhere};
+pub(crate) use self::answer::{AuthorizationRequest, elsewhere};
 pub(crate) use self::callback::{Back, Callback};
 pub(crate) use self::client::Client;
-pub(crate) use self::errand::Errands;
 pub(crate) use self::fresh::{settle, token_port};
 pub(crate) use self::kept::{Login, Logins, address};
+pub(crate) use self::steps::LoginSteps;

@@ -25,7 +25,7 @@ const ANSWERS: [(&str, &str); 5] = [
     ("Type add and Enter", "add\r"),
     ("Type once", "once\r"),
     ("Type answer to answer", "answer\r"),
-    ("Type login and Enter", "login\r"),
+    ("Type login to log in", "login\r"),
     // Of a server's form: whatever it suggests.
     ("cancel to leave", "\r"),
 ];

@@ -1043,7 +1043,7 @@ fn the_catalogue_is_read() {
 fn a_server_elsewhere_reaches_its_own_host_and_nothing_else() {
     let config = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
                   headers = { Authorization = \"Bearer secret:far\", X-Mode = \"fast\" }\n\
-                  [app.here]\nurl = \"http://localhost:3000/mcp\"\ntransport = \"sse\"\n";
+                  [app.here]\nurl = \"http://localhost:3000/mcp\"\ntransport = \"http\"\n";
     let config = load(&[("sluice.toml", config)]).unwrap();
     let far = &config.apps["far"];
     let [domain] = far.domains.as_slice() else {
@@ -1106,15 +1106,15 @@ fn a_server_elsewhere_in_a_file_of_another_program() {
     let config = load(&[("mcp.json", servers)]).unwrap();
     let of = |app: &str| {
         let remote = config.apps[app].remote.as_ref().unwrap();
-        format!("{} {:?} {:?}", remote.url, remote.transport, remote.headers)
+        format!("{} {:?}", remote.url, remote.headers)
     };
     assert_eq!(
         of("code"),
-        "https://a.example/mcp Http {\"authorization\": [7 bytes, ${TOKEN}]}"
+        "https://a.example/mcp {\"authorization\": [7 bytes, ${TOKEN}]}"
     );
-    assert_eq!(of("cursor"), "https://b.example/sse Any {}");
-    assert_eq!(of("gemini"), "https://c.example/mcp Http {}");
-    assert_eq!(of("old"), "http://127.0.0.1:8000/sse Sse {}");
+    assert_eq!(of("cursor"), "https://b.example/sse {}");
+    assert_eq!(of("gemini"), "https://c.example/mcp {}");
+    assert_eq!(of("old"), "http://127.0.0.1:8000/sse {}");
     // What is not encrypted leaves this machine nowhere.
     let plain = r#"{"mcpServers": {"a": {"url": "http://a.example/mcp"}}}"#;
     let error = load(&[("mcp.json", plain)]).unwrap_err().to_string();

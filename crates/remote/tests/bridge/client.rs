@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use remote::{Settings, Transport, VARIABLE};
+use remote::{Settings, VARIABLE};
 
 /// Long enough for a machine under load.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,11 +30,10 @@ pub(crate) fn settings(url: &str) -> Settings {
     Settings {
         app: "app".to_owned(),
         url: url.to_owned(),
-        transport: Transport::Any,
         headers: BTreeMap::from([("authorization".to_owned(), format!("Bearer {SECRET}"))]),
         ca_file: None,
         tokens: None,
-        errand: None,
+        step: None,
     }
 }
 

@@ -100,7 +100,7 @@ async fn open_with(
         resolver: names as Arc<dyn Resolve>,
     };
     let settings = serde_json::json!({
-        "app": "far", "url": url, "transport": "any", "headers": {}, "ca_file": "/data/ca.pem",
+        "app": "far", "url": url, "headers": {}, "ca_file": "/data/ca.pem",
         "tokens": tokens.as_ref().map(|tokens| tokens.port),
     });
     let mount = |source, target: &str, executable| Mount {

@@ -7,7 +7,7 @@ use clap::Args;
 use config::App;
 use hub::trace::escape;
 use names::{Origin, Place as Where, WebUrl};
-use remote::errand::{Errand, Found, Granted, Met, Report};
+use remote::step::{Discovery, Granted, LoginStep, Registration, Report};
 use serde_json::json;
 
 use super::add;
@@ -17,7 +17,8 @@ use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::login::{
-    Asked, Back, Callback, Client, Errands, Login as Kept, Logins, address, elsewhere,
+    AuthorizationRequest, Back, Callback, Client, Login as Kept, LoginSteps, Logins, address,
+    elsewhere,
 };
 use crate::question::{Lines, shortened};
 use crate::secrets::{Secrets, Value};
@@ -80,13 +81,13 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     // tokens.
     let app = app(args)?;
     let server = server(args, &app)?;
-    let errands = Errands {
+    let steps = LoginSteps {
         app: app.clone(),
         allow_degraded: compose::layers(&args.place.allow_degraded)?,
     };
-    let found = find(&errands, &server).await?;
+    let found = find(&steps, &server).await?;
     let Some(issuer) = issuer(args, &server, &found)? else {
-        say("nothing was asked there, and nothing was kept\n");
+        say("Login cancelled. No request was sent; nothing was saved.\n");
         return Ok(Exit::Refused);
     };
     let scopes = match args.scope.is_empty() {
@@ -100,33 +101,40 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     };
     // Before the registration, which names the address to come back to.
     let callback = Callback::open(args.port, back).await?;
-    let meet = Errand::Meet {
+    let register = LoginStep::Register {
         client: args.client_id.clone(),
         has_secret: args.client_secret.is_some(),
         redirect: callback.redirect(),
         scopes: scopes.clone(),
     };
-    let met = match errands.run(&issuer, meet).await? {
-        Report::Met(met) => met,
+    let registration = match steps.run(&issuer, register).await? {
+        Report::Registered(registration) => registration,
         Report::Refused(code) => bail!("{issuer} does not register Sluice: {code}"),
         _ => bail!("{issuer} gives an answer to another question"),
     };
-    let elsewhere = elsewhere(&issuer, &met)?;
+    let elsewhere = elsewhere(&issuer, &registration)?;
     if let Some(host) = &elsewhere
         && !may_give_out(args, &issuer, host)?
     {
-        say("nothing was sent there, and nothing was kept\n");
+        say("Login cancelled. No code was sent; nothing was saved.\n");
         return Ok(Exit::Refused);
     }
-    let client = client(args, &issuer, &met, elsewhere.as_ref())?;
+    let client = client(args, &issuer, &registration, elsewhere.as_ref())?;
     let (redirect, resource) = (callback.redirect(), found.resource.clone());
-    let asked = Asked::new(&issuer, met, client, redirect, resource, elsewhere.as_ref())?;
+    let asked = AuthorizationRequest::new(
+        &issuer,
+        registration,
+        client,
+        redirect,
+        resource,
+        elsewhere.as_ref(),
+    )?;
     // Until here Ctrl-C ends the program, and there is nothing to keep.
     let cancel = interrupts();
     show(args, &asked.page(scopes)?, scopes)?;
     let exchanged = async {
         let came_back = callback.wait(&asked.state).await?;
-        errands
+        steps
             .run(asked.endpoint(), asked.exchange(&came_back)?)
             .await
     };
@@ -134,7 +142,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         // Where both are ready the interruption counts: the user who gave up must not be logged in.
         biased;
         () = cancel.notified() => {
-            say("nothing was kept\n");
+            say("Login cancelled; nothing was saved.\n");
             return Ok(Exit::Interrupted);
         }
         report = exchanged => report?,
@@ -179,7 +187,12 @@ fn server(args: &Login, app: &App) -> Result<WebUrl> {
 
 /// What Sluice is at the authorization server. A secret of the user's is for the host that gives out the tokens, and goes
 /// nowhere else.
-fn client(args: &Login, issuer: &WebUrl, met: &Met, elsewhere: Option<&Origin>) -> Result<Client> {
+fn client(
+    args: &Login,
+    issuer: &WebUrl,
+    registration: &Registration,
+    elsewhere: Option<&Origin>,
+) -> Result<Client> {
     let secret = match &args.client_secret {
         None => None,
         Some(name) => {
@@ -187,15 +200,15 @@ fn client(args: &Login, issuer: &WebUrl, met: &Met, elsewhere: Option<&Origin>) 
             Some(Secrets::of_user()?.value(name, &host)?)
         }
     };
-    Client::of(met, secret)
+    Client::of(registration, secret)
 }
 
 /// What the server says of its tokens.
-async fn find(errands: &Errands, server: &WebUrl) -> Result<Found> {
-    let Report::Found(found) = errands.run(server, Errand::Find).await? else {
+async fn find(steps: &LoginSteps, server: &WebUrl) -> Result<Discovery> {
+    let Report::Discovered(found) = steps.run(server, LoginStep::Discover).await? else {
         bail!("{server} gives an answer to another question");
     };
-    Ok(Found {
+    Ok(Discovery {
         resource: resource(server, &found.resource)?,
         ..found
     })
@@ -242,7 +255,7 @@ fn app(args: &Login) -> Result<App> {
         let mut config = opened?;
         return config.apps.remove(&args.name).ok_or_else(|| {
             anyhow::anyhow!(
-                "there is no app '{}' in the configuration; say --url URL to log in before it is added",
+                "there is no app '{}' in the configuration; add --url URL to log in before the app is added",
                 escape(&args.name)
             )
         });
@@ -267,7 +280,7 @@ fn app(args: &Login) -> Result<App> {
 }
 
 /// The authorization server to log in at. The user names it or agrees to it, before it is asked anything; `None` if not.
-fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>> {
+fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<WebUrl>> {
     let named = found.issuers.iter().map(|issuer| {
         let issuer = WebUrl::new(issuer).ok().filter(|issuer| {
             // What is on this machine is nobody else's to name.
@@ -313,14 +326,11 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
     say(&said_to_be(server, only, columns()));
     if !Terminal::attended() {
         bail!(
-            "nothing was asked there; say --issuer {} where nobody can be asked",
+            "no request was sent there; without a terminal, add --issuer {}",
             shell::word(only.as_str())
         );
     }
-    let word = ask_word(
-        "Type login and Enter, if that is where you want to log in [no]: ",
-        &["login"],
-    );
+    let word = ask_word("Type login to log in there [no]: ", &["login"]);
     Ok(word.and_then(|_| named.first().cloned()))
 }
 
@@ -328,12 +338,12 @@ fn issuer(args: &Login, server: &WebUrl, found: &Found) -> Result<Option<WebUrl>
 fn said_to_be(server: &WebUrl, issuer: &WebUrl, columns: usize) -> String {
     let origin = server.origin();
     let mut lines = Lines::new(columns, true);
-    lines.own(&format!("{origin} says that who uses it logs in at:"));
+    lines.own(&format!("{origin} names this authorization server:"));
     lines.quoted(issuer.as_str(), usize::MAX);
     // Shows the address that the user opens. A [`WebUrl`] is visible ASCII alone; everything else is percent-encoded.
     if !issuer.is_same_site(server) {
         lines.own(&format!(
-            "! That is another site. A token from there is sent to {origin}, which can do with it whatever you allow there."
+            "! It is another site. Its token is sent to {origin}, which can do with it everything that you allow there."
         ));
     }
     lines.finish()
@@ -351,15 +361,15 @@ fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
     }
     let mut lines = Lines::new(columns(), true);
     lines.own(&format!(
-        "{issuer} has its tokens given out by another host, which could use what you log in for:"
+        "{issuer} names another host for its tokens. That host could use your login:"
     ));
     lines.quoted(host.as_str(), usize::MAX);
     say(&lines.finish());
     if !Terminal::attended() {
-        bail!("nothing was sent there; say --tokens-at {host} where nobody can be asked");
+        bail!("nothing was sent there; without a terminal, add --tokens-at {host}");
     }
     let word = ask_word(
-        "Type agree and Enter, if that host belongs to it [no]: ",
+        "Type agree if that host belongs to it [no]: ",
         &["agree"],
     );
     Ok(word.is_some())
@@ -394,7 +404,7 @@ fn keep(
     server: &WebUrl,
     issuer: &WebUrl,
     resource: String,
-    asked: Asked,
+    asked: AuthorizationRequest,
     granted: Granted,
 ) -> Result<()> {
     let (endpoint, client) = asked.into_client();
@@ -428,7 +438,7 @@ mod tests {
 
     fn issuer_of(server: &str, named: &[&str], wanted: &str) -> Result<Option<WebUrl>> {
         let Line { login } = Line::parse_from(["x", "far", "--issuer", wanted]);
-        let found = Found {
+        let found = Discovery {
             resource: server.to_owned(),
             issuers: named.iter().map(|issuer| (*issuer).to_owned()).collect(),
             scopes: Vec::new(),

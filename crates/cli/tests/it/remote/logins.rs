@@ -206,7 +206,7 @@ fn a_login_can_come_before_the_app() {
     stage.refused(&add, &format!("`sluice app login far --url {url}`"));
     // It is its own authorization server, and says nothing of itself.
     let login = ["app", "login", "far", "--url", &url, "--config", &config];
-    stage.refused(&login, "say --issuer http://127.0.0.1:");
+    stage.refused(&login, "add --issuer http://127.0.0.1:");
     let issuer = server.url("/");
     stage.refused(
         &[&login[..], &["--issuer", &issuer]].concat(),
@@ -358,18 +358,14 @@ fn open_for(request: &Request, methods: &[&str]) -> Option<Reply> {
 fn a_server_that_asks_who_it_is_when_it_is_asked_for_its_tools_is_logged_in_at() {
     let handshake =
         |request: &Request| open_for(request, &["initialize", "notifications/initialized"]);
-    // By the older way of speaking the demand comes with the stream.
-    let stream = |request: &Request| (request.method == "POST").then(|| status(405));
-    for lie in [handshake, stream] {
-        let stage = Stage::new();
-        let servers = Servers::with(crate::remote::authority::truth, lie);
-        let config = servers.configure(&stage, "");
-        stage.refused(&tools(&config), "`sluice app login far --url");
-        let done = servers.log_in(&stage, &config);
-        assert_eq!(done["logged_in"], true);
-        let sent = servers.mcp.requests();
-        assert!(sent.iter().all(|it| it.header("authorization").is_empty()));
-    }
+    let stage = Stage::new();
+    let servers = Servers::with(crate::remote::authority::truth, handshake);
+    let config = servers.configure(&stage, "");
+    stage.refused(&tools(&config), "`sluice app login far --url");
+    let done = servers.log_in(&stage, &config);
+    assert_eq!(done["logged_in"], true);
+    let sent = servers.mcp.requests();
+    assert!(sent.iter().all(|it| it.header("authorization").is_empty()));
 }
 
 #[test]

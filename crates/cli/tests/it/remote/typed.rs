@@ -64,7 +64,7 @@ fn another_host_that_gives_out_tokens_is_agreed_to_by_its_name() {
     let issuer = servers.issuer();
     let login = ["app", "login", "far", "--json", "--config", &config];
     let login = [&login[..], &["--issuer", &issuer]].concat();
-    stage.refused(&login, &format!("say --tokens-at {host}"));
+    stage.refused(&login, &format!("add --tokens-at {host}"));
     let wrong = [&login[..], &["--tokens-at", "https://localhost:1"]].concat();
     stage.refused(&wrong, "and not by https://localhost:1");
     let tokens = servers.tokens.as_ref().unwrap();

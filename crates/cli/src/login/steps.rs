@@ -13,7 +13,7 @@ use hub::trace::escape;
 use ifc::{Arguments, Call, Decision, History, Label, Monitor};
 use names::{Place, WebUrl};
 use remote::Settings;
-use remote::errand::{Errand, Report, TOOL, is_code};
+use remote::step::{LoginStep, Report, TOOL, is_code};
 use sandbox::Layer;
 use serde_json::{Value, json};
 use server::{Gate, Mediator, Spoke};
@@ -24,21 +24,21 @@ use crate::{app_setup, remote_app, trial};
 
 /// The name of a configuration that is in no file.
 const FILE: &str = "/login.toml";
-/// Events of an errand that are kept. It makes one connection.
+/// Events of a step that are kept. It makes one connection.
 const EVENTS: usize = 16;
 
 /// Bytes of an error that are shown. It has a line of ours, and an address.
 const MAX_ERROR: usize = 1 << 10;
 
 /// What is asked for one app.
-pub(crate) struct Errands {
+pub(crate) struct LoginSteps {
     /// Which addresses that are not public, and which certificates, its configuration allows.
     pub(crate) app: App,
     /// Sandbox layers that may be missing.
     pub(crate) allow_degraded: BTreeSet<Layer>,
 }
 
-/// An errand asks nobody.
+/// A step asks nobody.
 struct Nobody;
 
 #[async_trait]
@@ -48,28 +48,28 @@ impl Mediator for Nobody {
     }
 }
 
-impl Errands {
+impl LoginSteps {
     /// Asks the origin of this address, and no other.
     ///
     /// # Errors
     /// There is no answer, or none that can be used: a line for the user, in which strangers' words are escaped.
-    pub(crate) async fn run(&self, to: &WebUrl, errand: Errand) -> Result<Report> {
+    pub(crate) async fn run(&self, to: &WebUrl, step: LoginStep) -> Result<Report> {
         let mut config = self.configuration(to)?;
         let app = config.apps.get_mut(&self.app.name);
-        let app = app.context("the app of an errand")?;
-        let remote = app.remote.clone().context("the server of an errand")?;
+        let app = app.context("the app of a step")?;
+        let remote = app.remote.clone().context("the server of a step")?;
         let start = remote_app::start(app, &remote, Path::new(FILE));
         app.found = Some(start.map_err(|reason| anyhow!(reason))?);
         let app = app.clone();
         app_setup::mounts(&config)?;
-        // Nothing that was given out before goes along, but what the errand says.
+        // Nothing that was given out before goes along, but what the step says.
         let mut setup = app_setup::of(&app, None, &self.allow_degraded)?;
         let settings = Settings {
-            errand: Some(errand),
+            step: Some(step),
             ..remote_app::settings(&app, &remote)?
         };
         setup.spoke.env.extend([remote_app::variable(&settings)?]);
-        // The same door as a session's: the one connection of an errand needs a permit too.
+        // The same door as a session's: the one connection of a step needs a permit too.
         let gate = Gate::new(Monitor::new(), Arc::new(config.policy()));
         let (sender, events) = mpsc::channel(EVENTS);
         let spoke = setup.open(&gate, sender).await?;
@@ -80,7 +80,7 @@ impl Errands {
         })
     }
 
-    /// The configuration of an errand: this address, and one tool without rules about what it carries.
+    /// The configuration of a step: this address, and one tool without rules about what it carries.
     fn configuration(&self, to: &WebUrl) -> Result<Config> {
         let mut app = json!({
             "url": to.as_str(),
@@ -122,7 +122,7 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let call = Call {
         app: spoke.app().to_owned(),
         tool: TOOL.to_owned(),
-        arguments: Arguments::parse("{}", &label).context("the arguments of an errand")?,
+        arguments: Arguments::parse("{}", &label).context("the arguments of a step")?,
         label,
     };
     let decided = gate
@@ -131,7 +131,7 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let Decision::Allow(permit) = decided else {
         bail!("it may not be asked");
     };
-    // Nobody interrupts the call itself: where the whole errand is given up, it is dropped with the spoke.
+    // Nobody interrupts the call itself: where the whole step is given up, it is dropped with the spoke.
     let nobody_gives_up = std::future::pending();
     report(spoke.execute(permit, &mut Nobody, nobody_gives_up).await)
 }
@@ -150,7 +150,7 @@ fn report(outcome: CallOutcome) -> Result<Report> {
     bail!("{}", escape(head(&why, MAX_ERROR)))
 }
 
-/// What an errand came to. What a spoke has read is judged again, if it is to be shown as it is.
+/// What a step came to. What a spoke has read is judged again, if it is to be shown as it is.
 fn read(text: &str) -> Result<Report> {
     match serde_json::from_str(text) {
         Ok(Report::Refused(code)) if !is_code(&code) => bail!("its answer cannot be used"),

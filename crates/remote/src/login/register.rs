@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::json;
 
-use super::ask::{document, post, well_known};
-use crate::errand::{AuthMethod, Met, Report};
+use super::{document, post, well_known};
 use crate::http::{Http, JSON};
+use crate::step::{AuthMethod, Registration, Report};
 use crate::trouble::Trouble;
 
 /// Longest name of a client, and longest secret of one.
@@ -42,7 +42,7 @@ struct Client {
 }
 
 /// Asks the authorization server what it is, and registers this client unless it has a name there.
-pub(super) async fn meet(
+pub(super) async fn register(
     http: &Http,
     client: Option<&str>,
     has_secret: bool,
@@ -64,7 +64,7 @@ pub(super) async fn meet(
         },
         (None, Some(endpoint)) => {
             let (endpoint, method) = (WebUrl::new(endpoint)?, for_registration(&metadata)?);
-            match register(http, &endpoint, redirect, scopes, method).await? {
+            match post_client(http, &endpoint, redirect, scopes, method).await? {
                 Ok(client) => client,
                 Err(code) => return Ok(Report::Refused(code)),
             }
@@ -75,7 +75,7 @@ pub(super) async fn meet(
             ));
         }
     };
-    Ok(Report::Met(Met {
+    Ok(Report::Registered(Registration {
         issuer: metadata.issuer,
         authorization: authorization.to_string(),
         tokens: metadata.token_endpoint,
@@ -165,7 +165,7 @@ fn known(name: &str) -> Option<AuthMethod> {
     AuthMethod::deserialize(StrDeserializer::<ValueError>::new(name)).ok()
 }
 
-async fn register(
+async fn post_client(
     http: &Http,
     endpoint: &WebUrl,
     redirect: &str,

@@ -1,20 +1,20 @@
-//! Steps of a login, as the hub asks for them and hears of them.
+//! The steps of a login: what the hub asks for, and what it gets back.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The one tool of a process on an errand.
+/// The one tool of a process that does a step.
 pub const TOOL: &str = "log_in";
 
 /// A step of a login, for which the origin of [`crate::Settings::url`] is asked.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Errand {
+pub enum LoginStep {
     /// Ask an MCP server who gives out tokens for it.
-    Find,
+    Discover,
     /// Ask an authorization server what it is, and what this client is called there.
-    Meet {
+    Register {
         /// The client's name there, if the user has one; otherwise it registers.
         client: Option<String>,
         /// Whether the user has a secret of that client, too.
@@ -25,7 +25,7 @@ pub enum Errand {
         scopes: Vec<String>,
     },
     /// Ask an authorization server for tokens.
-    Tokens {
+    Token {
         /// Where.
         endpoint: String,
         /// The form that is sent.
@@ -35,26 +35,26 @@ pub enum Errand {
     },
 }
 
-impl fmt::Debug for Errand {
+impl fmt::Debug for LoginStep {
     /// A form holds secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Find => "Find",
-            Self::Meet { .. } => "Meet",
-            Self::Tokens { .. } => "Tokens",
+            Self::Discover => "Discover",
+            Self::Register { .. } => "Register",
+            Self::Token { .. } => "Token",
         })
     }
 }
 
-/// What came of an errand.
+/// The result of a step.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Report {
-    /// Of [`Errand::Find`].
-    Found(Found),
-    /// Of [`Errand::Meet`].
-    Met(Met),
-    /// Of [`Errand::Tokens`].
+    /// Of [`LoginStep::Discover`].
+    Discovered(Discovery),
+    /// Of [`LoginStep::Register`].
+    Registered(Registration),
+    /// Of [`LoginStep::Token`].
     Granted(Granted),
     /// The authorization server refuses, with a code of RFC 6749 §5.2 or RFC 7591 §3.2.2.
     Refused(String),
@@ -70,7 +70,7 @@ pub fn is_code(text: &str) -> bool {
 /// Who gives out tokens for a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Found {
+pub struct Discovery {
     /// What tokens are to be for (RFC 8707): the server, as it calls itself.
     pub resource: String,
     /// The authorization servers. At least one.
@@ -94,7 +94,7 @@ pub enum AuthMethod {
 /// An authorization server, and this client there.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Met {
+pub struct Registration {
     /// Its name, as it writes it itself: so it says who it is when the user comes back (RFC 9207).
     pub issuer: String,
     /// Where the user says yes.
