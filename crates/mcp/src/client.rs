@@ -15,8 +15,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use wire::limits::MAX_SERVER_INFO_BYTES;
 use wire::{
-    AppLimits, Breach, FailureReason, InvalidArguments, Limit, Offer, Protocol, Quote, ServerInfo,
-    SpokeFault, Timeout, ToolDescription, head,
+    AppLimits, Breach, FailureReason, Offer, Quote, ServerInfo, SpokeFault, ToolDescription, head,
 };
 
 use crate::claims::claims;
@@ -88,7 +87,7 @@ impl AppClient {
             // First: an app that has broken a rule did not start, whatever answer it had ready.
             reason = ending.0.cause() => Err(reason),
             outcome = timeout(time, handshake(transport, mediator.clone(), &ending.0)) => {
-                outcome.unwrap_or(Err(FailureReason::StartTimeout(Timeout { ms: limits.start_timeout_ms })))
+                outcome.unwrap_or(Err(FailureReason::StartTimeout(limits.start_timeout_ms)))
             }
         };
         match outcome {
@@ -149,7 +148,7 @@ impl AppClient {
             result = self.checked_call(tool, arguments, Arc::clone(validator)) => result,
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
-            () = self.at_work(time) => Err(FailureReason::CallTimeout(Timeout { ms })),
+            () = self.at_work(time) => Err(FailureReason::CallTimeout(ms)),
         };
         // Whoever asked waits for the end of the app, and hears of it at once.
         if let Err(reason) = &result
@@ -263,9 +262,7 @@ impl AppClient {
         } = rendered;
         // Refused, not cut: no label rule reads half a JSON text, and nobody could tell what is missing.
         if content.len() > self.max_result {
-            return Err(FailureReason::ResultTooLong(Limit {
-                limit: self.max_result as u64,
-            }));
+            return Err(FailureReason::ResultTooLong(self.max_result as u64));
         }
         Ok(CallResult {
             content,
@@ -290,9 +287,7 @@ async fn check_arguments(
     validator: Arc<Validator>,
 ) -> Result<Checked, FailureReason> {
     let checked = tokio::task::spawn_blocking(move || {
-        let unusable = || InvalidArguments {
-            problem: Quote::head("the arguments are not a JSON object within the limits"),
-        };
+        let unusable = || Quote::head("the arguments are not a JSON object within the limits");
         // Before there are values of it, which take many times the bytes of the text.
         wire::json::check_object(&arguments).map_err(|_| unusable())?;
         // The hub's own reader. About what it refuses, a name that stands twice for one, the app and the check below may
@@ -348,10 +343,10 @@ async fn initialize_failure(error: ClientInitializeError, ending: &Ending) -> Fa
     match error {
         ClientInitializeError::ConnectionClosed(_)
         | ClientInitializeError::TransportError { .. } => ending.likely_cause().await,
-        ClientInitializeError::JsonRpcError(error) => FailureReason::Protocol(Protocol {
+        ClientInitializeError::JsonRpcError(error) => FailureReason::Protocol {
             breach: Breach::Initialize,
             said: Quote::head(&error.message),
-        }),
+        },
         _ => breach(Breach::Initialize),
     }
 }

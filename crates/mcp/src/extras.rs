@@ -6,7 +6,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, RoleClient};
 use serde_json::{Map, Value, json};
-use wire::{Breach, FailureReason, Limit, Offer};
+use wire::{Breach, FailureReason, Offer};
 
 use crate::failure::answered;
 use crate::guard::breach;
@@ -139,9 +139,7 @@ impl Extra {
         peer: &Peer<RoleClient>,
         ending: &Ending,
     ) -> Result<Rendered, FailureReason> {
-        let too_long = FailureReason::ResultTooLong(Limit {
-            limit: MAX_ENTRIES as u64,
-        });
+        let too_long = FailureReason::ResultTooLong(MAX_ENTRIES as u64);
         let listed = pages::all(MAX_ENTRIES, too_long, Breach::CallAnswer, |params| async {
             let (page, next) = match self {
                 Self::ListPrompts => {

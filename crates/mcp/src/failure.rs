@@ -1,7 +1,7 @@
 //! Why an app gives no answer.
 
 use rmcp::service::ServiceError;
-use wire::{AppError, Breach, FailureReason, Protocol, Quote};
+use wire::{Breach, FailureReason, Quote};
 
 use crate::guard::breach;
 use crate::process::Ending;
@@ -21,11 +21,11 @@ pub(crate) async fn answered<T>(
         ServiceError::McpError(error) => {
             let said = Quote::head(&error.message);
             match asked {
-                Breach::CallAnswer => FailureReason::AppError(AppError {
+                Breach::CallAnswer => FailureReason::AppError {
                     code: error.code.0,
                     said,
-                }),
-                breach => FailureReason::Protocol(Protocol { breach, said }),
+                },
+                breach => FailureReason::Protocol { breach, said },
             }
         }
         ServiceError::UnexpectedResponse => breach(asked),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use wire::json::{JsonError, JsonScan};
-use wire::{Breach, FailureReason, Flood, Limit, Protocol, Quote};
+use wire::{Breach, FailureReason, Quote};
 
 /// Messages that an app may write in one go without being asked (logs, progress, requests of its
 /// own). A chatty server logs a few per call; a loop writes thousands in a second.
@@ -54,9 +55,7 @@ impl LineGuard {
         // Before it is kept: text that is nested too deep is refused while its line is still under way.
         self.scan.feed(now).map_err(json_failure)?;
         if wanted > room {
-            return Err(FailureReason::LineTooLong(Limit {
-                limit: self.max_line as u64,
-            }));
+            return Err(FailureReason::LineTooLong(self.max_line as u64));
         }
         self.append(now);
         if end.is_none() {
@@ -106,20 +105,11 @@ pub(crate) enum Kind {
 struct Envelope<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
-    id: Option<Id<'a>>,
+    /// Ours are numbers; an answer with anything else answers no request.
+    id: Option<Value>,
     method: Option<IgnoredAny>,
     result: Option<IgnoredAny>,
     error: Option<IgnoredAny>,
-}
-
-/// A JSON-RPC id. Ours are numbers; an answer with anything else answers nobody.
-struct Id<'a>(Option<u64>, std::marker::PhantomData<&'a ()>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Id<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
-        Ok(Self(value.as_u64(), std::marker::PhantomData))
-    }
 }
 
 /// Says what a line is.
@@ -137,16 +127,16 @@ pub(crate) fn classify(line: &[u8]) -> Result<Kind, FailureReason> {
     if it.jsonrpc.as_deref() != Some("2.0") {
         return Err(breach(Breach::Message));
     }
-    match (
-        it.method.is_some(),
-        it.id,
-        it.result.is_some() || it.error.is_some(),
-    ) {
+    let answers = it.result.is_some() || it.error.is_some();
+    match (it.method.is_some(), it.id, answers) {
         (true, Some(_), false) => Ok(Kind::Request),
         (true, None, false) => Ok(Kind::Notification),
-        (false, Some(Id(Some(id), _)), true) => Ok(Kind::Answer(id)),
-        // The id is none of ours, or `null`, by which JSON-RPC answers a request that could not be read.
-        (false, _, true) => Err(breach(Breach::UnknownAnswer)),
+        (false, id, true) => {
+            // None of ours, or `null`, by which JSON-RPC answers a request that could not be read.
+            let unknown = || breach(Breach::UnknownAnswer);
+            let id = id.as_ref().and_then(Value::as_u64);
+            id.map(Kind::Answer).ok_or_else(unknown)
+        }
         _ => Err(breach(Breach::Message)),
     }
 }
@@ -171,20 +161,16 @@ fn not_an_envelope(line: &[u8]) -> FailureReason {
 }
 
 pub(crate) fn breach(breach: Breach) -> FailureReason {
-    FailureReason::Protocol(Protocol {
+    FailureReason::Protocol {
         breach,
         said: Quote::default(),
-    })
+    }
 }
 
 fn json_failure(error: JsonError) -> FailureReason {
     match error {
-        JsonError::TooDeep(limit) => FailureReason::TooDeep(Limit {
-            limit: limit as u64,
-        }),
-        JsonError::TooManyNodes(limit) => FailureReason::TooManyValues(Limit {
-            limit: limit as u64,
-        }),
+        JsonError::TooDeep(limit) => FailureReason::TooDeep(limit as u64),
+        JsonError::TooManyNodes(limit) => FailureReason::TooManyValues(limit as u64),
         JsonError::Invalid | JsonError::NotAnObject => FailureReason::InvalidJson,
     }
 }
@@ -208,9 +194,7 @@ impl Ledger {
         }
         // An id leaves this set only with its answer, so an app that never answers would let it grow without end.
         if self.abandoned.len() > MAX_ABANDONED {
-            return Err(FailureReason::TooManyCalls(Limit {
-                limit: MAX_ABANDONED as u64,
-            }));
+            return Err(FailureReason::TooManyCalls(MAX_ABANDONED as u64));
         }
         Ok(())
     }
@@ -230,43 +214,36 @@ impl Ledger {
 /// An allowance of unasked messages and bytes that refills with time.
 #[derive(Debug)]
 pub(crate) struct FloodMeter {
-    /// What is left. One message, or one byte, counts as `FLOOD_REFILL` in nanoseconds: so each nanosecond
-    /// gives back a whole number, which is the maximum.
-    messages: u128,
-    bytes: u128,
+    /// What is left of each, as a part of the whole allowance.
+    messages: f64,
+    bytes: f64,
     seen: Duration,
 }
 
 impl FloodMeter {
     pub(crate) fn new() -> Self {
-        let full = FLOOD_REFILL.as_nanos();
         Self {
-            messages: full.saturating_mul(FLOOD_MESSAGES.into()),
-            bytes: full.saturating_mul(FLOOD_BYTES.into()),
+            messages: 1.0,
+            bytes: 1.0,
             seen: Duration::ZERO,
         }
     }
 
     /// Counts one message of `bytes` bytes at the time `now` since the start.
     pub(crate) fn count(&mut self, bytes: usize, now: Duration) -> Result<(), FailureReason> {
-        let unit = FLOOD_REFILL.as_nanos();
-        let passed = now.saturating_sub(self.seen).as_nanos();
+        let refill = now.saturating_sub(self.seen).div_duration_f64(FLOOD_REFILL);
         self.seen = now;
-        let flood = || {
-            FailureReason::Flood(Flood {
+        let spend = |left: f64, part: f64| (left + refill).min(1.0) - part;
+        self.messages = spend(self.messages, 1.0 / FLOOD_MESSAGES as f64);
+        self.bytes = spend(self.bytes, bytes as f64 / FLOOD_BYTES as f64);
+        // A thousandth part a thousand times leaves not exactly nothing.
+        match self.messages < -1e-9 || self.bytes < -1e-9 {
+            true => Err(FailureReason::Flood {
                 max_messages: FLOOD_MESSAGES,
                 max_bytes: FLOOD_BYTES,
-            })
-        };
-        // In integers, so that no part of a message is lost to rounding.
-        let spend = |left: u128, max: u64, cost: usize| {
-            left.saturating_add(passed.saturating_mul(max.into()))
-                .min(unit.saturating_mul(max.into()))
-                .checked_sub(unit.saturating_mul(cost as u128))
-        };
-        self.messages = spend(self.messages, FLOOD_MESSAGES, 1).ok_or_else(flood)?;
-        self.bytes = spend(self.bytes, FLOOD_BYTES, bytes).ok_or_else(flood)?;
-        Ok(())
+            }),
+            false => Ok(()),
+        }
     }
 }
 
@@ -297,7 +274,7 @@ mod tests {
             LineGuard::new(3).feed(&mut &b"abc\n"[..]),
             Ok(Some(b"abc".to_vec()))
         );
-        let expected = Err(FailureReason::LineTooLong(Limit { limit: 3 }));
+        let expected = Err(FailureReason::LineTooLong(3));
         assert_eq!(LineGuard::new(3).feed(&mut &b"abcd\n"[..]), expected);
         assert_eq!(LineGuard::new(3).feed(&mut &b"abcdefgh"[..]), expected);
     }
@@ -306,7 +283,7 @@ mod tests {
     fn nesting_is_refused_long_before_the_line_ends() {
         let mut guard = LineGuard::new(1 << 20);
         let result = guard.feed(&mut &b"[".repeat(1 << 16)[..]);
-        assert_eq!(result, Err(FailureReason::TooDeep(Limit { limit: 64 })));
+        assert_eq!(result, Err(FailureReason::TooDeep(64)));
         assert_eq!(guard.line.capacity(), 0);
     }
 
@@ -393,9 +370,7 @@ mod tests {
         });
         assert_eq!(
             result,
-            Err(FailureReason::TooManyCalls(Limit {
-                limit: MAX_ABANDONED as u64
-            }))
+            Err(FailureReason::TooManyCalls(MAX_ABANDONED as u64))
         );
     }
 
@@ -407,13 +382,13 @@ mod tests {
         }
         assert!(matches!(
             meter.count(10, Duration::ZERO),
-            Err(FailureReason::Flood(_))
+            Err(FailureReason::Flood { .. })
         ));
 
         let mut meter = FloodMeter::new();
         assert!(matches!(
             meter.count(FLOOD_BYTES as usize + 1, Duration::ZERO),
-            Err(FailureReason::Flood(_))
+            Err(FailureReason::Flood { .. })
         ));
 
         let mut meter = FloodMeter::new();

@@ -1,4 +1,4 @@
-//! MCP client; the only crate that uses rmcp.
+//! MCP client over stdio.
 //!
 //! [`AppProcess::spawn`] starts an unmodified MCP stdio server, [`AppClient::start`] initializes it, and
 //! [`AppClient::call`] calls its tools. Between the app's stdout and `rmcp` stands a guard: a line that is
@@ -6,9 +6,8 @@
 //! unasked messages ends the app with a typed reason before anything interprets the line.
 //!
 //! Arguments are checked against the tool's input schema before the app sees them, and the check fails
-//! closed (SecGPT's fails open). What the app asks of us is mediated: its roots are the mounts of its sandbox; a
-//! question to the user (elicitation, `input_required`) and, where it was offered, a completion (sampling)
-//! become a [`Request`] that somebody else decides on.
+//! closed (SecGPT's fails open). A question of the app to the user (elicitation, `input_required`) becomes a
+//! [`Request`], on which the hub decides. Sampling and roots, which the protocol has deprecated, are not offered.
 
 mod claims;
 mod client;
@@ -21,7 +20,6 @@ mod mediator;
 mod pages;
 mod process;
 mod render;
-mod sampling;
 mod schema;
 mod tools;
 mod transport;

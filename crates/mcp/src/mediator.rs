@@ -1,5 +1,5 @@
-//! Our side of the protocol as the app sees it: alive, with the roots of its sandbox, and with requests
-//! for the user and for a model that are handed on, one by one, to whoever decides on them.
+//! Our side of the protocol as the app sees it: it answers pings, and passes questions for the user on, one by one, to
+//! the hub, which decides on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::{Ask, Breach, FailureReason, Offer, Refusal, Reply, Wish};
 
+use crate::form;
 use crate::guard::breach;
-use crate::{form, sampling};
 
 /// Most requests within one answer of `input_required`: each is a question of its own.
 const MAX_INPUT_REQUESTS: usize = 4;
@@ -110,15 +110,7 @@ impl Mediator {
                     // There is no error in an input response.
                     answered.unwrap_or_else(|_| elicited(ElicitationAction::Decline))
                 }
-                other => {
-                    let request = match other {
-                        InputRequest::CreateMessage(it) => ServerRequest::CreateMessageRequest(it),
-                        InputRequest::ListRoots(it) => ServerRequest::ListRootsRequest(it),
-                        _ => return Err(breach(Breach::CallAnswer)),
-                    };
-                    let answered = self.handle(request).await;
-                    answered.map_err(|_| breach(Breach::CallAnswer))?
-                }
+                _ => return Err(breach(Breach::CallAnswer)),
             };
             let response = serde_json::to_value(response);
             responses.insert(key, response.map_err(|_| breach(Breach::CallAnswer))?);
@@ -130,7 +122,6 @@ impl Mediator {
     async fn handle(&self, request: ServerRequest) -> Result<ClientResult, ErrorData> {
         match request {
             ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
-            ServerRequest::ListRootsRequest(_) => Ok(sampling::roots(&self.offer.roots)),
             ServerRequest::ElicitRequest(request) => {
                 let ask = match form::read(request.params) {
                     Ok(ask) => ask,
@@ -147,27 +138,12 @@ impl Mediator {
                     Reply::Declined => Ok(elicited(ElicitationAction::Decline)),
                     Reply::Dismissed => Ok(elicited(ElicitationAction::Cancel)),
                     Reply::Refused(why) => Err(refused(why)),
-                    // The answer to another request; it is not shown to an app that did not ask for it.
+                    // The answer to another request.
                     Reply::Completion(_) => Err(refused(Refusal::Failed)),
                 }
             }
-            ServerRequest::CreateMessageRequest(request) if self.offer.sampling => {
-                let ask = match sampling::read(request.params) {
-                    Ok(ask) => ask,
-                    Err(problem) => return Err(self.unfit(Wish::Completion, problem).await),
-                };
-                match self.ask(ask).await {
-                    Reply::Completion(answer) => Ok(sampling::answer(answer)),
-                    Reply::Refused(why) => Err(refused(why)),
-                    _ => Err(refused(Refusal::Failed)),
-                }
-            }
-            other => {
-                let wish = match other {
-                    ServerRequest::CreateMessageRequest(_) => Wish::Completion,
-                    _ => Wish::Other,
-                };
-                self.refused(wish, Refusal::NotOffered).await;
+            _ => {
+                self.refused(Wish::Other, Refusal::NotOffered).await;
                 Err(ErrorData::new(
                     ErrorCode::METHOD_NOT_FOUND,
                     "this client offers no such capability",
@@ -267,7 +243,6 @@ impl Service<RoleClient> for Mediator {
         let forms = FormElicitationCapability::default();
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::new().with_form(forms));
-        sampling::announce(&mut capabilities, &self.offer);
         let own = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
         let mut config = ClientConfig::new(capabilities, own);
         // The newest that has a handshake: a later one is asked for by none, and older servers may refuse it.

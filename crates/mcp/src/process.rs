@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use wire::limits::MAX_QUOTE_BYTES;
-use wire::{AppCommand, AppExited, FailureReason, Quote, SpawnFailed};
+use wire::{AppCommand, FailureReason, Quote};
 
 /// After the app's end of output: the time in which it must have exited.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ impl AppProcess {
     /// # Errors
     /// [`FailureReason::SpawnFailed`] with the operating system's error number.
     pub fn spawn(command: &AppCommand) -> Result<Self, FailureReason> {
-        let failed = |errno| FailureReason::SpawnFailed(SpawnFailed { errno });
+        let failed = FailureReason::SpawnFailed;
         let (program, arguments) = command.argv.split_first().ok_or_else(|| failed(None))?;
         let child = Command::new(program)
             .args(arguments)
@@ -114,10 +114,10 @@ impl AppProcess {
 
 fn exited(status: io::Result<ExitStatus>) -> FailureReason {
     let status = status.ok();
-    FailureReason::AppExited(AppExited {
+    FailureReason::AppExited {
         status: status.and_then(|status| status.code()),
         signal: status.and_then(|status| status.signal()),
-    })
+    }
 }
 
 /// Reads stderr to its end, however much it is, and keeps the last bytes.

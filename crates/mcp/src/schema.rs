@@ -3,7 +3,7 @@
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
-use wire::{InvalidArguments, Quote};
+use wire::Quote;
 
 /// Steps that one pattern of an app's schema may take back, so that none can take for ever.
 const BACKTRACK_LIMIT: usize = 100_000;
@@ -25,7 +25,7 @@ pub(crate) fn compile(schema: &Value) -> Option<Validator> {
 }
 
 /// Checks arguments; the error says the first thing that is wrong and where, for the model.
-pub(crate) fn check(validator: &Validator, arguments: &Value) -> Result<(), InvalidArguments> {
+pub(crate) fn check(validator: &Validator, arguments: &Value) -> Result<(), Quote> {
     validator.validate(arguments).map_err(|error| {
         let path = error.instance_path().to_string();
         let place = if path.is_empty() {
@@ -34,9 +34,7 @@ pub(crate) fn check(validator: &Validator, arguments: &Value) -> Result<(), Inva
             path.as_str()
         };
         // The value itself is left out: it can be long, and the model has written it.
-        InvalidArguments {
-            problem: Quote::head(&format!("{place}: {}", error.masked())),
-        }
+        Quote::head(&format!("{place}: {}", error.masked()))
     })
 }
 
@@ -49,7 +47,7 @@ mod tests {
         let validator = compile(schema).expect("usable schema");
         check(&validator, arguments)
             .err()
-            .map(|it| it.problem.as_str().to_owned())
+            .map(|problem| problem.as_str().to_owned())
     }
 
     #[test]

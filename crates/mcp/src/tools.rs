@@ -9,8 +9,8 @@ use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
 use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
 use wire::{
-    BadTool, Breach, FailureReason, Hints, Limit, Offer, Quote, SpokeFault, ToolDescription,
-    ToolProblem, head, is_tool_name,
+    Breach, FailureReason, Hints, Offer, Quote, SpokeFault, ToolDescription, ToolProblem, head,
+    is_tool_name,
 };
 
 use crate::extras::Extra;
@@ -59,9 +59,7 @@ pub(crate) async fn list(
     if has.tools.is_none() {
         return accepted(tools, extras).await;
     }
-    let too_many = FailureReason::TooManyTools(Limit {
-        limit: MAX_TOOLS as u64,
-    });
+    let too_many = FailureReason::TooManyTools(MAX_TOOLS as u64);
     let most = MAX_TOOLS.saturating_sub(tools.len());
     let listed = pages::all(most, too_many, Breach::ListTools, |params| async {
         let page = peer.list_tools(Some(params));
@@ -98,11 +96,9 @@ fn accept(tools: Vec<Tool>) -> Result<Toolbox, FailureReason> {
     let mut total = 0_usize;
     for tool in tools {
         let name = tool.name.into_owned();
-        let bad = |problem| {
-            FailureReason::BadTool(BadTool {
-                problem,
-                name: Quote::head(&name),
-            })
+        let bad = |problem| FailureReason::BadTool {
+            problem,
+            name: Quote::head(&name),
         };
         if !is_tool_name(&name) {
             return Err(bad(ToolProblem::Name));

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::{
-    AppCommand, AppLimits, FailureReason, HubFrame, Limit, Offer, Quote, Refusal, Reply,
-    SpokeFault, SpokeFrame, Wish,
+    AppCommand, AppLimits, FailureReason, HubFrame, Offer, Quote, Refusal, Reply, SpokeFault,
+    SpokeFrame, Wish,
 };
 
 use crate::asks::Asks;
@@ -333,9 +333,7 @@ impl<'a> Running<'a> {
             Some(FailureReason::DuplicateCall)
         // The tasks are counted, not `cancels`: a cancelled call works until its task has ended.
         } else if self.calls.len() >= usize::try_from(self.max_calls).unwrap_or(usize::MAX) {
-            Some(FailureReason::TooManyCalls(Limit {
-                limit: self.max_calls.into(),
-            }))
+            Some(FailureReason::TooManyCalls(self.max_calls.into()))
         } else {
             None
         };

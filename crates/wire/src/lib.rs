@@ -20,10 +20,7 @@ mod text;
 pub use ask::{Ask, Refusal, Reply, Sampling, SamplingAnswer, SamplingMessage, Wish};
 pub use check::{Frame, Violation};
 pub use codec::{DecodeError, Decoder, EncodeError, WIRE_VERSION, encode};
-pub use failure::{
-    AppError, AppExited, BadTool, Breach, FailureReason, Flood, InvalidArguments, Limit, Protocol,
-    SpawnFailed, SpokeFault, Timeout, ToolProblem,
-};
+pub use failure::{Breach, FailureReason, SpokeFault, ToolProblem};
 pub use form::{Field, FieldKind, FieldOption, Form, Unfit};
 pub use frame::{
     AppCommand, AppLimits, Hints, HubFrame, Offer, ServerInfo, SpokeFrame, ToolDescription,

@@ -223,7 +223,7 @@ impl LastWords {
 
 #[cfg(test)]
 mod tests {
-    use wire::{AppError, Ask, Form, Quote, Timeout};
+    use wire::{Ask, Form, Quote};
 
     use super::*;
     use crate::spoke::calls::{Begun, MAX_REQUESTS};
@@ -257,7 +257,7 @@ mod tests {
             FailureReason::Cancelled,
             // These end the app when they answer a call.
             FailureReason::OutputClosed,
-            FailureReason::CallTimeout(Timeout { ms: 1 }),
+            FailureReason::CallTimeout(1),
         ] {
             let mut incoming = incoming();
             let Begun {
@@ -363,10 +363,10 @@ mod tests {
         assert!(reason.ends_with(shown), "{reason}");
         let mut incoming = incoming();
         let Begun { id, mut answer, .. } = incoming.calls.begin();
-        let reason = FailureReason::AppError(AppError {
+        let reason = FailureReason::AppError {
             code: 1,
             said: Quote::head(said),
-        });
+        };
         incoming.handle(failed(id, reason)).unwrap();
         let Ok(CallOutcome::Failed(reason)) = answer.try_recv() else {
             panic!("another outcome");

@@ -1,15 +1,13 @@
-//! What an app asks for while it works on a call: questions to the user, completions, roots.
+//! The questions of an app to the user while it works on a call.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hub::trace::Event;
-use hub::{CompletionRequest, Purpose};
-use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, PromptMessage, Rule, Sink};
-use llm::{Broker, Scripted, text_answer};
+use ifc::{Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, Rule, Sink};
+use llm::{Broker, Scripted};
 use serde_json::{Value, json};
-use server::{FormAnswer, SamplingBudget};
+use server::FormAnswer;
 
 use crate::stage::{Stage, echo_once};
 
@@ -78,7 +76,7 @@ async fn an_apps_question_is_the_apps_and_its_answer_goes_there() {
 async fn what_a_spoke_refuses_is_recorded() {
     for (mode, expected) in [
         ("ask-url", ("question", "no form that can be passed on")),
-        ("ask-model", ("completion", "does not offer it")),
+        ("ask-model", ("request", "does not offer it")),
         ("ask-outside", ("question", "exactly one call")),
         ("ask-at-once", ("question", "another request")),
     ] {
@@ -260,86 +258,4 @@ async fn an_interrupted_question_ends_with_the_turn() {
     assert_eq!(stage.watcher.forms.len(), 1);
     let unknown = |event: &Event| matches!(event, Event::CallUnknown { .. });
     assert!(stage.trace().iter().any(unknown));
-}
-
-/// A session whose app may sample so often, with a model that counts what it is asked for the app.
-fn sampling(mode: &str, clearance: Label, completions: u32) -> (Stage, Arc<AtomicUsize>) {
-    let sampled = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&sampled);
-    let step = Scripted::new("scripted", echo_once);
-    let app = Scripted::new("for-apps", move |request: &CompletionRequest| {
-        assert_eq!(request.purpose, Purpose::Sampling);
-        assert!(request.prompt.label().is_top() && request.prompt.tools().is_empty());
-        assert_eq!(request.max_tokens, 7);
-        count.fetch_add(1, Ordering::SeqCst);
-        match request.prompt.messages() {
-            [PromptMessage::System(system), PromptMessage::User(user)] => {
-                text_answer(format!("{system} {user}"))
-            }
-            other => panic!("{other:?}"),
-        }
-    });
-    let broker = Broker::new(Arc::new(step), Label::top());
-    let broker = broker.with_provider(Arc::new(app), clearance).unwrap();
-    let stage = Stage::start(mode, broker, |setup| {
-        let budget = SamplingBudget::new("for-apps", 7, completions);
-        setup.apps[0].spoke.sampling = Some(budget);
-    });
-    (stage, sampled)
-}
-
-#[tokio::test]
-async fn a_completion_is_sent_by_permit_within_the_budget() {
-    let (mut stage, sampled) = sampling("ask-model", Label::top(), 1);
-    let first = got(&mut stage).await;
-    assert_eq!(
-        first["content"]["text"],
-        "Be brief. Say something about hello."
-    );
-    assert_eq!(first["model"], "for-apps");
-    let trace = stage.trace();
-    let sent = |event: &Event| matches!(event, Event::Sampling { provider, label, max_tokens: 7, .. } if provider == "for-apps" && *label == ["any"]);
-    let cost = |event: &Event| matches!(event, Event::Consulted { purpose, provider, .. } if purpose == "sampling" && provider == "for-apps");
-    let (sent, cost) = (trace.iter().position(sent), trace.iter().position(cost));
-    assert!(sent.is_some() && sent < cost, "{trace:?}");
-    // A repeated read would be dropped: another query, in the same session.
-    let second = {
-        let outcome = stage.ask("once more").await.unwrap();
-        outcome.result.unwrap().reveal_tcb().to_owned()
-    };
-    assert!(second.contains("hello"), "{second}");
-    assert_eq!(sampled.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test]
-async fn an_app_that_begs_for_completions_gets_its_budget() {
-    let (mut stage, sampled) = sampling("ask-model-again", Label::top(), 3);
-    let got = got(&mut stage).await;
-    let answers = got.as_array().unwrap();
-    let given = answers.iter().filter(|answer| answer.is_object()).count();
-    assert_eq!((answers.len(), given), (20, 3));
-    assert_eq!(sampled.load(Ordering::SeqCst), 3);
-}
-
-#[tokio::test]
-async fn a_provider_that_is_not_cleared_for_everything_sees_nothing_of_an_app() {
-    let (mut stage, sampled) = sampling("ask-model", Label::bottom(), 5);
-    assert!(said(&mut stage).await.contains("it failed"));
-    assert_eq!(sampled.load(Ordering::SeqCst), 0);
-    let refused = |event: &Event| matches!(event, Event::AppRefused { request, .. } if request == "completion");
-    assert!(stage.trace().iter().any(refused));
-}
-
-#[tokio::test]
-async fn without_a_word_of_the_configuration_there_are_no_completions() {
-    let mut stage = Stage::new("ask-model");
-    assert!(said(&mut stage).await.contains("no such capability"));
-}
-
-#[tokio::test]
-async fn roots_are_the_mounts_as_the_app_sees_them() {
-    let mut stage = Stage::new("ask-roots");
-    // As an answer shows it: an address from a result that nobody trusts is inert.
-    let expected = json!({"roots": [{"uri": "file[:]///app/misbehaving-app"}]});
-    assert_eq!(got(&mut stage).await, expected);
 }

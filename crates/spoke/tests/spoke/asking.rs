@@ -109,7 +109,7 @@ fn the_time_in_which_the_app_waits_for_us_is_not_its_own() {
     let (request, _) = hub.request(1);
     std::thread::sleep(Duration::from_millis(500));
     hub.reply(request, accepted());
-    let timeout = FailureReason::CallTimeout(Timeout { ms: 400 });
+    let timeout = FailureReason::CallTimeout(400);
     assert_eq!(hub.call_failure(1), timeout);
 }
 
@@ -160,7 +160,7 @@ fn what_cannot_be_shown_to_a_person_never_reaches_the_hub() {
         (
             "ask-model",
             "no such capability",
-            Wish::Completion,
+            Wish::Other,
             Refusal::NotOffered,
         ),
     ] {
@@ -186,75 +186,9 @@ fn a_result_that_needs_input_is_a_question_too() {
 }
 
 #[test]
-fn roots_are_what_the_hub_offers_and_nothing_else() {
-    for (roots, expected) in [
-        (vec![], json!([])),
-        (
-            vec!["/mail".to_owned(), "/a b".to_owned()],
-            json!([{"uri": "file:///mail"}, {"uri": "file:///a%20b"}]),
-        ),
-    ] {
-        let offer = Offer {
-            roots,
-            ..Offer::default()
-        };
-        let mut hub = Hub::offering("ask-roots", offer);
-        hub.call(1, TEXT, 15_000);
-        assert_eq!(parsed(&hub.result(1)).get("roots"), Some(&expected));
-    }
-}
-
-#[test]
-fn a_completion_is_asked_for_only_where_it_was_offered() {
-    let offer = || Offer {
-        sampling: true,
-        ..Offer::default()
-    };
-    let mut hub = Hub::offering("ask-model", offer());
+fn only_forms_are_declared() {
+    let mut hub = Hub::ready("ask-capabilities");
     hub.call(1, TEXT, 15_000);
-    let (request, ask) = hub.request(1);
-    let Ask::Model(sampling) = ask else {
-        panic!("{ask:?}")
-    };
-    assert_eq!(
-        (&*sampling.system, sampling.max_tokens),
-        ("Be brief.", 100_000)
-    );
-    hub.reply(
-        request,
-        Reply::Completion(SamplingAnswer {
-            text: "Hello.".to_owned(),
-            provider: "local".to_owned(),
-            cut: false,
-        }),
-    );
-    let expected = json!({
-        "role": "assistant",
-        "content": {"type": "text", "text": "Hello."},
-        "model": "local",
-        "stopReason": "endTurn",
-    });
+    let expected = json!({"elicitation": {"form": {}}});
     assert_eq!(parsed(&hub.result(1)), expected);
-    let mut hub = Hub::offering("ask-model-with-tools", offer());
-    hub.call(1, TEXT, 15_000);
-    assert!(hub.result(1).contains("without tools"));
-}
-
-#[test]
-fn the_app_is_told_what_there_is() {
-    for (sampling, expected) in [
-        (false, json!({"roots": {}, "elicitation": {"form": {}}})),
-        (
-            true,
-            json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}}}),
-        ),
-    ] {
-        let offer = Offer {
-            sampling,
-            ..Offer::default()
-        };
-        let mut hub = Hub::offering("ask-capabilities", offer);
-        hub.call(1, TEXT, 15_000);
-        assert_eq!(parsed(&hub.result(1)), expected);
-    }
 }

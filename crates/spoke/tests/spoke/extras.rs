@@ -86,11 +86,9 @@ fn an_app_cannot_take_the_name_of_an_offered_tool() {
     let mut hub = start("extras-twice");
     match hub.next() {
         Some(SpokeFrame::AppFailed {
-            reason: FailureReason::BadTool(bad),
+            reason: FailureReason::BadTool { problem, .. },
             ..
-        }) => {
-            assert_eq!(bad.problem, ToolProblem::Duplicate);
-        }
+        }) => assert_eq!(problem, ToolProblem::Duplicate),
         other => panic!("{other:?}"),
     }
 }
@@ -99,7 +97,7 @@ fn an_app_cannot_take_the_name_of_an_offered_tool() {
 fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
     let mut hub = Hub::offering("extras", offer());
     hub.call_tool(1, "resources/read", r#"{"uri":"note://endless"}"#, 200);
-    let expected = FailureReason::CallTimeout(Timeout { ms: 200 });
+    let expected = FailureReason::CallTimeout(200);
     assert_eq!(hub.call_failure(1), expected);
 
     let mut hub = Hub::offering("extras", offer());
@@ -111,10 +109,10 @@ fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
 
 #[test]
 fn an_app_that_ends_instead_of_reading_breaks_no_rule() {
-    let exited = FailureReason::AppExited(AppExited {
+    let exited = FailureReason::AppExited {
         status: Some(7),
         signal: None,
-    });
+    };
     for (uri, expected) in [
         ("note://deadly", exited),
         ("note://mute", FailureReason::OutputClosed),
@@ -179,7 +177,7 @@ fn a_list_that_never_comes_hides_no_change() {
     assert_eq!(hub.result(1), "1");
     std::thread::sleep(Duration::from_millis(100));
     hub.call_tool(2, "echo", &text("0"), 200);
-    let expected = FailureReason::CallTimeout(Timeout { ms: 200 });
+    let expected = FailureReason::CallTimeout(200);
     assert_eq!(hub.call_failure(2), expected);
     hub.call_tool(3, "echo", &text("0"), 15_000);
     assert_eq!(hub.call_failure(3), FailureReason::ToolChanged);
