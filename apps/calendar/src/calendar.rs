@@ -8,8 +8,8 @@ use app_support::tools;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::error::CalendarError;
 use crate::event::{Details, Draft, Event, Summary};
 use crate::file::{File, Line};
 use crate::time::{Moment, stamp, zone};
@@ -28,7 +28,7 @@ const MAX_QUERY_CHARS: usize = 200;
 
 /// The user's calendar: a folder of iCalendar files.
 #[derive(Debug)]
-pub struct Calendar {
+pub(crate) struct Calendar {
     /// Calls take turns, so that none writes over what another has just written.
     folder: Mutex<Folder>,
     /// The zone of times that name none.
@@ -37,36 +37,63 @@ pub struct Calendar {
 
 /// The result of `list_events` and `search_events`: an object, so that rules address `$.events[*].title`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// By start.
-    pub events: Vec<Summary>,
+    pub(crate) events: Vec<Summary>,
     /// How many there are, shown or not.
-    pub total: usize,
+    pub(crate) total: usize,
     /// How many files and events could not be read.
-    pub skipped: usize,
+    pub(crate) skipped: usize,
 }
 
-/// The result of `create_event`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Created {
-    /// True.
-    pub created: bool,
-    /// The token of the new event.
-    pub id: String,
-}
-
-/// The result of `update_event`. It repeats nothing of the event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Updated {
-    /// True.
-    pub updated: bool,
-}
-
-/// The result of `delete_event`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Deleted {
-    /// True.
-    pub deleted: bool,
+/// A failed tool call. The messages say what to do next, and never repeat text of an event: label rules see results,
+/// and an error must not be a way around them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CalendarError {
+    /// Not a token that this app gives out.
+    #[error("this is not an event id: take an id from list_events or search_events")]
+    BadId,
+    /// No event has this token.
+    #[error("no event has this id: call list_events or search_events for the current ids")]
+    UnknownId,
+    /// Two events have the same token; acting on one of them would be a guess.
+    #[error("this id stands for more than one event of a file")]
+    AmbiguousId,
+    /// A time that is none.
+    #[error(
+        "{0} must be a day like 2026-11-24 or a time like 2026-11-24T10:00 (with Z or +01:00 if the zone matters)"
+    )]
+    BadTime(&'static str),
+    /// A range or an event that ends before it begins.
+    #[error(
+        "the end must come after the start, and both be days or both be times; the end of whole days is the day after the last"
+    )]
+    BadOrder,
+    /// Nothing to search for.
+    #[error("text must have 1 to {0} characters")]
+    BadQuery(usize),
+    /// A title or location that is not one line.
+    #[error("{name} must be one line of {min} to {max} characters without control characters")]
+    BadLine {
+        name: &'static str,
+        min: usize,
+        max: usize,
+    },
+    /// A description that is too long or has control characters.
+    #[error("description must be text of at most {0} characters without control characters")]
+    BadDescription(usize),
+    /// An attendee without a plain address, or too many.
+    #[error("attendees must be at most {0} plain addresses like anna@example.org")]
+    BadAttendees(usize),
+    /// An update of nothing.
+    #[error("give at least one field to change")]
+    NothingToChange,
+    /// More events than are looked at.
+    #[error("the calendar has more than {0} events: move old ones elsewhere")]
+    TooMany(usize),
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
 }
 
 /// An event, and where it stands.
@@ -80,10 +107,7 @@ struct Found {
 impl Calendar {
     /// Reads the variables `CALENDAR` (a folder) and `CALENDAR_ZONE` (like `Europe/Berlin`; default UTC) through `var`.
     /// An empty value counts as unset.
-    ///
-    /// # Errors
-    /// All that is wrong, one line each.
-    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Calendar, String> {
+    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Calendar, String> {
         let var = |name: &str| var(name).filter(|value| !value.is_empty());
         let folder = var("CALENDAR")
             .ok_or_else(|| {
@@ -113,10 +137,7 @@ impl Calendar {
     }
 
     /// The events from `from` to `to`; a day as `to` counts as a whole.
-    ///
-    /// # Errors
-    /// No times, a range that ends before it begins, or the folder.
-    pub fn list(&self, from: &str, to: &str) -> Result<Listing, CalendarError> {
+    pub(crate) fn list(&self, from: &str, to: &str) -> Result<Listing, CalendarError> {
         let time = |text, name| Moment::parse(text).ok_or(CalendarError::BadTime(name));
         let (from, to) = (time(from, "from")?, time(to, "to")?);
         // A day is exclusive as an end, so that the whole of the last day is in the range.
@@ -129,10 +150,7 @@ impl Calendar {
     }
 
     /// The events that have every word of `text` in title, location, description or an address.
-    ///
-    /// # Errors
-    /// An empty or long text, or the folder.
-    pub fn search(&self, text: &str) -> Result<Listing, CalendarError> {
+    pub(crate) fn search(&self, text: &str) -> Result<Listing, CalendarError> {
         let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
         if words.is_empty() || text.chars().count() > MAX_QUERY_CHARS {
             return Err(CalendarError::BadQuery(MAX_QUERY_CHARS));
@@ -141,18 +159,12 @@ impl Calendar {
     }
 
     /// One event.
-    ///
-    /// # Errors
-    /// A bad or unknown id, or the folder.
-    pub fn read(&self, id: &str) -> Result<Details, CalendarError> {
+    pub(crate) fn read(&self, id: &str) -> Result<Details, CalendarError> {
         Ok(find(&self.folder(), id)?.event.details())
     }
 
     /// A new event, in a file of its own.
-    ///
-    /// # Errors
-    /// A field that is refused, or the folder.
-    pub fn create(&self, draft: &Draft) -> Result<Created, CalendarError> {
+    pub(crate) fn create(&self, draft: &Draft) -> Result<Value, CalendarError> {
         let changes = draft.changes(None, &self.home)?;
         let now = Zoned::now();
         let words = format!("{draft:?}");
@@ -163,17 +175,12 @@ impl Calendar {
         let name = format!("{uid}{EXTENSION}");
         self.folder()
             .create(&name, &File::with_event(&lines), MAX_FILE_BYTES)?;
-        Ok(Created {
-            created: true,
-            id: tools::id(&[&name, &uid, ""]),
-        })
+        let id = tools::id(&[&name, &uid, ""]);
+        Ok(json!({ "created": true, "id": id }))
     }
 
     /// Changes the given fields of one event, and no byte of anything else but its time stamps.
-    ///
-    /// # Errors
-    /// A bad or unknown id, a field that is refused, or the folder.
-    pub fn update(&self, id: &str, draft: &Draft) -> Result<Updated, CalendarError> {
+    pub(crate) fn update(&self, id: &str, draft: &Draft) -> Result<Value, CalendarError> {
         let folder = self.folder();
         let found = find(&folder, id)?;
         let mut changes = draft.changes(Some(&found.event), &self.home)?;
@@ -188,14 +195,11 @@ impl Calendar {
             .file
             .with_changes(found.n, &changes.removed, &changes.lines);
         folder.replace(&found.name, &text, MAX_FILE_BYTES)?;
-        Ok(Updated { updated: true })
+        Ok(json!({ "updated": true }))
     }
 
     /// Deletes one event for good; a series with the occurrences that were changed.
-    ///
-    /// # Errors
-    /// A bad or unknown id, or the folder.
-    pub fn delete(&self, id: &str) -> Result<Deleted, CalendarError> {
+    pub(crate) fn delete(&self, id: &str) -> Result<Value, CalendarError> {
         let folder = self.folder();
         let found = find(&folder, id)?;
         let goes = |n: &usize| {
@@ -210,7 +214,7 @@ impl Calendar {
             Some(text) => folder.replace(&found.name, &text, MAX_FILE_BYTES)?,
             None => folder.delete(&found.name)?,
         }
-        Ok(Deleted { deleted: true })
+        Ok(json!({ "deleted": true }))
     }
 
     fn listing(&self, wanted: impl Fn(&Event) -> bool) -> Result<Listing, CalendarError> {

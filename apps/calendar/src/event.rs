@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
 
-use crate::error::CalendarError;
+use crate::calendar::CalendarError;
 use crate::file::{File, Line, unescape};
 use crate::time::Moment;
 
@@ -37,69 +37,57 @@ pub(crate) struct Event {
 
 /// A line of a listing. The order of the fields is the order in the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
-    /// The token of the event.
-    pub id: String,
+pub(crate) struct Summary {
+    pub(crate) id: String,
     /// A day, or a time in RFC 3339, without an offset if it has no zone.
-    pub start: String,
+    pub(crate) start: String,
     /// As `start`; `null` where the event has none.
-    pub end: Option<String>,
-    /// One line.
-    pub title: String,
-    /// One line.
+    pub(crate) end: Option<String>,
+    pub(crate) title: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub location: String,
+    pub(crate) location: String,
     /// Present, and true, for a series: `start` and `end` are those of its first occurrence.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub recurring: bool,
+    pub(crate) recurring: bool,
 }
 
 /// The result of `read_event`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Details {
-    /// The token of the event.
-    pub id: String,
-    /// As in [`Summary`].
-    pub start: String,
-    /// As in [`Summary`].
-    pub end: Option<String>,
-    /// One line.
-    pub title: String,
-    /// One line.
+pub(crate) struct Details {
+    pub(crate) id: String,
+    pub(crate) start: String,
+    pub(crate) end: Option<String>,
+    pub(crate) title: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub location: String,
-    /// The text, bounded.
+    pub(crate) location: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub description: String,
+    pub(crate) description: String,
     /// The plain address of who the event says it is from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub organizer: Option<String>,
+    pub(crate) organizer: Option<String>,
     /// The plain addresses of those invited; their display names are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attendees: Vec<String>,
-    /// As in [`Summary`].
+    pub(crate) attendees: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub recurring: bool,
+    pub(crate) recurring: bool,
     /// Present, and true, when the description is longer than what is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
+    pub(crate) truncated: bool,
 }
 
 /// What a caller wrote of an event; `None` stays as it is.
 #[derive(Clone, Debug, Default)]
-pub struct Draft {
-    /// One line.
-    pub title: Option<String>,
-    /// When it begins.
-    pub start: Option<String>,
+pub(crate) struct Draft {
+    pub(crate) title: Option<String>,
+    pub(crate) start: Option<String>,
     /// When it ends: for whole days the day after the last.
-    pub end: Option<String>,
+    pub(crate) end: Option<String>,
     /// One line; empty for none.
-    pub location: Option<String>,
+    pub(crate) location: Option<String>,
     /// Any text; empty for none.
-    pub description: Option<String>,
+    pub(crate) description: Option<String>,
     /// Plain addresses; empty for none.
-    pub attendees: Option<Vec<String>>,
+    pub(crate) attendees: Option<Vec<String>>,
 }
 
 impl Event {

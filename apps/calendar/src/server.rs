@@ -9,13 +9,12 @@ use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::Calendar;
-use crate::error::CalendarError;
+use crate::calendar::{Calendar, CalendarError};
 use crate::event::Draft;
 
 /// The MCP server around a [`Calendar`].
 #[derive(Clone, Debug)]
-pub struct CalendarServer {
+pub(crate) struct CalendarServer {
     calendar: Arc<Calendar>,
 }
 
@@ -90,8 +89,7 @@ struct UpdateEvent {
 #[tool_router]
 impl CalendarServer {
     /// A server for this calendar.
-    #[must_use]
-    pub fn new(calendar: Calendar) -> CalendarServer {
+    pub(crate) fn new(calendar: Calendar) -> CalendarServer {
         CalendarServer {
             calendar: Arc::new(calendar),
         }

@@ -15,7 +15,7 @@ const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 /// What the app needs to know. Made by [`Config::from_vars`] only, so that what is here is valid.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     pub(crate) maildir: Maildir,
     pub(crate) smtp: Smtp,
 }
@@ -46,17 +46,14 @@ pub(crate) enum Security {
 
 /// Everything that is wrong with the configuration, one line each.
 #[derive(Debug, thiserror::Error)]
-pub struct ConfigError(Vec<String>);
+pub(crate) struct ConfigError(Vec<String>);
 
 impl Config {
     /// Reads the variables `MAILDIR`, `SMTP_SERVER`, `MAIL_FROM`, `SMTP_TLS` (`none`, `starttls`, `tls`; default `none`),
     /// `SMTP_TLS_NAME` (default: the host of `SMTP_SERVER`), `SMTP_TLS_CA` (a PEM file; only its certificates are then
     /// trusted, else the public authorities compiled in), `SMTP_USER` and `SMTP_PASSWORD` through `var`.
     /// An empty value counts as unset.
-    ///
-    /// # Errors
-    /// [`ConfigError`] lists all that is wrong at once.
-    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let var = |name: &str| var(name).filter(|value| !value.is_empty());
         let mut errors = Vec::new();
         let maildir = note(&mut errors, maildir(var("MAILDIR")));
@@ -99,10 +96,7 @@ impl Config {
     }
 
     /// As [`Config::from_vars`], from the environment of the process.
-    ///
-    /// # Errors
-    /// [`ConfigError`] lists all that is wrong at once.
-    pub fn from_env() -> Result<Config, ConfigError> {
+    pub(crate) fn from_env() -> Result<Config, ConfigError> {
         Config::from_vars(|name| std::env::var(name).ok())
     }
 }

@@ -3,7 +3,7 @@
 /// A failed tool call. The messages go to the model, so they say what to do next, and they never repeat text from
 /// a mail: the label rules of the manifest see results, and an error must not be a way around them.
 #[derive(Debug, thiserror::Error)]
-pub enum MailError {
+pub(crate) enum MailError {
     /// The token is not one that this app gives out.
     #[error("this is not an e-mail id: take an id from list_emails or search_emails")]
     BadId,

@@ -23,12 +23,14 @@ mod outbox;
 pub mod sample;
 mod server;
 
-pub use app_support::is_address;
-pub use config::{Config, ConfigError};
-pub use error::MailError;
-pub use mailbox::{Deleted, Email, Listing, Mailbox, Sent, Summary};
-pub use message::{MAX_BODY_CHARS, MAX_SUBJECT_CHARS, Sender};
-pub use server::MailServer;
+pub use message::MAX_BODY_CHARS;
 
 /// The app's manifest: what a hub may believe about its results, and what its calls may do.
 pub const MANIFEST: &str = include_str!("../sluice-app.toml");
+
+/// Serves the app on standard input and output, configured by the environment.
+pub fn run() -> std::process::ExitCode {
+    let config = config::Config::from_env().map_err(|errors| errors.to_string());
+    let server = config.map(|config| server::MailServer::new(mailbox::Mailbox::new(config)));
+    app_support::tools::serve("sluice-mail", server)
+}

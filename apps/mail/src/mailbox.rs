@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::error::{MailError, NEWEST};
@@ -21,95 +22,77 @@ const MAX_SEARCHED_CHARS: usize = 1024 * 1024;
 
 /// The user's mail: a Maildir to read and an SMTP server to send by.
 #[derive(Clone, Debug)]
-pub struct Mailbox {
+pub(crate) struct Mailbox {
     config: Config,
 }
 
 /// A line of a listing. The order of the fields is the order in the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The token of the mail.
-    pub id: String,
+    pub(crate) id: String,
     /// Who it says it is from.
-    pub from: Sender,
+    pub(crate) from: Sender,
     /// RFC 3339, UTC.
-    pub date: String,
+    pub(crate) date: String,
     /// The subject, one line.
-    pub subject: String,
+    pub(crate) subject: String,
     /// Whether the user has not read it yet.
-    pub unread: bool,
+    pub(crate) unread: bool,
 }
 
 /// The result of `list_emails` and `search_emails`: an object, so that rules address `$.emails[*].subject`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// Newest first.
-    pub emails: Vec<Summary>,
+    pub(crate) emails: Vec<Summary>,
     /// How many there are, shown or not.
-    pub total: usize,
+    pub(crate) total: usize,
 }
 
 /// The result of `read_email`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Email {
+pub(crate) struct Email {
     /// The token of the mail.
-    pub id: String,
+    pub(crate) id: String,
     /// Who it says it is from.
-    pub from: Sender,
+    pub(crate) from: Sender,
     /// The addresses it was written to.
-    pub to: Vec<String>,
+    pub(crate) to: Vec<String>,
     /// RFC 3339, UTC.
-    pub date: String,
+    pub(crate) date: String,
     /// The subject, one line.
-    pub subject: String,
+    pub(crate) subject: String,
     /// The text, at most [`MAX_BODY_CHARS`] characters.
-    pub body: String,
+    pub(crate) body: String,
     /// Names of attached files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<String>,
+    pub(crate) attachments: Vec<String>,
     /// Present, and true, when the body is longer than what is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-}
-
-/// The result of `send_email`. It repeats nothing of the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Sent {
-    /// True.
-    pub sent: bool,
-    /// How many addresses the server accepted it for.
-    pub recipients: usize,
-}
-
-/// The result of `delete_email`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Deleted {
-    /// True.
-    pub deleted: bool,
+    pub(crate) truncated: bool,
 }
 
 impl Mailbox {
     /// The mail that `config` describes.
     #[must_use]
-    pub fn new(config: Config) -> Mailbox {
+    pub(crate) fn new(config: Config) -> Mailbox {
         Mailbox { config }
     }
 
     /// The newest mails of a folder (default: the inbox).
-    ///
-    /// # Errors
-    /// A limit out of range, an unknown folder, or the file system.
-    pub fn list(&self, limit: Option<u32>, folder: Option<&str>) -> Result<Listing, MailError> {
+    pub(crate) fn list(
+        &self,
+        limit: Option<u32>,
+        folder: Option<&str>,
+    ) -> Result<Listing, MailError> {
         let limit = checked_limit(limit)?;
         let entries = self.config.maildir.entries(folder.unwrap_or(INBOX))?;
         Ok(listing(read_all(entries, Depth::Headers)?, limit))
     }
 
     /// The newest mails, of all folders, that have every word of `query` in sender, subject or body.
-    ///
-    /// # Errors
-    /// A limit out of range, an empty or long query, or the file system.
-    pub fn search(&self, query: &str, limit: Option<u32>) -> Result<Listing, MailError> {
+    pub(crate) fn search(&self, query: &str, limit: Option<u32>) -> Result<Listing, MailError> {
         let limit = checked_limit(limit)?;
         let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
         if words.is_empty() || query.chars().count() > MAX_QUERY_CHARS {
@@ -134,10 +117,7 @@ impl Mailbox {
     }
 
     /// One mail, by id or as "newest" (the first of [`Mailbox::list`]; "latest" is the same).
-    ///
-    /// # Errors
-    /// A bad or unknown id, an empty mailbox, or the file system.
-    pub fn read(&self, id: &str) -> Result<Email, MailError> {
+    pub(crate) fn read(&self, id: &str) -> Result<Email, MailError> {
         let newest = is_newest(id);
         let entry = if newest {
             self.newest()?
@@ -160,27 +140,23 @@ impl Mailbox {
     }
 
     /// Sends a text message.
-    ///
-    /// # Errors
-    /// Addresses, subject or body that are refused, or the SMTP server.
-    pub fn send(&self, to: &[String], subject: &str, body: &str) -> Result<Sent, MailError> {
+    pub(crate) fn send(
+        &self,
+        to: &[String],
+        subject: &str,
+        body: &str,
+    ) -> Result<Value, MailError> {
         outbox::send(&self.config.smtp, to, subject, body)?;
-        Ok(Sent {
-            sent: true,
-            recipients: to.len(),
-        })
+        Ok(json!({ "sent": true, "recipients": to.len() }))
     }
 
     /// Deletes one mail for good. Takes an exact id only: "newest" may be another mail by the time the call runs.
-    ///
-    /// # Errors
-    /// A bad or unknown id, or the file system.
-    pub fn delete(&self, id: &str) -> Result<Deleted, MailError> {
+    pub(crate) fn delete(&self, id: &str) -> Result<Value, MailError> {
         if is_newest(id) {
             return Err(MailError::DeleteNeedsId);
         }
         self.config.maildir.find(id)?.delete()?;
-        Ok(Deleted { deleted: true })
+        Ok(json!({ "deleted": true }))
     }
 
     fn newest(&self) -> Result<Entry, MailError> {

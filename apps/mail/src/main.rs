@@ -1,11 +1,7 @@
-//! `sluice-mail`: serves the mail app on standard input and output. Configured by the environment.
+//! `sluice-mail`: serves the mail app on standard input and output.
 
 use std::process::ExitCode;
 
-use sluice_mail::{Config, MailServer, Mailbox};
-
 fn main() -> ExitCode {
-    let config = Config::from_env().map_err(|errors| errors.to_string());
-    let server = config.map(|config| MailServer::new(Mailbox::new(config)));
-    app_support::tools::serve("sluice-mail", server)
+    sluice_mail::run()
 }

@@ -11,7 +11,7 @@ use crate::html;
 /// How much of a body is returned: about 2,000 tokens, which leaves a small model room to work.
 pub const MAX_BODY_CHARS: usize = 8_000;
 /// Longest subject returned; a longer one is no subject any more.
-pub const MAX_SUBJECT_CHARS: usize = 300;
+pub(crate) const MAX_SUBJECT_CHARS: usize = 300;
 /// Longest display name and attachment name returned.
 const MAX_NAME_CHARS: usize = 100;
 /// Most recipients and attachments named for one mail.
@@ -24,11 +24,11 @@ const MAX_TIMESTAMP: i64 = 253_402_300_799;
 
 /// Who a mail says it is from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sender {
+pub(crate) struct Sender {
     /// The display name: any text that the sender liked, bounded to one line.
-    pub name: String,
+    pub(crate) name: String,
     /// The address when it is a plain one ([`is_address`]), else `null`. It is what the mail says, not who sent it.
-    pub address: Option<String>,
+    pub(crate) address: Option<String>,
 }
 
 /// A mail as [`parse`] reads it. Nothing in it is longer than its limit.

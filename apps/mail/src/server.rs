@@ -18,7 +18,7 @@ use crate::outbox::MAX_RECIPIENTS;
 
 /// The MCP server around a [`Mailbox`].
 #[derive(Clone, Debug)]
-pub struct MailServer {
+pub(crate) struct MailServer {
     mailbox: Arc<Mailbox>,
 }
 
@@ -71,8 +71,7 @@ struct DeleteEmail {
 #[tool_router]
 impl MailServer {
     /// A server for this mailbox.
-    #[must_use]
-    pub fn new(mailbox: Mailbox) -> MailServer {
+    pub(crate) fn new(mailbox: Mailbox) -> MailServer {
         MailServer {
             mailbox: Arc::new(mailbox),
         }

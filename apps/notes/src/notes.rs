@@ -7,8 +7,7 @@ use app_support::folder::{Content, Folder, FolderError};
 use app_support::text;
 use jiff::Timestamp;
 use serde::Serialize;
-
-use crate::error::NotesError;
+use serde_json::{Value, json};
 
 /// How notes end.
 const EXTENSION: &str = ".md";
@@ -29,76 +28,82 @@ const MAX_QUERY_CHARS: usize = 200;
 
 /// The user's notes: a folder of Markdown files.
 #[derive(Debug)]
-pub struct Notes {
+pub(crate) struct Notes {
     /// Calls take turns, so that none writes over what another has just written.
     folder: Mutex<Folder>,
 }
 
 /// A line of a listing. The order of the fields is the order in the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The name, without its extension.
-    pub name: String,
+    pub(crate) name: String,
     /// RFC 3339, UTC.
-    pub modified: String,
+    pub(crate) modified: String,
     /// The length of the file.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// The result of `list_notes` and `search_notes`: an object, so that rules address `$.notes[*].name`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// The last changed first.
-    pub notes: Vec<Summary>,
+    pub(crate) notes: Vec<Summary>,
     /// How many there are, shown or not.
-    pub total: usize,
+    pub(crate) total: usize,
     /// How many files could not be read.
-    pub skipped: usize,
+    pub(crate) skipped: usize,
 }
 
 /// The result of `read_note`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
+pub(crate) struct Note {
     /// The name, without its extension.
-    pub name: String,
+    pub(crate) name: String,
     /// RFC 3339, UTC.
-    pub modified: String,
+    pub(crate) modified: String,
     /// The text, bounded.
-    pub text: String,
+    pub(crate) text: String,
     /// Present, and true, when the note is longer than what is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
+    pub(crate) truncated: bool,
 }
 
-/// The result of `write_note`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Written {
-    /// True.
-    pub written: bool,
-    /// Whether a note of this name is lost.
-    pub replaced: bool,
+/// A failed tool call. The messages say what to do next, and never repeat a name or a text: label rules see results,
+/// and an error must not be a way around them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotesError {
+    /// A name that cannot be a note's.
+    #[error(
+        "name must have 1 to {0} characters: letters, digits, spaces and -_.,()+&' with a letter or digit first; no folders"
+    )]
+    BadName(usize),
+    /// No such note.
+    #[error("there is no note of this name: call list_notes for the names")]
+    Unknown,
+    /// A text that is too long or has control characters.
+    #[error("text must have 1 to {0} bytes without control characters")]
+    BadText(usize),
+    /// Nothing to search for.
+    #[error("text must have 1 to {0} characters")]
+    BadQuery(usize),
+    /// The folder.
+    #[error(transparent)]
+    Folder(FolderError),
 }
 
-/// The result of `append_note`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Appended {
-    /// True.
-    pub appended: bool,
-}
-
-/// The result of `delete_note`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Deleted {
-    /// True.
-    pub deleted: bool,
+impl From<FolderError> for NotesError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::NotFound => NotesError::Unknown,
+            other => NotesError::Folder(other),
+        }
+    }
 }
 
 impl Notes {
     /// Reads the variable `NOTES` (a folder) through `var`. An empty value counts as unset.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Notes, String> {
+    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Notes, String> {
         let path = var("NOTES")
             .filter(|value| !value.is_empty())
             .ok_or("NOTES is not set: give the path of a folder of .md files")?;
@@ -110,18 +115,12 @@ impl Notes {
     }
 
     /// All notes, the last changed first.
-    ///
-    /// # Errors
-    /// The folder.
-    pub fn list(&self) -> Result<Listing, NotesError> {
+    pub(crate) fn list(&self) -> Result<Listing, NotesError> {
         self.listing(|_, _| true)
     }
 
     /// The notes that have every word of `text` in name or text.
-    ///
-    /// # Errors
-    /// An empty or long text, or the folder.
-    pub fn search(&self, text: &str) -> Result<Listing, NotesError> {
+    pub(crate) fn search(&self, text: &str) -> Result<Listing, NotesError> {
         let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
         if words.is_empty() || text.chars().count() > MAX_QUERY_CHARS {
             return Err(NotesError::BadQuery(MAX_QUERY_CHARS));
@@ -133,10 +132,7 @@ impl Notes {
     }
 
     /// One note.
-    ///
-    /// # Errors
-    /// A bad or unknown name, or the folder.
-    pub fn read(&self, name: &str) -> Result<Note, NotesError> {
+    pub(crate) fn read(&self, name: &str) -> Result<Note, NotesError> {
         let content = self.folder().read(&file_name(name)?, MAX_BYTES)?;
         let (text, truncated) = text::lines(&content.text, MAX_READ_CHARS);
         Ok(Note {
@@ -148,10 +144,7 @@ impl Notes {
     }
 
     /// A whole note: a new one, or in the place of the one of this name.
-    ///
-    /// # Errors
-    /// A name or text that is refused, or the folder.
-    pub fn write(&self, name: &str, text: &str) -> Result<Written, NotesError> {
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<Value, NotesError> {
         // Before the folder is locked and touched: a bad name or text changes nothing.
         let (file, text) = (file_name(name)?, checked(text)?);
         let folder = self.folder();
@@ -166,17 +159,11 @@ impl Notes {
                 false
             }
         };
-        Ok(Written {
-            written: true,
-            replaced,
-        })
+        Ok(json!({ "written": true, "replaced": replaced }))
     }
 
     /// Text on a line of its own at the end of a note that exists.
-    ///
-    /// # Errors
-    /// A bad or unknown name, a text that is refused, a note that would be too long, or the folder.
-    pub fn append(&self, name: &str, text: &str) -> Result<Appended, NotesError> {
+    pub(crate) fn append(&self, name: &str, text: &str) -> Result<Value, NotesError> {
         let (file, text) = (file_name(name)?, checked(text)?);
         let folder = self.folder();
         let mut whole = folder.read(&file, MAX_BYTES)?.text;
@@ -186,16 +173,13 @@ impl Notes {
         whole.push_str(text);
         whole.push('\n');
         folder.replace(&file, &whole, MAX_BYTES)?;
-        Ok(Appended { appended: true })
+        Ok(json!({ "appended": true }))
     }
 
     /// Deletes one note for good.
-    ///
-    /// # Errors
-    /// A bad or unknown name, or the folder.
-    pub fn delete(&self, name: &str) -> Result<Deleted, NotesError> {
+    pub(crate) fn delete(&self, name: &str) -> Result<Value, NotesError> {
         self.folder().delete(&file_name(name)?)?;
-        Ok(Deleted { deleted: true })
+        Ok(json!({ "deleted": true }))
     }
 
     fn listing(&self, wanted: impl Fn(&str, &str) -> bool) -> Result<Listing, NotesError> {

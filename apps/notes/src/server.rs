@@ -9,12 +9,11 @@ use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use serde::{Deserialize, Serialize};
 
-use crate::error::NotesError;
-use crate::notes::Notes;
+use crate::notes::{Notes, NotesError};
 
 /// The MCP server around [`Notes`].
 #[derive(Clone, Debug)]
-pub struct NotesServer {
+pub(crate) struct NotesServer {
     notes: Arc<Notes>,
 }
 
@@ -48,8 +47,7 @@ struct NoteText {
 #[tool_router]
 impl NotesServer {
     /// A server for these notes.
-    #[must_use]
-    pub fn new(notes: Notes) -> NotesServer {
+    pub(crate) fn new(notes: Notes) -> NotesServer {
         NotesServer {
             notes: Arc::new(notes),
         }

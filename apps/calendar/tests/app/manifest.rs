@@ -6,7 +6,7 @@ use crate::client::Manifest;
 use crate::support::{App, INVITATION};
 
 fn manifest() -> Manifest {
-    Manifest::new(sluice_calendar::MANIFEST)
+    Manifest::new(include_str!("../../sluice-app.toml"))
 }
 
 #[tokio::test]

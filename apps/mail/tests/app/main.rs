@@ -9,6 +9,7 @@
 #[path = "../../../support/tests/client/mod.rs"]
 mod client;
 mod manifest;
+mod sample;
 mod stdio;
 mod support;
 mod tls;

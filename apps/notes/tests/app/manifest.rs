@@ -6,7 +6,7 @@ use crate::client::Manifest;
 use crate::support::App;
 
 fn manifest() -> Manifest {
-    Manifest::new(sluice_notes::MANIFEST)
+    Manifest::new(include_str!("../../sluice-app.toml"))
 }
 
 #[tokio::test]

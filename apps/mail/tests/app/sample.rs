@@ -1,6 +1,4 @@
 //! The sample Maildir.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
