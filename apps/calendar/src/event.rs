@@ -1,4 +1,4 @@
-//! One event: from lines that anybody may have written to the few fields that the tools return, and back.
+//! One event: from lines that any sender may have written to the few fields that the tools return, and back.
 
 use app_support::{is_address, text, tools};
 use jiff::tz::TimeZone;
@@ -91,7 +91,7 @@ pub(crate) struct Draft {
 }
 
 impl Event {
-    /// The `n`-th event of a file; `None` without a start, since nobody could say when it is.
+    /// The `n`-th event of a file; `None` without a start, since its time would be unknown.
     pub(crate) fn read(name: &str, file: &File, n: usize) -> Option<Event> {
         // Properties that may stand once are taken from their first line.
         let first = |wanted: &str| file.properties(n).find(|line| line.name == wanted);

@@ -1,8 +1,8 @@
 //! A calendar app as an MCP server over stdio: it lists, searches, reads, creates, changes and deletes events.
 //!
 //! It needs a folder of iCalendar files (`CALENDAR`), one event a file or many, as calendar programs and `vdirsyncer`
-//! keep them; `CALENDAR_ZONE` is the zone for times that name none (default UTC). It sends no invitations. Anybody may
-//! have sent an event, so each result keeps apart what is constrained (ids, times, plain addresses) and what is free
+//! keep them; `CALENDAR_ZONE` is the zone for times that name none (default UTC). It sends no invitations. Any sender may
+//! have written an event, so each result keeps apart what is constrained (ids, times, plain addresses) and what is free
 //! text (titles, locations, descriptions); `sluice-app.toml` labels them so.
 //!
 //! ```text

@@ -186,7 +186,7 @@ fn authority(
     }
     let pem = std::fs::read(&path)
         .map_err(|error| format!("SMTP_TLS_CA cannot be read: {path:?}: {error}"))?;
-    // The parser takes a file without a certificate as an empty list, which would trust nobody and say nothing.
+    // The parser takes a file without a certificate as an empty list, which would trust no server, without an error.
     let has_one = pem
         .windows(PEM_BEGIN.len())
         .any(|window| window == PEM_BEGIN);

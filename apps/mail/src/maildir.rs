@@ -87,7 +87,7 @@ impl Maildir {
         Ok(all)
     }
 
-    /// The mail with this id, in whatever folder. An id is only ever compared, so it cannot name a path.
+    /// The mail with this id, in any folder. An id is only ever compared, so it cannot name a path.
     pub(crate) fn find(&self, id: &str) -> Result<Entry, MailError> {
         if !tools::is_id(id) {
             return Err(MailError::BadId);

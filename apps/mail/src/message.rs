@@ -1,4 +1,4 @@
-//! One mail file: from bytes that anybody may have written to the few fields that the tools return.
+//! One mail file: from bytes that any sender may have written to the few fields that the tools return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -128,7 +128,7 @@ fn with_body(message: &Message<'_>, max: usize) -> Parsed {
     }
 }
 
-/// The header, and the rest unparsed: for a mail with more parts than anybody means to send.
+/// The header, and the rest unparsed: for a mail with more parts than a real mail has.
 fn with_raw_body(message: &Message<'_>, raw: &[u8]) -> Parsed {
     let (body, _) = text::lines(&String::from_utf8_lossy(raw), MAX_BODY_CHARS);
     Parsed {

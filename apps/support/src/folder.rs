@@ -1,7 +1,7 @@
 //! A folder of text files that no name leads out of and no link is followed from.
 //!
 //! Every file is opened relative to the folder's own descriptor, by one name without a slash, and never through a
-//! symbolic link: what somebody else puts into the folder while the app runs cannot point the app elsewhere.
+//! symbolic link: what another program puts into the folder while the app runs cannot point the app elsewhere.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

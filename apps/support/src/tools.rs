@@ -18,7 +18,7 @@ const USAGE: u8 = 2;
 const MAX_THREADS: usize = 8;
 /// Bytes of the hash in an id: short for a small model to repeat, long enough that no two of a user's things collide.
 const ID_BYTES: usize = 6;
-/// The words for a defect of the app, or a result that is no JSON: they say nothing of it, since it may quote somebody.
+/// The words for a defect of the app, or a result that is no JSON: they say nothing of it, since it may quote a stranger's text.
 const INTERNAL: &str = "the app failed inside: try again, and report it if it happens again";
 
 /// Serves `server` until the client closes standard input; complaints go to standard error under the app's name.
@@ -110,7 +110,7 @@ fn run<S: ServerHandler>(server: S) -> Result<(), Box<dyn std::error::Error>> {
 fn complain(app: &str, message: &str, code: u8) -> ExitCode {
     let mut stderr = io::stderr();
     for line in message.lines() {
-        // Nobody is left to tell that standard error is closed.
+        // If standard error is closed, the exit code still says it.
         let _ = writeln!(stderr, "{app}: {line}");
     }
     ExitCode::from(code)

@@ -184,11 +184,7 @@ impl Reader<'_> {
     }
 
     /// A server that is not started here.
-    fn remote(
-        &self,
-        address: &Member<'_>,
-        headers: Option<&Member<'_>>,
-    ) -> Option<Remote> {
+    fn remote(&self, address: &Member<'_>, headers: Option<&Member<'_>>) -> Option<Remote> {
         let refuse = |member: &Member<'_>, message: String, help: &str| {
             let help = format!("{help}; or set \"disabled\": true");
             self.sink

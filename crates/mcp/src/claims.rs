@@ -19,7 +19,7 @@ pub(crate) fn claims(meta: Option<&MetaObject>) -> Vec<String> {
 fn read(said: &Value) -> Option<Vec<String>> {
     let mut claims = Vec::new();
     for (axis, value) in said.as_object()? {
-        // An axis that nobody here knows may be the one that restricts, so the others say nothing either.
+        // An unknown axis may be the one that restricts, so the known ones are not used either.
         if !AXES.contains(&axis.as_str()) {
             return None;
         }

@@ -84,7 +84,7 @@ impl AppClient {
         let mediator = Mediator::new(offer.clone(), requests);
         let outcome = tokio::select! {
             biased;
-            // First: an app that has broken a rule did not start, whatever answer it had ready.
+            // First: an app that has broken a rule has not started, even if its answer was ready.
             reason = ending.0.cause() => Err(reason),
             outcome = timeout(time, handshake(transport, mediator.clone(), &ending.0)) => {
                 outcome.unwrap_or(Err(FailureReason::StartTimeout(limits.start_timeout_ms)))
@@ -150,7 +150,7 @@ impl AppClient {
             () = cancel => Err(FailureReason::Cancelled),
             () = self.at_work(time) => Err(FailureReason::CallTimeout(ms)),
         };
-        // Whoever asked waits for the end of the app, and hears of it at once.
+        // The end of the app is recorded at once, for the task that waits for it.
         if let Err(reason) = &result
             && reason.ends_app()
         {
@@ -166,7 +166,7 @@ impl AppClient {
         self.mediator.wait()
     }
 
-    /// Waits until the app is gone, for whatever reason, and says why.
+    /// Waits until the app is gone, and says why.
     pub async fn ended(&self) -> AppFailure {
         self.ending.0.complete().await
     }
@@ -221,7 +221,7 @@ impl AppClient {
                     return self.accept(render(result), is_error, claims);
                 }
                 CallToolResponse::InputRequired(needed) => needed,
-                // A result of another shape: nobody can say what the text of it is.
+                // A result of another shape has no text that could be labelled.
                 _ => break,
             };
             // The same call again, as the protocol has it: what is asked for stands beside it.
@@ -260,7 +260,7 @@ impl AppClient {
             text: content,
             images,
         } = rendered;
-        // Refused, not cut: no label rule reads half a JSON text, and nobody could tell what is missing.
+        // Refused, not cut: no label rule reads half a JSON text, and the cut part could be what its labels depend on.
         if content.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(self.max_result as u64));
         }
@@ -359,7 +359,7 @@ fn size(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// Ends the app when nobody holds its client any more.
+/// Ends the app when its client is dropped.
 struct EndOnDrop(Ending);
 
 impl Drop for EndOnDrop {

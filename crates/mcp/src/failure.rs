@@ -29,7 +29,7 @@ pub(crate) async fn answered<T>(
             }
         }
         ServiceError::UnexpectedResponse => breach(asked),
-        // Nobody answers any more. Why not, the supervisor knows in a moment.
+        // The connection is closed. The supervisor learns the cause in a moment.
         _ => ending.likely_cause().await,
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! [`AppProcess::spawn`] starts an unmodified MCP stdio server, [`AppClient::start`] initializes it, and
 //! [`AppClient::call`] calls its tools. Between the app's stdout and `rmcp` stands a guard: a line that is
-//! too long, not a JSON object, too deep or too rich, an answer that nobody asked for, or a flood of
+//! too long, not a JSON object, too deep or too rich, an answer to no request, or a flood of
 //! unasked messages ends the app with a typed reason before anything interprets the line.
 //!
 //! Arguments are checked against the tool's input schema before the app sees them, and the check fails

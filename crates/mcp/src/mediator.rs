@@ -24,7 +24,7 @@ const MAX_INPUT_REQUESTS: usize = 4;
 /// What the app asked of its client.
 #[derive(Debug)]
 pub enum Asked {
-    /// Something that somebody else is to decide on.
+    /// A question for the user, on which the hub decides.
     Request(Request),
     /// Something that has been refused already.
     Refused(Wish, Refusal),
@@ -51,7 +51,7 @@ pub(crate) struct Mediator {
     offer: Offer,
     requests: mpsc::Sender<Asked>,
     waiting: Arc<watch::Sender<usize>>,
-    /// Whether the app has said that its tools changed, since anybody looked.
+    /// Whether the app has said that its tools changed since they were last listed.
     tools_changed: Arc<AtomicBool>,
 }
 
@@ -70,7 +70,7 @@ impl Mediator {
         &self.offer
     }
 
-    /// What the app has said of changed tools, if it has since somebody looked at them.
+    /// The app's notice of changed tools, if there was one since they were last listed.
     ///
     /// Taken before the tools are listed: what it says meanwhile may be about what the list no longer has.
     pub(crate) fn takes_change(&self) -> Option<Unseen> {
@@ -153,13 +153,13 @@ impl Mediator {
         }
     }
 
-    /// A request that nobody can be shown.
+    /// A request that cannot be shown to a person.
     async fn unfit(&self, wish: Wish, problem: String) -> ErrorData {
         self.refused(wish, Refusal::Unfit).await;
         ErrorData::new(ErrorCode::INVALID_PARAMS, problem, None)
     }
 
-    /// Says that something is refused here. Where nobody listens any more, the app is about to end.
+    /// Reports a refusal. If the receiver is gone, the app is about to end.
     async fn refused(&self, wish: Wish, why: Refusal) {
         let _ = self.requests.send(Asked::Refused(wish, why)).await;
     }
@@ -230,7 +230,7 @@ impl Service<RoleClient> for Mediator {
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
         // What is new is not offered before the next start, at which it is looked at.
-        // However often an app says so, the user is told once until somebody has looked.
+        // The user is told once until the tools are listed again, however often the app repeats it.
         if let ServerNotification::ToolListChangedNotification(_) = notification
             && !self.tools_changed.swap(true, Ordering::AcqRel)
         {

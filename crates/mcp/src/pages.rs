@@ -11,7 +11,7 @@ const MAX_PAGES: usize = 64;
 /// The entries of a page, and where the next one begins.
 pub(crate) type Page<T> = (Vec<T>, Option<String>);
 
-/// The entries of all pages. A longer list than `most` fails as `too_long`: cut, nobody would know what is missing. One
+/// The entries of all pages. A longer list than `most` fails as `too_long`: a cut list would hide what is missing. One
 /// whose pages do not end is this breach of the protocol.
 pub(crate) async fn all<T, F>(
     most: usize,

@@ -71,7 +71,7 @@ impl AppProcess {
         self.pid
     }
 
-    /// Starts watching. `output_ended` resolves when nobody reads the app's output any more.
+    /// Starts watching. `output_ended` resolves when the app's output is no longer read.
     pub(crate) fn watch(
         mut self,
         output_ended: oneshot::Receiver<()>,
@@ -90,7 +90,7 @@ impl AppProcess {
     async fn supervise(mut self, ending: Ending, mut output_ended: oneshot::Receiver<()>) {
         tokio::select! {
             biased;
-            // Somebody else has found the cause: a broken rule, a time-out, or the client was dropped.
+            // The cause is known: a broken rule, a time-out, or the client was dropped.
             _ = ending.cause() => {}
             status = self.child.wait() => {
                 let _ = timeout(DRAIN_GRACE, output_ended).await;

@@ -23,7 +23,7 @@ pub(crate) struct Rendered {
 }
 
 /// All parts one after the other: text and the text of embedded resources as the app wrote it, a note for
-/// every other part. Images are no part of the text, so that label rules can parse it: whoever labels it
+/// every other part. Images are no part of the text, so that label rules can parse it: the labelling
 /// says of each what it is.
 ///
 /// A client may read the text or the structured content, so an app could tell the policy the one thing and
@@ -152,7 +152,7 @@ fn is_told(structured: &Value, texts: &[&str]) -> bool {
 fn part(block: ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text,
-        // Those of a known kind were taken out before: this is none by its bytes, whatever its media type says.
+        // Those of a known kind were taken out before: this is none by its bytes, although its media type says so.
         ContentBlock::Image(image) => omitted("image", &image.mime_type, decoded_len(&image.data)),
         ContentBlock::Audio(audio) => omitted("audio", &audio.mime_type, decoded_len(&audio.data)),
         ContentBlock::Resource(resource) => contents(resource.resource),
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(many.text.lines().count(), 2, "what is too much is said");
     }
 
-    /// No model takes sound, so it stands in the text as what it is said to be, whatever its bytes are.
+    /// No model takes sound, so the text notes it by its media type, and its bytes are not read.
     #[test]
     fn audio_is_noted_and_left_out() {
         let wav = STANDARD.encode(b"RIFF....WAVE");

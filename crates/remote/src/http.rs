@@ -279,7 +279,7 @@ impl StreamableHttpClient for Http {
         let post = self.of_transport(Method::POST, Some(line), session.as_deref(), headers);
         let response = post.await.map_err(StreamableHttpError::Client)?;
         let status = response.status();
-        // With a session this says that it is over, whatever the request was.
+        // With a session, a 404 to any request says that the session has ended.
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }

@@ -1,6 +1,6 @@
 //! The token that each request carries, as the hub says it.
 //!
-//! The hub listens on a port of the spoke's own network, where nobody else is. A question is a line with the token that the
+//! The hub listens on a port of the spoke's own network, which no other process can reach. A question is a line with the token that the
 //! server has not taken, empty for none; the answer is a line, `+` and a token or `-` and why there is none. What a token is
 //! renewed with never comes here.
 

@@ -15,7 +15,7 @@ const MOST_SCOPES: usize = 8;
 pub(crate) enum Trouble {
     /// Nothing was sent.
     NoConnection(String),
-    /// It ended before there was an answer: nobody knows what became of what was sent.
+    /// The connection ended before the answer: the request may have been carried out.
     Broken(String),
     /// The server wants to know who asks; what it says of that.
     Login(Challenge),

@@ -54,7 +54,7 @@ impl Asks {
         }
     }
 
-    /// The call is over: nobody needs an answer any more.
+    /// The call is over, so its request needs no answer.
     pub(crate) fn forget(&mut self, call: u64) {
         self.open.remove(&call);
     }

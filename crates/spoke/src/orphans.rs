@@ -55,7 +55,7 @@ impl Reaper {
         }
     }
 
-    /// A dead child that is not the app. Looking (`WNOWAIT`) leaves the status for whoever it belongs to.
+    /// A dead child that is not the app. Looking (`WNOWAIT`) leaves the status for its own waiter.
     fn next_orphan(&self) -> Option<Pid> {
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let pid = match waitid(Id::All, look) {

@@ -21,7 +21,7 @@ use crate::orphans::Reaper;
 /// Encoded frames that wait for the hub. Few, because each may be megabytes.
 const OUTGOING_QUEUE: usize = 4;
 
-/// Requests of the app that nobody has looked at. More wait in the app's pipe.
+/// Requests of the app that wait for the session. More wait in the app's pipe.
 const REQUEST_QUEUE: usize = 4;
 
 /// The time in which the hub must take the last frames before the spoke exits.
@@ -121,7 +121,7 @@ impl Hub {
         let starting = AppClient::start(process, limits, offer, requests);
         let mut starting = std::pin::pin!(starting);
         loop {
-            // Whatever the hub and the app say meanwhile is answered beside the start: a hub that says stop
+            // Frames of the hub and requests of the app are answered during the start: a hub that says stop
             // does not wait for `start_timeout_ms`, and an app that asks while it starts does not wait for an
             // answer that never comes.
             tokio::select! {
@@ -232,7 +232,7 @@ struct Running<'a> {
     cancels: BTreeMap<u64, oneshot::Sender<()>>,
     /// The calls during which the user is asked about a connection.
     paused: BTreeMap<u64, Waiting>,
-    /// What the app asks for, before anybody has looked at it.
+    /// The app's requests, not yet read.
     asked: mpsc::Receiver<Asked>,
     /// What the hub was asked.
     asks: Asks,
@@ -365,7 +365,7 @@ impl<'a> Running<'a> {
     }
 
     async fn pass_on(&mut self, (id, result): Answer) -> Result<(), Outcome> {
-        // Whatever belongs to the call ends with it, before the hub hears of the end: a pause that stayed would
+        // Pauses and requests of the call end with it, before the hub hears of the end: a pause that stayed would
         // stop the clock of every other call.
         self.cancels.remove(&id);
         self.paused.remove(&id);

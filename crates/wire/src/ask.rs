@@ -107,15 +107,15 @@ impl From<&Ask> for Wish {
 pub enum Refusal {
     /// This client offers no such thing to this app.
     NotOffered,
-    /// It is too large, or of a form that nobody could be shown as it is.
+    /// It is too large, or of a form that cannot be shown to a person.
     Unfit,
-    /// The app works on no call, or on several, so that nobody knows for which it asks.
+    /// The app works on no call, or on several, so that the request belongs to no one call.
     NoCall,
     /// It asks for something else already.
     Busy,
     /// It has asked as often as it may.
     TooOften,
-    /// Nobody has looked at it.
+    /// The user has not reviewed it.
     NotReviewed,
     /// The policy does not let it.
     Policy,

@@ -184,7 +184,7 @@ fn check_reply(reply: &Reply) -> Result<(), Violation> {
 }
 
 impl Ask {
-    /// Checks the limits that the type alone does not hold: whoever makes one out of what an app says
+    /// Checks the limits that the type alone does not hold: the maker of one
     /// learns here whether it can be sent.
     ///
     /// # Errors
@@ -210,7 +210,7 @@ fn check_form(form: &Form) -> Result<(), Violation> {
         if let FieldKind::Choice(options) | FieldKind::Choices(options) = &field.kind {
             total_options = total_options.saturating_add(options.len());
             if options.is_empty() {
-                // Nobody could answer it.
+                // It could not be answered.
                 return Err(Violation::Form("a choice needs options"));
             }
         }

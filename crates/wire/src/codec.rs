@@ -131,7 +131,7 @@ impl<F: Frame> Decoder<F> {
         }
         let result = self.advance(input);
         if let Err(error) = &result {
-            // From here on nobody knows where a frame begins, and text within one could be read as a frame of its own.
+            // The next frame's beginning is unknown from here on, and text within one could be read as a frame of its own.
             self.failed = Some(error.clone());
             self.payload = Vec::new();
         }

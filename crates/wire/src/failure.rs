@@ -38,7 +38,7 @@ pub enum FailureReason {
     TooManyValues(u64),
     /// The app wrote more without being asked than is allowed.
     #[error(
-        "the app wrote more than {max_messages} messages or {max_bytes} bytes that nobody asked for; it was ended"
+        "the app wrote more than {max_messages} messages or {max_bytes} bytes without being asked; it was ended"
     )]
     Flood {
         /// Most unasked messages.
@@ -128,7 +128,7 @@ pub enum Breach {
     #[error("it wrote something other than a JSON-RPC 2.0 message")]
     Message,
     /// An answer to a question that was not asked, or a second answer.
-    #[error("it answered a question that nobody asked, or answered twice")]
+    #[error("it answered a request that was not made, or answered twice")]
     UnknownAnswer,
 }
 

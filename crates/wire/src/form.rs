@@ -111,7 +111,7 @@ impl Form {
                 None => {}
             }
         }
-        // What the form does not have nobody was shown, and so nobody has answered.
+        // A key that the form does not have was not shown to the user, so the user has not answered it.
         let known = |name: &String| self.fields.iter().any(|field| field.name == *name);
         match answer.keys().all(known) {
             true => Ok(()),

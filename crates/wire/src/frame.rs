@@ -213,7 +213,7 @@ pub struct ToolDescription {
     pub hints: Hints,
 }
 
-/// What an app says that a tool does (MCP's annotations); `None` where it says nothing. They come from whoever wrote the
+/// What an app says that a tool does (MCP's annotations); `None` where it says nothing. They come from the author of the
 /// tool, so they can only restrict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -134,7 +134,7 @@ pub fn check_object(text: &str) -> Result<(), JsonError> {
 }
 
 /// A number of JSON by its digits: whether it is negative, its digits without zeros at either end, and the power of ten of
-/// the last one. Two are the same number exactly if these are, whatever a reader rounds. `None` for an exponent beyond 32
+/// the last one. Two are the same number exactly if these are, however a reader rounds. `None` for an exponent beyond 32
 /// bits.
 #[must_use]
 pub fn decimal(number: &str) -> Option<(bool, String, i64)> {

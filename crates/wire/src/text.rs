@@ -1,4 +1,4 @@
-//! Text that an app wrote and that nobody may mistake for ours.
+//! Text that an app wrote, kept apart from our own.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::limits::MAX_QUOTE_BYTES;
 
 /// At most [`MAX_QUOTE_BYTES`] of text whose author is the app: the end of its stderr, the message
-/// of an error answer, a schema's words. Whoever shows it to a model must label it like any other
-/// output of that app; whoever shows it to a person escapes it.
+/// of an error answer, a schema's words. Before a model sees it, it is labelled like any other
+/// output of that app; before a person sees it, it is escaped.
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Quote(String);

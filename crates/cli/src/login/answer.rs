@@ -25,7 +25,7 @@ pub(crate) struct AuthorizationRequest {
     resource: String,
     /// Ties the answer to this question (RFC 6749 §10.12).
     pub(crate) state: String,
-    /// Shows that whoever redeems the code has also asked for it (PKCE, RFC 7636).
+    /// Shows that the code is redeemed by the program that asked for it (PKCE, RFC 7636).
     verifier: String,
 }
 
@@ -165,7 +165,7 @@ impl AuthorizationRequest {
 /// all that it takes to get them: a code with its verifier, and later the right to new ones. So it is the user's to agree to.
 ///
 /// # Errors
-/// Its address is not one of a server, or on this machine, which is nobody else's to name.
+/// Its address is not one of a server, or names this machine, which no server may.
 pub(crate) fn elsewhere(issuer: &WebUrl, registration: &Registration) -> Result<Option<Origin>> {
     let tokens = WebUrl::new(&registration.tokens).context("its endpoint for tokens")?;
     if tokens.origin() == issuer.origin() {
@@ -329,7 +329,7 @@ mod tests {
                 "{tokens} {agreed:?}"
             );
         }
-        // A page elsewhere is another's, whoever gives out the tokens.
+        // A page on another site is refused, also where the tokens may come from there.
         let both = Registration {
             authorization: "https://tokens.example.com/a".to_owned(),
             ..of(tokens)

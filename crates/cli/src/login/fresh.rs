@@ -26,7 +26,7 @@ const PORTS: std::ops::Range<u16> = 54..1024;
 /// ever more of them.
 const RENEWALS: usize = 4;
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long a new token may take, with the wait for whoever asks for the same one. An app's start may take as long.
+/// How long a new token may take, with the wait for another program that renews it. An app's start may take as long.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What an authorization server says to a token that is good for no new ones (RFC 6749 §5.2).
 const REVOKED: &str = "invalid_grant";
@@ -120,7 +120,7 @@ impl Fresh {
         let (app, server) = (own.steps.app.name.clone(), own.server.clone());
         let locked = spawn_blocking(move || Logins::of_user()?.lock(&app, &server));
         let lock = locked.await??;
-        // Whoever held the lock before may have renewed it.
+        // The program that held the lock before may have renewed it.
         let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
@@ -208,7 +208,7 @@ impl Drop for Underway {
 }
 
 /// Waits until no new token is on its way any more. A program that ended before would lose its login: the authorization
-/// server has taken the token of before, and nobody has kept the new one.
+/// server has used up the old refresh token, and the new one is not saved.
 pub(crate) async fn settle() {
     let mut underway = UNDERWAY.subscribe();
     if *underway.borrow() > 0 {

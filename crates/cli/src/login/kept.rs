@@ -14,7 +14,7 @@ use crate::secrets::{self, Value};
 
 /// A token that runs out so soon is renewed before it is sent.
 const LEEWAY_SECONDS: i64 = 30;
-/// The longest time for which a token is taken to be good, whatever its server says: a year.
+/// The longest time for which a token is taken to be good, even if its server says more: a year.
 const LONGEST_SECONDS: u64 = 366 * 24 * 60 * 60;
 
 /// A login of the user's at one server, under one name of an app.
@@ -145,7 +145,7 @@ impl Logins {
         Ok(servers)
     }
 
-    /// Waits until nobody else renews this login.
+    /// Waits until no other program renews this login.
     ///
     /// # Errors
     /// There can be no lock.

@@ -1,7 +1,7 @@
 //! Logins at remote servers (OAuth 2.1, as the MCP specification has it).
 //!
-//! What is asked of servers is asked by steps, each in a spoke of its own that reaches one origin. Here is what needs the
-//! user, or what nobody else may have: the way back from the browser, the file of tokens, and when they are renewed.
+//! Requests to servers are steps, each in a spoke of its own that reaches one origin. This module holds what needs the
+//! user or the user's tokens: the way back from the browser, the file of tokens, and their renewal.
 
 mod answer;
 mod callback;

@@ -38,11 +38,11 @@ pub(crate) struct LoginSteps {
     pub(crate) allow_degraded: BTreeSet<Layer>,
 }
 
-/// A step asks nobody.
-struct Nobody;
+/// A step asks the user nothing.
+struct NoQuestions;
 
 #[async_trait]
-impl Mediator for Nobody {
+impl Mediator for NoQuestions {
     async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
         Reply::Refused(Refusal::NotOffered)
     }
@@ -131,9 +131,13 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let Decision::Allow(permit) = decided else {
         bail!("it may not be asked");
     };
-    // Nobody interrupts the call itself: where the whole step is given up, it is dropped with the spoke.
-    let nobody_gives_up = std::future::pending();
-    report(spoke.execute(permit, &mut Nobody, nobody_gives_up).await)
+    // The call itself is not cancelled: where the whole step is given up, it is dropped with the spoke.
+    let never_cancelled = std::future::pending();
+    report(
+        spoke
+            .execute(permit, &mut NoQuestions, never_cancelled)
+            .await,
+    )
 }
 
 /// What came of the call. An error may quote what a server's certificate says of it, page after page.

@@ -264,7 +264,7 @@ async fn document<T: DeserializeOwned>(http: &Http, at: &WebUrl) -> Result<Optio
     let response = http.raw(&request).await?;
     match response.status() {
         status if status.is_success() => read(response).await.map(Some),
-        // Not 404 alone: servers that let nobody in without a token say 401 or 403 of a document that they do not have.
+        // Not 404 alone: servers that demand a token for each path answer 401 or 403 for a document that they do not have.
         status if status.is_client_error() => Ok(None),
         status => Err(Trouble::Status(status)),
     }

@@ -279,7 +279,7 @@ mod tests {
         };
         let secret = Some("s".to_owned());
         assert_eq!(registered(None, None, Open).unwrap(), (Open, None));
-        // Many servers give out secrets that nobody asks for.
+        // Many servers give out a secret to a public client.
         assert_eq!(registered(Some("s"), None, Open).unwrap(), (Open, None));
         assert_eq!(
             registered(Some("s"), None, Post).unwrap(),

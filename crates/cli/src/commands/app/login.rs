@@ -46,7 +46,7 @@ pub(super) struct Login {
     /// What the login is for, instead of what the server asks for. May be given several times.
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
-    /// What Sluice is called at the authorization server, if that registers nobody by itself.
+    /// The client id of Sluice at the authorization server, if the server does not register clients itself.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
     /// The secret that belongs to that client, by the name that `sluice secret set` has kept it under, for the host that gives
@@ -94,7 +94,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         true => &found.scopes,
         false => &args.scope,
     };
-    // Whoever was registered by hand has one address there, which the user has written.
+    // A client that was registered by hand has one address there, which the user has written.
     let back = match &args.client_id {
         Some(_) => Back::Common,
         None => Back::Of(&issuer),
@@ -283,7 +283,7 @@ fn app(args: &Login) -> Result<App> {
 fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<WebUrl>> {
     let named = found.issuers.iter().map(|issuer| {
         let issuer = WebUrl::new(issuer).ok().filter(|issuer| {
-            // What is on this machine is nobody else's to name.
+            // No server elsewhere may name a place on this machine.
             let is_near = issuer.place() == Where::ThisMachine;
             let may_be_asked = !is_near || server.place() == Where::ThisMachine;
             may_be_asked && issuer.as_str().len() <= MAX_ISSUER
@@ -368,10 +368,7 @@ fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
     if !Terminal::attended() {
         bail!("nothing was sent there; without a terminal, add --tokens-at {host}");
     }
-    let word = ask_word(
-        "Type agree if that host belongs to it [no]: ",
-        &["agree"],
-    );
+    let word = ask_word("Type agree if that host belongs to it [no]: ", &["agree"]);
     Ok(word.is_some())
 }
 

@@ -51,8 +51,8 @@ fn what_hostile_metadata_says_is_refused() {
         ("S256", |it| {
             metadata_with(it, "code_challenge_methods_supported", json!(["plain"]))
         }),
-        // Nobody is there who could agree to it.
-        ("say --tokens-at http://127.0.0.1:", |it| {
+        // There is no terminal at which the user could agree to it.
+        ("add --tokens-at http://127.0.0.1:", |it| {
             metadata_with(it, "token_endpoint", thief().into())
         }),
         ("on another host", |it| {
