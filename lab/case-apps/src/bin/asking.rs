@@ -1,59 +1,21 @@
-//! `sluice-asking-app ASK`: a server of the real SDK whose tool `echo` asks its client for something (`user`,
-//! `model` or `roots`) and returns what it got, as JSON.
+//! `sluice-asking-app`: a server of the real SDK whose tool `echo` asks the user something and returns the answer, as JSON.
 
-#![expect(
-    deprecated,
-    reason = "servers ask for them as long as the protocol has them"
-)]
-
-use std::env;
 use std::process::ExitCode;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock,
-    CreateMessageRequestParams, ElicitRequest, ElicitRequestParams, ElicitationSchema, ErrorData,
-    ListToolsResult, PaginatedRequestParams, SamplingMessage, SamplingMessageContentBlock,
-    ServerCapabilities, ServerConfig, ServerRequest, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientResult, ContentBlock,
+    ElicitRequest, ElicitRequestParams, ElicitationSchema, ErrorData, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, ServerRequest, Tool,
 };
-use rmcp::model::{ClientResult, Role};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn main() -> ExitCode {
-    app_support::tools::serve("sluice-asking-app", server())
+    app_support::tools::serve("sluice-asking-app", Ok(AskingServer))
 }
 
-fn server() -> Result<AskingServer, String> {
-    let ask = match env::args().nth(1).as_deref() {
-        Some("user") => Ask::User,
-        Some("model") => Ask::Model,
-        Some("roots") => Ask::Roots,
-        _ => return Err("name what to ask for: user, model or roots".to_owned()),
-    };
-    Ok(AskingServer { ask })
-}
-
-enum Ask {
-    User,
-    Model,
-    Roots,
-}
-
-struct AskingServer {
-    ask: Ask,
-}
-
-impl AskingServer {
-    async fn got(&self, peer: &Peer<RoleServer>) -> Result<Value, String> {
-        let got = match self.ask {
-            Ask::User => json(elicit(peer).await),
-            Ask::Model => json(peer.create_message(wish()).await),
-            Ask::Roots => json(peer.list_roots().await),
-        };
-        got.map_err(|error| error.to_string())
-    }
-}
+struct AskingServer;
 
 /// Without the SDK's feature for it, which brings a parser of addresses along.
 async fn elicit(peer: &Peer<RoleServer>) -> Result<ClientResult, ServiceError> {
@@ -68,15 +30,6 @@ async fn elicit(peer: &Peer<RoleServer>) -> Result<ClientResult, ServiceError> {
     };
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     peer.send_request(request).await
-}
-
-fn wish() -> CreateMessageRequestParams {
-    let content = SamplingMessageContentBlock::text("Say something about hello.");
-    CreateMessageRequestParams::new(vec![SamplingMessage::new(Role::User, content)], 50)
-}
-
-fn json(got: Result<impl serde::Serialize, ServiceError>) -> Result<Value, ServiceError> {
-    got.map(|value| serde_json::to_value(value).unwrap_or_default())
 }
 
 impl ServerHandler for AskingServer {
@@ -100,9 +53,12 @@ impl ServerHandler for AskingServer {
         _: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Ok(match self.got(&context.peer).await {
-            Ok(got) => CallToolResult::success(vec![ContentBlock::text(got.to_string())]),
-            Err(error) => CallToolResult::error(vec![ContentBlock::text(error)]),
+        Ok(match elicit(&context.peer).await {
+            Ok(got) => {
+                let got = serde_json::to_string(&got).unwrap_or_default();
+                CallToolResult::success(vec![ContentBlock::text(got)])
+            }
+            Err(error) => CallToolResult::error(vec![ContentBlock::text(error.to_string())]),
         }
         .into())
     }
