@@ -144,7 +144,7 @@ impl Schema {
             .map(|(name, _)| name.as_str())
     }
 
-    /// The schema as JSON Schema, complete: what was left to a default stands there.
+    /// The schema as JSON Schema, complete with its defaults.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut all = match &self.shape {
