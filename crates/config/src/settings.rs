@@ -49,13 +49,7 @@ fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
     let Some(value) = table.value(key) else {
         return Some(Order::TwoPoint);
     };
-    let right = match key {
-        // Readers say who may see a text, not who wrote it.
-        "integrity" => "\"two-point\", { levels = […] }, { categories = […] } or { hasse = {…} }",
-        _ => {
-            "\"two-point\", { levels = […] }, { categories = […] }, { readers = […] } or { hasse = {…} }"
-        }
-    };
+    let right = "\"two-point\", { levels = […] } or { categories = […] }";
     if value.get_ref().as_str() == Some("two-point") {
         return Some(Order::TwoPoint);
     }
@@ -71,8 +65,6 @@ fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
             .strings("categories")
             .map(words)
             .map(Order::Categories),
-        order.strings("readers").map(words).map(Order::Readers),
-        diagram(&order, dimension),
     ];
     order.finish();
     let mut found = found.into_iter().flatten();
@@ -94,49 +86,6 @@ fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
             None
         }
     }
-}
-
-/// `hasse = { NAME = ["DIRECTLY ABOVE", …], … }`. A diagram that is no lattice is reported here, where
-/// it stands; another order takes its place, so that the rest is judged.
-fn diagram(order: &Table<'_>, dimension: Dimension) -> Option<Order> {
-    let table = order.table("hasse")?;
-    let own = |names: Vec<At<&str>>| names.iter().map(|name| name.value.to_owned()).collect();
-    let edges: Vec<(String, Vec<String>)> = table
-        .named_lists()
-        .into_iter()
-        .map(|(name, above)| (name.value.to_owned(), own(above)))
-        .collect();
-    let diagram = Order::Hasse(edges);
-    let refused = match dimension {
-        Dimension::Integrity => Lattice::new(&diagram, &Order::TwoPoint),
-        Dimension::Confidentiality => Lattice::new(&Order::TwoPoint, &diagram),
-    };
-    let (message, help) = match refused {
-        // One element alone: its only label is ⊥, and everything would be trusted.
-        Ok(lattice) if lattice.whole(dimension).is_bottom() => (
-            format!("the diagram of '{}' is no order", dimension.name()),
-            "name at least two: { trusted = [\"untrusted\"] }",
-        ),
-        Ok(_) => return Some(diagram),
-        Err(error) => {
-            let help = match error {
-                LatticeError::Cycle(_) => "remove one of these edges",
-                LatticeError::NoJoin { .. } => {
-                    "add a name directly above both, below everything else that is above both"
-                }
-                LatticeError::NoMeet(..) => {
-                    "add one name below everything: it is trusted and public"
-                }
-                LatticeError::NotDistributive(_) => {
-                    "name what they share by an element of its own, or use categories"
-                }
-                _ => "hasse = { NAME = [\"DIRECTLY ABOVE\"] }: what is above restricts more",
-            };
-            (error.to_string(), help)
-        }
-    };
-    table.context.error(&table.span, message, help);
-    Some(Order::TwoPoint)
 }
 
 /// The providers; the embedded one if none is configured.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// may reveal (confidentiality, `secret:card`). Every finite distributive lattice embeds into
 /// sets of such taints (Birkhoff), so sets are the one representation we need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Taint(pub(crate) u16);
+pub struct Taint(pub(crate) u8);
 
 impl Taint {
     /// The taint's number in its lattice, below [`Lattice::MAX_TAINTS`](crate::Lattice::MAX_TAINTS).
@@ -30,16 +30,15 @@ impl Taint {
 /// user has raised by it (see [`Monitor`](crate::Monitor)) besides. The set is then a down-set of this
 /// order, and everything above still holds.
 ///
-/// The common case, at most 128 taints, is two machine words without allocation.
+/// A label without endorsed taints is two machine words, and needs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Label(Repr);
 
-/// Canonical: `Spilled` only if a bit at or above 128 is set, and its last word is not zero,
-/// `Endorsed` only if some taint is, so that derived equality is set equality.
+/// Canonical: `Endorsed` only if some taint is, so that derived equality is set equality.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Repr {
+    /// A bit for each taint. Two words and no `u128`, which would make a label a third larger.
     Words([u64; 2]),
-    Spilled(Box<[u64]>),
     Endorsed(Box<Endorsed>),
     Top,
 }
@@ -56,7 +55,17 @@ struct Endorsed {
 
 const WORD: usize = u64::BITS as usize;
 
+impl Default for Label {
+    /// ⊥.
+    fn default() -> Self {
+        Self::bottom()
+    }
+}
+
 impl Label {
+    /// How many taints a label can tell apart.
+    pub(crate) const BITS: usize = 2 * WORD;
+
     /// ⊥: no taint at all. It flows everywhere.
     pub const fn bottom() -> Self {
         Label(Repr::Words([0, 0]))
@@ -69,18 +78,11 @@ impl Label {
 
     /// The label with exactly this taint.
     pub fn of(taint: Taint) -> Self {
-        // A lattice seldom has more than 128 taints, and then no label is on the heap.
-        let (word, bit) = (taint.index() / WORD, taint.index() % WORD);
-        match word {
-            0 => return Label(Repr::Words([1 << bit, 0])),
-            1 => return Label(Repr::Words([0, 1 << bit])),
-            _ => {}
-        }
-        let mut words = vec![0; word + 1];
-        if let Some(slot) = words.get_mut(word) {
-            *slot = 1 << bit;
-        }
-        Self::from_words(words)
+        let bit = 1 << (taint.index() % WORD);
+        Label(Repr::Words(match taint.index() < WORD {
+            true => [bit, 0],
+            false => [0, bit],
+        }))
     }
 
     /// Whether information may flow from `self` to `other` (⊑): `self` is a subset.
@@ -92,11 +94,6 @@ impl Label {
             (Repr::Words([a, b]), Repr::Words([c, d])) => a & !c == 0 && b & !d == 0,
             // Rare, and worth no case of its own: this is the order by definition.
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => self.beyond(other).is_bottom(),
-            _ => {
-                let (mine, theirs) = (self.words(), other.words());
-                let theirs = theirs.iter().copied().chain(std::iter::repeat(0));
-                mine.iter().zip(theirs).all(|(a, b)| a & !b == 0)
-            }
         }
     }
 
@@ -110,14 +107,17 @@ impl Label {
                 let plain = self.plain().join(other.plain());
                 self.by_endorsement(other, plain, |mine, theirs| mine.join(theirs))
             }
-            _ => {
-                let (long, short) = match (self.words(), other.words()) {
-                    (a, b) if a.len() >= b.len() => (a, b),
-                    (a, b) => (b, a),
-                };
-                let short = short.iter().copied().chain(std::iter::repeat(0));
-                Self::from_words(long.iter().zip(short).map(|(a, b)| a | b).collect())
+        }
+    }
+
+    /// Becomes the join with another label. In place, since each step joins all labels of a history.
+    pub(crate) fn absorb(&mut self, other: &Label) {
+        match (&mut self.0, &other.0) {
+            (Repr::Words([a, b]), Repr::Words([c, d])) => {
+                *a |= c;
+                *b |= d;
             }
+            _ => *self = self.join(other),
         }
     }
 
@@ -135,10 +135,6 @@ impl Label {
                     // either way; what is plain in both is taken out again (`of_parts`).
                     mine.join(a).meet(&theirs.join(b))
                 })
-            }
-            _ => {
-                let both = self.words().iter().zip(other.words());
-                Self::from_words(both.map(|(a, b)| a & b).collect())
             }
         }
     }
@@ -159,16 +155,6 @@ impl Label {
                     // one.
                     a.beyond(allowed).beyond(b)
                 })
-            }
-            _ => {
-                let theirs = limit.words().iter().copied().chain(std::iter::repeat(0));
-                Self::from_words(
-                    self.words()
-                        .iter()
-                        .zip(theirs)
-                        .map(|(a, b)| a & !b)
-                        .collect(),
-                )
             }
         }
     }
@@ -196,6 +182,11 @@ impl Label {
             }
             _ => self.clone(),
         }
+    }
+
+    /// Whether one of its taints is endorsed.
+    pub(crate) fn is_endorsed(&self) -> bool {
+        matches!(self.0, Repr::Endorsed(_))
     }
 
     /// The taints that are not endorsed.
@@ -270,52 +261,39 @@ impl Label {
     /// The taints of this label in ascending order, or `None` for ⊤, which has no list. An endorsed
     /// taint is still one of them.
     pub fn taints(&self) -> Option<impl Iterator<Item = Taint> + use<>> {
-        if self.is_top() {
+        let Repr::Words(words) = self.unendorsed().0 else {
             return None;
-        }
-        let words = self.unendorsed().words().to_vec();
-        Some(words.into_iter().enumerate().flat_map(|(at, word)| {
-            (0..WORD)
-                .filter(move |bit| word & (1 << bit) != 0)
-                .filter_map(move |bit| u16::try_from(at * WORD + bit).ok().map(Taint))
-        }))
-    }
-
-    fn words(&self) -> &[u64] {
-        match &self.0 {
-            Repr::Words(words) => words,
-            Repr::Spilled(words) => words,
-            Repr::Endorsed(endorsed) => endorsed.plain.words(),
-            Repr::Top => &[],
-        }
-    }
-
-    fn from_words(mut words: Vec<u64>) -> Self {
-        while words.len() > 2 && words.last() == Some(&0) {
-            words.pop();
-        }
-        match words.as_slice() {
-            [] => Label::bottom(),
-            [a] => Label(Repr::Words([*a, 0])),
-            [a, b] => Label(Repr::Words([*a, *b])),
-            _ => Label(Repr::Spilled(words.into_boxed_slice())),
-        }
+        };
+        let bits = words
+            .into_iter()
+            .flat_map(|word| (0..WORD).map(move |bit| word & (1 << bit) != 0));
+        Some(
+            bits.zip(0..)
+                .filter_map(|(is_set, number)| is_set.then_some(Taint(number))),
+        )
     }
 }
 
 impl FromIterator<Taint> for Label {
     fn from_iter<I: IntoIterator<Item = Taint>>(taints: I) -> Self {
-        taints.into_iter().fold(Label::bottom(), |label, taint| {
-            label.join(&Label::of(taint))
-        })
+        taints.into_iter().map(Label::of).collect()
+    }
+}
+
+impl FromIterator<Label> for Label {
+    /// The join of all labels; ⊥ for none.
+    fn from_iter<I: IntoIterator<Item = Label>>(labels: I) -> Self {
+        let mut joined = Label::bottom();
+        labels.into_iter().for_each(|label| joined.absorb(&label));
+        joined
     }
 }
 
 impl<'a> FromIterator<&'a Label> for Label {
     /// The join of all labels; ⊥ for none.
     fn from_iter<I: IntoIterator<Item = &'a Label>>(labels: I) -> Self {
-        labels
-            .into_iter()
-            .fold(Label::bottom(), |joined, label| joined.join(label))
+        let mut joined = Label::bottom();
+        labels.into_iter().for_each(|label| joined.absorb(label));
+        joined
     }
 }

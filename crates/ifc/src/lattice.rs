@@ -1,43 +1,130 @@
-//! Named lattices over taints: four-point, n-level, category sets, reader sets, diagrams.
+//! Named lattices over taints: two points, levels, categories.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::hasse::Diagram;
-use crate::order::{MAX_NAME_BYTES, MAX_TAINTS};
-use crate::{Dimension, Label, LatticeError, Order, Taint};
+use crate::{Label, Taint};
 
-/// Most names that an error lists, and most readers. Nobody reads more, and each label of a configuration may be wrong.
+/// Longest name, in bytes. An error in a label is answered with names, and a lattice has up to [`Lattice::MAX_TAINTS`].
+const MAX_NAME_BYTES: usize = 64;
+
+/// Most names that an error lists.
 const MAX_KNOWN: usize = 64;
 
-/// A finite distributive lattice: the product of an integrity order and a confidentiality order.
+/// Which half of a label a taint belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    /// Who may have influenced the text (`l_i`).
+    Integrity,
+    /// What the text may reveal (`l_c`).
+    Confidentiality,
+}
+
+impl Dimension {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Integrity, Self::Confidentiality];
+
+    /// `integrity` or `confidentiality`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integrity => "integrity",
+            Self::Confidentiality => "confidentiality",
+        }
+    }
+
+    /// The names of its bottom and of its top.
+    fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Integrity => ("trusted", "untrusted"),
+            Self::Confidentiality => ("public", "secret"),
+        }
+    }
+}
+
+/// The order of one dimension, as a configuration names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// `trusted ⊑ untrusted`, or `public ⊑ secret` (RTBAS §6.2's four-point lattice has two of them).
+    TwoPoint,
+    /// A chain, from the least restrictive level to the most (`public`, `internal`, `secret`).
+    Levels(Vec<String>),
+    /// A set of independent categories (RTBAS §8.3.1): `untrusted:NAME` or `secret:NAME`.
+    Categories(Vec<String>),
+}
+
+/// Why a lattice or a label name is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LatticeError {
+    /// A name is used twice, or is a built-in name that would mean something else: a level
+    /// `public` above the bottom, a level `secret` at the bottom, or one of the other dimension.
+    Duplicate(String),
+    /// A name is empty or longer than 64 bytes, or has characters outside `a-z 0-9 - _ .`.
+    BadName(String),
+    /// A chain or category set without names.
+    Empty(Dimension),
+    /// More taints than [`Lattice::MAX_TAINTS`].
+    TooMany(usize),
+    /// A label name that this lattice does not have.
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// Names that would do: all of them, or the first ones of many.
+        known: Vec<String>,
+    },
+}
+
+impl fmt::Display for LatticeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate(name) => write!(
+                f,
+                "the name '{name}' is taken in this lattice; choose another"
+            ),
+            Self::BadName(name) => write!(
+                f,
+                "'{name}' is not a name: use at most {MAX_NAME_BYTES} lowercase letters, digits, '-', '_' and '.'"
+            ),
+            Self::Empty(dimension) => write!(f, "the {} order has no names", dimension.name()),
+            Self::TooMany(count) => write!(
+                f,
+                "{count} taints are more than the {} that a lattice may have",
+                Lattice::MAX_TAINTS
+            ),
+            Self::Unknown { name, known } => write!(
+                f,
+                "there is no label '{name}' in this lattice; it has {}",
+                known.join(", ")
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LatticeError {}
+
+/// The product of an integrity order and a confidentiality order.
 ///
 /// It interns taints and translates between the names of a configuration and [`Label`]s.
 /// Labels of different lattices must not be mixed; a hub has one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Lattice {
-    taints: Vec<(String, Dimension)>,
+    /// Their names, by number.
+    taints: Vec<String>,
     names: BTreeMap<String, Label>,
-    readers: Vec<(String, Label)>,
-    /// Names of the levels of a chain, or of the elements of a diagram, with their labels; each
-    /// after everything below it.
-    chains: [Vec<(String, Label)>; 2],
-    halves: [Label; 2],
+    /// The levels of each dimension that is a chain, the lowest first.
+    chains: Vec<Vec<(String, Label)>>,
+    integrity: Label,
+    confidentiality: Label,
 }
 
 impl Lattice {
-    /// The most taints that one may have.
-    pub const MAX_TAINTS: usize = MAX_TAINTS;
+    /// The most taints that one may have: a label is a bit for each.
+    pub const MAX_TAINTS: usize = Label::BITS;
 
     /// The four-point lattice of RTBAS §6.2.
     pub fn four_point() -> Self {
-        let mut lattice = Self::empty();
-        for dimension in [Dimension::Integrity, Dimension::Confidentiality] {
-            let (bottom, top) = dimension.ends();
-            let taint = lattice.intern(top.to_owned(), dimension);
-            lattice.names.insert(bottom.to_owned(), Label::bottom());
-            lattice.names.insert(top.to_owned(), taint);
-        }
-        lattice
+        // Two orders without names of their own, so there is nothing to refuse.
+        Self::new(&Order::TwoPoint, &Order::TwoPoint).unwrap_or_default()
     }
 
     /// The product of two orders.
@@ -45,31 +132,33 @@ impl Lattice {
     /// # Errors
     /// Any name that is bad, empty or used twice; see [`LatticeError`].
     pub fn new(integrity: &Order, confidentiality: &Order) -> Result<Self, LatticeError> {
-        let mut lattice = Self::empty();
+        let mut lattice = Self::default();
         lattice.add(Dimension::Integrity, integrity)?;
         lattice.add(Dimension::Confidentiality, confidentiality)?;
-        if lattice.taints.len() > Self::MAX_TAINTS {
-            return Err(LatticeError::TooMany(lattice.taints.len()));
+        match lattice.taints.len() {
+            0..=Self::MAX_TAINTS => Ok(lattice),
+            count => Err(LatticeError::TooMany(count)),
         }
-        Ok(lattice)
     }
 
-    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`,
-    /// `readers:A,B`, `not-for:A` (everybody else may read), or one of `trusted`, `untrusted`, `public`, `secret` (⊥ and the whole of a
-    /// dimension), or `any` (⊤).
+    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, one of `trusted`,
+    /// `untrusted`, `public`, `secret` (⊥ and the whole of a dimension), or `any` (⊤).
     ///
     /// # Errors
     /// [`LatticeError::Unknown`], with names that exist.
     pub fn label(&self, name: &str) -> Result<Label, LatticeError> {
-        // Before the names of the configuration, none of which may be `any`: ⊤ must not be renamed.
-        if name == "any" {
-            return Ok(Label::top());
+        match (name, self.names.get(name)) {
+            // No name of a configuration is `any`: ⊤ must not be renamed.
+            ("any", _) => Ok(Label::top()),
+            (_, Some(label)) => Ok(label.clone()),
+            (_, None) => {
+                let known = self.names.keys().take(MAX_KNOWN).cloned();
+                Err(LatticeError::Unknown {
+                    name: name.to_owned(),
+                    known: known.chain(["any".to_owned()]).collect(),
+                })
+            }
         }
-        if let Some(list) = name.strip_prefix("readers:") {
-            return self.readers(list).ok_or_else(|| self.unknown(name));
-        }
-        let found = self.names.get(name).cloned();
-        found.ok_or_else(|| self.unknown(name))
     }
 
     /// The join of several named labels; ⊥ for none.
@@ -87,10 +176,9 @@ impl Lattice {
 
     /// Every taint of one dimension: `untrusted` or `secret` without further detail.
     pub fn whole(&self, dimension: Dimension) -> Label {
-        let [integrity, confidentiality] = &self.halves;
         match dimension {
-            Dimension::Integrity => integrity.clone(),
-            Dimension::Confidentiality => confidentiality.clone(),
+            Dimension::Integrity => self.integrity.clone(),
+            Dimension::Confidentiality => self.confidentiality.clone(),
         }
     }
 
@@ -113,41 +201,25 @@ impl Lattice {
                 rest = rest.beyond(level);
             }
         }
-        names.extend(
-            taints
-                .filter(|taint| Label::of(*taint).flows_to(&rest))
-                .map(|taint| match self.taints.get(taint.index()) {
-                    Some((name, _)) => name.clone(),
-                    None => format!("taint-{}", taint.index()),
-                }),
-        );
+        let taints = taints.filter(|taint| Label::of(*taint).flows_to(&rest));
+        names.extend(taints.map(|taint| {
+            let name = self.taints.get(taint.index()).cloned();
+            name.unwrap_or_else(|| format!("taint-{}", taint.index()))
+        }));
         names
     }
 
-    /// Every taint of this lattice by name, with its label. The taint of a level or of an element of
-    /// a diagram comes with everything below it: a label has it exactly where its level flows to
-    /// the label.
+    /// Every taint of this lattice by name, with its label. The taint of a level comes with everything below it: a label
+    /// has it exactly where its level flows to the label.
     pub fn taints(&self) -> impl Iterator<Item = (&str, Label)> {
-        self.taints.iter().filter_map(|(name, _)| {
-            let label = self.names.get(name).cloned();
-            // A two-point order's taint is the whole dimension and has its name as well.
-            Some((name.as_str(), label?))
-        })
+        self.taints
+            .iter()
+            .filter_map(|name| Some((name.as_str(), self.names.get(name).cloned()?)))
     }
 
     /// Every label name of this lattice, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(String::as_str)
-    }
-
-    fn empty() -> Self {
-        Self {
-            taints: Vec::new(),
-            names: BTreeMap::new(),
-            readers: Vec::new(),
-            chains: [Vec::new(), Vec::new()],
-            halves: [Label::bottom(), Label::bottom()],
-        }
     }
 
     fn add(&mut self, dimension: Dimension, order: &Order) -> Result<(), LatticeError> {
@@ -157,35 +229,16 @@ impl Lattice {
                 self.intern(top.to_owned(), dimension);
             }
             Order::Levels(levels) => self.add_chain(dimension, levels)?,
-            Order::Hasse(edges) => self.add_diagram(dimension, edges)?,
             Order::Categories(categories) => {
-                Self::check(dimension, categories)?;
+                check(dimension, categories)?;
                 for category in categories {
                     let name = format!("{top}:{category}");
                     let label = self.intern(name.clone(), dimension);
                     self.name(name, label)?;
                 }
             }
-            Order::Readers(_) if dimension == Dimension::Integrity => {
-                return Err(LatticeError::ReadersForIntegrity);
-            }
-            Order::Readers(readers) => {
-                Self::check(dimension, readers)?;
-                for reader in readers {
-                    let name = format!("not-for:{reader}");
-                    // By the sorted names: the limit on taints is checked only once all of them are there.
-                    if self.names.contains_key(&name) {
-                        return Err(LatticeError::Duplicate(reader.clone()));
-                    }
-                    let label = self.intern(name.clone(), dimension);
-                    self.name(name, label.clone())?;
-                    self.readers.push((reader.clone(), label));
-                }
-            }
         }
-        self.names
-            .entry(bottom.to_owned())
-            .or_insert_with(Label::bottom);
+        self.names.entry(bottom.to_owned()).or_default();
         let whole = self.whole(dimension);
         self.names.entry(top.to_owned()).or_insert(whole);
         Ok(())
@@ -194,78 +247,28 @@ impl Lattice {
     /// Level k is the set of the first k taints; the least level is ⊥. A taint is shown by the
     /// level that it makes.
     fn add_chain(&mut self, dimension: Dimension, levels: &[String]) -> Result<(), LatticeError> {
-        Self::check(dimension, levels)?;
-        for (at, level) in levels.iter().enumerate() {
-            Self::check_ends(dimension, level, at == 0)?;
-        }
+        check(dimension, levels)?;
+        let mut chain = Vec::new();
         let mut below = Label::bottom();
         for (at, level) in levels.iter().enumerate() {
+            // The names of the ends keep their meaning: what is called `secret` is never ⊥, what is called `public`
+            // always is, and neither says anything of integrity.
+            let is_misused = |of: Dimension| {
+                let (bottom, top) = of.ends();
+                let is_own = of == dimension;
+                (level == bottom && !(is_own && at == 0)) || (level == top && !(is_own && at > 0))
+            };
+            if Dimension::ALL.into_iter().any(is_misused) {
+                return Err(LatticeError::Duplicate(level.clone()));
+            }
             if at > 0 {
                 below = below.join(&self.intern(level.clone(), dimension));
             }
             self.name(level.clone(), below.clone())?;
-            if let Some(chain) = self.chains.get_mut(dimension.at()) {
-                chain.push((level.clone(), below.clone()));
-            }
+            chain.push((level.clone(), below.clone()));
         }
+        self.chains.push(chain);
         Ok(())
-    }
-
-    /// An element is the set of its join-irreducible parts (Birkhoff), each of them a taint that is
-    /// shown by the element's name; the least element has none and is ⊥.
-    fn add_diagram(
-        &mut self,
-        dimension: Dimension,
-        edges: &[(String, Vec<String>)],
-    ) -> Result<(), LatticeError> {
-        let named = edges
-            .iter()
-            .flat_map(|(lower, uppers)| std::iter::once(lower).chain(uppers));
-        Self::check(dimension, &named.cloned().collect::<Vec<_>>())?;
-        let diagram = Diagram::new(dimension, edges)?;
-        let mut taints = BTreeMap::new();
-        for (at, element) in diagram.elements.iter().enumerate() {
-            Self::check_ends(dimension, &element.name, element.parts.is_empty())?;
-            if element.irreducible {
-                taints.insert(at, self.intern(element.name.clone(), dimension));
-            }
-            // Every part is below the element, so it came before.
-            let parts = element.parts.iter().filter_map(|part| taints.get(part));
-            let label: Label = parts.collect();
-            self.name(element.name.clone(), label.clone())?;
-            if let Some(chain) = self.chains.get_mut(dimension.at()) {
-                chain.push((element.name.clone(), label));
-            }
-        }
-        Ok(())
-    }
-
-    /// The names of the ends keep their meaning: what is called `secret` is never ⊥, what is called
-    /// `public` always is, and neither says anything of integrity.
-    fn check_ends(dimension: Dimension, name: &str, is_bottom: bool) -> Result<(), LatticeError> {
-        let (bottom, top) = dimension.ends();
-        let (other_bottom, other_top) = dimension.other().ends();
-        let misnamed = [other_bottom, other_top].contains(&name)
-            || (name == bottom && !is_bottom)
-            || (name == top && is_bottom);
-        match misnamed {
-            true => Err(LatticeError::Duplicate(name.to_owned())),
-            false => Ok(()),
-        }
-    }
-
-    fn check(dimension: Dimension, names: &[String]) -> Result<(), LatticeError> {
-        if names.is_empty() {
-            return Err(LatticeError::Empty(dimension));
-        }
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
-        match names
-            .iter()
-            .find(|name| !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.chars().all(allowed))
-        {
-            Some(name) => Err(LatticeError::BadName(name.clone())),
-            None => Ok(()),
-        }
     }
 
     fn name(&mut self, name: String, label: Label) -> Result<(), LatticeError> {
@@ -278,46 +281,27 @@ impl Lattice {
 
     fn intern(&mut self, name: String, dimension: Dimension) -> Label {
         // Past the limit the construction fails as a whole; until then the label is ⊤.
-        let label = match u16::try_from(self.taints.len()) {
-            Ok(index) if self.taints.len() < Self::MAX_TAINTS => Label::of(Taint(index)),
+        let label = match u8::try_from(self.taints.len()) {
+            Ok(number) if self.taints.len() < Self::MAX_TAINTS => Label::of(Taint(number)),
             _ => Label::top(),
         };
-        self.taints.push((name, dimension));
-        if let Some(half) = self.halves.get_mut(dimension.at()) {
-            *half = half.join(&label);
-        }
+        self.taints.push(name);
+        let half = match dimension {
+            Dimension::Integrity => &mut self.integrity,
+            Dimension::Confidentiality => &mut self.confidentiality,
+        };
+        *half = half.join(&label);
         label
     }
+}
 
-    fn readers(&self, list: &str) -> Option<Label> {
-        let allowed: Vec<&str> = list
-            .split(',')
-            .map(str::trim)
-            .filter(|r| !r.is_empty())
-            .collect();
-        let exists = |reader: &&str| self.readers.iter().any(|(name, _)| name == reader);
-        // A reader who does not exist is a mistake in the configuration, and none to pass over.
-        if self.readers.is_empty() || !allowed.iter().all(exists) {
-            return None;
-        }
-        let left_out = self
-            .readers
-            .iter()
-            .filter(|(name, _)| !allowed.contains(&name.as_str()));
-        Some(left_out.map(|(_, label)| label).collect())
-    }
-
-    fn unknown(&self, name: &str) -> LatticeError {
-        let mut known: Vec<String> = self.names.keys().take(MAX_KNOWN).cloned().collect();
-        if !self.readers.is_empty() {
-            let readers = self.readers.iter().take(MAX_KNOWN);
-            let readers: Vec<&str> = readers.map(|(name, _)| name.as_str()).collect();
-            known.push(format!("readers:{}", readers.join(",")));
-        }
-        known.push("any".to_owned());
-        LatticeError::Unknown {
-            name: name.to_owned(),
-            known,
-        }
+fn check(dimension: Dimension, names: &[String]) -> Result<(), LatticeError> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+    let is_name =
+        |name: &String| (1..=MAX_NAME_BYTES).contains(&name.len()) && name.chars().all(allowed);
+    match names.iter().find(|name| !is_name(name)) {
+        Some(name) => Err(LatticeError::BadName(name.clone())),
+        None if names.is_empty() => Err(LatticeError::Empty(dimension)),
+        None => Ok(()),
     }
 }

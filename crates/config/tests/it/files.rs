@@ -330,7 +330,7 @@ fn syntax_errors_and_duplicates() {
 #[test]
 fn an_order_that_would_trust_everything_is_refused() {
     insta::assert_snapshot!(errors(
-        "[lattice]\nintegrity = { levels = [\"only\"] }\nconfidentiality = { readers = [] }\n"
+        "[lattice]\nintegrity = { levels = [\"only\"] }\nconfidentiality = { categories = [] }\n"
     ));
     insta::assert_snapshot!(errors("lattice = { integrity = { readers = [\"me\"] } }"));
 }

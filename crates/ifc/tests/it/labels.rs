@@ -1,4 +1,4 @@
-//! The laws of labels, one test each, also across the boundary where a label spills to the heap.
+//! The laws of labels, one test each.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -14,10 +14,6 @@ fn categories(names: &[&str]) -> Order {
     Order::Categories(strings(names))
 }
 
-fn readers(names: &[&str]) -> Order {
-    Order::Readers(strings(names))
-}
-
 /// For every pair of names, `a ⊑ b` exactly where `expected(a, b)`; and joins of two names are
 /// described by names that mean the same.
 fn check(lattice: &Lattice, names: &[&str], expected: impl Fn(&str, &str) -> bool) {
@@ -129,43 +125,6 @@ fn categories_are_independent() {
     assert_eq!(all, lattice.label("secret"));
 }
 
-/// Fewer readers are more restrictive, and a join is the readers in common.
-#[test]
-fn readers_are_ordered_by_who_is_left_out() {
-    let lattice = Lattice::new(&Order::TwoPoint, &readers(&["alice", "bob", "carol"])).unwrap();
-    let sets = [
-        "readers:",
-        "readers:alice",
-        "readers:bob",
-        "readers:carol",
-        "readers:alice,bob",
-        "readers:alice,carol",
-        "readers:carol,bob",
-        "readers:alice,bob,carol",
-    ];
-    let of = |set: &str| -> Vec<String> {
-        let list = set.strip_prefix("readers:").unwrap();
-        let names = list.split(',').filter(|name| !name.is_empty());
-        names.map(String::from).collect()
-    };
-    check(&lattice, &sets, |a, b| {
-        of(b).iter().all(|reader| of(a).contains(reader))
-    });
-    let label = |name: &str| lattice.label(name).unwrap();
-    assert_eq!(
-        label("readers:alice,bob").join(&label("readers:bob,carol")),
-        label("readers:bob")
-    );
-    assert!(label("readers:alice,bob,carol").is_bottom());
-    assert_eq!(label("readers:"), label("secret"));
-    assert_eq!(label("not-for:bob"), label("readers:alice,carol"));
-    assert_eq!(label("readers: alice , bob"), label("readers:bob,alice"));
-    assert_eq!(
-        lattice.describe(&label("readers:bob")),
-        ["not-for:alice", "not-for:carol"]
-    );
-}
-
 #[test]
 fn a_label_of_another_lattice_is_described_without_a_name() {
     let large = Lattice::new(&categories(&["a", "b", "c"]), &Order::TwoPoint).unwrap();
@@ -180,7 +139,7 @@ fn a_label_of_another_lattice_is_described_without_a_name() {
 
 #[test]
 fn every_mistake_is_refused() {
-    use LatticeError::{BadName, Duplicate, Empty, ReadersForIntegrity, TooMany};
+    use LatticeError::{BadName, Duplicate, Empty, TooMany};
     let two = Order::TwoPoint;
     let check = |integrity: &Order, confidentiality: &Order, expected: LatticeError| {
         let got = Lattice::new(integrity, confidentiality).map(|_| ());
@@ -193,7 +152,6 @@ fn every_mistake_is_refused() {
     check(&levels(&["a", "b"]), &levels(&["c", "a"]), duplicate("a"));
     check(&levels(&["any", "b"]), &two, duplicate("any"));
     check(&categories(&["a", "a"]), &two, duplicate("untrusted:a"));
-    check(&two, &readers(&["a", "b", "a"]), duplicate("a"));
     // A built-in name keeps its meaning.
     check(&levels(&["low", "trusted"]), &two, duplicate("trusted"));
     check(
@@ -214,12 +172,9 @@ fn every_mistake_is_refused() {
     for name in ["", "A", "a b", "a:b", "a,b", "é", "a\n", &long] {
         check(&levels(&["ok", name]), &two, bad(name));
         check(&categories(&[name]), &two, bad(name));
-        check(&two, &readers(&[name]), bad(name));
     }
     check(&levels(&[]), &two, Empty(Dimension::Integrity));
     check(&categories(&[]), &two, Empty(Dimension::Integrity));
-    check(&two, &readers(&[]), Empty(Dimension::Confidentiality));
-    check(&readers(&["a"]), &two, ReadersForIntegrity);
 
     let many = |count: usize| Order::Categories((0..count).map(|at| format!("c{at}")).collect());
     assert!(Lattice::new(&many(Lattice::MAX_TAINTS - 1), &two).is_ok());
@@ -233,16 +188,8 @@ fn every_mistake_is_refused() {
 
 #[test]
 fn an_unknown_name_is_answered_with_the_known_ones() {
-    let lattice = Lattice::new(&Order::TwoPoint, &readers(&["alice", "bob"])).unwrap();
-    for name in [
-        "",
-        "Secret",
-        "secret:",
-        "internal",
-        "readers:mallory",
-        "readers:alice,mallory",
-        "readers",
-    ] {
+    let lattice = Lattice::new(&Order::TwoPoint, &categories(&["alice", "bob"])).unwrap();
+    for name in ["", "Secret", "secret:", "internal", "secret:mallory"] {
         let Err(LatticeError::Unknown { name: told, known }) = lattice.label(name) else {
             unreachable!("'{name}' is a label");
         };
@@ -251,12 +198,10 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
             assert!(lattice.label(&known).is_ok(), "'{known}' is offered");
         }
     }
-    // Each label of a configuration may be wrong, and its lattice have thousands of names.
-    let names: Vec<String> = (0..4_000).map(|at| format!("r{at}")).collect();
-    let large = Lattice::new(&Order::TwoPoint, &Order::Readers(names)).unwrap();
+    // Each label of a configuration may be wrong.
+    let names: Vec<String> = (0..100).map(|at| format!("r{at}")).collect();
+    let large = Lattice::new(&Order::TwoPoint, &Order::Categories(names)).unwrap();
     assert!(large.label("x").unwrap_err().to_string().len() < 2_000);
-    // A lattice without readers knows no reader set, not even the empty one.
-    assert!(Lattice::four_point().label("readers:").is_err());
     assert!(lattice.labels(["secret", "nonsense"]).is_err());
     assert_eq!(lattice.labels([]), Ok(Label::bottom()));
 }
@@ -277,12 +222,8 @@ fn errors_say_what_to_do() {
         "the integrity order has no names",
     );
     check(
-        LatticeError::ReadersForIntegrity,
-        "reader sets order confidentiality; use categories for integrity",
-    );
-    check(
         LatticeError::TooMany(5000),
-        "5000 taints are more than the 4096 that a lattice may have",
+        "5000 taints are more than the 128 that a lattice may have",
     );
     check(
         Lattice::four_point().label("x").unwrap_err(),

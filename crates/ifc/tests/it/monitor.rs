@@ -298,7 +298,7 @@ fn two_grants_do_not_add_up_to_a_third() {
 /// could not see, not what the model wrote.
 #[test]
 fn a_question_shows_its_causes() {
-    let (email, web, secret) = (taint(0), taint(1), taint(200));
+    let (email, web, secret) = (taint(0), taint(1), taint(120));
     let mut history = History::default();
     history.push_user(Labeled::concat([
         &Labeled::trusted_tcb("My card is "),
