@@ -210,7 +210,7 @@ impl World {
         let content = Labeled::with_regions_tcb(text, spans).unwrap();
         history.push_result(&self.step, self.open, content);
         let labelled = clock.elapsed();
-        // Half of the steps are screened, half take the coarse label first (lazy refinement).
+        // Half of the steps are screened, half take the history's label first (lazy refinement).
         let label = match at % 2 {
             0 => history.label_of(&self.relevance),
             _ => history.label().join(&self.step),
@@ -218,14 +218,17 @@ impl World {
         let found = clock.elapsed();
         let prompt = black_box(redact(&history, &self.step));
         let redacted = clock.elapsed();
-        let allowed = monitor.decide(&free, &history, self.call_at(prompt.label()));
-        let decided = clock.elapsed();
-        let asked = monitor.decide(&bound, &history, self.call_at(&label));
-        let all = clock.elapsed();
-        let monitor = Monitor::new();
-        let call = self.call_at(&self.step);
+        // The model writes the calls, and reading them is no part of a decision.
+        let calls = [prompt.label(), &label, &self.step].map(|label| self.call_at(label));
+        let [allowed, asked, again] = calls;
         let clock = Instant::now();
-        let again = monitor.decide(&free, &self.repeated, call);
+        let allowed = monitor.decide(&free, &history, allowed);
+        let decided = clock.elapsed();
+        let asked = monitor.decide(&bound, &history, asked);
+        let both = clock.elapsed();
+        let monitor = Monitor::new();
+        let clock = Instant::now();
+        let again = monitor.decide(&free, &self.repeated, again);
         let compared = clock.elapsed();
 
         assert!(matches!(black_box(again), Decision::Allow(_)));
@@ -235,12 +238,12 @@ impl World {
         };
         assert!(question.causes().len() > MESSAGES / 4);
         [
-            all,
+            redacted + both,
             labelled,
             found - labelled,
             redacted - found,
-            decided - redacted,
-            all - decided,
+            decided,
+            both - decided,
             compared,
         ]
     }

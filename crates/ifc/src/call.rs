@@ -30,8 +30,11 @@ impl Call {
     /// of such a conversation has two underscores in its name, so none can take on another's name.
     #[must_use]
     pub fn qualified(app: &str, tool: &str) -> String {
-        format!("{app}__{tool}")
+        format!("{app}{}{tool}", Self::BETWEEN)
     }
+
+    /// What stands between the names of an app and its tool.
+    const BETWEEN: &str = "__";
 
     /// Two of these apps whose tools could have one qualified name. They share no conversation.
     #[must_use]
@@ -47,7 +50,11 @@ impl Call {
 
     /// Whether a conversation names this call's tool so.
     pub(crate) fn is_of(&self, tool: &str) -> bool {
-        self.tool == tool || Self::qualified(&self.app, &self.tool) == tool
+        let qualified = || {
+            let own = tool.strip_prefix(&*self.app)?.strip_prefix(Self::BETWEEN)?;
+            Some(own == self.tool)
+        };
+        self.tool == tool || qualified() == Some(true)
     }
 
     /// The label of the control part, where data arguments are at these places: of the prompt that the call

@@ -15,15 +15,14 @@ pub struct Cause {
     /// Whether the step's screener left it in, or nothing else explains one of its taints. What is not
     /// relevant is named all the same: a screener can be swayed by the very text that it leaves out.
     pub relevant: bool,
-    /// All of its regions.
-    pub(crate) regions: Vec<RegionId>,
+    /// Its other regions.
+    more: Vec<RegionId>,
 }
 
 impl Cause {
     /// The numbers of its regions.
-    #[must_use]
-    pub fn regions(&self) -> &[RegionId] {
-        &self.regions
+    pub fn regions(&self) -> impl Iterator<Item = RegionId> {
+        std::iter::once(self.region).chain(self.more.iter().copied())
     }
 
     /// Characters of a cause that a question carries: enough to recognise, short enough to read.
@@ -58,6 +57,9 @@ impl History {
     /// cause.
     pub fn causes(&self, parts: &[Part<'_>], relevance: &Relevance) -> Vec<Cause> {
         let exceeding: Vec<&Part<'_>> = parts.iter().filter(|part| part.exceeds()).collect();
+        if exceeding.is_empty() {
+            return Vec::new();
+        }
         // Its taints that are beyond the limit of a part which may depend on it.
         let excess = |own: &Label| {
             let of = exceeding.iter().filter(|part| own.flows_to(&part.label));
@@ -65,34 +67,34 @@ impl History {
                 all.join(&own.beyond(part.limit))
             })
         };
-        let beyond = || {
-            self.numbered().filter(|(_, origin, _, _, own)| {
-                // What a model wrote has its taints from a region that is listed; to quote it would show the attacker's
-                // text in the assistant's words.
-                let derived = matches!(origin, Origin::Assistant | Origin::Hub);
-                !derived && !excess(own).is_bottom()
-            })
-        };
         let left_in = |region: &RegionId| match relevance {
             Relevance::Everything => true,
             Relevance::Only(wanted) => wanted.contains(region),
         };
-        // A screener reads what attacks it and may leave out the region that is to blame. So a taint that no chosen
-        // region has makes each region with it relevant.
-        let explained: Label = beyond()
-            .filter(|(region, ..)| left_in(region))
-            .map(|(_, _, _, _, own)| own)
-            .collect();
         let mut found: Vec<Found<'_>> = Vec::new();
-        for (region, origin, text, span, label) in beyond() {
-            let relevant = left_in(&region) || !excess(label).flows_to(&explained);
+        // The taints of the regions that the screener left in.
+        let mut explained = Label::bottom();
+        for (region, origin, text, span, label) in self.numbered() {
+            // What a model wrote has its taints from a region that is listed; to quote it would show the attacker's text
+            // in the assistant's words.
+            if matches!(origin, Origin::Assistant | Origin::Hub) {
+                continue;
+            }
+            let excess = excess(label);
+            if excess.is_bottom() {
+                continue;
+            }
+            let left_in = left_in(&region);
+            if left_in {
+                explained.absorb(label);
+            }
             let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());
             // Regions come text by text, so only the newest causes can be of this one.
             let of_text = |found: &&mut Found<'_>| std::ptr::eq(found.text, text);
             let mut of_text = found.iter_mut().rev().take_while(of_text);
-            match of_text.find(|found| found.label == label && found.relevant == relevant) {
+            match of_text.find(|found| found.label == label && found.relevant == left_in) {
                 Some(found) => {
-                    found.regions.push(region);
+                    found.more.push(region);
                     if found.shown.len() < Cause::EXCERPT {
                         found.shown.push_str(" … ");
                         found.shown.push_str(piece);
@@ -101,13 +103,19 @@ impl History {
                 None => found.push(Found {
                     text,
                     label,
-                    regions: vec![region],
+                    excess,
                     region,
+                    more: Vec::new(),
                     origin,
-                    relevant,
+                    relevant: left_in,
                     shown: piece.to_owned(),
                 }),
             }
+        }
+        // A screener reads what attacks it and may leave out the region that is to blame. So a taint that no chosen
+        // region has makes each region with it relevant.
+        for found in &mut found {
+            found.relevant |= !found.excess.flows_to(&explained);
         }
         found.into_iter().map(Found::cause).collect()
     }
@@ -117,8 +125,10 @@ impl History {
 struct Found<'a> {
     text: &'a Labeled,
     label: &'a Label,
+    /// Its taints beyond the limits.
+    excess: Label,
     region: RegionId,
-    regions: Vec<RegionId>,
+    more: Vec<RegionId>,
     origin: Origin<'a>,
     relevant: bool,
     shown: String,
@@ -126,12 +136,14 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn cause(self) -> Cause {
+        let mut shown = self.shown;
+        shown.truncate(excerpt(&shown).len());
         Cause {
             region: self.region,
             source: self.origin.source(),
-            excerpt: Labeled::label_tcb(excerpt(&self.shown), self.label.clone()),
+            excerpt: Labeled::label_tcb(shown, self.label.clone()),
             relevant: self.relevant,
-            regions: self.regions,
+            more: self.more,
         }
     }
 }
@@ -141,6 +153,9 @@ fn excerpt(text: &str) -> &str {
     // A character has at least one byte, so a short text need not be counted.
     if text.len() <= Cause::EXCERPT {
         return text;
+    }
+    if let Some(start) = text.get(..Cause::EXCERPT).filter(|start| start.is_ascii()) {
+        return start;
     }
     let end = text.char_indices().nth(Cause::EXCERPT);
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)

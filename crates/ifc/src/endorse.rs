@@ -277,7 +277,7 @@ impl History {
 
     /// What the regions of a cause are made of.
     fn chosen(&self, cause: &Cause) -> Option<BTreeSet<usize>> {
-        let regions = cause.regions.iter().copied().collect();
+        let regions = cause.regions().collect();
         let Pieces(chosen) = self.pieces_of(&Relevance::Only(regions));
         chosen
     }

@@ -1,5 +1,7 @@
 //! A message with its label, and what that is computed from.
 
+use std::sync::Arc;
+
 use crate::image::Pictured;
 use crate::own::{Made, OwnText};
 use crate::{Image, Label, Labeled, Message};
@@ -8,13 +10,21 @@ use crate::{Image, Label, Labeled, Message};
 pub(crate) struct Entry {
     /// The label of the message's existence; it flows to the label of each of its regions.
     pub(crate) label: Label,
-    /// Where that comes from.
-    pub(crate) made: Made,
-    /// Its texts as they came, before what they were made from restricted them.
-    pub(crate) own: Vec<OwnText>,
     pub(crate) message: Message,
-    /// The images of its first text.
-    pub(crate) images: Vec<Pictured>,
+    /// The images of its first text; `None` for most messages, so that an entry stays small: each step walks over all of
+    /// them.
+    images: Option<Arc<Vec<Pictured>>>,
+    /// Shared by the copies of a history: it is looked at only where labels change.
+    pub(crate) came: Arc<Came>,
+}
+
+/// How a message came.
+#[derive(Debug, Clone)]
+pub(crate) struct Came {
+    /// Where the label of its existence comes from.
+    pub(crate) made: Made,
+    /// Its texts, before what they were made from restricted them.
+    pub(crate) own: Vec<OwnText>,
 }
 
 impl Entry {
@@ -31,18 +41,30 @@ impl Entry {
                 .is_some_and(|text| text.is_empty() && text.regions().len() == 0);
         }
         Self {
-            own,
             label,
-            made,
             message,
-            images,
+            images: (!images.is_empty()).then(|| Arc::new(images)),
+            came: Arc::new(Came { made, own }),
+        }
+    }
+
+    /// The images of its first text.
+    pub(crate) fn images(&self) -> &[Pictured] {
+        self.images.as_ref().map_or(&[], |images| images)
+    }
+
+    /// Puts them so many bytes further on.
+    pub(crate) fn shift_images(&mut self, by: usize) {
+        for pictured in self.images.iter_mut().flat_map(Arc::make_mut) {
+            pictured.span.start += by;
+            pictured.span.end += by;
         }
     }
 
     /// The images that a prompt at `label` shows.
     pub(crate) fn images_at<'a>(&'a self, label: &'a Label) -> impl Iterator<Item = &'a Image> {
         let text = self.message.texts().next();
-        let images = self.images.iter().filter(move |pictured| {
+        let images = self.images().iter().filter(move |pictured| {
             let shows = |text| pictured.label_in(text).flows_to(label);
             text.is_some_and(shows)
         });
@@ -54,7 +76,9 @@ impl Entry {
     pub(crate) fn restrict(&mut self, arguments: &Label, of: impl Fn(&Made) -> Label) {
         let whole = self.label.join(arguments);
         let merges = matches!(self.message, Message::Result { .. } | Message::Memory(_));
-        for (own, text) in self.own.iter_mut().zip(self.message.texts_mut()) {
+        let images = self.images().first().map_or(usize::MAX, |it| it.span.start);
+        let own = &mut Arc::make_mut(&mut self.came).own;
+        for (own, text) in own.iter_mut().zip(self.message.texts_mut()) {
             // A text that was made from more than the rest of its message: the words of a step whose calls alone came
             // out again.
             let label = own.made.as_ref().map(&of);
@@ -64,7 +88,6 @@ impl Entry {
             // apart.
             if merges {
                 let merged = std::mem::replace(text, Labeled::trusted_tcb(""));
-                let images = self.images.first().map_or(usize::MAX, |it| it.span.start);
                 *text = merged.merge_apart(images);
             }
         }

@@ -184,7 +184,7 @@ impl History {
     pub fn push_result(&mut self, label: &Label, call: CallId, content: impl Into<Content>) {
         // Under another label than its call's, it has that one whatever becomes of the step.
         // From the call, so that it falls when the step does or the user says yes to it (`relabel`).
-        let made = match self.call_label(call).as_ref() == Some(label) {
+        let made = match self.call_label(call).is_some_and(|own| own == *label) {
             true => Made::Call(call),
             false => Made::fixed(label.clone()),
         };
@@ -248,7 +248,7 @@ impl History {
 
     /// Bytes of all messages and tools: of their texts and of their images.
     pub fn bytes(&self) -> usize {
-        let images = self.entries.iter().flat_map(|entry| &entry.images);
+        let images = self.entries.iter().flat_map(Entry::images);
         let images = images.map(|pictured| pictured.image.bytes().len());
         let texts = self.texts().map(|(_, text)| text.len());
         texts.chain(images).sum()
@@ -303,7 +303,7 @@ impl History {
         let mut joined = Label::bottom();
         for (id, _, _, _, label) in self.numbered() {
             if wanted.next_if_eq(&&id).is_some() {
-                joined = joined.join(label);
+                joined.absorb(label);
             }
         }
         match wanted.next() {
@@ -365,29 +365,29 @@ impl History {
         })
     }
 
-    /// The step that made this call.
-    fn entry_of(&self, id: CallId) -> Option<&Entry> {
+    /// The call of this name, and the step that made it.
+    fn step_of(&self, id: CallId) -> Option<(&Entry, &PastCall)> {
         let mut entries = self.entries.iter().rev();
-        entries.find(|entry| match &entry.message {
-            Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-            _ => false,
+        entries.find_map(|entry| match &entry.message {
+            Message::Assistant { calls, .. } => {
+                let call = calls.iter().find(|call| call.id == id)?;
+                Some((entry, call))
+            }
+            _ => None,
         })
     }
 
     /// The label of a call's control part: of its step, unless the user has endorsed it.
     #[must_use]
     pub fn call_label(&self, id: CallId) -> Option<Label> {
-        let step = &self.entry_of(id)?.label;
-        Some(self.call(id)?.label(step))
+        let (step, call) = self.step_of(id)?;
+        Some(call.label(&step.label))
     }
 
     /// The call of this name.
     #[must_use]
     pub fn call(&self, id: CallId) -> Option<&PastCall> {
-        match &self.entry_of(id)?.message {
-            Message::Assistant { calls, .. } => calls.iter().find(|call| call.id == id),
-            _ => None,
-        }
+        Some(self.step_of(id)?.1)
     }
 
     /// The labels of everything that a prompt before this message could show: of each tool and each
@@ -400,7 +400,7 @@ impl History {
         }
         for entry in self.entries.iter().take(message) {
             labels.push(entry.label.clone());
-            labels.extend(entry.own.iter().flat_map(OwnText::labels));
+            labels.extend(entry.came.own.iter().flat_map(OwnText::labels));
         }
         labels
     }
@@ -429,7 +429,8 @@ impl History {
     pub(crate) fn with_entries(&self, entries: Vec<Entry>) -> Self {
         let fixed = |entry: Entry| {
             let made = Made::fixed(entry.label.clone());
-            Entry::new(entry.label, made, entry.message, entry.images)
+            let images = entry.images().to_vec();
+            Entry::new(entry.label, made, entry.message, images)
         };
         Self {
             tools: self.tools.clone(),

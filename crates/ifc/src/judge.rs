@@ -21,7 +21,7 @@ impl Sink<'_> {
             Self::Call(call) => Results::new(history, &call.label),
             _ => Results::none(),
         };
-        if label.plain() == &label {
+        if !label.is_endorsed() {
             return policy.rule_after(&results, self);
         }
         match *self {

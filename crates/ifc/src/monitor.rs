@@ -29,6 +29,31 @@ pub struct Monitor {
     integrity: Label,
 }
 
+/// In whose name a flow is made.
+pub(crate) enum Behalf {
+    /// Its own conversation's.
+    Own,
+    /// Of another app, whose request the call serves.
+    Requested(Collaboration),
+    /// Of another app, whose request the app's model serves when it makes the call.
+    Served(Collaboration),
+}
+
+impl Behalf {
+    /// What a yes for longer than once is about.
+    fn target(&self, sink: &Sink<'_>) -> Target {
+        match (self, sink) {
+            (Self::Served(collaboration), Sink::Call(call)) => {
+                Target::Served(Box::new(collaboration.clone()), call.tool.clone())
+            }
+            (Self::Requested(collaboration) | Self::Served(collaboration), _) => {
+                Target::Collaboration(collaboration.clone())
+            }
+            (Self::Own, _) => sink.target(),
+        }
+    }
+}
+
 impl Monitor {
     /// A monitor of a session in which nothing was granted, refused or done.
     pub fn new() -> Self {
@@ -93,8 +118,7 @@ impl Monitor {
         relevance: &Relevance,
         flow: F,
     ) -> Decision<F> {
-        let target = flow.sink().target();
-        self.decide_at(policy, history, relevance, flow, target)
+        self.decide_for(policy, history, relevance, flow, &Behalf::Own)
     }
 
     /// The same for a call by which an app serves the request of another one: a yes for longer than
@@ -107,8 +131,8 @@ impl Monitor {
         call: Call,
         collaboration: Collaboration,
     ) -> Decision {
-        let target = Target::Collaboration(collaboration);
-        self.decide_at(policy, history, relevance, call, target)
+        let behalf = Behalf::Requested(collaboration);
+        self.decide_for(policy, history, relevance, call, &behalf)
     }
 
     /// The same for a call that an app's model makes while it serves the request of another one: a yes
@@ -123,20 +147,20 @@ impl Monitor {
         call: Call,
         collaboration: Collaboration,
     ) -> Decision {
-        let target = Target::Served(Box::new(collaboration), call.tool.clone());
-        self.decide_at(policy, history, relevance, call, target)
+        let behalf = Behalf::Served(collaboration);
+        self.decide_for(policy, history, relevance, call, &behalf)
     }
 
-    fn decide_at<F: Flow>(
+    fn decide_for<F: Flow>(
         &self,
         policy: &dyn Policy,
         history: &History,
         relevance: &Relevance,
         flow: F,
-        target: Target,
+        behalf: &Behalf,
     ) -> Decision<F> {
         let sink = flow.sink();
-        let rule = match self.rule_at(policy, history, &sink, &target) {
+        let rule = match self.rule_for(policy, history, &sink, behalf) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
@@ -146,7 +170,7 @@ impl Monitor {
         let mut ledger = state.ledger();
         let ran = session::ran(&ledger, &sink, &rule, history);
         if ran.is_none()
-            && let Some(basis) = state.basis(&sink, &target, &rule)
+            && let Some(basis) = state.basis(&sink, behalf, &rule)
         {
             return Decision::Allow(session::permit(&mut ledger, flow, &rule, basis));
         }
@@ -157,6 +181,7 @@ impl Monitor {
         // A permission is looked for in a file: nobody else's decision waits for it. It is about nothing
         // irreversible, so no equal call can be entered in the ledger meanwhile.
         drop(state);
+        let target = behalf.target(&sink);
         if ran.is_none()
             && let Some(basis) = self.permission(&sink, &target, &rule)
         {
@@ -201,7 +226,7 @@ impl Monitor {
         let causes = history.causes(&rule.parts(&sink), relevance);
         let offer = match (&sink, &target) {
             // To vouch for texts raises limits. Where a call is asked about whatever its label, and where it serves
-            // another app's request (`rule_at`), no limit stands in the way that it would raise.
+            // another app's request (`rule_for`), no limit stands in the way that it would raise.
             (Sink::Call(call), Target::Tool(..)) if ran.is_none() && !rule.always_ask => {
                 self.offer(history, call, &rule, &causes)
             }
@@ -290,21 +315,21 @@ impl Monitor {
         history: &History,
         sink: &Sink<'_>,
     ) -> Result<Rule, PolicyError> {
-        self.rule_at(policy, history, sink, &sink.target())
+        self.rule_for(policy, history, sink, &Behalf::Own)
     }
 
     /// Not where another app's request is served: nobody vouched for a text in that app's name.
-    fn rule_at(
+    fn rule_for(
         &self,
         policy: &dyn Policy,
         history: &History,
         sink: &Sink<'_>,
-        target: &Target,
+        behalf: &Behalf,
     ) -> Result<Rule, PolicyError> {
         let mut rule = sink.judged_by(policy, history)?;
         // The policy has judged the labels as if nobody had vouched for anything (`judged_by`); only here the user's
         // word raises its limits, and only those of calls.
-        if let (Sink::Call(call), Target::Tool(..)) = (sink, target) {
+        if let (Sink::Call(call), Behalf::Own) = (sink, behalf) {
             self.state().endorsements.raise(&mut rule, call);
         }
         Ok(rule)
@@ -323,8 +348,7 @@ impl Monitor {
     /// is an irreversible call that was permitted before. No permit is made.
     #[must_use]
     pub fn would_allow<F: Flow>(&self, policy: &dyn Policy, history: &History, flow: &F) -> bool {
-        let sink = flow.sink();
-        self.would_allow_at(policy, history, &sink, &sink.target())
+        self.would_allow_for(policy, history, &flow.sink(), &Behalf::Own)
     }
 
     /// The same of [`Monitor::decide_requested`].
@@ -336,8 +360,8 @@ impl Monitor {
         call: &Call,
         collaboration: Collaboration,
     ) -> bool {
-        let target = Target::Collaboration(collaboration);
-        self.would_allow_at(policy, history, &call.sink(), &target)
+        let behalf = Behalf::Requested(collaboration);
+        self.would_allow_for(policy, history, &call.sink(), &behalf)
     }
 
     /// The same of [`Monitor::decide_served`].
@@ -349,22 +373,23 @@ impl Monitor {
         call: &Call,
         collaboration: Collaboration,
     ) -> bool {
-        let target = Target::Served(Box::new(collaboration), call.tool.clone());
-        self.would_allow_at(policy, history, &call.sink(), &target)
+        let behalf = Behalf::Served(collaboration);
+        self.would_allow_for(policy, history, &call.sink(), &behalf)
     }
 
-    fn would_allow_at(
+    fn would_allow_for(
         &self,
         policy: &dyn Policy,
         history: &History,
         sink: &Sink<'_>,
-        target: &Target,
+        behalf: &Behalf,
     ) -> bool {
         let allows = |rule| {
-            let basis = self.state().basis(sink, target, &rule);
-            basis.is_some() || self.permission(sink, target, &rule).is_some()
+            let basis = self.state().basis(sink, behalf, &rule);
+            let permission = || self.permission(sink, &behalf.target(sink), &rule);
+            basis.or_else(permission).is_some()
         };
-        self.rule_at(policy, history, sink, target)
+        self.rule_for(policy, history, sink, behalf)
             .is_ok_and(allows)
     }
 

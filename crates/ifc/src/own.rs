@@ -141,7 +141,7 @@ pub(crate) struct OwnText {
 impl OwnText {
     /// A text, cut wherever its label changes.
     pub(crate) fn of(text: &Labeled) -> Self {
-        let mut pieces = Vec::new();
+        let mut pieces = Vec::with_capacity(2 * text.regions().len() + 1);
         let mut end = 0;
         let mut cut = |span: Range<usize>, label: Label| {
             pieces.push(Piece {

@@ -25,17 +25,11 @@ impl History {
             entries.extend(said.find(is(|it| matches!(it, Message::User(_)))).cloned());
         }
         entries.extend(kept.iter().cloned());
-        let words = entries
-            .iter_mut()
-            .find_map(|entry| match &mut entry.message {
-                Message::User(words) => Some((words, &mut entry.images)),
-                _ => None,
-            });
-        if let Some((words, images)) = words {
-            *words = Labeled::concat([before, &*words]);
-            for pictured in images {
-                pictured.span.start += before.len();
-                pictured.span.end += before.len();
+        for entry in &mut entries {
+            if let Message::User(words) = &mut entry.message {
+                *words = Labeled::concat([before, &*words]);
+                entry.shift_images(before.len());
+                break;
             }
         }
         self.with_entries(entries)

@@ -1,9 +1,9 @@
 //! The redactor (RTBAS Algorithm 3), by region.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::entry::Entry;
-use crate::json;
+use crate::json::{Json, Kind};
 use crate::{
     CallId, History, Label, Labeled, Message, PastCall, Prompt, PromptCall, PromptMessage,
     PromptTool, REDACTED, Tool,
@@ -35,9 +35,8 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         label,
         kept: 0,
         masked: 0,
-        calls: BTreeMap::new(),
-        names: BTreeSet::new(),
-        has_names: false,
+        calls: Vec::new(),
+        names: None,
         memory: String::new(),
     };
     let tools = history
@@ -45,13 +44,16 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         .iter()
         .filter_map(|tool| redactor.tool(tool, history.declared(&tool.name)))
         .collect();
-    let (mut messages, mut images) = (Vec::new(), Vec::new());
-    for entry in history.entries() {
+    let entries = history.entries();
+    let (mut messages, mut images) = (Vec::with_capacity(entries.len()), Vec::new());
+    for entry in entries {
         let Some(message) = redactor.message(entry) else {
             continue;
         };
-        let shown = entry.images_at(label).cloned();
-        images.extend(shown.map(|image| (messages.len(), image)));
+        if !entry.images().is_empty() {
+            let shown = entry.images_at(label).cloned();
+            images.extend(shown.map(|image| (messages.len(), image)));
+        }
         messages.push(message);
     }
     Prompt {
@@ -68,14 +70,30 @@ struct Redactor<'a> {
     label: &'a Label,
     kept: usize,
     masked: usize,
-    /// The visible calls so far, and what each is called. Whoever holds the conversation decides how many there are.
-    calls: BTreeMap<CallId, String>,
-    /// The names that are taken.
-    names: BTreeSet<String>,
-    /// Whether one of them has the name of a server, which could be a number of ours.
-    has_names: bool,
+    /// The visible calls so far, sorted, and what each is called.
+    calls: Vec<(CallId, Name)>,
+    /// The names that are taken, once one of them is that of a server: it could be a number of ours.
+    names: Option<BTreeSet<String>>,
     /// What was remembered for the user's next message, as far as it is visible.
     memory: String,
+}
+
+/// What a call is shown as.
+#[derive(Clone)]
+enum Name {
+    /// `call_1`, `call_2`, …
+    Number(usize),
+    /// The name that its server gave it.
+    Own(String),
+}
+
+impl Name {
+    fn text(&self) -> String {
+        match self {
+            Self::Number(number) => format!("call_{number}"),
+            Self::Own(name) => name.clone(),
+        }
+    }
 }
 
 impl Redactor<'_> {
@@ -110,10 +128,15 @@ impl Redactor<'_> {
                     // That a step said something beside a call is above the call.
                     false => self.hidden(text),
                 },
-                calls: calls
-                    .iter()
-                    .filter_map(|call| self.call(call, &entry.label))
-                    .collect(),
+                calls: {
+                    let mut shown = Vec::with_capacity(calls.len());
+                    shown.extend(
+                        calls
+                            .iter()
+                            .filter_map(|call| self.call(call, &entry.label)),
+                    );
+                    shown
+                },
             },
             Message::Result {
                 call,
@@ -122,9 +145,10 @@ impl Redactor<'_> {
                 ..
             } => {
                 // No call, no result: an answer to nothing would tell that there was a call.
-                let name = self.calls.get(call)?;
+                let name = self.calls.binary_search_by_key(call, |(id, _)| *id).ok();
+                let (_, name) = self.calls.get(name?)?;
                 PromptMessage::Tool {
-                    call: name.clone(),
+                    call: name.text(),
                     tool: tool.clone(),
                     content: self.pictured(content, entry),
                 }
@@ -150,29 +174,36 @@ impl Redactor<'_> {
         // The server gave its name to what the step proposed.
         let wire_id = call.wire_id.as_ref().filter(|_| step.flows_to(self.label));
         let name = self.name(wire_id);
-        self.calls.insert(call.id, name.clone());
-        self.names.insert(name.clone());
+        // At the end, but for a history whose calls were put together in another order.
+        let place = self.calls.partition_point(|(id, _)| *id < call.id);
+        let id = name.text();
+        self.calls.insert(place, (call.id, name));
         Some(PromptCall {
-            id: name,
+            id,
             tool: call.tool.clone(),
             arguments: self.arguments(&call.arguments),
         })
     }
 
     /// What a call is shown as: a function of the visible calls alone.
-    fn name(&mut self, wire_id: Option<&String>) -> String {
+    fn name(&mut self, wire_id: Option<&String>) -> Name {
+        let next = self.calls.len() + 1;
+        if self.names.is_none() && wire_id.is_none() {
+            return Name::Number(next);
+        }
         // Servers of models know calls by the ids that they gave; to them a prompt in which two are the same makes no
         // sense.
-        self.has_names |= wire_id.is_some();
-        if !self.has_names {
-            return format!("call_{}", self.calls.len() + 1);
-        }
-        let is_free = |name: &String| !self.names.contains(name);
-        let own = wire_id.cloned().filter(is_free);
-        own.unwrap_or_else(|| {
-            let mut numbers = (self.calls.len() + 1..).map(|number| format!("call_{number}"));
-            numbers.find(is_free).unwrap_or_default()
-        })
+        let taken = || self.calls.iter().map(|(_, name)| name.text()).collect();
+        let names = self.names.get_or_insert_with(taken);
+        let own = wire_id.filter(|name| !names.contains(*name)).cloned();
+        let own = own.map(Name::Own);
+        let name = own.unwrap_or_else(|| {
+            let mut numbers = (next..).map(Name::Number);
+            let free = numbers.find(|name| !names.contains(&name.text()));
+            free.unwrap_or(Name::Number(next))
+        });
+        names.insert(name.text());
+        name
     }
 
     fn tool(&mut self, tool: &Tool, declared: Option<&str>) -> Option<PromptTool> {
@@ -209,7 +240,13 @@ impl Redactor<'_> {
         // Argument by argument where that leaves one JSON object, so that a model sees what it had decided itself. What
         // is masked inside of a string does not, and masks all: templates and servers parse arguments.
         let shown = self.marked(text, REDACTED_ARGUMENT, usize::MAX);
-        match self.masked == masked || json::members(&shown).is_ok_and(|read| read.is_some()) {
+        let is_object = |text: &str| {
+            let root = Json::read(text)
+                .ok()
+                .and_then(|json| json.nodes().first().map(|it| it.kind));
+            root == Some(Kind::Object)
+        };
+        match self.masked == masked || is_object(&shown) {
             true => shown,
             false => {
                 (self.masked, self.kept) = (masked, kept);
@@ -224,7 +261,7 @@ impl Redactor<'_> {
 
     /// The text of a message that may have images at its end.
     fn pictured(&mut self, text: &Labeled, entry: &Entry) -> String {
-        let images = entry.images.first();
+        let images = entry.images().first();
         let images = images.map_or(usize::MAX, |first| first.span.start);
         self.marked(text, REDACTED, images)
     }

@@ -55,12 +55,14 @@ impl History {
         };
         // A label only falls. One that was pushed under a label of its own (`push_assistant`) has nothing that it could
         // be computed from.
-        let is_step = matches!(entry.message, Message::Assistant { .. }) && entry.made.is_known();
+        let is_step =
+            matches!(entry.message, Message::Assistant { .. }) && entry.came.made.is_known();
         if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
             return false;
         }
-        let old = std::mem::replace(&mut entry.made, Made::at(label, floor, &labels));
-        if let (Remade::Calls, Some(words)) = (remade, entry.own.first_mut()) {
+        let came = Arc::make_mut(&mut entry.came);
+        let old = std::mem::replace(&mut came.made, Made::at(label, floor, &labels));
+        if let (Remade::Calls, Some(words)) = (remade, came.own.first_mut()) {
             // Of several refinements the first: its prompt is the one that the words were made from.
             words.made.get_or_insert(old);
         }
@@ -78,7 +80,9 @@ impl History {
         let approval = Arc::new(approval.clone());
         let mut entries = self.entries_mut().iter_mut().rev();
         let newest = entries.find_map(|entry| match &mut entry.message {
-            Message::Assistant { calls, .. } => Some((calls, &mut entry.own)),
+            Message::Assistant { calls, .. } => {
+                Some((calls, &mut Arc::make_mut(&mut entry.came).own))
+            }
             _ => None,
         });
         let Some((calls, own)) = newest else {
@@ -136,8 +140,10 @@ impl History {
         }
         for entry in entries {
             // The images are of the first text; a message that has any has no other.
-            let (own, images) = (&mut entry.own, &entry.images);
-            own.iter_mut().for_each(|own| endorse(own, images));
+            let mut came = entry.came.clone();
+            let own = &mut Arc::make_mut(&mut came).own;
+            own.iter_mut().for_each(|own| endorse(own, entry.images()));
+            entry.came = came;
         }
         if changed {
             self.compute_labels();
@@ -150,7 +156,7 @@ impl History {
         let tools = tools.map(|own| (own, [].as_slice()));
         let entries = self.entries().iter();
         // The images are of the first text; a message that has any has no other.
-        let texts = entries.flat_map(|it| it.own.iter().map(|own| (own, it.images.as_slice())));
+        let texts = entries.flat_map(|it| it.came.own.iter().map(|own| (own, it.images())));
         let mut number = 0;
         let own = tools.chain(texts).zip(self.texts());
         own.map(move |((own, images), (origin, text))| {
@@ -173,7 +179,7 @@ impl History {
     #[must_use]
     pub fn is_from_prompt(&self, at: usize) -> bool {
         let entry = self.entries().get(at);
-        entry.is_some_and(|entry| entry.made.is_known())
+        entry.is_some_and(|entry| entry.came.made.is_known())
     }
 
     /// The texts of the message at this position, as they came: without the labels of what they were made
@@ -183,7 +189,7 @@ impl History {
         let Some(entry) = self.entries().get(at) else {
             return Vec::new();
         };
-        let texts = entry.own.iter().zip(entry.message.texts());
+        let texts = entry.came.own.iter().zip(entry.message.texts());
         let came = texts.map(|(own, text)| {
             let mut text = text.clone();
             let pieces = own.pieces.iter().filter(|_| !own.is_silent);
@@ -197,12 +203,12 @@ impl History {
     /// above it all the same is there only for the label of the call.
     #[must_use]
     pub fn has_own_below(&self, call: CallId, limit: &Label) -> bool {
-        let results = self.entries().iter().filter(|entry| match entry.made {
+        let results = self.entries().iter().filter(|entry| match entry.came.made {
             Made::Call(made) => made == call,
             Made::Prompt { .. } => false,
         });
         let mut pieces = results
-            .flat_map(|entry| &entry.own)
+            .flat_map(|entry| &entry.came.own)
             .flat_map(|own| &own.pieces);
         pieces.any(|piece| !piece.span.is_empty() && piece.label.flows_to(limit))
     }
@@ -241,7 +247,7 @@ impl History {
     /// Every region, with the numbers of its pieces.
     fn each_region(&self, mut each: impl FnMut(RegionId, Vec<usize>)) {
         let tools = self.own_tools().iter().flat_map(|OwnTool(own)| own);
-        let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.own));
+        let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.came.own));
         let (mut first, mut id) = (0, 0);
         for (own, (_, text)) in own.zip(self.texts()) {
             let labels: Vec<Label> = own.labels().collect();
@@ -264,7 +270,7 @@ impl History {
         let mut labels = self.labels_before(0);
         let mut calls = Calls::new();
         for entry in self.entries_mut() {
-            entry.label = entry.made.label(&labels, &calls);
+            entry.label = entry.came.made.label(&labels, &calls);
             let arguments = match &entry.message {
                 Message::Result { call, .. } => calls
                     .get(call)
@@ -279,7 +285,7 @@ impl History {
                 }
             }
             labels.push(entry.label.clone());
-            labels.extend(entry.own.iter().flat_map(OwnText::labels));
+            labels.extend(entry.came.own.iter().flat_map(OwnText::labels));
         }
     }
 }

@@ -58,10 +58,7 @@ pub(super) fn causes<F: Flow>(
         if matches!(cause.source, Source::Description(_)) {
             continue;
         }
-        let texts = cause
-            .regions()
-            .iter()
-            .filter_map(|region| texts.get(region));
+        let texts = cause.regions().filter_map(|region| texts.get(&region));
         for text in texts {
             // A question must not wait for a hint.
             let Some(fewer) = left.checked_sub(text.len()) else {

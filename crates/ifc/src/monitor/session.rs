@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Behalf;
 use crate::endorse::Endorsements;
 use crate::ledger::{self, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
@@ -43,27 +44,26 @@ impl State {
     }
 
     /// The policy, or the user's word for the session.
-    pub(super) fn basis(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Option<Basis> {
+    pub(super) fn basis(&self, sink: &Sink<'_>, behalf: &Behalf, rule: &Rule) -> Option<Basis> {
         if rule.admits(sink) && !rule.always_ask {
             // Where an endorsed taint is beyond the policy's own limit, it is the user's word.
-            return Some(match rule.unraised().admits(sink) {
+            let is_policy = !rule.is_raised() || rule.unraised().admits(sink);
+            return Some(match is_policy {
                 true => Basis::Policy {
                     rule: rule.name.clone(),
                 },
                 false => Basis::UserTrust,
             });
         }
-        // What the rule lets nobody decide for longer than once, no grant does, whatever it was given for.
-        let granted = !rule.once(sink) && self.granted(sink, target, rule);
-        granted.then_some(Basis::UserSession)
-    }
-
-    /// One grant must cover all of it: two answers do not add up to a third.
-    pub(super) fn granted(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> bool {
-        let covers = |grant: &Grant| {
-            grant.target == *target && grant.scope.covers(&grant.taints, rule, sink)
-        };
-        self.grants.iter().any(covers)
+        // A flow that the rule lets the user allow only once is covered by no grant, whatever it was given for.
+        if self.grants.is_empty() || rule.once(sink) {
+            return None;
+        }
+        let target = behalf.target(sink);
+        // One grant must cover all of it: two answers do not add up to a third.
+        let covers =
+            |grant: &Grant| grant.target == target && grant.scope.covers(&grant.taints, rule, sink);
+        self.grants.iter().any(covers).then_some(Basis::UserSession)
     }
 
     pub(super) fn grant(&mut self, grant: Grant) {
