@@ -95,7 +95,8 @@ pub(crate) fn result_labels(table: &Table<'_>, shapes: &Shapes) -> LabelDraft {
 }
 
 fn own_labels(table: &Table<'_>) -> LabelDraft {
-    let format = table.choice("format", &Format::NAMES);
+    let formats: Vec<(&str, Format)> = Format::all().iter().map(|it| (it.name(), *it)).collect();
+    let format = table.choice("format", &formats);
     LabelDraft {
         format,
         rules: table.value("labels").map(|_| label_rules(table, format)),

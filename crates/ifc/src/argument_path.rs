@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use crate::json::{self, Children};
+use crate::json::{self, Json, Kind};
 
 /// A place in the arguments of a call: `body`, `message.body`, `items[*].note`.
 ///
@@ -134,22 +134,26 @@ impl ArgumentPath {
     /// `None` where something on the way has another type, or there are more than
     /// [`ArgumentPath::MAX_PLACES`].
     pub(crate) fn places(&self, argument: &str) -> Option<Vec<Range<usize>>> {
-        let whole = 0..argument.len();
-        let mut found = vec![whole];
+        if self.steps.is_empty() {
+            return Some(vec![0..argument.len()]);
+        }
+        let json = Json::read(argument).ok()?;
+        let mut found = vec![0];
         for step in &self.steps {
             let mut next = Vec::new();
-            for place in found {
-                match (step, json::children(argument, place)?) {
-                    (Step::Member(wanted), Children::Members(members)) => {
-                        let of_name = members.into_iter().filter(|(name, _)| name == wanted);
-                        next.extend(of_name.map(|(_, place)| place));
+            for of in found {
+                let children = json.children(of);
+                match (step, json.nodes().get(of)?.kind) {
+                    (Step::Member(wanted), Kind::Object) => {
+                        let is_it = |(_, node): &(usize, &json::Node)| {
+                            (node.key.as_ref()).is_some_and(|key| json.name(key) == wanted)
+                        };
+                        next.extend(children.filter(is_it).map(|(at, _)| at));
                     }
-                    (Step::Elements, Children::Elements(places)) => next.extend(places),
+                    (Step::Elements, Kind::Array) => next.extend(children.map(|(at, _)| at)),
                     // Another value in its place may hold all that the members would: passed over, it would get around
                     // their limit.
-                    (_, Children::Members(_) | Children::Elements(_) | Children::None) => {
-                        return None;
-                    }
+                    _ => return None,
                 }
                 // Not cut to that many: the rest would have no limit of its own. With none of it data, all of it has
                 // the control part's.
@@ -159,7 +163,9 @@ impl ArgumentPath {
             }
             found = next;
         }
-        Some(found)
+        let spans = found.into_iter();
+        let spans = spans.map(|at| json.nodes().get(at).map(|node| node.span.clone()));
+        spans.collect()
     }
 }
 

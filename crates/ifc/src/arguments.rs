@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use crate::json::{self, Children, JsonError};
+use crate::json::{self, Fault, Json, JsonError, Kind};
 use crate::{ArgumentPath, Label, Labeled};
 
 /// The arguments of a tool call.
@@ -44,10 +44,14 @@ impl fmt::Display for ArgumentsError {
                 "the arguments are longer than {} bytes",
                 Arguments::MAX_BYTES
             ),
-            Self::TooDeep => write!(f, "the arguments are {}", JsonError::Depth),
+            Self::TooDeep => write!(
+                f,
+                "the arguments are nested deeper than {} levels",
+                Arguments::MAX_DEPTH
+            ),
             Self::NotAnObject => f.write_str("the arguments are not a JSON object"),
-            Self::Duplicate => write!(f, "in the arguments, {}", JsonError::Duplicate),
-            Self::Syntax(at) => write!(f, "the arguments are {}", JsonError::Syntax(*at)),
+            Self::Duplicate => f.write_str("in the arguments, a name stands twice in one object"),
+            Self::Syntax(at) => write!(f, "the arguments are not JSON at byte {at}"),
         }
     }
 }
@@ -56,10 +60,11 @@ impl std::error::Error for ArgumentsError {}
 
 impl From<JsonError> for ArgumentsError {
     fn from(error: JsonError) -> Self {
-        match error {
-            JsonError::Syntax(at) => Self::Syntax(at),
-            JsonError::Depth => Self::TooDeep,
-            JsonError::Duplicate => Self::Duplicate,
+        match error.fault {
+            Fault::Syntax(_) | Fault::String(_) | Fault::Number(_) => Self::Syntax(error.offset),
+            Fault::Depth => Self::TooDeep,
+            Fault::Duplicate => Self::Duplicate,
+            Fault::Size => Self::TooLong,
         }
     }
 }
@@ -87,14 +92,21 @@ impl Arguments {
         if text.len() > Self::MAX_BYTES {
             return Err(ArgumentsError::TooLong);
         }
-        let members = json::members(text)?.ok_or(ArgumentsError::NotAnObject)?;
-        let labelled = |value| Labeled::label_tcb(value, label.clone());
-        let members = members.into_iter();
-        Ok(Self(
-            members
-                .map(|(name, value)| (name, labelled(value)))
-                .collect(),
-        ))
+        let json = Json::read(text)?;
+        if json
+            .nodes()
+            .first()
+            .is_none_or(|root| root.kind != Kind::Object)
+        {
+            return Err(ArgumentsError::NotAnObject);
+        }
+        let members = json.children(0).filter_map(|(at, node)| {
+            let name = json.name(node.key.as_ref()?).to_owned();
+            let mut value = String::with_capacity(node.span.len());
+            json.write(at, &mut value);
+            Some((name, Labeled::label_tcb(value, label.clone())))
+        });
+        Ok(Self(members.collect()))
     }
 
     /// Reads what [`Arguments::to_labeled`] has written, each value with the labels in it; text of any other
@@ -157,13 +169,12 @@ impl Arguments {
     /// it takes the place of. `None` if there is no such place, or the text is no value.
     #[must_use]
     pub fn with_value(mut self, path: &ArgumentPath, nth: usize, value: &str) -> Option<Self> {
-        let value = json::members(&format!("{{\"value\":{value}}}")).ok()??;
-        // `1,"to":2` reads as a member more, and is no value.
-        let value = value.get("value").filter(|_| value.len() == 1)?;
+        let mut canonical = String::new();
+        Json::read(value).ok()?.write(0, &mut canonical);
         let argument = self.0.get_mut(path.argument())?;
         let place = path.places(argument.reveal_tcb())?.into_iter().nth(nth)?;
         let label = argument.slice(place.clone())?.label();
-        *argument = argument.replace(place, &Labeled::label_tcb(value.as_str(), label))?;
+        *argument = argument.replace(place, &Labeled::label_tcb(canonical, label))?;
         Some(self)
     }
 
@@ -179,13 +190,25 @@ impl Arguments {
         places.map(|place| value.slice(place)).collect()
     }
 
+    /// The join of the labels of the values at this place; `Some(None)` if there is none. `None` as in [`Arguments::at`].
+    pub(crate) fn label_at(&self, path: &ArgumentPath) -> Option<Option<Label>> {
+        let Some(value) = self.0.get(path.argument()) else {
+            return Some(None);
+        };
+        let places = path.places(value.reveal_tcb())?;
+        let labels = places.iter().map(|place| value.label_in(place));
+        Some(labels.reduce(|all, label| all.join(&label)))
+    }
+
     /// The label of everything but what stands at these places: the names, and what leads to them, is of it.
     /// A path whose way has another type has no place.
     #[must_use]
     pub fn label_but<'p>(&self, paths: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
-        let parts = self.0.iter();
-        let parts = parts.flat_map(|(name, value)| outside(name, value, paths.clone()));
-        parts.fold(Label::bottom(), |all, part| all.join(&part.label()))
+        let parts = self.0.iter().flat_map(|(name, value)| {
+            let pieces = outside(name, value, paths.clone()).into_iter();
+            pieces.map(|piece| value.label_in(&piece))
+        });
+        parts.collect()
     }
 
     /// Whether these are the same names and values, whatever their labels, but for what stands at these places:
@@ -196,11 +219,11 @@ impl Arguments {
         other: &Self,
         paths: impl Iterator<Item = &'p ArgumentPath> + Clone,
     ) -> bool {
-        let around = |name: &str, value: &Labeled| -> Vec<String> {
-            let parts = outside(name, value, paths.clone());
-            parts
-                .iter()
-                .map(|part| part.reveal_tcb().to_owned())
+        let around = |name: &str, value: &'_ Labeled| -> Vec<String> {
+            let text = value.reveal_tcb();
+            let pieces = outside(name, value, paths.clone()).into_iter();
+            pieces
+                .map(|piece| text.get(piece).unwrap_or_default().to_owned())
                 .collect()
         };
         self.0.keys().eq(other.0.keys())
@@ -214,8 +237,15 @@ impl Arguments {
     pub fn beyond(&self, label: &Label) -> BTreeMap<ArgumentPath, Label> {
         let mut found = BTreeMap::new();
         for (name, value) in &self.0 {
-            let whole = 0..value.len();
-            collect_beyond(value, whole, &ArgumentPath::of(name), label, &mut found);
+            match Json::read(value.reveal_tcb()) {
+                Ok(json) => {
+                    collect_beyond(value, &json, 0, &ArgumentPath::of(name), label, &mut found);
+                }
+                // Values are canonical, so this does not happen. Where it did, the parts could not be told apart.
+                Err(_) => {
+                    found.insert(ArgumentPath::of(name), value.label());
+                }
+            }
         }
         found
     }
@@ -345,69 +375,58 @@ fn outside<'p>(
     name: &str,
     value: &Labeled,
     paths: impl Iterator<Item = &'p ArgumentPath>,
-) -> Vec<Labeled> {
+) -> Vec<Range<usize>> {
     let of_argument = paths.filter(|path| path.argument() == name);
     let places = of_argument.filter_map(|path| path.places(value.reveal_tcb()));
     let mut places: Vec<Range<usize>> = places.flatten().collect();
     // An outer place before those inside of it, which are no places of their own then.
     places.sort_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
-    let mut pieces = Vec::new();
+    let mut pieces = Vec::with_capacity(places.len() + 1);
     let mut from = 0;
     for place in places {
         if place.start < from {
             continue;
         }
-        pieces.extend(value.slice(from..place.start));
+        pieces.push(from..place.start);
         from = place.end;
     }
-    pieces.extend(value.slice(from..value.len()));
+    pieces.push(from..value.len());
     pieces
 }
 
-/// Adds what stands at `place` if it is beyond `label`: its parts, where they have labels of their own.
+/// Adds the value of this number if it is beyond `label`: its parts, where they have labels of their own.
 fn collect_beyond(
     value: &Labeled,
-    place: Range<usize>,
+    json: &Json<'_>,
+    of: usize,
     path: &ArgumentPath,
     label: &Label,
     found: &mut BTreeMap<ArgumentPath, Label>,
 ) {
-    let Some(part) = value.slice(place.clone()) else {
+    let Some(node) = json.nodes().get(of) else {
         return;
     };
-    let whole = part.label();
+    let whole = value.label_in(&node.span);
     if whole.flows_to(label) {
         return;
     }
-    let children: Vec<(ArgumentPath, Range<usize>)> =
-        match json::children(value.reveal_tcb(), place.clone()) {
-            Some(Children::Members(members)) => {
-                let members = members.into_iter();
-                members.map(|(name, at)| (path.member(name), at)).collect()
-            }
-            Some(Children::Elements(elements)) => {
-                let path = path.elements();
-                elements.into_iter().map(|at| (path.clone(), at)).collect()
-            }
-            Some(Children::None) | None => Vec::new(),
-        };
     // What is around the parts is itself beyond the label where the whole is one value.
-    let starts = children.iter().map(|(_, at)| at.start);
-    let ends = std::iter::once(place.start).chain(children.iter().map(|(_, at)| at.end));
-    let mut around = ends.zip(starts.chain([place.end]));
-    let is_low = |(from, to)| {
-        value
-            .slice(from..to)
-            .is_some_and(|it| it.label().flows_to(label))
-    };
-    if children.is_empty() || !around.all(is_low) {
+    let children = json.children(of).map(|(_, child)| &child.span);
+    let starts = children.clone().map(|span| span.start);
+    let ends = std::iter::once(node.span.start).chain(children.map(|span| span.end));
+    let mut around = ends.zip(starts.chain([node.span.end]));
+    if node.children == 0 || !around.all(|(from, to)| value.label_in(&(from..to)).flows_to(label)) {
         // All elements of a list have one path.
-        let known = found.remove(path).unwrap_or(Label::bottom());
-        found.insert(path.clone(), known.join(&whole));
+        let known = found.entry(path.clone()).or_insert(Label::bottom());
+        *known = known.join(&whole);
         return;
     }
-    for (path, at) in children {
-        collect_beyond(value, at, &path, label, found);
+    for (at, child) in json.children(of) {
+        let path = match &child.key {
+            Some(key) => path.member(json.name(key)),
+            None => path.elements(),
+        };
+        collect_beyond(value, json, at, &path, label, found);
     }
 }
 

@@ -211,33 +211,20 @@ impl Labeled {
 
     /// The same text with these regions, which are in order, do not overlap and cut no character.
     pub(crate) fn relabel(&mut self, regions: impl Iterator<Item = (Range<usize>, Label)>) {
-        let regions = regions.map(|(span, label)| Region { span, label });
-        self.regions = regions.filter(|region| !region.label.is_bottom()).collect();
+        self.regions.clear();
+        self.regions.reserve(regions.size_hint().1.unwrap_or(0));
+        for (span, label) in regions {
+            if !label.is_bottom() {
+                self.regions.push(Region { span, label });
+            }
+        }
     }
 
     /// The bytes of `range` with their labels; `None` where `str` slicing would fail.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         let text = self.text.get(range.clone())?.to_owned();
-        let touches = |region: &&Region| {
-            let Range { start, end } = region.span;
-            // An empty region at the edge goes with both parts: that there is an empty secret must not get lost by a
-            // cut.
-            if start == end {
-                range.start <= start && start <= range.end
-            } else {
-                start < range.end && range.start < end
-            }
-        };
-        // Regions do not overlap, so their ends are in order as their starts are, and those of a slice are found by
-        // bisection: whoever cuts a text into its regions would take quadratic time otherwise, and an app decides how
-        // many regions its result has.
-        let first = self
-            .regions
-            .partition_point(|region| region.span.end < range.start);
-        let near = self.regions.iter().skip(first);
-        let near = near.take_while(|region| region.span.start <= range.end);
-        let regions = near.filter(touches).map(|region| Region {
+        let regions = self.touching(&range).map(|region| Region {
             span: region.span.start.max(range.start) - range.start
                 ..region.span.end.min(range.end) - range.start,
             label: region.label.clone(),
@@ -245,6 +232,28 @@ impl Labeled {
         Some(Self {
             regions: regions.collect(),
             text,
+        })
+    }
+
+    /// The join of the labels in a range, as [`Labeled::slice`] has them; ⊥ for what is no range of the text.
+    pub(crate) fn label_in(&self, range: &Range<usize>) -> Label {
+        self.touching(range).map(|region| &region.label).collect()
+    }
+
+    /// The regions that a slice has a part of.
+    fn touching(&self, range: &Range<usize>) -> impl Iterator<Item = &Region> {
+        let Range { start, end } = *range;
+        // Regions do not overlap, so their ends are in order as their starts are, and those of a slice are found by
+        // bisection: a caller that cuts a text into its regions would take quadratic time otherwise, and an app decides how
+        // many regions its result has.
+        let first = self
+            .regions
+            .partition_point(|region| region.span.end < start);
+        let near = self.regions.iter().skip(first);
+        let near = near.take_while(move |region| region.span.start <= end);
+        // An empty region at the edge goes with both parts: that there is an empty secret must not get lost by a cut.
+        near.filter(move |Region { span, .. }| {
+            span.is_empty() || (span.start < end && start < span.end)
         })
     }
 

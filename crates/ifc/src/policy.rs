@@ -109,14 +109,12 @@ impl Rule {
         }];
         let mut data = Vec::new();
         for (path, limit) in &self.arguments {
-            match call.arguments.at(path) {
-                Some(values) if values.is_empty() => {}
-                Some(values) => data.push(Part {
+            match call.arguments.label_at(path) {
+                Some(None) => {}
+                Some(Some(label)) => data.push(Part {
                     argument: Some(path),
                     // That there are such values is the control part's.
-                    label: values
-                        .iter()
-                        .fold(call.label.clone(), |all, value| all.join(&value.label())),
+                    label: call.label.join(&label),
                     limit,
                 }),
                 None => {
@@ -134,6 +132,12 @@ impl Rule {
         }
         parts.extend(data);
         parts
+    }
+
+    /// Whether the user has vouched for something that raises one of its limits.
+    pub(crate) fn is_raised(&self) -> bool {
+        let mut limits = std::iter::once(&self.limit).chain(self.arguments.values());
+        limits.any(Label::is_endorsed)
     }
 
     /// The rule as the policy has it, without what the user has vouched for.
@@ -165,9 +169,7 @@ impl Rule {
         if self.arguments.is_empty() {
             return sink.label().beyond(&self.limit);
         }
-        let parts = self.parts(sink);
-        let excess = parts.iter().map(Part::excess);
-        excess.fold(Label::bottom(), |all, excess| all.join(&excess))
+        self.parts(sink).iter().map(Part::excess).collect()
     }
 }
 

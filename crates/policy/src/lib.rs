@@ -18,7 +18,7 @@ mod place;
 mod rules;
 
 pub use app_policy::AppPolicy;
-pub use formats::Format;
+pub use formats::{Format, Notation};
 pub use labels::{
     ArgumentIs, Folder, Form, Head, LabelPath, LabelRule, List, Mark, Met, PathError, Pattern,
     PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels, UserRule, When,

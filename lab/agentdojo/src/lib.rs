@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod closed_loop;
 #[cfg(test)]
 mod copying;
+pub mod formats;
 mod hex;
 pub mod oracle;
 pub mod policies;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use config::Config;
 use ifc::Label;
 
-use crate::{suite::Dependencies, worst_case::Carriers};
+use crate::{formats, suite::Dependencies, worst_case::Carriers};
 
 /// The suites that have a policy, in the order of the paper's tables.
 pub const SUITES: [&str; 4] = ["banking", "slack", "travel", "workspace"];
@@ -64,6 +64,7 @@ impl Policies {
     /// # Errors
     /// There is no such suite, its policy is wrong, or it has no app of the suite's name.
     pub fn of(&self, suite: &str, answers: Answers) -> Result<Config> {
+        formats::register();
         let mut config = match self {
             Self::Shipped => return of(suite, answers),
             Self::Folder(folder) => Config::load(&folder.join(format!("{suite}.toml")))
@@ -133,6 +134,7 @@ fn limit_answers(config: &mut Config, answers: Answers) {
 /// # Errors
 /// The policy is wrong.
 pub fn read(suite: &str, text: &str) -> Result<Config> {
+    formats::register();
     let path = format!("policies/{suite}.toml");
     let config = Config::load_with(Path::new(&path), &|_| Ok(text.to_owned()));
     config.map_err(|errors| anyhow!("the policy of the suite {suite}: {errors}"))

@@ -15,7 +15,7 @@ use policy::{
 static LATTICE: LazyLock<Lattice> = LazyLock::new(Lattice::four_point);
 
 /// One set of rules per format.
-static LABELS: LazyLock<[ResultLabels; 4]> = LazyLock::new(|| {
+static LABELS: LazyLock<[ResultLabels; 2]> = LazyLock::new(|| {
     let secret = || LATTICE.label("secret").expect("the lattice has this name");
     let untrusted = || {
         LATTICE
@@ -65,7 +65,7 @@ static LABELS: LazyLock<[ResultLabels; 4]> = LazyLock::new(|| {
     ];
     // No byte may be ⊥: the structure has a label as well.
     let labels = ResultLabels::new(rules, None, Some(secret()));
-    Format::NAMES.map(|(_, format)| labels.clone().with_format(format))
+    [Format::Json, Format::Text].map(|format| labels.clone().with_format(format))
 });
 
 /// The target.
@@ -74,11 +74,9 @@ pub(crate) fn policy_formats(bytes: &[u8]) -> bool {
         return false;
     };
     let (format, text) = input.split_at_checked(1).unwrap_or(("", input));
-    // In the order of `Format::NAMES`; JSON is the first, and everything else is taken for it.
+    // Everything but `t` is taken for JSON.
     let labels = match format {
-        "y" => &LABELS[1],
-        "p" => &LABELS[2],
-        "t" => &LABELS[3],
+        "t" => &LABELS[1],
         _ => &LABELS[0],
     };
     let labeled = labels.label(text.to_owned());

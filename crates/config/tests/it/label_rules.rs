@@ -28,7 +28,6 @@ fn formats_conditions_and_marks_are_read() {
         [app.mail.tools.read]
         effect = "read"
         limit = "any"
-        format = "yaml"
         structure = []
         [[app.mail.tools.read.labels]]
         path = "$[*].id"
@@ -47,7 +46,7 @@ fn formats_conditions_and_marks_are_read() {
     )
     .unwrap_or_else(|errors| panic!("{errors}"));
     let read = &config.apps["mail"].rules.tools["read"].result;
-    assert_eq!(read.format(), Format::Yaml);
+    assert_eq!(read.format(), Format::Json);
     assert_eq!(
         read.rules()
             .last()
@@ -64,23 +63,29 @@ fn formats_conditions_and_marks_are_read() {
     let email = config.lattice.label("untrusted:email").unwrap();
     let subject = |text: &str| {
         let labeled = read.label(text.to_owned());
-        let at = text.find("subject: x").unwrap_or_default() + "subject: ".len();
+        let at = text.find(":\"x\"").unwrap_or_default() + 2;
         let region = labeled.regions().find(|(span, _)| span.contains(&at));
         region.map(|(_, label)| label.clone())
     };
-    assert_eq!(subject("- sender: me@example.com\n  subject: x\n"), None);
     assert_eq!(
-        subject("- sender: you@example.com\n  subject: x\n"),
+        subject(r#"[{"sender":"me@example.com","subject":"x"}]"#),
+        None
+    );
+    assert_eq!(
+        subject(r#"[{"sender":"you@example.com","subject":"x"}]"#),
         Some(email.clone())
     );
     assert!(
-        read.label("- id: INV-1234\n".to_owned())
+        read.label(r#"[{"id":"INV-1234"}]"#.to_owned())
             .label()
             .is_bottom()
     );
     let worst = read.worst().clone();
     assert!(email.flows_to(&worst));
-    assert_eq!(read.label("- id: INV-1234x\n".to_owned()).label(), worst);
+    assert_eq!(
+        read.label(r#"[{"id":"INV-1234x"}]"#.to_owned()).label(),
+        worst
+    );
     assert_eq!(
         config.apps["mail"].rules.tools["day"].result.format(),
         Format::Text
@@ -102,14 +107,14 @@ fn the_format_of_a_manifest_stays_where_only_rules_are_written() {
         [tools.read]
         effect = "read"
         limit = "any"
-        format = "python"
-        labels = [{ path = "$.a", label = [] }]
+        format = "text"
+        labels = [{ path = "$", label = [] }]
     "#;
     let config = r#"
         [app.mail]
         manifest = "mail.toml"
         [app.mail.tools.read]
-        labels = [{ path = "$.b", label = ["untrusted"] }]
+        labels = [{ path = "$", label = ["untrusted"] }]
     "#;
     let config = Config::load_with(Path::new("sluice.toml"), &|path| {
         let manifest_asked = path.ends_with("mail.toml");
@@ -117,7 +122,7 @@ fn the_format_of_a_manifest_stays_where_only_rules_are_written() {
     })
     .unwrap_or_else(|errors| panic!("{errors}"));
     let read = &config.apps["mail"].rules.tools["read"].result;
-    assert_eq!((read.format(), read.rules().len()), (Format::Python, 1));
+    assert_eq!((read.format(), read.rules().len()), (Format::Text, 1));
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Form {
     }
 
     fn matches_boolean(&self, text: &str) -> bool {
-        // JSON writes them in lower case, Python with a capital letter, and YAML in both ways.
+        // JSON writes them in lower case, other notations with a capital letter too.
         *self == Self::Boolean && matches!(text, "true" | "false" | "True" | "False")
     }
 }

@@ -51,7 +51,7 @@ impl List {
         let format = document.format();
         let line_break = match format.line_break() {
             Some(line_break) => line_break,
-            // A verbatim value of YAML lies on one line, so its commas can be found.
+            // A verbatim value lies on one line there, so its commas can be found.
             None if self == Self::Commas && node.verbatim => "\n",
             None => return None,
         };
@@ -87,7 +87,7 @@ impl List {
 
     /// The bytes of the first element with all that stands before it, and of what ends it.
     fn split(self, text: &str, format: Format, line_break: &str) -> (usize, usize) {
-        let escapes = matches!(format, Format::Json | Format::Python);
+        let escapes = format.line_break() == Some("\\n");
         let mut chars = text.char_indices();
         while let Some((at, c)) = chars.next() {
             let rest = text.get(at..).unwrap_or_default();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::results::ResultLabels;
 use super::rule::LabelRule;
 use super::when::Met;
-use crate::formats::{Document, Format, Kind, Node};
+use crate::formats::{Document, Kind, Node};
 
 /// Places that are listed. The rules have to be changed for the first of them already.
 const MOST: usize = 50;
@@ -37,9 +37,7 @@ impl ResultLabels {
         let document = match Document::parse(text, self.format()) {
             Ok(document) => document,
             Err(error) => {
-                let mut names = Format::NAMES.into_iter();
-                let format = names.find(|(_, format)| *format == self.format());
-                let format = format.map_or("readable", |(name, _)| name);
+                let format = self.format().name();
                 return vec![Unnamed {
                     offset: error.offset,
                     path: "$".to_owned(),

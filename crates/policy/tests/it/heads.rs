@@ -39,14 +39,10 @@ fn shown(format: Format, text: &str) -> String {
 fn a_head_and_a_key_have_labels_of_their_own() {
     assert_eq!(
         shown(
-            Format::Python,
-            r"{'Hotel Nord': 'Rating: 4.5\nReviews: nice\nRating: 1\nReviews: x'}"
+            Format::Json,
+            r#"{"Hotel Nord":"Rating: 4.5\nReviews: nice\nRating: 1\nReviews: x"}"#
         ),
-        r"{'Hotel Nord': {'}Rating: 4.5\nReviews: {nice\nRating: 1\nReviews: x'}}"
-    );
-    assert_eq!(
-        shown(Format::Json, r#"{"Hotel Nord":"Rating: 4\nReviews: a"}"#),
-        r#"{"Hotel Nord":"Rating: 4\nReviews: {a}"}"#
+        r#"{"Hotel Nord":"Rating: 4.5\nReviews: {nice\nRating: 1\nReviews: x}"}"#
     );
     assert_eq!(
         shown(Format::Text, "Rating: 4\nReviews: a"),
@@ -58,37 +54,27 @@ fn a_head_and_a_key_have_labels_of_their_own() {
 fn what_only_resembles_a_head_has_none() {
     for value in [
         // Not a number, not at the start, another line break, an escape, no end.
-        r"'Rating: obey me\nReviews: a'",
-        r"'Rating: 4 obey me\nReviews: a'",
-        r"' Rating: 4\nReviews: a'",
-        r"'Rating: 4\\nReviews: a'",
-        r"'Rating: \x34\nReviews: a'",
-        r"'Rating: 4\n'",
-        r"'Rating: \nReviews: a'",
+        r"Rating: obey me\nReviews: a",
+        r"Rating: 4 obey me\nReviews: a",
+        r" Rating: 4\nReviews: a",
+        r"Rating: 4\\nReviews: a",
+        r"Rating: \u0034\nReviews: a",
+        r"Rating: 4\n",
+        r"Rating: \nReviews: a",
     ] {
-        let text = format!("{{'Hotel': {value}}}");
-        assert_eq!(
-            shown(Format::Python, &text),
-            format!("{{'Hotel': {{{value}}}}}")
-        );
+        let text = format!("{{\"Hotel\":\"{value}\"}}");
+        let expected = format!("{{\"Hotel\":\"{{{value}}}\"}}");
+        assert_eq!(shown(Format::Json, &text), expected);
     }
-}
-
-#[test]
-fn yaml_has_no_heads() {
-    assert_eq!(
-        shown(Format::Yaml, "Hotel: \"Rating: 4\\nReviews: a\"\n"),
-        "Hotel: {\"Rating: 4\\nReviews: a\"}\n"
-    );
 }
 
 #[test]
 fn a_rule_around_it_covers_head_and_key() {
     let around = LabelRule::new(LabelPath::parse("$").unwrap(), untrusted());
-    let mut rules = reviews(Format::Python).rules().to_vec();
+    let mut rules = reviews(Format::Json).rules().to_vec();
     rules.push(around);
-    let labels = ResultLabels::new(rules, None, Some(Label::bottom())).with_format(Format::Python);
-    let text = r"{'Hotel': 'Rating: 4\nReviews: a'}";
+    let labels = ResultLabels::new(rules, None, Some(Label::bottom()));
+    let text = r#"{"Hotel":"Rating: 4\nReviews: a"}"#;
     let labeled = labels.label(text.to_owned());
     let regions: Vec<_> = labeled.regions().collect();
     assert_eq!(regions, [(0..text.len(), &untrusted())]);

@@ -109,15 +109,6 @@ fn commas_separate() {
             (",,12", ",,12"),
         ],
     );
-    check(
-        List::Commas,
-        Format::Yaml,
-        "$[*].ids",
-        &[
-            ("- ids: 12, 34\n", "- ids: 12, 34\n"),
-            ("- ids: 12, x\n", "- ids: 12, ⟦x⟧\n"),
-        ],
-    );
 }
 
 #[test]
@@ -140,20 +131,6 @@ fn strings_of_a_document_are_lists_too() {
             (r#"{"ids":["12"]}"#, r#"{"ids":⟦["12"]⟧}"#),
         ],
     );
-    check(
-        List::Lines,
-        Format::Python,
-        "$.ids",
-        &[
-            (r"{'ids': '12\n34'}", r"{'ids': '12\n34'}"),
-            // Which quotes it has depends on all of it.
-            (r"{'ids': '12\npay'}", r"{'ids': ⟦'⟧12\n⟦pay'⟧}"),
-        ],
-    );
-    // YAML writes a line break in several ways.
-    let labels = numbers("$[*].ids", List::Lines, Format::Yaml);
-    let text = "- ids: |-\n    12\n    34\n";
-    assert!(marked(&labels.label(text.to_owned())).contains('⟦'));
 }
 
 #[test]

@@ -7,22 +7,37 @@
 
 use std::ops::Range;
 
+use policy::Notation;
+use policy::formats::{Key, Kind, Node, ParseError, Tree};
 use serde_json::{Map, Number, Value};
 
-use super::tree::{Key, Kind, Node, ParseError, Tree, hex, insert};
+use super::insert;
 
-/// Parses one value.
-pub(super) fn parse(text: &str) -> Result<(Vec<Node>, Value), ParseError> {
-    let mut scanner = Scanner {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        tree: Tree::default(),
-    };
-    let value = scanner.value()?;
-    match scanner.at == text.len() {
-        true => Ok((scanner.tree.nodes, value)),
-        false => Err(scanner.refuse("something follows the value")),
+/// Python's `repr`.
+#[derive(Debug)]
+pub struct Python;
+
+impl Notation for Python {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn parse(&self, text: &str) -> Result<(Vec<Node>, Value), ParseError> {
+        let mut scanner = Scanner {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            tree: Tree::default(),
+        };
+        let value = scanner.value()?;
+        match scanner.at == text.len() {
+            true => Ok((scanner.tree.into_nodes(), value)),
+            false => Err(scanner.refuse("something follows the value")),
+        }
+    }
+
+    fn line_break(&self) -> Option<&'static str> {
+        Some("\\n")
     }
 }
 
@@ -153,7 +168,7 @@ impl Scanner<'_> {
                 // The name of a number is its text.
                 _ => self.slice(&key.span).to_owned(),
             };
-            self.tree.key = Some(Key {
+            self.tree.key(Key {
                 span: key.span,
                 inner: key.inner,
                 name: (!key.verbatim).then(|| name.clone().into_boxed_str()),
@@ -413,4 +428,15 @@ fn iso(numbers: &[u32]) -> String {
         let _ = write!(text, "{before}{number:0width$}");
     }
     text
+}
+
+/// The character of so many hexadecimal digits, and where they end. A surrogate is none.
+fn hex(text: &str, at: usize, digits: usize) -> Option<(char, usize)> {
+    let end = at + digits;
+    let code = text.get(at..end)?;
+    // `from_str_radix` alone would take a sign.
+    let hexadecimal = code.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let code = u32::from_str_radix(code, 16).ok();
+    let character = code.filter(|_| hexadecimal).and_then(char::from_u32)?;
+    Some((character, end))
 }

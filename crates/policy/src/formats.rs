@@ -1,0 +1,238 @@
+//! Structured text, with the place of every value and key.
+//!
+//! A tool's results are JSON or text without structure. Another notation is read by a [`Notation`] that the program
+//! registers. [`Document`] joins the places of the values with what they mean, and checks that the two agree.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+use ifc::json::{Fault, Json, JsonError};
+use serde_json::Value;
+
+pub use ifc::json::{Key, Kind, Node, Tree};
+
+/// Why a text is not taken as what it should be, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ParseError {
+    /// The byte at which reading stopped.
+    pub offset: usize,
+    /// One line.
+    pub message: &'static str,
+}
+
+impl From<JsonError> for ParseError {
+    fn from(error: JsonError) -> Self {
+        Self {
+            offset: error.offset,
+            message: error.fault.message(),
+        }
+    }
+}
+
+/// A notation other than JSON.
+pub trait Notation: fmt::Debug + Send + Sync {
+    /// The name that a configuration uses.
+    fn name(&self) -> &'static str;
+
+    /// The values of a text in the order of the text, and the value as a whole.
+    ///
+    /// # Errors
+    /// The text is not of the notation, or readers of it disagree about what it says.
+    fn parse(&self, text: &str) -> Result<(Vec<Node>, Value), ParseError>;
+
+    /// How a line break is written inside a string; `None` if there are several ways. `\n` means that a backslash begins
+    /// an escape.
+    fn line_break(&self) -> Option<&'static str>;
+}
+
+/// How a tool writes its results.
+#[derive(Debug, Default, Clone, Copy)]
+pub enum Format {
+    /// One JSON value (RFC 8259).
+    #[default]
+    Json,
+    /// Text without structure: one value, `$`.
+    Text,
+    /// A registered notation.
+    Other(&'static dyn Notation),
+}
+
+static REGISTERED: RwLock<Vec<&'static dyn Notation>> = RwLock::new(Vec::new());
+
+impl Format {
+    /// Makes a notation known to configurations by its name. A second one of the same name has no effect.
+    pub fn register(notation: &'static dyn Notation) {
+        let mut all = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+        if all.iter().all(|known| known.name() != notation.name()) {
+            all.push(notation);
+        }
+    }
+
+    /// Every format.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+        let others = registered.iter().map(|notation| Self::Other(*notation));
+        [Self::Json, Self::Text].into_iter().chain(others).collect()
+    }
+
+    /// The name that a configuration uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Other(notation) => notation.name(),
+        }
+    }
+
+    /// Whether values of this format have types. In text without structure a number is a string.
+    pub(crate) fn has_types(self) -> bool {
+        self != Self::Text
+    }
+
+    /// How a line break is written inside a string, if there is only one way.
+    pub(crate) fn line_break(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("\\n"),
+            Self::Text => Some("\n"),
+            Self::Other(notation) => notation.line_break(),
+        }
+    }
+
+    fn parse(self, text: &str) -> Result<(Vec<Node>, Value), ParseError> {
+        match self {
+            Self::Json => {
+                let nodes = Json::read(text)?.into_nodes();
+                // Our reader has the places, the other one the values that paths select. What one of them does not take
+                // is not read.
+                let value = serde_json::from_str(text).map_err(|_| ParseError {
+                    offset: 0,
+                    message: "not JSON as others read it",
+                })?;
+                Ok((nodes, value))
+            }
+            Self::Text => {
+                let mut tree = Tree::default();
+                tree.leaf(Kind::String, 0..text.len(), 0..text.len(), true)?;
+                Ok((tree.into_nodes(), Value::String(text.to_owned())))
+            }
+            Self::Other(notation) => notation.parse(text),
+        }
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Format {}
+
+/// A text with the places of its values.
+#[derive(Debug)]
+pub struct Document<'t> {
+    text: &'t str,
+    format: Format,
+    nodes: Vec<Node>,
+    value: Value,
+}
+
+impl<'t> Document<'t> {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// It is not of the format.
+    pub fn parse(text: &'t str, format: Format) -> Result<Self, ParseError> {
+        let (nodes, value) = format.parse(text)?;
+        Ok(Self {
+            text,
+            format,
+            nodes,
+            value,
+        })
+    }
+
+    /// Every value, in the order of the text.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The value that the text is.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// How the text is written.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Length of the text in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The text of a range; empty if it is none of this text.
+    pub fn slice(&self, span: &Range<usize>) -> &'t str {
+        self.text.get(span.clone()).unwrap_or_default()
+    }
+
+    /// Every byte that depends on what the value is.
+    pub(crate) fn painted(&self, node: &Node) -> Range<usize> {
+        // JSON has one kind of quotes; elsewhere the value may decide which it gets.
+        match self.format == Format::Json {
+            true => node.inner.clone(),
+            false => node.span.clone(),
+        }
+    }
+
+    /// What a key means.
+    pub fn name<'d>(&'d self, key: &'d Key) -> &'d str {
+        key.name
+            .as_deref()
+            .unwrap_or_else(|| self.slice(&key.inner))
+    }
+
+    /// The parsed value of each node, in the order of the nodes. Nodes and tree must agree on every one of them.
+    ///
+    /// # Errors
+    /// The first value that the two do not agree about.
+    pub fn values(&self) -> Result<Vec<&Value>, ParseError> {
+        let mut values: Vec<&Value> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let refuse = |message| ParseError {
+                offset: node.span.start,
+                message,
+            };
+            // The nodes are our scanner's, the tree may be another reader's. Walked side by side, the first
+            // difference refuses all.
+            let parent = node.parent.map(|at| values.get(at));
+            let value = match (parent, &node.key) {
+                (None, _) => Some(&self.value),
+                (Some(Some(Value::Object(map))), Some(key)) => map.get(self.name(key)),
+                (Some(Some(Value::Array(items))), None) => items.get(node.index),
+                _ => None,
+            };
+            let value = value.ok_or_else(|| refuse("not what others read here"))?;
+            let children = match (node.kind, value) {
+                (Kind::Object, Value::Object(map)) => map.len(),
+                (Kind::Array, Value::Array(items)) => items.len(),
+                (Kind::String | Kind::Date, Value::String(_))
+                | (Kind::Number, Value::Number(_))
+                | (Kind::Boolean, Value::Bool(_))
+                | (Kind::Null, Value::Null) => 0,
+                _ => return Err(refuse("not what others read here")),
+            };
+            // Of equal keys the tree keeps one, so its object has fewer members than the text.
+            if children != node.children {
+                return Err(refuse(Fault::Duplicate.message()));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
