@@ -93,7 +93,7 @@ fn the_example_labels_what_the_page_says() {
     assert_eq!((product("7").as_str(), product("Cup").as_str()), ("", ""));
     assert_eq!(product("Buy it"), "untrusted:market");
     assert_eq!(product("Mug"), "untrusted:market");
-    let mails = "- id: 3\n  sender: ann@example.com\n  subject: Pay Eve\n";
+    let mails = r#"[{"id":3,"sender":"ann@example.com","subject":"Pay Eve"}]"#;
     let mail = |part: &str| label("get_unread_emails", "{}", mails, part);
     assert_eq!(mail("3"), "");
     assert_eq!(mail("ann@"), "untrusted:address");

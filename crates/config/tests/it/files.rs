@@ -495,7 +495,7 @@ fn what_a_mistake_says_has_an_end() {
             assert!(text.chars().count() <= 4_097, "{} bytes", text.len());
         }
     }
-    let categories: Vec<String> = (0..4_000).map(|at| format!("\"c{at}\"")).collect();
+    let categories: Vec<String> = (0..120).map(|at| format!("\"c{at}\"")).collect();
     let rules: String = (0..1_000)
         .map(|at| {
             format!("[app.a.tools.t{at}]\neffect = \"read\"\nlimit = [\"untrusted:d{at}\"]\n")
@@ -825,7 +825,7 @@ fn tools_share_what_they_return() {
         [app.mail]
         command = ["mail"]
         [app.mail.results.mails]
-        format = "yaml"
+        format = "json"
         structure = []
         rest = ["untrusted"]
         labels = [{ path = "$..id", label = [], form = "digits" }]

@@ -20,6 +20,17 @@ impl Notation for Yaml {
     }
 
     fn parse(&self, text: &str) -> Result<(Vec<Node>, Value), ParseError> {
+        // PyYAML takes some of these for line breaks.
+        let is_odd = |c: char| {
+            (c.is_control() && c != '\n' && c != '\t')
+                || matches!(
+                    c,
+                    '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+                )
+        };
+        if let Some(at) = text.find(is_odd) {
+            return Err(refuse(at, "a character that not all readers take as text"));
+        }
         let offsets = text.char_indices().map(|(at, _)| at);
         let mut reader = Reader {
             text,
