@@ -316,7 +316,7 @@ impl Arguments {
             let places = paths.filter_map(|path| path.places(value)).flatten();
             (
                 name.as_str(),
-                json::by_value(value, 0..value.len(), &places.collect::<Vec<_>>()),
+                json::by_value(value, &places.collect::<Vec<_>>()),
             )
         });
         json::object_by_value(values)

@@ -289,6 +289,34 @@ impl<'t> Json<'t> {
         })
     }
 
+    /// The value of this number by its meaning; see [`by_value`].
+    fn by_value(&self, of: usize, except: &[Range<usize>]) -> String {
+        let Some(node) = self.nodes.get(of) else {
+            return String::new();
+        };
+        if except.contains(&node.span) {
+            return String::new();
+        }
+        let children = self.children(of);
+        match node.kind {
+            Kind::Object => object_by_value(children.filter_map(|(at, child)| {
+                let name = self.name(child.key.as_ref()?);
+                Some((name, self.by_value(at, except)))
+            })),
+            Kind::Array if node.children == 0 => String::new(),
+            Kind::Array => {
+                let values = children.map(|(at, _)| self.by_value(at, except));
+                format!("[{}]", values.collect::<Vec<_>>().join(","))
+            }
+            Kind::Null => String::new(),
+            Kind::Number => {
+                let number = self.slice(&node.span);
+                number_by_value(number).unwrap_or_else(|| number.to_owned())
+            }
+            Kind::String | Kind::Boolean | Kind::Date => self.slice(&node.span).to_owned(),
+        }
+    }
+
     /// Appends the canonical form of the value of this number. The text must be without a fault.
     pub(crate) fn write(&self, of: usize, out: &mut String) {
         let Some(node) = self.nodes.get(of) else {
@@ -330,29 +358,11 @@ impl<'t> Json<'t> {
     }
 }
 
-/// The value at this place of a canonical text as it is compared with others ([`crate::Arguments::by_value`]); empty
-/// for null, an empty list and what stands at one of the places of `except`.
-pub(crate) fn by_value(text: &str, place: Range<usize>, except: &[Range<usize>]) -> String {
-    if except.contains(&place) {
-        return String::new();
-    }
-    match children(text, place.clone()) {
-        Some(Children::Members(members)) => object_by_value(
-            (members.iter()).map(|(name, at)| (name.as_str(), by_value(text, at.clone(), except))),
-        ),
-        Some(Children::Elements(elements)) if elements.is_empty() => String::new(),
-        Some(Children::Elements(elements)) => {
-            let values = elements.into_iter().map(|at| by_value(text, at, except));
-            format!("[{}]", values.collect::<Vec<_>>().join(","))
-        }
-        Some(Children::None) | None => match text.get(place).unwrap_or_default() {
-            "null" => String::new(),
-            number if number.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
-                number_by_value(number).unwrap_or_else(|| number.to_owned())
-            }
-            other => other.to_owned(),
-        },
-    }
+/// A canonical text as it is compared with others ([`crate::Arguments::by_value`]); empty for null, an empty list and
+/// what stands at one of the places of `except`.
+pub(crate) fn by_value(text: &str, except: &[Range<usize>]) -> String {
+    // The value of an argument is canonical JSON. A text that is not would be compared as it is written.
+    Json::read(text).map_or_else(|_| text.to_owned(), |json| json.by_value(0, except))
 }
 
 /// An object of the members that are not empty.

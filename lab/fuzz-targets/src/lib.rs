@@ -24,8 +24,6 @@ mod policy_formats;
 mod policy_label;
 mod policy_pattern;
 mod remote_challenge;
-mod remote_mirror;
-mod remote_stream;
 mod store_query;
 mod wire_decode;
 
@@ -56,8 +54,6 @@ pub const TARGETS: &[Target] = &[
     ("policy_label", policy_label::policy_label),
     ("policy_pattern", policy_pattern::policy_pattern),
     ("remote_challenge", remote_challenge::remote_challenge),
-    ("remote_mirror", remote_mirror::remote_mirror),
-    ("remote_stream", remote_stream::remote_stream),
     ("store_query", store_query::store_query),
     ("wire_decode", wire_decode::wire_decode),
 ];

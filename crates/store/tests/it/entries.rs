@@ -118,7 +118,6 @@ pub(crate) fn a_derived_entry_is_at_or_above_its_sources(back: &impl Back) {
 pub(crate) fn derived_entries_stay_above_in_later_lattices(back: &impl Back) {
     let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
     let categories = |all: &[&str]| Order::Categories(words(all));
-    let readers = |all: &[&str]| Order::Readers(words(all));
     let levels = |all: &[&str]| Order::Levels(words(all));
     // A label, its order, and an order in which it is less than it was.
     let changes = [
@@ -127,7 +126,6 @@ pub(crate) fn derived_entries_stay_above_in_later_lattices(back: &impl Back) {
             categories(&["card", "home"]),
             categories(&["card"]),
         ),
-        ("readers:ada", readers(&["ada", "ben"]), readers(&["ada"])),
         (
             "internal",
             levels(&["public", "internal", "private"]),
