@@ -14,7 +14,6 @@ mod isc_message;
 mod isc_schema;
 mod llm_answer;
 mod llm_embedded;
-mod login_callback;
 mod mcp_form;
 mod mcp_guard;
 mod names_dns;
@@ -44,7 +43,6 @@ pub const TARGETS: &[Target] = &[
     ("llm_answer", llm_answer::llm_answer),
     ("llm_calls", llm_embedded::llm_calls::llm_calls),
     ("llm_grammar", llm_embedded::llm_grammar::llm_grammar),
-    ("login_callback", login_callback::login_callback),
     ("mcp_form", mcp_form::mcp_form),
     ("mcp_guard", mcp_guard::mcp_guard),
     ("names_dns", names_dns::names_dns),
