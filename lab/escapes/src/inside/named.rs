@@ -9,7 +9,7 @@ use crate::attempt::{Attempts, Observed, escaped, held};
 use crate::by_name::{ANY, HOST, HTTP, HTTPS, INSIDE, OTHER, PERMITTED, REBOUND, rebound_name};
 
 /// How long an answer may take. The hub decides within milliseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nothing has to come where nothing can.
 const SOON: Duration = Duration::from_millis(300);
 /// The hub's resolver.
