@@ -150,7 +150,7 @@ fn of_approvals(seed: u64) -> World {
         _ => Screening::CHECKED,
     };
     // Around the ends of words, and among the taints of small lattices.
-    world.integrity = *random.pick(&[1, 2, 4, 64, 128, 200, TAINTS, TAINTS]);
+    world.integrity = *random.pick(&[1, 2, 4, 63, 64, 100, TAINTS, TAINTS]);
     world.delegates = random.chance(85);
     world.carries = *random.pick(&[Carries::Nothing, Carries::Digest, Carries::Digest]);
     world.nests = match world.carries {

@@ -145,8 +145,8 @@ pub(crate) struct ToolSpec {
     pub(crate) errors: usize,
 }
 
-/// More taints than a world's labels have.
-pub(crate) const TAINTS: usize = 256;
+/// More taints than a world's labels have. A lattice has one more at least, of the other dimension.
+pub(crate) const TAINTS: usize = 127;
 
 /// How often each way to screen comes up.
 const SCREENINGS: [Screening; 8] = [
