@@ -14,7 +14,7 @@ use crate::{
     Flow, History, Label, Lattice, Permissible, Permissions, Permit, PermittedDomain,
     PermittedTool, Policy, PolicyError, Question, Ran, Relevance, Rule, Sink, Source,
 };
-use session::{Grant, State};
+use session::{Behalf, Grant, State};
 
 /// Decides on every sink of one session, and holds what decisions depend on beside the policy: what
 /// the user granted for the session, what the user refused in the turn, and what was done.
@@ -27,31 +27,6 @@ pub struct Monitor {
     permissions: Option<Arc<dyn Permissions>>,
     /// The taints that the user may be asked to vouch for: those about integrity.
     integrity: Label,
-}
-
-/// In whose name a flow is made.
-pub(crate) enum Behalf {
-    /// Its own conversation's.
-    Own,
-    /// Of another app, whose request the call serves.
-    Requested(Collaboration),
-    /// Of another app, whose request the app's model serves when it makes the call.
-    Served(Collaboration),
-}
-
-impl Behalf {
-    /// What a yes for longer than once is about.
-    fn target(&self, sink: &Sink<'_>) -> Target {
-        match (self, sink) {
-            (Self::Served(collaboration), Sink::Call(call)) => {
-                Target::Served(Box::new(collaboration.clone()), call.tool.clone())
-            }
-            (Self::Requested(collaboration) | Self::Served(collaboration), _) => {
-                Target::Collaboration(collaboration.clone())
-            }
-            (Self::Own, _) => sink.target(),
-        }
-    }
 }
 
 impl Monitor {

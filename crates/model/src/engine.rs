@@ -14,10 +14,10 @@ use llama_cpp_2::token::LlamaToken;
 use model_files::protocol::{self, Answer, Event, Message, Request, Shape, Stop, Usage};
 
 use crate::grammar::answer_grammar;
+use crate::link::{Job, Link};
 use crate::parse::AnswerStream;
 use crate::repeat::RepeatDetector;
 use crate::sample::Picker;
-use crate::serve::{Job, Link};
 use crate::slots::{Place, Slots};
 use crate::template::ChatTemplate;
 use crate::tokens::{Specials, TokenError};

@@ -13,6 +13,7 @@
 
 mod engine;
 mod grammar;
+mod link;
 mod parse;
 mod repeat;
 mod sample;

@@ -1,76 +1,25 @@
 //! The socket to `sluice`: commands in, events out.
 
-use std::collections::HashSet;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use model_files::protocol::{self, Command, Event, Request};
+use model_files::protocol::{self, Command};
 
 use crate::engine::{self, Config};
+use crate::link::{Job, Link};
 
 /// llama.cpp recurses while it parses grammars and templates of tokens.
 const STACK_BYTES: usize = 64 << 20;
-
-/// A completion in the queue.
-pub(crate) struct Job {
-    pub(crate) id: u64,
-    pub(crate) request: Request,
-    pub(crate) received: Instant,
-}
-
-/// What the engine's thread shares with the one that reads the socket.
-pub(crate) struct Link {
-    socket: UnixStream,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    is_closed: bool,
-    cancelled: HashSet<u64>,
-}
-
-impl Link {
-    /// Whether nobody waits for this completion any more.
-    pub(crate) fn is_cancelled(&self, id: u64) -> bool {
-        let state = self.state();
-        state.is_closed || state.cancelled.contains(&id)
-    }
-
-    /// Sends an event. If `sluice` does not take it, nothing more is wanted.
-    pub(crate) fn send(&self, event: &Event) {
-        let sent = protocol::encode(event).and_then(|frame| (&self.socket).write_all(&frame));
-        if sent.is_err() {
-            self.close();
-        }
-    }
-
-    /// Forgets a completion that has ended.
-    pub(crate) fn forget(&self, id: u64) {
-        self.state().cancelled.remove(&id);
-    }
-
-    fn close(&self) {
-        self.state().is_closed = true;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Loads the model and serves completions until the socket closes.
 ///
 /// # Errors
 /// The socket breaks, what comes over it is no command, or there is no thread for the model.
 pub(crate) fn serve(socket: UnixStream, config: Config) -> io::Result<()> {
-    let link = Arc::new(Link {
-        socket: socket.try_clone()?,
-        state: Mutex::default(),
-    });
+    let link = Arc::new(Link::new(socket.try_clone()?));
     let (jobs, queue) = mpsc::channel();
     let shared = Arc::clone(&link);
     let engine = thread::Builder::new()
@@ -89,7 +38,7 @@ pub(crate) fn serve(socket: UnixStream, config: Config) -> io::Result<()> {
                 });
             }
             Ok(Command::Cancel { id }) => {
-                link.state().cancelled.insert(id);
+                link.cancel(id);
             }
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => break Ok(()),
             Err(error) => break Err(error),

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Behalf;
 use crate::endorse::Endorsements;
 use crate::ledger::{self, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Basis, Call, Effect, Flow, History, Label, Permit, Rule, Sink};
+use crate::{Basis, Call, Collaboration, Effect, Flow, History, Label, Permit, Rule, Sink};
 
 /// What decisions of one session depend on beside the policy: what the user granted for the session, what the user
 /// refused in the turn, whom the user trusted, and what was done.
@@ -129,5 +128,30 @@ pub(super) fn permit<F: Flow>(
         basis,
         approval: None,
         stub,
+    }
+}
+
+/// In whose name a flow is made.
+pub(super) enum Behalf {
+    /// Its own conversation's.
+    Own,
+    /// Of another app, whose request the call serves.
+    Requested(Collaboration),
+    /// Of another app, whose request the app's model serves when it makes the call.
+    Served(Collaboration),
+}
+
+impl Behalf {
+    /// What a yes for longer than once is about.
+    pub(super) fn target(&self, sink: &Sink<'_>) -> Target {
+        match (self, sink) {
+            (Self::Served(collaboration), Sink::Call(call)) => {
+                Target::Served(Box::new(collaboration.clone()), call.tool.clone())
+            }
+            (Self::Requested(collaboration) | Self::Served(collaboration), _) => {
+                Target::Collaboration(collaboration.clone())
+            }
+            (Self::Own, _) => sink.target(),
+        }
     }
 }
