@@ -1,15 +1,10 @@
 //! Many clients at once, greedy ones among them; and who may come at all.
 
-use std::{
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use hub::trace::Event;
 use ifc::Answer;
 use serde_json::{Value, json};
-use server::proxy::{ApprovalDesk, Observer, Proxy, ProxyError, ProxySetup};
+use server::proxy::{ApprovalDesk, Proxy, ProxyError, ProxySetup};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use crate::stage::{Always, Stage, body, result, serve, setup, user};
@@ -113,41 +108,6 @@ async fn all_bodies_together_have_a_bound() {
         .await;
     assert_eq!(status, 429);
     assert_eq!(stage.request(&[user(&large)], json!({})).await.0, 200);
-}
-
-/// The names of the threads on which requests are read.
-#[derive(Default)]
-struct Readers(Mutex<Vec<String>>);
-
-impl Observer for Readers {
-    fn event(&self, _: &str, _: &Event) {}
-
-    fn tools(&self, _: &[(&str, &str)]) {
-        let name = thread::current().name().unwrap_or_default().to_owned();
-        self.0.lock().unwrap().push(name);
-    }
-}
-
-/// Each thread has connections of its own, which would all wait for one client's large request.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_large_request_keeps_no_connections_waiting() {
-    let upstream = upstream().await;
-    let readers = Arc::new(Readers::default());
-    let mut setup = setup(&upstream);
-    setup.observer = readers.clone();
-    let stage = serve(setup).await;
-    let large = "x".repeat(300_000);
-    for text in ["hi", &large] {
-        for stream in [false, true] {
-            let (status, answer) =
-                (stage.raw("key", None, body(&[user(text)], json!({"stream": stream})))).await;
-            assert_eq!(status, 200, "{answer}");
-            assert!(answer.contains("ok"), "{answer}");
-        }
-    }
-    let names = readers.0.lock().unwrap().clone();
-    let apart: Vec<_> = names.iter().map(|name| name != "sluice-http").collect();
-    assert_eq!(apart, [false, false, true, true], "{names:?}");
 }
 
 #[tokio::test]
