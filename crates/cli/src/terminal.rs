@@ -25,7 +25,7 @@ use crate::question::{Dialogue, Next};
 use crate::selection;
 use crate::words::{self, Reading};
 
-/// A person at a terminal, or the lack of one: then every question is answered with no.
+/// A person at a terminal. Without a terminal every question is answered with no.
 pub(crate) struct Terminal {
     verbose: bool,
     /// How long "always" lasts.
@@ -37,7 +37,7 @@ pub(crate) struct Terminal {
 /// Columns of a terminal that does not say how wide it is.
 const COLUMNS: usize = 80;
 
-/// How long a wait for a typed line lasts until it is looked at whether somebody still wants one.
+/// How often a wait for a typed line checks that the question is still open.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
@@ -86,17 +86,17 @@ impl Terminal {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 
-    /// The next line. When nobody waits for it any more, what is typed then is left to the next question, which throws it away.
+    /// The next line. A line that is typed after the question is gone is left in the queue, and the next question throws
+    /// it away.
     async fn line(prompt: String) -> Option<String> {
         let waits = Arc::new(());
         let asker = Arc::downgrade(&waits);
-        // A blocking read cannot be cancelled: a thread in it would go on after its question is gone, and take the line
-        // that answers the next one.
+        // A blocking read cannot be cancelled: its thread would take the line that answers the next question.
         let read = spawn_blocking(move || {
             show_prompt(&prompt)?;
             loop {
                 let is_typed = is_typed()?;
-                // Before the line is taken: one that nobody waits for stays in the queue.
+                // Before the line is taken: without a question it stays in the queue.
                 asker.upgrade()?;
                 if is_typed {
                     return take_line();
@@ -104,7 +104,7 @@ impl Terminal {
             }
         });
         let line = read.await.ok().flatten();
-        // Held until here. Where this future is dropped instead, the thread sees it.
+        // Held until here. If this future is dropped instead, the thread sees it.
         drop(waits);
         line
     }
@@ -174,38 +174,13 @@ impl User for Terminal {
     fn observe(&mut self, record: &Record) {
         let start_ms = *self.start_ms.get_or_insert(record.at_ms);
         if self.verbose {
-            self.progress
-                .suspend(|| say(&format!("{}\n", show(record, start_ms))));
+            let line = format!("{}\n", show(record, start_ms));
+            self.progress.suspend(|| say(&line));
         }
-        if let Some(said) = beside(record) {
-            self.progress.suspend(|| say(&said));
+        if let Some(note) = note(record) {
+            self.progress.suspend(|| say(&note));
         }
         match &record.event {
-            // The user should know what an answer may rest on.
-            Event::Recalled { memories } => {
-                for memory in memories {
-                    let note = format!("from memory: {}\n", escape(&memory.origin));
-                    self.progress.suspend(|| say(&note));
-                }
-            }
-            // An app may say no more than that something failed.
-            Event::NameDenied { app, name, reason } => {
-                let (app, name) = (escape(app), escape(name));
-                let note = format!("note: {app} asked for {name}: {}\n", escape(reason));
-                self.progress.suspend(|| say(&note));
-            }
-            Event::ConnectionAsked {
-                app, to, answer, ..
-            } if answer == UNANSWERED => {
-                let (app, to) = (escape(app), escape(to));
-                let note =
-                    format!("\nnote: nobody answered in time; {app} was not connected to {to}\n");
-                self.progress.suspend(|| say(&note));
-            }
-            Event::MemoryFailed { reason } => {
-                let note = format!("note: {}\n", escape(reason));
-                self.progress.suspend(|| say(&note));
-            }
             Event::User { .. } | Event::Returned { .. } => self.working("the model thinks"),
             Event::Allowed {
                 flow: Flow::Call(call),
@@ -221,12 +196,35 @@ impl User for Terminal {
     }
 }
 
-/// What the hub says beside the answer: that no app does something, and, where several apps were asked each by itself,
-/// what each of them said or that it said nothing. However their answers are put together, the user has each one from
-/// its own app. It has passed the answer's sink. Each line has the app's name, so that none can pass for another's or
-/// for ours.
-fn beside(record: &Record) -> Option<String> {
+/// Lines beside the answer.
+///
+/// Where several apps were asked each by itself, the user sees the answer of each app, which has passed the answer's
+/// sink. Each line has the app's name, so that none can pass for another's or for ours.
+fn note(record: &Record) -> Option<String> {
     match (&record.conversation, &record.event) {
+        // The user should know which memories an answer may depend on.
+        (_, Event::Recalled { memories }) => {
+            let lines = memories.iter();
+            let lines = lines.map(|it| format!("from memory: {}\n", escape(&it.origin)));
+            Some(lines.collect())
+        }
+        // An app may say no more than that something failed.
+        (_, Event::NameDenied { app, name, reason }) => {
+            let (app, name, reason) = (escape(app), escape(name), escape(reason));
+            Some(format!("note: {app} asked for {name}: {reason}\n"))
+        }
+        (
+            _,
+            Event::ConnectionAsked {
+                app, to, answer, ..
+            },
+        ) if answer == UNANSWERED => {
+            let (app, to) = (escape(app), escape(to));
+            Some(format!(
+                "\nnote: nobody answered in time; {app} was not connected to {to}\n"
+            ))
+        }
+        (_, Event::MemoryFailed { reason }) => Some(format!("note: {}\n", escape(reason))),
         (Some(app), Event::Answer { text, .. }) => {
             let lines = text
                 .lines()
@@ -250,7 +248,7 @@ fn beside(record: &Record) -> Option<String> {
     }
 }
 
-/// What is masked since no provider is cleared for it.
+/// Says what is masked since no provider is cleared for it.
 pub(crate) fn uncleared(above: &[String]) -> String {
     let what = match above {
         [any] if any == "any" => "something that was read".to_owned(),
@@ -267,9 +265,9 @@ fn read_line(prompt: &str) -> Option<String> {
     take_line()
 }
 
-/// Shows a prompt. Whatever was typed before it, in the middle of another thought, is thrown away.
+/// Shows a prompt. Input that was typed before it is thrown away.
 fn show_prompt(prompt: &str) -> Option<()> {
-    // If the queue cannot be emptied, nobody is asked.
+    // If the queue cannot be emptied, there is no question.
     tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
     let mut stderr = std::io::stderr();
     stderr.write_all(prompt.as_bytes()).ok()?;
@@ -277,7 +275,7 @@ fn show_prompt(prompt: &str) -> Option<()> {
     Some(())
 }
 
-/// Whether a line was typed, or the input has ended; it waits a moment.
+/// Whether a line was typed or the input has ended, after a wait of at most [`LOOK`].
 fn is_typed() -> Option<bool> {
     let stdin = std::io::stdin();
     let mut input = [PollFd::new(&stdin, PollFlags::IN)];
@@ -311,12 +309,12 @@ pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
     None
 }
 
-/// Whether somebody is at the terminal, and types this word.
+/// Whether there is a terminal, and the user types this word.
 pub(crate) fn is_agreed(prompt: &str, word: &str) -> bool {
     Terminal::attended() && ask_word(prompt, &[word]).is_some()
 }
 
-/// What is typed and not shown.
+/// A hidden line.
 pub(crate) enum Hidden {
     /// A line, without its end.
     Line(String),
@@ -345,7 +343,7 @@ pub(crate) fn read_hidden(prompt: &str) -> Hidden {
         let mut context = Context::from_waker(Waker::noop());
         interrupts.poll_recv(&mut context).is_ready()
     });
-    // What cannot be put back stays hidden, which is the safe side.
+    // If this fails, input stays hidden, which is the safe side.
     let _ = tcsetattr(&terminal, OptionalActions::Flush, &shown);
     say("\n");
     line
@@ -382,8 +380,7 @@ pub(crate) fn columns() -> usize {
     columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Writes to standard error; a closed one is nobody's concern. Nothing in the text but line breaks and
-/// tabs steers the terminal, whoever wrote it.
+/// Writes to standard error, closed or not. Nothing in the text but line breaks and tabs steers the terminal.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
 }
@@ -414,7 +411,7 @@ pub(crate) fn print_escaped(text: &str) -> std::io::Result<()> {
     })
 }
 
-/// Whoever read standard output reads no more, as `head` does when it has enough. It is an error of its own, since a
+/// The reader of standard output has gone, as `head` does when it has enough. It is an error of its own, since a
 /// connection can break in the same way.
 #[derive(Debug)]
 pub(crate) struct ReaderGone;
