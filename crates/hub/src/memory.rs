@@ -1,10 +1,9 @@
-//! Long-term memory (SecGPT appendix C): what a conversation recalls, and what it leaves behind.
+//! Long-term memory (SecGPT appendix C): what a conversation recalls, and what is stored of it.
 //!
-//! A turn begins with memories that answer the user's query. Which ones is decided label by label, so
-//! that a prompt at L shows a function of the memories and of the words of the query below L: an entry
-//! is recalled if it is among the best *for a reader at its own label*, and that it was recalled is as
-//! secret as the entry. Where one search at the top of the lattice chose for all, a prompt would show
-//! which entries below L were pushed out by entries above it.
+//! A turn begins with memories that answer the user's query. They are chosen label by label, so that a prompt at L
+//! shows a function of the memories and of the words of the query below L: an entry is recalled if it is among the
+//! best *for a reader at its own label*, and that it was recalled is as secret as the entry. A single search at the
+//! top of the lattice would show a prompt at L which entries below L were pushed out by entries above it.
 
 mod facts;
 
@@ -31,18 +30,18 @@ impl fmt::Debug for MemoryId {
     }
 }
 
-/// A memory that was found. `Debug` does not show what it says.
+/// A memory that was found. `Debug` does not show its text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Memory {
     /// Its name.
     pub id: MemoryId,
     /// The label of everything in it.
     pub label: Label,
-    /// When it was made, in milliseconds since 1970: only compared.
+    /// When it was made, in milliseconds since 1970. Only compared.
     pub time: i64,
-    /// When, where and who, in the hub's words: `2026-11-21, with mail, the user said`.
+    /// Day, apps and speaker, in the hub's words: `2026-11-21, with mail, the user said`.
     pub origin: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -69,118 +68,113 @@ pub trait Archive {
     fn search(&self, words: &str, at: &Label, most: usize) -> Result<Vec<(Memory, f64)>, String>;
 }
 
-/// Memories that one query brings at one label: some lines, which a small model can still tell from
-/// the question.
-const MOST: usize = 3;
+/// Memories that one query recalls at one label: a few lines, which a small model can still tell from the question.
+const MAX_RECALLED: usize = 3;
 
-/// How many are looked at: a conversation knows the newest ones already.
+/// Results of one search: a conversation knows the newest ones already.
 const CANDIDATES: usize = 32;
 
-/// What a conversation has to do with memory: the entries that it made and those that it recalled.
+/// The memories of one conversation: the entries that it made and those that it recalled.
 #[derive(Debug, Clone, Default)]
 pub struct Thread {
     /// Oldest first.
     entries: Vec<Known>,
-    /// Facts that were found in it: what they say was said in it.
+    /// Facts that were found in it. The conversation has their words.
     facts: BTreeSet<MemoryId>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     id: MemoryId,
-    /// As it is kept: without endorsements.
+    /// As it is stored: without endorsements.
     label: Label,
     sources: Vec<MemoryId>,
 }
 
 impl Thread {
-    /// What the archive has on this query and the conversation does not, oldest first. ⊤ is for the
-    /// user's eyes alone, and never recalled.
+    /// The memories that answer this query and that the conversation does not know, oldest first. Entries at ⊤ are
+    /// for the user alone, and are never recalled.
     ///
     /// # Errors
     /// The archive cannot be read: nothing is recalled.
     pub fn recall(&self, archive: &dyn Archive, query: &Labeled) -> Result<Vec<Memory>, String> {
         let mut known: BTreeSet<MemoryId> = self.entries.iter().map(|known| known.id).collect();
-        // Of a fact that was found here the conversation has the words themselves.
         known.extend(&self.facts);
         let mut found: Vec<Memory> = Vec::new();
         for level in archive.labels()? {
-            // Also the words that are searched for: a query with a pasted secret would tell of it by what is found
-            // below.
-            let words = telling(&below(query, &level));
+            // Only the words below the level: a pasted secret would show by the memories that it finds.
+            let words = content_words(&below(query, &level));
             if level.is_top() || words.is_empty() {
                 continue;
             }
             let ranked = archive.search(&words, &level, CANDIDATES)?;
-            // The best of all, what the conversation knows included: else a weak match would pass once the good ones
-            // are known.
+            // The best of all, known ones included: else a weak match would pass once the good ones are known.
             let best = ranked.first().map_or(0.0, |(_, score)| *score);
-            // What answers half as well as the best answers by accident.
+            // Anything less than half as good as the best matches by accident.
             let good = ranked.into_iter().filter(|(_, score)| score * 2.0 >= best);
             let new = good.filter(|(memory, _)| !known.contains(&memory.id));
-            let chosen = new.take(MOST).map(|(memory, _)| memory);
-            // Those below were chosen, or not, at their own labels.
+            let chosen = new.take(MAX_RECALLED).map(|(memory, _)| memory);
+            // Entries below were chosen, or not, at their own labels.
             found.extend(chosen.filter(|memory| memory.label == level));
         }
-        // The order of two of them depends on nothing else.
+        // The order of two memories depends on them alone.
         found.sort_by_key(|memory| (memory.time, memory.id));
         Ok(found)
     }
 
-    /// Notes that the conversation is told of these.
-    pub fn recalled(&mut self, found: &[Memory]) {
+    /// Notes that the conversation shows these memories.
+    pub fn record_recalled(&mut self, found: &[Memory]) {
         for memory in found {
-            self.kept(memory.id, &memory.label, Vec::new());
+            self.record_entry(memory.id, &memory.label, Vec::new());
         }
     }
 
-    /// Notes an entry that is kept of this conversation, with the sources that it is kept with: none of the
-    /// user's words, what was [shown](Self::shown) at its label of what a model made.
-    pub fn kept(&mut self, id: MemoryId, label: &Label, sources: Vec<MemoryId>) {
+    /// Notes an entry that was stored of this conversation, with its sources: none for the user's words, and those
+    /// [visible](Self::visible_at) at its label for a model's.
+    pub fn record_entry(&mut self, id: MemoryId, label: &Label, sources: Vec<MemoryId>) {
         let label = label.unendorsed();
         self.entries.push(Known { id, label, sources });
     }
 
-    /// Every entry of this conversation that a prompt at the label shows, without those that another
-    /// one follows from: the sources of what a model makes of that prompt.
+    /// The sources of a text that a model makes of a prompt at this label: every entry of this conversation that the
+    /// prompt shows, without those that are sources of another.
     #[must_use]
-    pub fn shown(&self, label: &Label) -> Vec<MemoryId> {
+    pub fn visible_at(&self, label: &Label) -> Vec<MemoryId> {
         let mut sources = Vec::new();
         let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
-        // An entry outlives the user's word for its text, so it is kept as if there were none: what flows to an
-        // endorsed label flows to the same taints without endorsements, and is at or below what is made from it there.
+        // An entry outlives the user's endorsement, so it is stored without: a label that flows to an endorsed one also
+        // flows to the same taints without endorsements.
         let label = label.unendorsed();
         let shown = |known: &&Known| known.label.flows_to(&label);
-        // Newest first: what an entry follows from was noted before it, and is covered by the time that it is reached.
+        // Newest first: the sources of an entry were noted before it.
         for known in self.entries.iter().rev().filter(shown) {
             if covered.insert(known.id) {
                 sources.push(known.id);
             }
-            // Also of an entry that is covered itself: what it follows from is covered through it.
+            // Also for an entry that is covered itself: its sources are covered through it.
             covered.extend(&known.sources);
         }
         sources
     }
 
-    /// Notes a fact that a model found in this turn. No prompt of this conversation shows it, so nothing
-    /// here follows from it.
-    pub fn fact_found(&mut self, id: MemoryId) {
+    /// Notes a fact that a model found in this turn. No prompt of this conversation shows it, so it is no source here.
+    pub fn record_fact(&mut self, id: MemoryId) {
         self.facts.insert(id);
     }
 
-    /// What facts are made from that were found in a prompt at a label: in the user's words alone, if this
-    /// is their entry and it is kept.
+    /// The sources of facts that were found in a prompt at a label: the entry of the user's words, if the prompt
+    /// showed those alone and they are stored.
     #[must_use]
     pub fn sources_of(&self, label: &Label, of_user: Option<MemoryId>) -> Vec<MemoryId> {
         let kept = |id: &MemoryId| self.entries.iter().any(|known| known.id == *id);
         match of_user.filter(kept) {
             Some(said) => vec![said],
-            // Everything that a model did in the turn may follow from all that it was shown.
-            None => self.shown(label),
+            // A model's text may follow from everything that it was shown.
+            None => self.visible_at(label),
         }
     }
 
-    /// Takes over what another conversation has to do with memory: its words reach this one.
+    /// Takes over the entries of another conversation, whose words reach this one.
     pub fn absorb(&mut self, other: &Self) {
         for known in &other.entries {
             if self.entries.iter().all(|own| own.id != known.id) {
@@ -191,20 +185,20 @@ impl Thread {
     }
 }
 
-/// Words of every question, which would find every memory. In other languages than English
-/// more is recalled than is needed.
-const EMPTY_WORDS: &str = " a about after all also am an and any are as at be been before but by can \
+/// Words that stand in every question, and would find any memory. Only English is covered: in other languages more
+/// is recalled than is needed.
+const STOP_WORDS: &str = " a about after all also am an and any are as at be been before but by can \
     could did do does find for from get give had has have he her him his how i if in into is it its let \
     make may me my no not of off on or our out over please put say said she should show so tell than \
     that the their them then there these they this to up us was we were what when where which who whom \
     whose why will with would you your ";
 
-/// The words of a query that say what it is about.
-fn telling(query: &str) -> String {
+/// The words of a query without the stop words.
+fn content_words(query: &str) -> String {
     let mut told = String::new();
     for word in query.split(|c: char| !c.is_alphanumeric()) {
         let lower = word.to_lowercase();
-        if !word.is_empty() && !EMPTY_WORDS.contains(&format!(" {lower} ")) {
+        if !word.is_empty() && !STOP_WORDS.contains(&format!(" {lower} ")) {
             told.push_str(word);
             told.push(' ');
         }
@@ -219,7 +213,7 @@ fn below(text: &Labeled, label: &Label) -> String {
     let mut at = 0;
     for (span, own) in text.regions() {
         words.push_str(whole.get(at..span.start).unwrap_or_default());
-        // Nothing is joined to one word over what is left out.
+        // A space, so that the words beside an omission stay apart.
         words.push(' ');
         if own.flows_to(label) {
             words.push_str(whole.get(span.clone()).unwrap_or_default());
@@ -237,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_query_is_what_it_is_about() {
-        for (query, told) in [
+        for (query, expected) in [
             ("When is the delivery?", "delivery "),
             (
                 "What did Ben's mail say about Heron-3",
@@ -246,7 +240,7 @@ mod tests {
             ("Wann kommt die Lieferung", "Wann kommt die Lieferung "),
             ("who are you?", ""),
         ] {
-            assert_eq!(telling(query), told, "{query}");
+            assert_eq!(content_words(query), expected, "{query}");
         }
     }
 
@@ -255,13 +249,13 @@ mod tests {
     }
 
     fn user_said(thread: &mut Thread, id: MemoryId, label: &Label) {
-        thread.kept(id, label, Vec::new());
+        thread.record_entry(id, label, Vec::new());
     }
 
     /// Keeps what a model made, and says from what.
     fn model_made(thread: &mut Thread, id: MemoryId, label: &Label) -> Vec<MemoryId> {
-        let sources = thread.shown(label);
-        thread.kept(id, label, sources.clone());
+        let sources = thread.visible_at(label);
+        thread.record_entry(id, label, sources.clone());
         sources
     }
 
@@ -301,10 +295,10 @@ mod tests {
         assert_eq!(model_made(&mut thread, id(2), &endorsed), [id(1)]);
         user_said(&mut thread, id(3), &endorsed);
         assert_eq!(model_made(&mut thread, id(4), &other), [id(3), id(2)]);
-        assert_eq!(thread.shown(&plain), [id(4)]);
+        assert_eq!(thread.visible_at(&plain), [id(4)]);
         // A secret is no less one for it.
         let secret = lattice.label("secret").unwrap();
         user_said(&mut thread, id(5), &secret);
-        assert_eq!(thread.shown(&endorsed), [id(4)]);
+        assert_eq!(thread.visible_at(&endorsed), [id(4)]);
     }
 }

@@ -1,9 +1,8 @@
 //! Labels as names of taints.
 //!
-//! A stored label outlives the lattice that it was made in: taints come and go with the
-//! configuration, and their numbers change. So labels are stored by name, and in two ways, because a
-//! change must err on two sides: the label of a text may only rise, a limit that the user agreed to
-//! may only vanish.
+//! A stored label outlives the lattice that it was made in: taints come and go with the configuration, and their
+//! numbers change. So labels are stored by name. After a change of the lattice the label of a text may only rise,
+//! and a limit that the user agreed to may only vanish.
 
 use std::collections::BTreeSet;
 
@@ -39,38 +38,37 @@ impl Names {
         Self(lattice)
     }
 
-    /// The names of the label of a text. What they are read as is never below `label`, in this
-    /// lattice and in a larger one.
+    /// The names of the label of a text. The label that is read from them is never below `label`, in this lattice and
+    /// in a larger one.
     pub(crate) fn label_names(&self, label: &Label) -> Vec<String> {
         let mut names = self.0.describe(label);
         let before = names.len();
         names.retain(|name| !name.starts_with(NOT_FOR));
         if names.len() < before {
-            // A reader who is added later was not meant: the list of those who were stays right.
+            // The list of readers stays right when another reader is added.
             names.push(format!("{READERS}{}", self.readers_of(label).join(",")));
         }
         for (dimension, prefix, whole) in CATEGORIES {
             let categories = names.iter().filter(|name| name.starts_with(prefix));
-            // "Secret without further detail" has categories that are added later, too. A single
-            // category that happens to be the only one is more likely meant as itself.
+            // All categories together stand for later ones too. A single category stands for itself.
             if categories.count() > 1 && self.0.whole(dimension).flows_to(label) {
                 names.retain(|name| !name.starts_with(prefix));
                 names.push(whole.to_owned());
             }
         }
-        // Whatever the rewriting above has done: what is read back must not be below, or it is stored as ⊤.
+        // The label that is read back must not be below, or the label is stored as ⊤.
         match self.0.labels(names.iter().map(String::as_str)) {
             Ok(read) if label.flows_to(&read) => names,
             _ => vec![ANY.to_owned()],
         }
     }
 
-    /// The names of the label of a text that was made from others: its own, and every one of theirs, so that it is at or
-    /// above them in every later lattice too. A name may say nothing in this one (`readers:ada` where there is nobody but
-    /// Ada) and something in the next.
+    /// The names of the label of a derived text: its own and all of its sources', so that it is at or above them in
+    /// every later lattice too. A name may have no taint in this one (`readers:ada` where Ada is the only reader) and
+    /// some in the next.
     pub(crate) fn derived_names(&self, label: &Label, sources: BTreeSet<String>) -> Vec<String> {
         let mut names = self.label_names(label);
-        // What is ⊤ is so in every lattice.
+        // ⊤ is ⊤ in every lattice.
         if !names.iter().any(|name| name == ANY) {
             let more = sources.into_iter().filter(|name| !names.contains(name));
             let more: Vec<String> = more.collect();
@@ -90,8 +88,8 @@ impl Names {
         }
     }
 
-    /// Every taint of a limit by name, sorted; none if it is ⊤ or has taints without a name, since
-    /// nobody can agree to what has no name.
+    /// Every taint of a limit by name, sorted; `None` if it is ⊤ or has taints without a name, which no user can agree
+    /// to.
     pub(crate) fn limit_names(&self, limit: &Label) -> Option<Vec<String>> {
         let count = limit.taints()?.count();
         let below = self.0.taints().filter(|(_, taint)| taint.flows_to(limit));
@@ -100,8 +98,8 @@ impl Names {
         (names.len() == count && self.join(&names)? == *limit).then_some(names)
     }
 
-    /// The limit with these taints, if that is what the names still mean: none if one no longer
-    /// exists, or if the lattice has put others below them.
+    /// The limit with these taints; `None` if a name no longer exists, or if the lattice has other taints below them
+    /// than before.
     pub(crate) fn limit(&self, names: &[String]) -> Option<Label> {
         let limit = self.join(names)?;
         (self.limit_names(&limit)? == names).then_some(limit)

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A point in time: milliseconds since 1970-01-01 UTC, negative before.
 ///
-/// Callers say what time it is, so that everything here can be tested with any clock.
+/// Callers pass the time, so that tests can use any clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
@@ -21,7 +21,7 @@ impl Time {
 }
 
 impl From<SystemTime> for Time {
-    /// What lies further away than 292 million years becomes the end of the range.
+    /// A time further away than 292 million years becomes the end of the range.
     fn from(time: SystemTime) -> Self {
         let millis = |span: std::time::Duration| i64::try_from(span.as_millis());
         Self(match time.duration_since(UNIX_EPOCH) {

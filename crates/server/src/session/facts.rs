@@ -150,7 +150,7 @@ impl Session {
             let appended = memory.append(&own?, &drafts);
             let gone = appended.map_err(|error| reason(&error))?;
             for draft in drafts {
-                told.now().fact_found(MemoryId(*draft.id.as_bytes()));
+                told.now().record_fact(MemoryId(*draft.id.as_bytes()));
             }
             Ok(gone)
         };

@@ -1,8 +1,8 @@
 //! What a session recalls before a turn and keeps after it (SecGPT appendix C).
 //!
-//! `hub::memory` says what may be recalled and what follows from what; here are namespaces, the store
-//! and the clock. A store that fails is never a reason to end a turn: nothing is recalled, or the user
-//! is told that the turn may not be remembered.
+//! `hub::memory` decides what may be recalled and which entries are sources of which; this module has namespaces, the
+//! store and the clock. A store that fails ends no turn: nothing is recalled, or the user is told that the turn may
+//! not be remembered.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -43,7 +43,7 @@ impl Session {
         match self.threads.unless_slow(search, cancel).await {
             Ok(found) => {
                 // Here, not in `search`: the conversation shows it only if it has waited.
-                told.now().recalled(&found);
+                told.now().record_recalled(&found);
                 agent.recall(&found);
                 Ok(())
             }
@@ -235,12 +235,12 @@ fn store_one(
     let (id, label) = (MemoryId(*draft.id.as_bytes()), draft.label.clone());
     let sources = match kept {
         Kept::Query => Vec::new(),
-        Kept::Summary | Kept::Answer => told.now().shown(&label),
+        Kept::Summary | Kept::Answer => told.now().visible_at(&label),
     };
     draft.sources = sources.iter().copied().map(entry_id).collect();
     let gone = memory.append(own, &[draft])?;
     // At once, also if the turn no longer waits: later texts may follow from it.
-    told.now().kept(id, &label, sources);
+    told.now().record_entry(id, &label, sources);
     Ok(gone)
 }
 

@@ -73,7 +73,7 @@ const COLUMNS: &str =
 const ENTRIES: &str = "memory JOIN namespace ON namespace.id = memory.namespace";
 
 /// Indexes of readers that are held for later searches. With [`Limits::bytes`] this bounds their memory.
-const MAX_VIEWS: usize = 16;
+const MAX_VIEWS: usize = 32;
 
 /// When a label's room is used up, one sixteenth of it is freed at once: each removal makes indexes useless.
 const PARTS: usize = 16;

@@ -132,7 +132,7 @@ pub(crate) fn play_with(
         player.run.turns.push(Turn::default());
         if world.memories.is_some() {
             let found = thread.recall(&shelf, &said).unwrap();
-            thread.recalled(&found);
+            thread.record_recalled(&found);
             let above = found.iter().any(|memory| world.above(&memory.label));
             player.run.turns.last_mut().unwrap().recalled_above = above;
             agent.recall(&found);
@@ -151,12 +151,12 @@ pub(crate) fn play_with(
         if world.memories.is_some() {
             let time = NOW + turn * OF_ONE_TURN;
             if let Some((id, label)) = player.remember(&mut agent, &mut shelf, time, &said) {
-                thread.kept(id, &label, Vec::new());
+                thread.record_entry(id, &label, Vec::new());
             }
             let answer =
                 answer.and_then(|it| player.remember(&mut agent, &mut shelf, time + 1, &it));
             if let Some((id, label)) = answer {
-                thread.kept(id, &label, thread.shown(&label));
+                thread.record_entry(id, &label, thread.visible_at(&label));
             }
             for question in agent.fact_questions() {
                 // Not by how many there are: one of another label may be above the limit.
@@ -165,7 +165,7 @@ pub(crate) fn play_with(
                 let fact = player.fact(question.request());
                 let found = player.remember(&mut agent, &mut shelf, at, &fact);
                 if let Some((id, _)) = found {
-                    thread.fact_found(id);
+                    thread.record_fact(id);
                 }
             }
         }
