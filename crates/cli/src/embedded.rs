@@ -59,21 +59,21 @@ pub(crate) fn program() -> Option<PathBuf> {
     paths::binary(PROGRAM).ok()
 }
 
-/// What to configure in the place of the embedded model.
+/// What to configure in the place of the embedded model: a server that runs on this machine, or else what there can be.
 fn instead() -> String {
-    let found = LOCAL_SERVERS.iter().find_map(|(server, port)| {
-        let model = served_model(*port)?;
-        Some(format!(
-            "{server} runs on this machine; to use it, write in sluice.toml:\n  \
-             provider = [{{ name = \"local\", kind = \"openai\", model = \"{model}\", base_url = \"http://127.0.0.1:{port}/v1\", clearance = \"any\" }}]"
-        ))
-    });
-    found.unwrap_or_else(|| {
-        format!(
-            "set OPENAI_API_KEY and write in sluice.toml:  provider = [{{ name = \"openai\", kind = \"openai\", model = \"MODEL\" }}]\n\
-             or start Ollama or llama.cpp's server and name it by base_url; or install the program: {INSTALL}"
-        )
-    })
+    let served = LOCAL_SERVERS
+        .iter()
+        .find_map(|(server, port)| Some((server, port, served_model(*port)?)));
+    match served {
+        Some((server, port, model)) => format!(
+            "{server} runs on this machine; to use it, write in sluice.toml:\n\n[[provider]]\nname = \"local\"\n\
+             kind = \"openai\"\nmodel = \"{model}\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\nclearance = \"any\""
+        ),
+        None => format!(
+            "install it with `{INSTALL}`, or start Ollama or llama.cpp's server, or set OPENAI_API_KEY;\n\
+             then write in sluice.toml:\n\n[[provider]]\nname = \"remote\"\nkind = \"openai\"\nmodel = \"MODEL\""
+        ),
+    }
 }
 
 /// The first model that a server with OpenAI's API lists at this port; `None` if none answers there.
@@ -131,4 +131,37 @@ pub(crate) fn findings(needed: &BTreeSet<&str>) -> Vec<Finding> {
         Finding::model(model.name, ok, detail)
     };
     KNOWN.iter().map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// What is found at a server that answers this.
+    fn found(answer: &'static str) -> Option<String> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let found = served_model(port);
+        server.join().unwrap();
+        found
+    }
+
+    #[test]
+    fn a_local_server_is_known_by_its_list_of_models() {
+        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+        let listed: &str = format!("{head}{{\"data\":[{{\"id\":\"qwen3:8b\"}}]}}").leak();
+        assert_eq!(found(listed).as_deref(), Some("qwen3:8b"));
+        let quoted: &str = format!("{head}{{\"data\":[{{\"id\":\"a\\\"b\"}}]}}").leak();
+        for other in ["HTTP/1.1 404 Not Found\r\n\r\nno", quoted, ""] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
 }
