@@ -110,7 +110,6 @@ async fn failures_have_their_kind() {
             "no such file",
         ),
         (vec![Event::Ready], "sluice-model ended"),
-        (vec![], "sluice-model ended"),
     ] {
         let error = failure(&first, &[]).await.to_string();
         assert!(error.contains(expected), "{error}");

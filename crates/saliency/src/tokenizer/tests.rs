@@ -107,7 +107,7 @@ fn what_cannot_be_used_is_named() {
             .i32s("tokenizer.ggml.token_type", types)
     };
     let none: &[&str] = &[];
-    check(&Build::default(), r#"no "tokenizer.ggml.tokens""#);
+    check(&Build::default(), r#"no usable "tokenizer.ggml.tokens""#);
     check(
         &base("t5", &["?"], &[1]),
         r#"tokenizer "t5" is not supported"#,
@@ -126,7 +126,10 @@ fn what_cannot_be_used_is_named() {
         &base("gpt2", &[&"x".repeat(600)], &[1]),
         "longer than 512 bytes",
     );
-    check(&base("gpt2", &["?"], &[1]), r#"no "tokenizer.ggml.merges""#);
+    check(
+        &base("gpt2", &["?"], &[1]),
+        r#"no usable "tokenizer.ggml.merges""#,
+    );
     check(
         &byte_level(&[], &["ab"]),
         "not two tokens with a space between",

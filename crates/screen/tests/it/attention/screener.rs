@@ -215,38 +215,6 @@ fn a_final_answer_is_not_read_however_long_it_is() {
     assert_eq!(scores, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
 }
 
-/// Counts the texts that it reads.
-#[derive(Default)]
-struct Counting(AtomicUsize);
-
-impl Encode for Counting {
-    fn encode(&self, text: &str) -> Vec<screen::attention::Token> {
-        self.0
-            .fetch_add(usize::from(text.contains("cantina")), Ordering::Relaxed);
-        Words.encode(text)
-    }
-
-    fn control(&self, name: &str) -> Option<u32> {
-        Words.control(name)
-    }
-}
-
-#[test]
-fn a_message_is_read_once_however_many_steps_follow() {
-    let read = Arc::new(Counting::default());
-    let model: Arc<dyn Attend> = Arc::new(Copying::default());
-    let tokenizer: Arc<dyn Encode + Send + Sync> = Arc::<Counting>::clone(&read);
-    let screener = AttentionScreener::new(model, tokenizer, by_sum()).unwrap();
-    let mut history = mails();
-    for step in 0..5 {
-        let arguments = format!(r#"{{"step":{step}}}"#);
-        let draft = draft("", &[("delete", arguments.as_str())]);
-        assert!(screener.score(&history, &draft).is_ok());
-        history.push_user(text(&[(&format!("And {step}?"), None)]));
-    }
-    assert_eq!(read.0.load(Ordering::Relaxed), 1);
-}
-
 #[test]
 fn a_region_that_was_not_seen_is_relevant() {
     let mut history = mails();
