@@ -10,7 +10,7 @@ use crate::message::Origin;
 use crate::own::{Made, OwnText, OwnTool};
 use crate::{
     Arguments, Author, Call, CallId, Label, Labeled, Message, PastCall, Ran, RegionId, RegionRef,
-    Relevance, Rule, Tool,
+    Relevance, Tool,
 };
 
 /// Everything that a language model may be shown a part of.
@@ -325,20 +325,20 @@ impl History {
         all.filter(|label| label.flows_to(limit)).collect()
     }
 
-    /// What this history says of calls in earlier steps that are the same as this one by its rule, whatever their labels.
+    /// What this history says of calls in earlier steps whose arguments compare as this one's, whatever their labels.
     /// Calls that the hub answered in the app's place did not run. Those of the newest step do not
     /// count: they are what is being decided on.
-    pub(crate) fn ran(&self, call: &Call, rule: &Rule) -> Option<Ran> {
+    pub(crate) fn ran(&self, call: &Call, compared: impl Fn(&Arguments) -> String) -> Option<Ran> {
         let is_step = |entry: &Entry| matches!(entry.message, Message::Assistant { .. });
         let newest = self.entries.iter().rposition(is_step)?;
         let earlier = self.entries.get(..newest).unwrap_or_default();
-        let compared = rule.compared(&call.arguments);
+        let own = compared(&call.arguments);
         let equal = |past: &PastCall| {
             // The label of the past call does not matter: it is compared, and shown to nobody.
             // By either name: a step that a client brings back names its tool as its conversation does.
             call.is_of(&past.tool)
                 && Arguments::parse(past.arguments.reveal_tcb(), &Label::bottom())
-                    .is_ok_and(|arguments| rule.compared(&arguments) == compared)
+                    .is_ok_and(|arguments| compared(&arguments) == own)
         };
         let ids: Vec<CallId> = earlier
             .iter()

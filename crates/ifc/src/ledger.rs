@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::{Call, Rule};
+use crate::Call;
 
 /// What is known of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +75,11 @@ impl Drop for Stub {
     }
 }
 
-/// What makes two irreversible calls the same: app, tool, and what [`Rule::compared`] says of the arguments.
+/// What makes two irreversible calls the same: app, tool, and the arguments as their rule compares them.
 pub(crate) type Key = (String, String, String);
 
-/// The key of a call under the rule that holds for it.
-pub(crate) fn key(call: &Call, rule: &Rule) -> Key {
-    let arguments = rule.compared(&call.arguments);
+/// The key of a call with these arguments.
+pub(crate) fn key(call: &Call, arguments: String) -> Key {
     (call.app.clone(), call.tool.clone(), arguments)
 }
 

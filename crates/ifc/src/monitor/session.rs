@@ -102,8 +102,9 @@ impl State {
 pub(super) fn ran(ledger: &Ledger, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
     match sink {
         Sink::Call(call) if rule.effect == Effect::Irreversible => {
-            let known = ledger.find(&ledger::key(call, rule));
-            known.or_else(|| history.ran(call, rule))
+            let key = ledger::key(call, rule.compared(&call.arguments));
+            let known = ledger.find(&key);
+            known.or_else(|| history.ran(call, |arguments| rule.compared(arguments)))
         }
         _ => None,
     }
@@ -121,7 +122,8 @@ pub(super) fn permit<F: Flow>(
         && rule.effect == Effect::Irreversible
     {
         // Before the permit leaves: from then on it may be spent at any moment, by whoever has it.
-        ledger.enter(ledger::key(call, rule), &stub.0);
+        let key = ledger::key(call, rule.compared(&call.arguments));
+        ledger.enter(key, &stub.0);
     }
     Permit {
         flow,

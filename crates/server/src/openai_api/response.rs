@@ -273,7 +273,14 @@ impl From<ProviderError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (self.status, axum::Json(self.body())).into_response();
+        self.respond(self.body())
+    }
+}
+
+impl ApiError {
+    /// The answer to a request that failed, with a body in the words of its API.
+    pub(crate) fn respond(&self, body: Value) -> Response {
+        let mut response = (self.status, axum::Json(body)).into_response();
         if let Some(wait) = self.retry_after {
             let seconds = HeaderValue::from(wait.as_secs().max(1));
             response.headers_mut().insert(RETRY_AFTER, seconds);

@@ -23,10 +23,36 @@ const STATUS_WAIT: Duration = Duration::from_secs(10);
 /// How often a silent stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// One event of a stream, as the client gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// The kind of the event, where an API names it.
+    pub(crate) event: Option<&'static str>,
+    pub(crate) data: String,
+}
+
+impl Frame {
+    /// An event without a kind.
+    pub(crate) fn data(value: &Value) -> Self {
+        Self {
+            event: None,
+            data: value.to_string(),
+        }
+    }
+
+    /// What stands behind the last chunk of OpenAI's streams.
+    pub(crate) fn done() -> Self {
+        Self {
+            event: None,
+            data: "[DONE]".to_owned(),
+        }
+    }
+}
+
 /// An item of a streamed answer.
 pub(crate) enum StreamItem {
     /// A piece.
-    Chunk(Value),
+    Frame(Frame),
     /// The answer is complete.
     Done,
     /// There is no answer, or no rest of it.
@@ -44,10 +70,11 @@ impl StreamSender {
     }
 }
 
-/// Runs `answer` and streams what it sends, after the chunks of `start`. It is stopped when the
-/// client goes.
+/// Runs `answer` and streams what it sends, after the frames of `start`; an error becomes one by `failed`. It is stopped
+/// when the client goes.
 pub(crate) async fn stream<F>(
-    start: Vec<Value>,
+    start: Vec<Frame>,
+    failed: fn(&ApiError) -> Frame,
     answer: impl FnOnce(StreamSender) -> F,
 ) -> Result<Response, ApiError>
 where
@@ -57,11 +84,12 @@ where
     // Held before the first wait: dropping it stops the answer when the client goes.
     let task = AbortOnDrop(tokio::spawn(answer(StreamSender(sender))));
     let first = tokio::time::timeout(STATUS_WAIT, items.recv()).await;
-    let mut ready: Vec<Event> = start.iter().map(data).collect();
+    let mut ready: Vec<Event> = start.into_iter().map(event).collect();
     let mut ended = false;
     match first {
         Ok(Some(StreamItem::Failed(error))) => return Err(error),
-        Ok(Some(first)) => ready.push(event(&first, &mut ended)),
+        Ok(Some(StreamItem::Frame(frame))) => ready.push(event(frame)),
+        Ok(Some(StreamItem::Done)) => ended = true,
         Ok(None) => return Err(stopped()),
         // Nothing yet. The status goes out now, and an error after it is an event.
         Err(_) => {}
@@ -70,6 +98,7 @@ where
         ready: ready.into_iter(),
         items,
         ended,
+        failed,
         _task: task,
     };
     Ok(Sse::new(events)
@@ -82,21 +111,11 @@ fn stopped() -> ApiError {
     ApiError::new(status, "the answer was stopped; try again")
 }
 
-fn data(value: &Value) -> Event {
-    Event::default().data(value.to_string())
-}
-
-fn event(item: &StreamItem, ended: &mut bool) -> Event {
-    match item {
-        StreamItem::Chunk(value) => data(value),
-        StreamItem::Done => {
-            *ended = true;
-            Event::default().data("[DONE]")
-        }
-        StreamItem::Failed(error) => {
-            *ended = true;
-            data(&error.body())
-        }
+fn event(frame: Frame) -> Event {
+    let event = Event::default().data(frame.data);
+    match frame.event {
+        Some(kind) => event.event(kind),
+        None => event,
     }
 }
 
@@ -113,6 +132,7 @@ struct Events {
     ready: std::vec::IntoIter<Event>,
     items: mpsc::UnboundedReceiver<StreamItem>,
     ended: bool,
+    failed: fn(&ApiError) -> Frame,
     _task: AbortOnDrop,
 }
 
@@ -128,13 +148,15 @@ impl Stream for Events {
         }
         match self.items.poll_recv(context) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some(item)) => {
-                let mut ended = false;
-                let event = event(&item, &mut ended);
-                self.ended = ended;
-                Poll::Ready(Some(Ok(event)))
+            Poll::Ready(None | Some(StreamItem::Done)) => {
+                self.ended = true;
+                Poll::Ready(None)
             }
+            Poll::Ready(Some(StreamItem::Failed(error))) => {
+                self.ended = true;
+                Poll::Ready(Some(Ok(event((self.failed)(&error)))))
+            }
+            Poll::Ready(Some(StreamItem::Frame(frame))) => Poll::Ready(Some(Ok(event(frame)))),
         }
     }
 }

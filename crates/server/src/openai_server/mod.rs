@@ -38,7 +38,7 @@ use self::request::Asked;
 use crate::openai_api::{
     http::{self, Budget, Held, Hosts},
     response::{ApiError, CallOut, Choice, Envelope},
-    stream::{StreamItem, StreamSender, stream},
+    stream::{Frame, StreamItem, StreamSender, stream},
 };
 
 /// Requests served at once. A local model answers them one after the other anyway.
@@ -175,8 +175,9 @@ async fn chat(
     let number = shared.answers.fetch_add(1, Ordering::Relaxed);
     let envelope = Envelope::new(format!("chatcmpl-{number}"), &asked.model);
     if asked.stream {
-        let start = vec![envelope.start(0)];
-        stream(start, |sender| {
+        let start = vec![Frame::data(&envelope.start(0))];
+        let failed = |error: &ApiError| Frame::data(&error.body());
+        stream(start, failed, |sender| {
             stream_answer(shared, asked, envelope, sender, slot)
         })
         .await
@@ -224,11 +225,12 @@ async fn stream_answer(
         Ok(completion) => {
             let usage = completion.usage;
             for chunk in envelope.end(0, &choice(completion)) {
-                sender.send(StreamItem::Chunk(chunk));
+                sender.send(StreamItem::Frame(Frame::data(&chunk)));
             }
             if asked.stream_usage {
-                sender.send(StreamItem::Chunk(envelope.cost(&usage)));
+                sender.send(StreamItem::Frame(Frame::data(&envelope.cost(&usage))));
             }
+            sender.send(StreamItem::Frame(Frame::done()));
             sender.send(StreamItem::Done);
         }
     }
@@ -239,6 +241,7 @@ struct Pieces<'a>(&'a Envelope, &'a StreamSender);
 
 impl DeltaSink for Pieces<'_> {
     fn text(&mut self, piece: &str) {
-        self.1.send(StreamItem::Chunk(self.0.text(0, piece)));
+        let frame = Frame::data(&self.0.text(0, piece));
+        self.1.send(StreamItem::Frame(frame));
     }
 }

@@ -1,4 +1,4 @@
-//! One chat completion: read, decided on, answered.
+//! One request, in whichever dialect: read, decided on, answered.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
@@ -15,10 +15,12 @@ use hub::Usage;
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
 use ifc::{History, Label};
-use llm::{ApiKey, RequestOptions, TokenLimit, ToolChoice};
+use llm::{ApiKey, RequestOptions};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
+    conversation::Conversation,
+    dialect::Dialect,
     names::fresh,
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
@@ -29,13 +31,10 @@ use super::{
 };
 use crate::openai_api::{
     http::{self, Held},
-    request::{self, ChatBody, Choice as Wish},
-    response::{ApiError, Envelope},
+    response::ApiError,
     stream::{StreamItem, StreamSender, stream},
 };
 
-/// Choices of one request. Each is a turn of its own.
-const MAX_CHOICES: u32 = 8;
 /// Bytes of a conversation's name.
 const NAME_LIMIT: usize = 128;
 /// The header by which a client names its conversation.
@@ -60,33 +59,42 @@ struct Client {
     _texts: Hold,
 }
 
-pub(super) async fn chat(
+/// Answers a request in this dialect.
+pub(super) async fn chat<D: Dialect>(
     State(shared): State<Arc<Shared>>,
     Extension(Tenant(tenant)): Extension<Tenant>,
     headers: HeaderMap,
     body: Body,
+) -> Response {
+    let answered = answer::<D>(shared, tenant, &headers, body).await;
+    answered.unwrap_or_else(|error| error.respond(D::error(&error)))
+}
+
+async fn answer<D: Dialect>(
+    shared: Arc<Shared>,
+    tenant: Digest,
+    headers: &HeaderMap,
+    body: Body,
 ) -> Result<Response, ApiError> {
     // A slow body takes no slot.
-    let (bytes, held) = http::json_body(&headers, body, &shared.budget).await?;
+    let (bytes, held) = http::json_body(headers, body, &shared.budget).await?;
     let slot = shared.slots.clone().try_acquire_owned();
     let slot = (slot.map_err(|_| ApiError::busy())?, held);
-    let mut body = request::parse(&bytes).map_err(ApiError::invalid)?;
-    // What was parsed holds the same text once more.
+    let read = D::read(&bytes, shared.labels.images.is_some());
+    let mut request = read.map_err(ApiError::invalid)?;
+    // What was read holds the same text once more.
     drop(bytes);
-    body.refuse_foreign_parts().map_err(ApiError::invalid)?;
-    let key = shared.tokens.upstream_key(&headers);
-    let options = options(key, &mut body).map_err(ApiError::invalid)?;
+    let options = options(shared.tokens.upstream_key(headers), &mut request);
     let is_listed = is_listed(&shared, &options).await?;
-    let prepared = prepare(&shared, tenant, &headers, &body, options, is_listed)?;
+    let prepared = prepare(&shared, tenant, headers, &request, options, is_listed)?;
     // Before anything is made of it.
     shared.written().await?;
-    let envelope = Envelope::new(fresh("chatcmpl-")?, &body.model);
-    if body.streams() {
-        let start = (0..prepared.choices).map(|index| envelope.start(index));
-        let usage = body.streams_usage();
-        let start = start.collect();
-        let run = |sender| stream_choices(shared, prepared, envelope, sender, usage, slot);
-        return stream(start, run).await;
+    let answer = D::begin(&fresh("")?, &request.model);
+    if request.streams {
+        let start = D::start(&answer, request.choices);
+        let usage = request.streams_usage;
+        let run = |sender| stream_choices::<D>(shared, prepared, answer, sender, usage, slot);
+        return stream(start, D::failed, run).await;
     }
     let mut cost = Usage::default();
     let mut choices = Vec::new();
@@ -94,7 +102,7 @@ pub(super) async fn chat(
         add(&mut cost, &answered.usage);
         choices.push(answered.choice);
     }
-    Ok(Json(envelope.completion(&choices, &cost)).into_response())
+    Ok(Json(D::answer(&answer, &choices, &cost)).into_response())
 }
 
 /// Reads the request, and records what is new in it.
@@ -102,15 +110,10 @@ fn prepare(
     shared: &Shared,
     tenant: Digest,
     headers: &HeaderMap,
-    body: &ChatBody,
+    request: &Conversation,
     mut options: RequestOptions,
     is_listed: bool,
 ) -> Result<Prepared, ApiError> {
-    let choices = body.n.unwrap_or(1);
-    if !(1..=MAX_CHOICES).contains(&choices) {
-        let message = format!("`n` must be 1 to {MAX_CHOICES}");
-        return Err(ApiError::invalid(message));
-    }
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
     let texts = shared.texts.tenant(tenant);
@@ -123,7 +126,7 @@ fn prepare(
         texts: &texts,
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
-    let mut rebuilt = reader.read(body, &chain).map_err(ApiError::invalid)?;
+    let mut rebuilt = reader.read(request, &chain).map_err(ApiError::invalid)?;
     // A first run withholds nothing.
     if !shared.observe {
         let history = &rebuilt.history;
@@ -136,8 +139,8 @@ fn prepare(
     let lattice = &shared.parts.lattice;
     let session = shared.sessions.of(tenant, key, is_named, lattice);
     // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
-    let messages = body.messages.iter();
-    session.returned(messages.filter_map(|message| message.tool_call_id.as_deref()));
+    let messages = request.messages.iter();
+    session.returned(messages.filter_map(|message| message.answers.as_deref()));
     if shared.observer.attends() {
         let tools = rebuilt.history.tools().iter();
         let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
@@ -159,7 +162,7 @@ fn prepare(
     Ok(Prepared {
         client,
         rebuilt,
-        choices: usize::try_from(choices).unwrap_or(1),
+        choices: request.choices,
     })
 }
 
@@ -267,10 +270,10 @@ async fn complete_choice(
 }
 
 /// Streams all choices, each as its pieces come.
-async fn stream_choices(
+async fn stream_choices<D: Dialect>(
     shared: Arc<Shared>,
     prepared: Prepared,
-    envelope: Envelope,
+    answer: D::Answer,
     sender: StreamSender,
     with_usage: bool,
     _slot: Slot,
@@ -284,12 +287,12 @@ async fn stream_choices(
     let mut tasks = JoinSet::new();
     for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
         let (shared, client) = (shared.clone(), client.clone());
-        let (envelope, sender) = (envelope.clone(), sender.clone());
+        let (answer, sender) = (answer.clone(), sender.clone());
         tasks.spawn(async move {
-            let live = live(index, envelope.clone(), sender.clone());
+            let live = live::<D>(index, answer.clone(), sender.clone());
             let answered = complete_choice(&shared, &client, rebuilt, Some(live)).await?;
-            for chunk in envelope.end(index, &answered.choice) {
-                sender.send(StreamItem::Chunk(chunk));
+            for frame in D::end(&answer, index, &answered.choice) {
+                sender.send(StreamItem::Frame(frame));
             }
             Ok(answered.usage)
         });
@@ -302,38 +305,27 @@ async fn stream_choices(
             Err(error) => return sender.send(StreamItem::Failed(error)),
         }
     }
-    if with_usage {
-        sender.send(StreamItem::Chunk(envelope.cost(&cost)));
+    for frame in D::finish(&answer, with_usage.then_some(&cost)) {
+        sender.send(StreamItem::Frame(frame));
     }
     sender.send(StreamItem::Done);
 }
 
-fn live(index: usize, envelope: Envelope, sender: StreamSender) -> Live {
-    Box::new(move |piece| sender.send(StreamItem::Chunk(envelope.text(index, piece))))
+fn live<D: Dialect>(index: usize, answer: D::Answer, sender: StreamSender) -> Live {
+    Box::new(move |piece| sender.send(StreamItem::Frame(D::text(&answer, index, piece))))
 }
 
 /// The client's wishes, for the upstream.
-fn options(key: Option<ApiKey>, body: &mut ChatBody) -> Result<RequestOptions, String> {
-    let tool_choice = match body.choice()? {
-        Wish::Auto => None,
-        Wish::None => Some(ToolChoice::None),
-        Wish::Required => Some(ToolChoice::Required),
-        Wish::Tool(name) => Some(ToolChoice::Tool(name)),
-    };
-    let token_limit = match (body.max_completion_tokens, body.max_tokens) {
-        (Some(limit), _) => TokenLimit::MaxCompletionTokens(limit),
-        (None, Some(limit)) => TokenLimit::MaxTokens(limit),
-        (None, None) => TokenLimit::Server,
-    };
-    Ok(RequestOptions {
-        model: Some(body.model.clone()),
+fn options(key: Option<ApiKey>, request: &mut Conversation) -> RequestOptions {
+    RequestOptions {
+        model: Some(request.model.clone()),
         bearer: key,
-        token_limit,
+        token_limit: request.token_limit,
         stream: None,
-        tool_choice,
-        members: body.sampling()?,
+        tool_choice: request.tool_choice.take(),
+        members: std::mem::take(&mut request.members),
         labels: BTreeMap::new(),
-    })
+    }
 }
 
 /// The name that the client gave its conversation.

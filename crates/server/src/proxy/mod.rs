@@ -10,7 +10,10 @@
 
 mod approve;
 mod chat;
+mod chat_completions;
+mod conversation;
 mod desk;
+mod dialect;
 mod label_cache;
 mod memory;
 mod models;
@@ -53,8 +56,9 @@ pub use self::{
     rebuild::ClientLabels,
 };
 use self::{
-    chat::chat, label_cache::LabelCache, memory::Memory, models::Models, sessions::Sessions,
-    shared::Shared, tokens::Tokens, trace::TraceWriter, transcript::Digest,
+    chat::chat, chat_completions::ChatCompletions, dialect::Dialect, label_cache::LabelCache,
+    memory::Memory, models::Models, sessions::Sessions, shared::Shared, tokens::Tokens,
+    trace::TraceWriter, transcript::Digest,
 };
 use crate::{
     consult::random,
@@ -279,7 +283,7 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         tokens: Tokens::new(&setup.tokens),
     });
     let api = Router::new()
-        .route("/v1/chat/completions", post(chat))
+        .route(ChatCompletions::PATH, post(chat::<ChatCompletions>))
         .route("/v1/models", get(models))
         // On these routes alone: the desk, which is merged below, has a token of its own and the reserved connections.
         .route_layer(middleware::from_fn_with_state(shared.clone(), check_client))

@@ -10,11 +10,11 @@ use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
+    conversation::{ClientTool, Conversation, Message, Role},
     label_cache::LabelCache,
     memory::{Memory, Recalled, RememberedCall, Step, Taken},
     transcript::{Chain, Digest, Link, hash},
 };
-use crate::openai_api::request::{ChatBody, ChatMessage, ToolEntry};
 
 /// What is said of the text that a client brings itself.
 #[derive(Clone)]
@@ -101,8 +101,8 @@ struct Open {
 
 impl Reader<'_> {
     /// Rebuilds the history, or says in one line what is wrong with the request.
-    pub(super) fn read(&self, body: &ChatBody, chain: &Chain) -> Result<Rebuilt, String> {
-        let tools = self.tools(body.tools())?;
+    pub(super) fn read(&self, body: &Conversation, chain: &Chain) -> Result<Rebuilt, String> {
+        let tools: Vec<Tool> = body.tools.iter().map(|tool| self.tool(tool)).collect();
         let rebuilt = self.read_over(tools.clone(), body, chain)?;
         // After the messages, because one request can bring a result and a description that repeats it.
         let recognised = tools.iter().map(|tool| self.recognised(tool, chain));
@@ -118,7 +118,7 @@ impl Reader<'_> {
     fn read_over(
         &self,
         tools: Vec<Tool>,
-        body: &ChatBody,
+        body: &Conversation,
         chain: &Chain,
     ) -> Result<Rebuilt, String> {
         let mut reading = Reading {
@@ -172,28 +172,18 @@ impl Reader<'_> {
         }
     }
 
-    fn tools(&self, tools: &[ToolEntry]) -> Result<Vec<Tool>, String> {
-        let tool = |entry: &ToolEntry| {
-            let function = &entry.function;
-            if !function.has_fit_name() {
-                return Err(
-                    "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
-                        .to_owned(),
-                );
-            }
-            let labels = self.labels;
-            let labelled = |text| Labeled::label_tcb(text, labels.descriptions.clone());
-            Ok(Tool {
-                label: match labels.listed.contains(&function.name) {
-                    true => Label::bottom(),
-                    false => labels.descriptions.clone(),
-                },
-                name: function.name.clone(),
-                description: labelled(function.description()),
-                parameters: labelled(function.parameters()),
-            })
-        };
-        tools.iter().map(tool).collect()
+    fn tool(&self, tool: &ClientTool) -> Tool {
+        let labels = self.labels;
+        let labelled = |text: &String| Labeled::label_tcb(text, labels.descriptions.clone());
+        Tool {
+            label: match labels.listed.contains(&tool.name) {
+                true => Label::bottom(),
+                false => labels.descriptions.clone(),
+            },
+            name: tool.name.clone(),
+            description: labelled(&tool.description),
+            parameters: labelled(&tool.parameters),
+        }
     }
 }
 
@@ -217,34 +207,23 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn message(&mut self, message: &ChatMessage) -> Result<(), String> {
-        let (text, images) = match self.reader.labels.images {
-            Some(_) => message.text_and_images()?,
-            None => (message.text()?, Vec::new()),
-        };
-        if !images.is_empty() && !matches!(message.role.as_str(), "user" | "tool") {
-            return Err("only `user` and `tool` have images".to_owned());
+    fn message(&mut self, message: &Message) -> Result<(), String> {
+        self.rebuilt.chain.push(&Link::of(message));
+        let text = message.text.clone();
+        let images = message.images.clone();
+        // The history has each result right after the step that asked for it, and so must the client.
+        if message.role != Role::Tool {
+            self.nothing_open()?;
         }
-        let link = Link::of(message, &text, &images);
-        self.rebuilt.chain.push(&link);
-        if message.role != "assistant" && !message.calls().is_empty() {
-            return Err("only `assistant` makes `tool_calls`".to_owned());
-        }
-        match message.role.as_str() {
-            "tool" => return self.result(message.tool_call_id.as_deref(), text, images),
-            // The history has each result right after the step that asked for it, and so must the client.
-            _ => self.nothing_open()?,
-        }
-        match message.role.as_str() {
-            "system" | "developer" => {
+        match message.role {
+            Role::Tool => self.result(message.answers.as_deref(), text, images)?,
+            Role::System => {
                 let label = self.reader.labels.system.clone();
                 let text = self.recognised(Labeled::label_tcb(text, label));
                 self.rebuilt.history.push_system(text);
             }
-            "user" => self.user(text, images),
-            "assistant" => self.assistant(message, text)?,
-            "function" => return Err("the role `function` is not supported; use `tool`".to_owned()),
-            _ => return Err("unknown `role`".to_owned()),
+            Role::User => self.user(text, images),
+            Role::Assistant => self.assistant(message, text)?,
         }
         Ok(())
     }
@@ -323,7 +302,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn assistant(&mut self, message: &ChatMessage, text: String) -> Result<(), String> {
+    fn assistant(&mut self, message: &Message, text: String) -> Result<(), String> {
         // What came before this answer was in an earlier request, and in the trace.
         self.rebuilt.news.clear();
         let digest = self.rebuilt.chain.digest();
@@ -417,16 +396,11 @@ impl Reading<'_> {
     }
 
     /// What the client says that happened, at the label that covers it.
-    fn visible(
-        &mut self,
-        message: &ChatMessage,
-        text: String,
-        label: &Label,
-    ) -> Result<(), String> {
-        let calls: Vec<RememberedCall> = (message.calls().iter())
+    fn visible(&mut self, message: &Message, text: String, label: &Label) -> Result<(), String> {
+        let calls: Vec<RememberedCall> = (message.calls.iter())
             .map(|call| RememberedCall {
-                tool: call.function.name.clone(),
-                arguments: Labeled::trusted_tcb(call.function.arguments.clone()),
+                tool: call.tool.clone(),
+                arguments: Labeled::trusted_tcb(call.arguments.clone()),
                 client: Some(call.id.clone()),
                 upstream: None,
                 approval: None,

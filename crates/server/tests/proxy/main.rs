@@ -10,6 +10,7 @@ mod api;
 mod approvals;
 mod cleared;
 mod drafts;
+mod fixtures;
 mod flows;
 mod images;
 mod ledger;
