@@ -23,7 +23,6 @@ async fn requests_of_clients_reach_the_upstream_as_ever() {
         let (status, answer) = stage.raw("key", None, fixture["request"].clone()).await;
         assert_eq!(status, 200, "{}: {answer}", path.display());
         let sent = upstream.last().1;
-        println!("SENT {} {sent}", path.display());
         assert_eq!(sent, fixture["sent"], "{}: {sent}", path.display());
         count += 1;
     }
