@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, SpokeLimits};
 use ifc::Labeled;
 use remote::Settings;
 use sandbox::{Access, Layer};
-use server::{AppSetup, Domains, Egress, SamplingBudget, SpokeSetup, TokenPort, ToolCheck};
+use server::{AppSetup, Domains, Egress, SpokeSetup, TokenPort, ToolCheck};
 use store::Identity;
 
 use crate::{paths, remote_app, review, secrets};
@@ -46,7 +45,6 @@ pub(crate) fn of(
         env,
         workdir: WORKDIR.to_owned(),
         sandbox,
-        of_program: of_program(app),
         limits: app_limits(limits),
         egress: app
             .egress
@@ -63,14 +61,6 @@ pub(crate) fn of(
         call_timeout: limits.call_timeout,
         resources: app.resources,
         prompts: app.prompts,
-        sampling: app.sampling.as_ref().map(|sampling| {
-            let config::Sampling {
-                provider,
-                max_tokens,
-                per_session,
-            } = sampling;
-            SamplingBudget::new(provider, *max_tokens, *per_session)
-        }),
     };
     // An app without a word about itself is known by its name alone.
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
@@ -190,14 +180,6 @@ pub(crate) fn mounts(config: &Config) -> Result<()> {
         let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         anyhow!(errors.join("\n"))
     })
-}
-
-/// The mounts that were found for the program alone. In the spoke of a server elsewhere there are no others: our own
-/// program and the certificates that it reads are no places for that server to work in.
-fn of_program(app: &App) -> BTreeSet<PathBuf> {
-    let found = app.found.iter().flat_map(|start| &start.mounts);
-    let program = found.filter(|mount| mount.execute || app.remote.is_some());
-    program.map(|mount| mount.target.clone()).collect()
 }
 
 fn sandbox_of(app: &App, allow_degraded: &BTreeSet<Layer>) -> sandbox::Spec {

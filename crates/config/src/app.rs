@@ -52,8 +52,6 @@ pub struct App {
     pub ask_domains: bool,
     /// Whether each query gets a spoke and a conversation of its own.
     pub fresh: bool,
-    /// The completions that it may ask for. Only the user can say so, no manifest.
-    pub sampling: Option<Sampling>,
     /// Whether its resources are tools of it, `resources/list` and `resources/read`.
     pub resources: bool,
     /// Whether its prompts are tools of it, `prompts/list` and `prompts/get`.
@@ -113,18 +111,6 @@ pub struct Start {
     pub mounts: Vec<Mount>,
     /// The tools that the user has seen of it, each with a digest of what it takes, where it was installed for the user.
     pub reviewed: Option<BTreeMap<String, String>>,
-}
-
-/// Completions that an app may ask for (MCP sampling).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sampling {
-    /// The provider that answers. It is cleared for everything, since an app's prompt may hold everything
-    /// that the app was given.
-    pub provider: String,
-    /// The most tokens of one completion.
-    pub max_tokens: u32,
-    /// How many in one session.
-    pub per_session: u32,
 }
 
 /// A connection that the hub relays.
@@ -269,7 +255,7 @@ impl App {
         let all = (
             (&self.name, &self.manifest, &self.command),
             (&self.env, &self.env_from),
-            (mounts, &self.egress, &self.sampling),
+            (mounts, &self.egress),
         );
         // `Debug` quotes strings, so two different apps have two texts. That another compiler might
         // write it otherwise costs a question.

@@ -19,7 +19,6 @@ const PROCESS_KEYS: [&str; 14] = [
     "other_domains",
     "fresh",
     "limits",
-    "sampling",
     "resources",
     "prompts",
     "meta_labels",

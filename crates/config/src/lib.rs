@@ -41,13 +41,12 @@ mod read_app;
 mod remote;
 mod result_checks;
 mod result_conditions;
-mod sampling;
 mod settings;
 mod suggestions;
 mod toml_reader;
 mod warnings;
 
-pub use app::{App, Domain, Egress, Mount, Sampling, Start};
+pub use app::{App, Domain, Egress, Mount, Start};
 pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality};
 pub use check_tools::ToolErrors;
 pub use config::{

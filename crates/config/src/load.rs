@@ -10,7 +10,7 @@ use policy::{MessageRules, UserLabels};
 
 use crate::among_checks;
 use crate::app::App;
-use crate::config::{Config, Memory, Provider, ProxySettings, Screener};
+use crate::config::{Config, Memory, ProxySettings, Screener};
 use crate::diagnostics::{Diagnostics, File, Sink};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::functionalities::functionalities;
@@ -191,7 +191,7 @@ impl Loader<'_> {
         let screener = screener(&root, &providers);
         let mut limits = limits(&root);
         let servers = self.server_file(&root);
-        let mut apps = self.apps(&root, &servers, &limits, &providers);
+        let mut apps = self.apps(&root, &servers, &limits);
         let vanilla = own_models(&root, &providers);
         // The values of an `among` may come from the tools of any app, so all must have been read.
         among_checks::check(self.sink, &apps);
@@ -259,19 +259,13 @@ impl Loader<'_> {
         found.map_or_else(Servers::default, |(_, file)| servers(&file, self.sink))
     }
 
-    fn apps(
-        &self,
-        root: &Table<'_>,
-        servers: &Servers,
-        limits: &Limits,
-        providers: &[Provider],
-    ) -> BTreeMap<String, App> {
+    fn apps(&self, root: &Table<'_>, servers: &Servers, limits: &Limits) -> BTreeMap<String, App> {
         let mut apps = BTreeMap::new();
         for (name, table) in root.named_tables("app") {
             let server = servers.servers.get(name.value);
             apps.insert(
                 name.value.to_owned(),
-                read_app(&name, &table, server, limits, providers),
+                read_app(&name, &table, server, limits),
             );
             table.finish();
         }

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::app_name;
 use crate::call_rules::{Source, conditions};
-use crate::config::Provider;
 use crate::domains::domains;
 use crate::finish;
 use crate::functionalities::keys_of_app;
@@ -21,7 +20,6 @@ use crate::limits::{Limits, SpokeLimits};
 use crate::manifest::{Manifest, ToolDraft, manifest, tool};
 use crate::mcp_servers::Server;
 use crate::meta_labels::meta_labels;
-use crate::sampling::sampling;
 use crate::settings::spoke_limits;
 use crate::suggestions::listed;
 use crate::toml_reader::{At, Context, Table, named_file};
@@ -33,7 +31,6 @@ pub(crate) fn read_app(
     table: &Table<'_>,
     server: Option<&Server>,
     limits: &Limits,
-    providers: &[Provider],
 ) -> App {
     let lattice = table.context.lattice;
     check_name(table, name);
@@ -61,7 +58,6 @@ pub(crate) fn read_app(
     app.mounts = mounts(table, &app.domains, app.ask_domains);
     app.open_remote();
     app.fresh = table.boolean("fresh").unwrap_or(false);
-    app.sampling = sampling(table, providers);
     app.resources = table.boolean("resources").unwrap_or(false);
     app.prompts = table.boolean("prompts").unwrap_or(false);
     if let Some(table) = table.table("limits") {
@@ -168,7 +164,6 @@ fn bare(
         domains: Vec::new(),
         ask_domains: false,
         fresh: false,
-        sampling: None,
         resources: false,
         prompts: false,
         limits: limits.clone(),

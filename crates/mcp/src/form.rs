@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use rmcp::model::{ElicitRequestParams, ElicitationSchema};
 use serde_json::{Map, Value};
-use wire::{Ask, Field, FieldKind, FieldOption, Form};
+use wire::{Field, FieldKind, FieldOption, Form};
 
 /// Reads an elicitation in form mode. What cannot be shown to a person as it is, is refused.
 ///
 /// # Errors
 /// Why, for the app.
-pub(crate) fn read(params: ElicitRequestParams) -> Result<Ask, String> {
+pub(crate) fn read(params: ElicitRequestParams) -> Result<Form, String> {
     let ElicitRequestParams::FormElicitationParams {
         message,
         requested_schema,
@@ -20,12 +20,12 @@ pub(crate) fn read(params: ElicitRequestParams) -> Result<Ask, String> {
         // A page that the app chooses could ask for anything, out of the sight of the hub.
         return Err("this client shows forms only, no addresses".to_owned());
     };
-    let ask = Ask::User(Form {
+    let form = Form {
         message,
         fields: fields(&requested_schema)?,
-    });
-    ask.check().map_err(|problem| problem.to_string())?;
-    Ok(ask)
+    };
+    form.check().map_err(|problem| problem.to_string())?;
+    Ok(form)
 }
 
 /// The fields in the order in which the app wrote them.
@@ -146,10 +146,7 @@ mod tests {
 
     fn read_json(params: Value) -> Result<Vec<Field>, String> {
         let params = serde_json::from_value(params).map_err(|error| error.to_string())?;
-        match read(params)? {
-            Ask::User(form) => Ok(form.fields),
-            Ask::Model(_) => Err("another request".to_owned()),
-        }
+        Ok(read(params)?.fields)
     }
 
     fn schema(properties: Value) -> Value {
@@ -221,9 +218,7 @@ mod tests {
                 "properties": {"z": {"type": "boolean"}, "a": {"type": "string", "title": "A", "description": "it"}}}}"#,
         )
         .unwrap();
-        let Ok(Ask::User(form)) = read(params) else {
-            panic!("no form")
-        };
+        let form = read(params).unwrap();
         let fields: Vec<_> = form
             .fields
             .iter()

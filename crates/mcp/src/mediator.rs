@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
-use wire::{Ask, Breach, FailureReason, Offer, Refusal, Reply, Wish};
+use wire::{Breach, FailureReason, Form, Offer, Refusal, Reply, Wish};
 
 use crate::form;
 use crate::guard::breach;
@@ -33,8 +33,8 @@ pub enum Asked {
 /// A request of the app that waits for an answer. Dropped, it counts as dismissed.
 #[derive(Debug)]
 pub struct Request {
-    /// What the app asks for.
-    pub ask: Ask,
+    /// What the app asks the user.
+    pub form: Form,
     answer: oneshot::Sender<Reply>,
 }
 
@@ -123,11 +123,11 @@ impl Mediator {
         match request {
             ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
             ServerRequest::ElicitRequest(request) => {
-                let ask = match form::read(request.params) {
-                    Ok(ask) => ask,
+                let form = match form::read(request.params) {
+                    Ok(form) => form,
                     Err(problem) => return Err(self.unfit(Wish::Question, problem).await),
                 };
-                match self.ask(ask).await {
+                match self.ask(form).await {
                     Reply::Accepted(content) => {
                         let content: Value =
                             serde_json::from_str(&content).map_err(|_| refused(Refusal::Failed))?;
@@ -138,8 +138,6 @@ impl Mediator {
                     Reply::Declined => Ok(elicited(ElicitationAction::Decline)),
                     Reply::Dismissed => Ok(elicited(ElicitationAction::Cancel)),
                     Reply::Refused(why) => Err(refused(why)),
-                    // The answer to another request.
-                    Reply::Completion(_) => Err(refused(Refusal::Failed)),
                 }
             }
             _ => {
@@ -165,11 +163,11 @@ impl Mediator {
     }
 
     /// Hands a request on and waits for the answer.
-    async fn ask(&self, ask: Ask) -> Reply {
+    async fn ask(&self, form: Form) -> Reply {
         // Until the answer is here: a person may take minutes, and that is not the app's time.
         let _waiting = self.wait();
         let (answer, answered) = oneshot::channel();
-        let request = Asked::Request(Request { ask, answer });
+        let request = Asked::Request(Request { form, answer });
         if self.requests.send(request).await.is_err() {
             return Reply::Refused(Refusal::Failed);
         }

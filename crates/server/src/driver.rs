@@ -329,7 +329,7 @@ impl<'a, F: Front> Driver<'a, F> {
         // The spoke is told to stop, and says what became of the call: one whose frame was sent is answered or unknown,
         // and never undone by dropping it here.
         let given_up = async { stop = Some(halted.await) };
-        let mut mediation = Mediation::new(&mut self.driven, spoke.sampling().cloned());
+        let mut mediation = Mediation::new(&mut self.driven);
         let outcome = spoke.execute(permit, &mut mediation, given_up).await;
         let mediated = mediation.finish();
         self.driven.agent.handle_result(outcome)?;

@@ -14,7 +14,6 @@ pub mod openai_server;
 mod parts;
 pub mod proxy;
 mod public_address;
-mod sampling;
 mod screenings;
 mod session;
 mod spoke;
@@ -29,7 +28,6 @@ pub use hub::question::{
     Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText,
 };
 pub use parts::Parts;
-pub use sampling::SamplingBudget;
 pub use screenings::{ClientId, Screenings};
 pub use session::{AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup};
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};

@@ -1,23 +1,18 @@
-//! What an app asks its client for while it works on a call: decided on, shown, recorded, answered.
+//! The questions of an app to the user while it works on a call: decided on, shown, recorded, answered.
 //!
-//! The hub decides whether a question may be shown ([`TurnMachine::app_asks`](hub::TurnMachine::app_asks)), the
-//! broker whether a provider may see a prompt; here are the limits, the record and the user.
+//! The hub decides whether a question may be shown ([`TurnMachine::app_asks`](hub::TurnMachine::app_asks)); here
+//! are the limits, the record and the user.
 
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use hub::Said;
-use hub::StopReason;
 use hub::trace::{Event, UNANSWERED};
 use ifc::{Answer, Call};
-use llm::NoDeltas;
 use serde_json::Value;
-use wire::limits::MAX_SAMPLING_BYTES;
-use wire::{Ask, Form, Refusal, Reply, Sampling, SamplingAnswer, head};
+use wire::{Form, Refusal, Reply};
 
 use crate::egress::AskedConnection;
 use crate::front::{Driven, Front};
-use crate::sampling::SamplingBudget;
 use crate::spoke::Mediator;
 use crate::user::{FormAnswer, FormView};
 use hub::question::QuestionView;
@@ -28,7 +23,6 @@ const MAX_QUESTIONS: usize = 5;
 /// The mediator of one call.
 pub(crate) struct Mediation<'d, 'a, F: Front> {
     driven: &'d mut Driven<'a, F>,
-    sampling: Option<SamplingBudget>,
     /// Questions that were shown.
     asked: usize,
     /// Whether the user has declined one: then this call asks no more.
@@ -42,10 +36,9 @@ pub(crate) struct Mediation<'d, 'a, F: Front> {
 
 impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     /// A mediator for a call that the driver lets run.
-    pub(crate) fn new(driven: &'d mut Driven<'a, F>, sampling: Option<SamplingBudget>) -> Self {
+    pub(crate) fn new(driven: &'d mut Driven<'a, F>) -> Self {
         Self {
             driven,
-            sampling,
             asked: 0,
             declined: false,
             connections: 0,
@@ -58,13 +51,6 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
     /// Something could not be recorded, and was not done.
     pub(crate) fn finish(self) -> Result<(), F::Error> {
         self.failure.map_or(Ok(()), Err)
-    }
-
-    async fn answer(&mut self, call: &Call, ask: Ask) -> Result<Reply, F::Error> {
-        match ask {
-            Ask::User(form) => self.question(call, form).await,
-            Ask::Model(sampling) => self.completion(call, &sampling).await,
-        }
     }
 
     /// Shows the app's question, as the app's, and brings the user's answer.
@@ -103,59 +89,6 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             Reply::Accepted(_) if !goes => Reply::Refused(Refusal::Policy),
             reply => reply,
         })
-    }
-
-    /// Brings a completion, within the app's budget and the provider's clearance.
-    async fn completion(&mut self, call: &Call, wish: &Sampling) -> Result<Reply, F::Error> {
-        let Some(budget) = self.sampling.clone() else {
-            return self.refuse(call, "completion", Refusal::NotOffered).await;
-        };
-        // Taken before it is known what comes of it. An app whose requests fail could else ask without end.
-        if !budget.take() {
-            return self.refuse(call, "completion", Refusal::TooOften).await;
-        }
-        let max_tokens = wish.max_tokens.min(budget.max_tokens);
-        let system = Some(wish.system.as_str()).filter(|system| !system.is_empty());
-        let messages = wish.messages.iter().map(|message| match message.assistant {
-            true => Said::Assistant(&message.text),
-            false => Said::User(&message.text),
-        });
-        let request = hub::sampling(
-            system.map(Said::System).into_iter().chain(messages),
-            max_tokens,
-        );
-        let texts = wish.messages.iter().map(|message| message.text.len());
-        let bytes = texts.fold(wish.system.len(), usize::saturating_add);
-        let agent = &mut self.driven.agent;
-        agent.app_samples(call, &budget.provider, bytes, max_tokens);
-        // On record before the prompt leaves.
-        self.driven.flush().await?;
-        let broker = &self.driven.parts.broker;
-        let completed = broker
-            // No route and no substitute: the user has named this provider for it, and no other.
-            .complete_by(&budget.provider, &request, &mut NoDeltas)
-            .await;
-        let completion = match completed {
-            Some(Ok(completion)) => completion,
-            Some(Err(error)) => return self.fail(call, &error.to_string()).await,
-            None => return self.fail(call, "there is no such provider").await,
-        };
-        let provider = budget.provider;
-        self.driven
-            .record(Event::Consulted {
-                purpose: "sampling".to_owned(),
-                provider: provider.clone(),
-                usage: completion.usage.into(),
-            })
-            .await?;
-        // A frame holds no more. Whether something is missing goes along as `cut`.
-        let text = head(&completion.text, MAX_SAMPLING_BYTES).to_owned();
-        let cut = completion.stop != StopReason::End || text.len() < completion.text.len();
-        Ok(Reply::Completion(SamplingAnswer {
-            text,
-            provider,
-            cut,
-        }))
     }
 
     /// Asks the user about a connection.
@@ -217,23 +150,16 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         self.driven.flush().await?;
         Ok(Reply::Refused(why))
     }
-
-    /// The reason is for the record alone: an error may quote what the app must not know.
-    async fn fail(&mut self, call: &Call, reason: &str) -> Result<Reply, F::Error> {
-        self.driven.agent.app_refused(call, "completion", reason);
-        self.driven.flush().await?;
-        Ok(Reply::Refused(Refusal::Failed))
-    }
 }
 
 #[async_trait]
 impl<F: Front> Mediator for Mediation<'_, '_, F> {
-    async fn mediate(&mut self, call: &Call, ask: Ask) -> Reply {
+    async fn mediate(&mut self, call: &Call, form: Form) -> Reply {
         // After a failure nothing can be recorded, so nothing more is done.
         if self.failure.is_some() {
             return Reply::Refused(Refusal::Failed);
         }
-        match self.answer(call, ask).await {
+        match self.question(call, form).await {
             Ok(reply) => reply,
             Err(failure) => {
                 self.failure = Some(failure);

@@ -6,7 +6,7 @@
 mod calls;
 mod incoming;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -28,15 +28,13 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use wire::limits::MAX_ROOTS;
-use wire::{AppCommand, AppLimits, Ask, HubFrame, Offer, Reply, ToolDescription};
+use wire::{AppCommand, AppLimits, Form, HubFrame, Offer, Reply, ToolDescription};
 
 use self::calls::{Asked, Begun, Calls};
 use self::incoming::{Incoming, LastWords, Refused};
 use crate::egress::{
     AskedConnection, Domains, Egress, Gate, Reach, TokenPort, open_names, open_tokens, relay,
 };
-use crate::sampling::SamplingBudget;
 
 /// What to run, and what it may have.
 #[derive(Clone)]
@@ -53,8 +51,6 @@ pub struct SpokeSetup {
     pub workdir: String,
     /// The sandbox.
     pub sandbox: sandbox::Spec,
-    /// Which of its mounts hold nothing but the program, by their targets: no roots for the app to work in.
-    pub of_program: BTreeSet<PathBuf>,
     /// Limits of the app.
     pub limits: AppLimits,
     /// Relayed ports.
@@ -66,8 +62,6 @@ pub struct SpokeSetup {
     pub tokens: Option<TokenPort>,
     /// How long one call may take.
     pub call_timeout: Duration,
-    /// Whether the app may ask for completions, and of whom.
-    pub sampling: Option<SamplingBudget>,
     /// Whether its resources can be read, by tools of their own.
     pub resources: bool,
     /// Whether its prompts can be read, by tools of their own.
@@ -89,7 +83,7 @@ impl fmt::Debug for SpokeSetup {
 #[async_trait]
 pub trait Mediator: Send {
     /// Decides on one request, and brings the answer.
-    async fn mediate(&mut self, call: &Call, ask: Ask) -> Reply;
+    async fn mediate(&mut self, call: &Call, form: Form) -> Reply;
 
     /// Asks the user about a connection that the app wants meanwhile.
     async fn connect(&mut self, asked: AskedConnection) {
@@ -152,7 +146,6 @@ pub struct Spoke {
     app: String,
     tools: Vec<ToolDescription>,
     call_timeout: Duration,
-    sampling: Option<SamplingBudget>,
     writer: AsyncMutex<OwnedWriteHalf>,
     calls: Arc<Calls>,
     end: watch::Receiver<Option<String>>,
@@ -235,7 +228,6 @@ impl Spoke {
             app,
             tools: Vec::new(),
             call_timeout: setup.call_timeout,
-            sampling: setup.sampling.clone(),
             writer: AsyncMutex::new(writer),
             calls,
             end: ended,
@@ -258,11 +250,6 @@ impl Spoke {
     /// The tools, in the app's own words.
     pub fn tools(&self) -> &[ToolDescription] {
         &self.tools
-    }
-
-    /// The completions that the app may ask for, if any.
-    pub(crate) fn sampling(&self) -> Option<&SamplingBudget> {
-        self.sampling.as_ref()
     }
 
     /// The trace entry of the start.
@@ -360,8 +347,8 @@ impl Spoke {
             let since = Instant::now();
             let mediated = match wanted {
                 // An answer that comes meanwhile waits: an app cannot take back what it has asked.
-                Wanted::Asked(Asked { request, ask }) => {
-                    let reply = mediator.mediate(call, ask).await;
+                Wanted::Asked(Asked { request, form }) => {
+                    let reply = mediator.mediate(call, form).await;
                     self.calls.replied(begun.id);
                     self.send(&HubFrame::Reply { request, reply }).await
                 }
@@ -547,16 +534,9 @@ fn open_ways(
     })
 }
 
-/// What the app is offered beyond being called. Its roots are its mounts, by their places in the
-/// sandbox, which it can see anyway.
+/// What the app is offered beyond being called.
 fn offer(setup: &SpokeSetup) -> Offer {
-    let mounts = setup.sandbox.mounts.iter();
-    let mounts = mounts.filter(|mount| !setup.of_program.contains(&mount.target));
-    // A path that is not UTF-8 cannot be said in the protocol, and is left out.
-    let roots = mounts.filter_map(|mount| Some(mount.target.to_str()?.to_owned()));
     Offer {
-        roots: roots.take(MAX_ROOTS).collect(),
-        sampling: setup.sampling.is_some(),
         resources: setup.resources,
         prompts: setup.prompts,
     }

@@ -38,7 +38,7 @@ impl Asks {
         let frame = SpokeFrame::Request {
             call,
             request: self.last,
-            ask: request.ask.clone(),
+            form: request.form.clone(),
         };
         self.open.insert(call, (self.last, request));
         Ok(frame)

@@ -136,10 +136,9 @@ impl Hub {
                 Some(asked) = asked.recv() => {
                     let (wish, why) = match asked {
                         Asked::Request(request) => {
-                            let wish = Wish::from(&request.ask);
                             // No call runs before the app is ready, and there is none that it could be about.
                             request.answer(Reply::Refused(Refusal::NoCall));
-                            (wish, Refusal::NoCall)
+                            (Wish::Question, Refusal::NoCall)
                         }
                         Asked::Refused(wish, why) => (wish, why),
                     };
@@ -356,11 +355,10 @@ impl<'a> Running<'a> {
             Asked::Request(request) => request,
             Asked::Refused(wish, why) => return self.hub.refused(wish, why).await,
         };
-        let wish = Wish::from(&request.ask);
         // A cancelled call is not among them, so the user is not asked on behalf of one that was given up.
         match self.asks.begin(self.cancels.keys().copied(), request) {
             Ok(frame) => self.hub.send(&frame).await,
-            Err(why) => self.hub.refused(wish, why).await,
+            Err(why) => self.hub.refused(Wish::Question, why).await,
         }
     }
 

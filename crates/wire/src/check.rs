@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use crate::json::{self, JsonError};
 use crate::limits::*;
 use crate::{
-    AppCommand, AppLimits, Ask, FieldKind, Form, HubFrame, Offer, Reply, Sampling, ServerInfo,
-    SpokeFrame, ToolDescription, is_tool_name,
+    AppCommand, AppLimits, FieldKind, Form, HubFrame, Reply, ServerInfo, SpokeFrame,
+    ToolDescription, is_tool_name,
 };
 
 /// A frame of one direction. Sealed: there are exactly [`HubFrame`] and [`SpokeFrame`].
@@ -64,9 +64,8 @@ pub enum Violation {
 impl Frame for HubFrame {
     fn check(&self) -> Result<(), Violation> {
         match self {
-            Self::Start { app, limits, offer } => {
+            Self::Start { app, limits, .. } => {
                 check_command(app)?;
-                check_offer(offer)?;
                 check_limits(limits)
             }
             Self::Call {
@@ -114,7 +113,7 @@ impl Frame for SpokeFrame {
                 let mut claims = claims.iter();
                 claims.try_for_each(|claim| at_most("claim", claim.len(), MAX_CLAIM_BYTES))
             }
-            Self::Request { ask, .. } => ask.check(),
+            Self::Request { form, .. } => form.check(),
             // Quotes hold their limit by construction.
             Self::CallFailed { .. } | Self::AppFailed { .. } | Self::Refused { .. } => Ok(()),
         }
@@ -155,17 +154,6 @@ fn check_command(app: &AppCommand) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_offer(offer: &Offer) -> Result<(), Violation> {
-    at_most("roots", offer.roots.len(), MAX_ROOTS)?;
-    for root in &offer.roots {
-        at_most("root", root.len(), MAX_ROOT_BYTES)?;
-        if !root.starts_with('/') {
-            return Err(Violation::Form("a root must be absolute"));
-        }
-    }
-    Ok(())
-}
-
 fn check_reply(reply: &Reply) -> Result<(), Violation> {
     match reply {
         Reply::Accepted(answer) => {
@@ -175,25 +163,17 @@ fn check_reply(reply: &Reply) -> Result<(), Violation> {
                 problem,
             })
         }
-        Reply::Completion(answer) => {
-            at_most("provider", answer.provider.len(), MAX_SERVER_INFO_BYTES)?;
-            at_most("completion", answer.text.len(), MAX_SAMPLING_BYTES)
-        }
         Reply::Declined | Reply::Dismissed | Reply::Refused(_) => Ok(()),
     }
 }
 
-impl Ask {
-    /// Checks the limits that the type alone does not hold: the maker of one
-    /// learns here whether it can be sent.
+impl Form {
+    /// Checks the limits that the type alone does not hold: the maker of one learns here whether it can be sent.
     ///
     /// # Errors
     /// The first [`Violation`] found.
     pub fn check(&self) -> Result<(), Violation> {
-        match self {
-            Self::User(form) => check_form(form),
-            Self::Model(sampling) => check_sampling(sampling),
-        }
+        check_form(self)
     }
 }
 
@@ -223,17 +203,6 @@ fn check_form(form: &Form) -> Result<(), Violation> {
     }
     let total = form.texts().map(str::len).sum();
     at_most("form", total, MAX_FORM_BYTES)
-}
-
-fn check_sampling(sampling: &Sampling) -> Result<(), Violation> {
-    at_most("messages", sampling.messages.len(), MAX_SAMPLING_MESSAGES)?;
-    if sampling.messages.is_empty() {
-        return Err(Violation::Form("a completion needs a message"));
-    }
-    let texts = sampling.messages.iter().map(|message| message.text.len());
-    let total = texts.fold(sampling.system.len(), usize::saturating_add);
-    at_most("completion's messages", total, MAX_SAMPLING_BYTES)?;
-    within("max_tokens", sampling.max_tokens.into(), 1, u32::MAX.into())
 }
 
 fn check_limits(limits: &AppLimits) -> Result<(), Violation> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ask, FailureReason, Quote, Refusal, Reply, Wish};
+use crate::{FailureReason, Form, Quote, Refusal, Reply, Wish};
 
 /// What the hub tells a spoke.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,15 +95,15 @@ pub enum SpokeFrame {
         /// Why.
         reason: FailureReason,
     },
-    /// The app asks for something while it works on a call. One at a time for each call, answered by
+    /// The app asks the user something while it works on a call. One at a time for each call, answered by
     /// exactly one `Reply`, unless the call ends first.
     Request {
         /// The id of the call, which has no result yet.
         call: u64,
         /// The request's number, never used before.
         request: u64,
-        /// What it asks for.
-        ask: Ask,
+        /// What it asks the user.
+        form: Form,
     },
     /// The app asked for something that is not passed on. Sent when `times` is a power of two, so that an
     /// app that asks without end makes few of these.
@@ -147,15 +147,11 @@ impl fmt::Debug for AppCommand {
     }
 }
 
-/// What an app may ask its client for. Questions to the user can always be asked: the hub decides on
+/// What an app is offered beyond being called. Questions to the user can always be asked: the hub decides on
 /// each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// What it is told when it asks for its roots: absolute paths as it sees them.
-    pub roots: Vec<String>,
-    /// Whether it may ask for completions.
-    pub sampling: bool,
     /// Whether its resources can be listed and read, by tools of their own.
     pub resources: bool,
     /// Whether its prompts can be listed and read, by tools of their own.

@@ -17,7 +17,7 @@ pub mod json;
 pub mod limits;
 mod text;
 
-pub use ask::{Ask, Refusal, Reply, Sampling, SamplingAnswer, SamplingMessage, Wish};
+pub use ask::{Refusal, Reply, Wish};
 pub use check::{Frame, Violation};
 pub use codec::{DecodeError, Decoder, EncodeError, WIRE_VERSION, encode};
 pub use failure::{Breach, FailureReason, SpokeFault, ToolProblem};

@@ -110,15 +110,3 @@ pub const MAX_FIELD_ANSWER_BYTES: usize = 4 << 10;
 
 /// Longest answer of a form: all of its fields, each byte written with up to six.
 pub const MAX_FORM_ANSWER_BYTES: usize = 512 << 10;
-
-/// Most messages of a completion that an app asks for.
-pub const MAX_SAMPLING_MESSAGES: usize = 64;
-
-/// All texts of a completion that an app asks for, and the longest completion.
-pub const MAX_SAMPLING_BYTES: usize = 64 << 10;
-
-/// Most directories and files that an app is told of as its roots.
-pub const MAX_ROOTS: usize = 64;
-
-/// Longest path of a root.
-pub const MAX_ROOT_BYTES: usize = 4 << 10;

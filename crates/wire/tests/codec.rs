@@ -128,7 +128,7 @@ fn asks(message: &str, fields: Vec<Field>) -> SpokeFrame {
     SpokeFrame::Request {
         call: 1,
         request: 1,
-        ask: Ask::User(Form { message, fields }),
+        form: Form { message, fields },
     }
 }
 

@@ -12,17 +12,14 @@ pub(crate) fn mcp_form(bytes: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<ElicitRequestParams>(bytes) else {
         return false;
     };
-    let ask = match form::read(params) {
-        Ok(ask) => ask,
+    let form = match form::read(params) {
+        Ok(form) => form,
         Err(why) => {
             assert!(!why.is_empty() && why.len() < 1_000, "{why}");
             return false;
         }
     };
-    ask.check().expect("what is asked holds to its limits");
-    let wire::Ask::User(form) = ask else {
-        panic!("a form is for the user");
-    };
+    form.check().expect("what is asked holds to its limits");
     let written: Value = serde_json::from_slice(bytes).expect("it was read before");
     let properties = &written["requestedSchema"]["properties"];
     for field in &form.fields {

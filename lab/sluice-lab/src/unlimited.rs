@@ -1,6 +1,6 @@
 //! A spoke of the product with an app in it that nothing is withheld from: what is measured is the spoke.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use ifc::{Arguments, Call, Decision, History, Label, Monitor};
 use sandbox::{Access, Mount, Spec};
 use serde_json::Value;
 use server::{Domains, Gate, Mediator, Spoke, SpokeSetup};
-use wire::{AppLimits, Ask, Refusal, Reply};
+use wire::{AppLimits, Form, Refusal, Reply};
 
 use crate::sluice::binary;
 
@@ -41,13 +41,11 @@ pub(crate) fn setup(app: &str, program: &str) -> Result<SpokeSetup> {
             mounts: vec![read_only(&binary(program)?, &target, true)],
             ..Spec::default()
         },
-        of_program: BTreeSet::new(),
         limits: AppLimits::default(),
         egress: Vec::new(),
         domains: Domains::default(),
         tokens: None,
         call_timeout: CALL_TIMEOUT,
-        sampling: None,
         resources: false,
         prompts: false,
     })
@@ -105,7 +103,7 @@ struct Refuses;
 
 #[async_trait]
 impl Mediator for Refuses {
-    async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
+    async fn mediate(&mut self, _: &Call, _: Form) -> Reply {
         Reply::Refused(Refusal::NotOffered)
     }
 }

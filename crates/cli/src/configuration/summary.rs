@@ -119,13 +119,6 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
             &format!("links from what {name} returns as they are, written by {from}"),
         );
     }
-    if let Some(sampling) = &app.sampling {
-        let (provider, times) = (&sampling.provider, sampling.per_session);
-        lines.add(
-            "complete",
-            &format!("whatever {name} writes, by {provider}, {times} times a session"),
-        );
-    }
     if !app.env_from.is_empty() {
         let names = app.env_from.join(", ");
         lines.add(

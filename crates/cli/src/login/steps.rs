@@ -18,7 +18,7 @@ use sandbox::Layer;
 use serde_json::{Value, json};
 use server::{Gate, Mediator, Spoke};
 use tokio::sync::mpsc;
-use wire::{Ask, Refusal, Reply, head};
+use wire::{Form, Refusal, Reply, head};
 
 use crate::{app_setup, remote_app, trial};
 
@@ -43,7 +43,7 @@ struct NoQuestions;
 
 #[async_trait]
 impl Mediator for NoQuestions {
-    async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
+    async fn mediate(&mut self, _: &Call, _: Form) -> Reply {
         Reply::Refused(Refusal::NotOffered)
     }
 }

@@ -912,60 +912,6 @@ fn groups_that_bring_nobody_together_are_errors() {
 }
 
 #[test]
-fn completions_are_for_apps_that_the_user_names_and_by_a_provider_that_may_see_everything() {
-    let app = |sampling: &str| {
-        format!(
-            "[[provider]]\nname = \"local\"\nkind = \"embedded\"\n\
-             [[provider]]\nname = \"remote\"\nkind = \"openai\"\nmodel = \"m\"\n\
-             [app.a]\ncommand = [\"a\"]\nsampling = {sampling}\n"
-        )
-    };
-    let config = ok(&app(
-        r#"{ provider = "local", max_tokens = 100, per_session = 3 }"#,
-    ));
-    let sampling = config.apps["a"].sampling.clone().unwrap();
-    assert_eq!(
-        (
-            &*sampling.provider,
-            sampling.max_tokens,
-            sampling.per_session
-        ),
-        ("local", 100, 3)
-    );
-    let other = ok(&app(r#"{ provider = "local" }"#));
-    assert_ne!(
-        config.apps["a"].identity(),
-        other.apps["a"].identity(),
-        "whoever may reach a model is another app"
-    );
-    assert_eq!(ok("[app.a]\ncommand = [\"a\"]").apps["a"].sampling, None);
-    for (wrong, word) in [
-        (r#"{ provider = "remote" }"#, "may not see everything"),
-        (
-            r#"{ provider = "nobody" }"#,
-            "there is no provider 'nobody'",
-        ),
-        ("{ max_tokens = 5 }", "has no 'provider'"),
-        (r#"{ provider = "local", max_tokens = 0 }"#, "max_tokens"),
-        (
-            r#"{ provider = "local", per_session = 100000 }"#,
-            "per_session",
-        ),
-        (r#"{ provider = "local", tools = true }"#, "tools"),
-        ("true", "sampling"),
-    ] {
-        let said = errors(&app(wrong));
-        assert!(said.contains(word), "{wrong}: {said}");
-    }
-    let manifest = "name = \"a\"\ncommand = [\"a\"]\nsampling = { provider = \"local\" }\n";
-    let files = [
-        ("sluice.toml", "[app.a]\nmanifest = \"app.toml\"\n"),
-        ("app.toml", manifest),
-    ];
-    assert!(load(&files).is_err(), "a manifest gives itself nothing");
-}
-
-#[test]
 fn an_apps_own_labels_mean_what_the_configuration_says() {
     let app = |rest: &str| format!("[app.a]\ncommand = [\"a\"]\nresources = true\n{rest}");
     let config = ok(&app(

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hub::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
-use wire::Ask;
+use wire::Form;
 
 /// Most requests of the app during one call. Few are granted, and each of the others costs a record with the whole
 /// call in it; the time of the call does not run while one is answered.
@@ -48,7 +48,7 @@ pub(super) struct Begun {
 /// A request of the app, by its number.
 pub(super) struct Asked {
     pub(super) request: u64,
-    pub(super) ask: Ask,
+    pub(super) form: Form,
 }
 
 impl Calls {
@@ -79,7 +79,7 @@ impl Calls {
     ///
     /// # Errors
     /// How it breaks the protocol.
-    pub(super) fn ask(&self, id: u64, request: u64, ask: Ask) -> Result<(), &'static str> {
+    pub(super) fn ask(&self, id: u64, request: u64, form: Form) -> Result<(), &'static str> {
         let mut pending = self.pending();
         let Some(waiting) = pending.waiting.get_mut(&id) else {
             return Err("a request for a call that does not run");
@@ -99,7 +99,7 @@ impl Calls {
         }
         waiting.asked += 1;
         waiting.open = Some(request);
-        let sent = waiting.requests.try_send(Asked { request, ask });
+        let sent = waiting.requests.try_send(Asked { request, form });
         sent.map_err(|_| "a request that nobody can take")
     }
 

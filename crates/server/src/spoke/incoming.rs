@@ -137,8 +137,12 @@ impl Incoming {
                 }
             }
             SpokeFrame::CallFailed { id, reason } => self.call_failed(id, reason),
-            SpokeFrame::Request { call, request, ask } => {
-                let taken = self.calls.ask(call, request, ask);
+            SpokeFrame::Request {
+                call,
+                request,
+                form,
+            } => {
+                let taken = self.calls.ask(call, request, form);
                 taken.or_else(breach)
             }
             SpokeFrame::Refused { wish, why, times } => {
@@ -223,7 +227,7 @@ impl LastWords {
 
 #[cfg(test)]
 mod tests {
-    use wire::{Ask, Form, Quote};
+    use wire::{Form, Quote};
 
     use super::*;
     use crate::spoke::calls::{Begun, MAX_REQUESTS};
@@ -404,11 +408,15 @@ mod tests {
     }
 
     fn question(call: u64, request: u64) -> SpokeFrame {
-        let ask = Ask::User(Form {
+        let form = Form {
             message: "?".to_owned(),
             fields: Vec::new(),
-        });
-        SpokeFrame::Request { call, request, ask }
+        };
+        SpokeFrame::Request {
+            call,
+            request,
+            form,
+        }
     }
 
     /// Each is answered at once with a refusal after the first few, and recorded.

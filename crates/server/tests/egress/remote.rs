@@ -126,7 +126,6 @@ async fn open_with(
         },
         limits: AppLimits::default(),
         egress: Vec::new(),
-        of_program: std::collections::BTreeSet::new(),
         domains: Domains {
             addresses: vec![(
                 pattern,
@@ -136,7 +135,6 @@ async fn open_with(
         },
         tokens,
         call_timeout: std::time::Duration::from_secs(60),
-        sampling: None,
         resources: false,
         prompts: false,
     };

@@ -21,7 +21,7 @@ use sandbox::{Access, Mount, Spec};
 use server::{AskedConnection, Domains, Gate, Mediator, Resolve, Spoke, SpokeSetup};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
-use wire::{AppLimits, Ask, Refusal, Reply};
+use wire::{AppLimits, Form, Refusal, Reply};
 
 /// The name that the app may reach on every stage.
 pub(crate) const NAME: &str = "api.example.org";
@@ -83,7 +83,7 @@ pub(crate) struct Person {
 
 #[async_trait]
 impl Mediator for Person {
-    async fn mediate(&mut self, _: &Call, _: Ask) -> Reply {
+    async fn mediate(&mut self, _: &Call, _: Form) -> Reply {
         Reply::Refused(Refusal::NotOffered)
     }
 
@@ -229,11 +229,9 @@ impl Stage {
                 ..AppLimits::default()
             },
             egress: Vec::new(),
-            of_program: std::collections::BTreeSet::new(),
             domains,
             tokens: None,
             call_timeout: PATIENCE,
-            sampling: None,
             resources: false,
             prompts: false,
         };

@@ -323,7 +323,6 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         command: vec!["/app/misbehaving-app".to_owned(), mode.to_owned()],
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         workdir: "/tmp".to_owned(),
-        of_program: BTreeSet::new(),
         sandbox: Spec {
             mounts: vec![program],
             ..Spec::default()
@@ -336,7 +335,6 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         domains: server::Domains::default(),
         tokens: None,
         call_timeout: Duration::from_secs(2),
-        sampling: None,
         resources: false,
         prompts: false,
     };

@@ -11,7 +11,6 @@ fn offer() -> Offer {
     Offer {
         resources: true,
         prompts: true,
-        ..Offer::default()
     }
 }
 

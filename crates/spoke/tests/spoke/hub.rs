@@ -136,13 +136,13 @@ impl Hub {
     }
 
     /// The next frame must be a request of the app during this call.
-    pub(crate) fn request(&mut self, call: u64) -> (u64, Ask) {
+    pub(crate) fn request(&mut self, call: u64) -> (u64, Form) {
         match self.next() {
             Some(SpokeFrame::Request {
                 call: found,
                 request,
-                ask,
-            }) if found == call => (request, ask),
+                form,
+            }) if found == call => (request, form),
             other => panic!("no request during {call}: {other:?}"),
         }
     }

@@ -15,7 +15,7 @@ use ifc::{
 use sandbox::Spec;
 use server::{Domains, Gate, Mediator, Resolve, Spoke, SpokeSetup};
 use tokio::sync::mpsc;
-use wire::{AppLimits, Ask, Refusal, Reply};
+use wire::{AppLimits, Form, Refusal, Reply};
 
 use crate::Error;
 
@@ -115,7 +115,6 @@ pub(super) fn setup(
         env: BTreeMap::new(),
         workdir: "/tmp".to_owned(),
         sandbox,
-        of_program: std::collections::BTreeSet::new(),
         limits: AppLimits {
             start_timeout_ms: u64::try_from(start.as_millis()).unwrap_or(u64::MAX),
             ..AppLimits::default()
@@ -124,7 +123,6 @@ pub(super) fn setup(
         domains,
         tokens: None,
         call_timeout: call,
-        sampling: None,
         resources: false,
         prompts: false,
     }
@@ -138,8 +136,8 @@ pub(super) struct Person {
 
 #[async_trait]
 impl Mediator for Person {
-    async fn mediate(&mut self, _: &Call, ask: Ask) -> Reply {
-        self.asked.push(format!("{ask:?}"));
+    async fn mediate(&mut self, _: &Call, form: Form) -> Reply {
+        self.asked.push(format!("{form:?}"));
         Reply::Refused(Refusal::NotOffered)
     }
 }

@@ -32,7 +32,6 @@ command = ["/app/run-me", "--fast"]
 env_from = ["NOTES_TOKEN"]
 mount = [{ source = "/etc", target = "/host", write = true }]
 egress = [{ listen = 2525, to = "collector.example:25" }]
-sampling = { provider = "theirs", per_session = 7 }
 policy_file = "notes.cedar"
 "#;
 

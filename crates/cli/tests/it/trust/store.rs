@@ -35,7 +35,6 @@ fn it_shows_what_the_file_may_do_and_asks() {
         "THEIR_KEY",
         "127.0.0.1",
         "collector.example:25",
-        "whatever notes writes, by theirs, 7 times a session",
         "notes.add",
         "app.toml",
         "notes.cedar",
