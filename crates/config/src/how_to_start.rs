@@ -8,7 +8,7 @@ use crate::remote;
 use crate::toml_reader::{At, Table};
 
 /// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 14] = [
+const PROCESS_KEYS: [&str; 13] = [
     "command",
     "url",
     "env",
