@@ -34,8 +34,6 @@ pub enum Purpose {
     Summary,
     /// The facts in a turn that are to be remembered.
     Facts,
-    /// A completion that an app asked for (MCP sampling).
-    Sampling,
 }
 
 /// The shape that an answer must have.

@@ -18,7 +18,6 @@ mod outcome;
 pub mod planner;
 pub mod question;
 pub mod recognise;
-mod sampling;
 pub mod schema;
 mod serving;
 mod settings;
@@ -33,7 +32,6 @@ pub use guard::{Guard, Principal, Received, bounded};
 pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
 pub use outcome::{HandOver, Outcome, Stop};
 pub use question::{Asked, Requested};
-pub use sampling::{Said, sampling};
 pub use serving::Serving;
 pub use settings::{Attribution, Drafter, Execution, Filling, Limits, Screening, Settings, Setup};
 pub use turn::{

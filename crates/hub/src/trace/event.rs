@@ -472,7 +472,7 @@ pub enum Event {
         /// What the user typed, as a JSON object; empty unless the answer is `accept`.
         content: Text,
     },
-    /// A prompt of an app goes to a provider.
+    /// A prompt of an app goes to a provider. Traces of before have it; apps cannot ask for completions any more.
     Sampling {
         /// The call that the app works on.
         call: Call,

@@ -357,17 +357,6 @@ impl TurnMachine {
         accepted && settled
     }
 
-    /// A prompt of the app that works on this call is about to go to a provider.
-    pub fn app_samples(&mut self, call: &Call, provider: &str, bytes: usize, max_tokens: u32) {
-        self.events.push(Event::Sampling {
-            call: self.shown(call),
-            provider: provider.to_owned(),
-            label: self.names(&Label::top()),
-            bytes,
-            max_tokens,
-        });
-    }
-
     /// The app that works on this call does not get what it asked for.
     pub fn app_refused(&mut self, call: &Call, request: &str, reason: &str) {
         self.events.push(Event::AppRefused {

@@ -130,7 +130,7 @@ impl WorstCase {
             Purpose::Summary => words(shown(request.prompt.messages())),
             // Nothing here has a memory.
             Purpose::Facts => words(json!({ "facts": [] }).to_string()),
-            Purpose::Step | Purpose::Draft | Purpose::Sampling => self.step(request),
+            Purpose::Step | Purpose::Draft => self.step(request),
         };
         let written = answer
             .calls

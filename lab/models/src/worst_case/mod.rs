@@ -110,7 +110,7 @@ impl WorstCase {
             // It leaves nothing out, orders least of all.
             Purpose::Summary => text_answer(all_known(messages)),
             Purpose::Facts => text_answer(facts(&all_known(messages))),
-            Purpose::Step | Purpose::Draft | Purpose::Sampling => {
+            Purpose::Step | Purpose::Draft => {
                 let orders = orders::find(messages, tools, &self.services());
                 let progress = Progress::of(&self.tasks, &self.first, messages, tools);
                 let may_call =
