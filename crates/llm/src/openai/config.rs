@@ -6,9 +6,6 @@ use super::endpoint::is_default;
 use super::json::JsonForm;
 use crate::{ApiKey, RequestOptions};
 
-/// The address that `OPENAI_BASE_URL` replaces.
-pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
-
 /// Configuration of an [`crate::OpenAi`] provider.
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {

@@ -2,7 +2,8 @@
 
 use reqwest::Url;
 
-use super::config::DEFAULT_BASE_URL;
+/// The address that `OPENAI_BASE_URL` replaces.
+pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// The variable with the key of [`DEFAULT_BASE_URL`], and of the server that takes its place in the
 /// environment.

@@ -18,10 +18,10 @@ use reqwest::{
     redirect,
 };
 
-pub use self::config::{
-    DEFAULT_BASE_URL, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
+pub use self::config::{Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts};
+pub use self::endpoint::{
+    BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere,
 };
-pub use self::endpoint::{BASE_URL_VARIABLE, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere};
 pub use self::json::JsonForm;
 use self::{
     answer::{Bounds, Piece, Reader},
