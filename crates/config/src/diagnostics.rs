@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use policy::Place;
 
+use crate::schema::Watch;
 use crate::suggestions::Suggestions;
 
 /// Further places of one mistake that are shown. `policy check --json` has all of them.
@@ -222,9 +223,24 @@ pub(crate) struct Sink {
     list: RefCell<Vec<Diagnostic>>,
     lacks_labels: Cell<bool>,
     suggestions: Suggestions,
+    /// What the reader asks for, where somebody wants to know.
+    pub(crate) watch: Option<Watch>,
 }
 
 impl Sink {
+    /// One that knows afterwards what the reader has asked for.
+    pub(crate) fn watching() -> Self {
+        Self {
+            watch: Some(Watch::default()),
+            ..Self::default()
+        }
+    }
+
+    /// What the reader has asked for.
+    pub(crate) fn into_watch(self) -> Watch {
+        self.watch.unwrap_or_default()
+    }
+
     /// An error in a span of a file.
     pub(crate) fn error(
         &self,

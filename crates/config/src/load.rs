@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::mcp_servers::{Servers, servers};
 use crate::memory::memory;
 use crate::read_app::{only_server, read_app};
+use crate::schema;
 use crate::settings::{default_provider, lattice, limits, own_models, providers, proxy, screener};
 use crate::toml_reader::{Context, ReadFile, Table, named_file, parse};
 
@@ -119,7 +120,7 @@ pub fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Everything but the examples.
-fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Config> {
+pub(crate) fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Config> {
     let files = RefCell::new(BTreeSet::new());
     let left = Cell::new(MAX_TOTAL_BYTES);
     let remember = |path: &Path| {
@@ -179,8 +180,7 @@ impl Loader<'_> {
             read: self.read,
         };
         let document = parse(context)?;
-        let root =
-            |context| Table::new(context, 0..0, document.get_ref(), "sluice.toml".to_owned());
+        let root = |context| Table::new(context, 0..0, document.get_ref(), schema::ROOT.to_owned());
         // First: every label in the rest of the file is read by it.
         let lattice = lattice(&root(context));
         context.lattice = lattice.as_ref();

@@ -11,6 +11,7 @@ use crate::config::{
     JsonForm, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
 };
 use crate::limits::{Limits, SpokeLimits};
+use crate::schema::Takes;
 use crate::suggestions::listed;
 use crate::toml_reader::{At, Table};
 
@@ -49,6 +50,7 @@ fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
     let Some(value) = table.value(key) else {
         return Some(Order::TwoPoint);
     };
+    table.takes(key, Takes::Word(vec!["two-point".to_owned()]));
     let right = "\"two-point\", { levels = […] } or { categories = […] }";
     if value.get_ref().as_str() == Some("two-point") {
         return Some(Order::TwoPoint);

@@ -14,6 +14,7 @@ use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
 use crate::diagnostics::{File, Sink};
+use crate::schema::{Takes, place};
 use crate::suggestions::{listed, shortened};
 
 /// A value with its place in the file.
@@ -122,6 +123,8 @@ pub(crate) struct Table<'a> {
     table: &'a DeTable<'a>,
     /// What the table is, in error messages.
     what: String,
+    /// Which kind of table it is, for the schema.
+    place: String,
     known: RefCell<Vec<&'static str>>,
 }
 
@@ -132,12 +135,34 @@ impl<'a> Table<'a> {
         table: &'a DeTable<'a>,
         what: String,
     ) -> Self {
+        let place = what.clone();
+        Self::at_place(context, span, table, what, place)
+    }
+
+    fn at_place(
+        context: Context<'a>,
+        span: Range<usize>,
+        table: &'a DeTable<'a>,
+        what: String,
+        place: String,
+    ) -> Self {
+        if let Some(watch) = &context.sink.watch {
+            watch.table(&place);
+        }
         Self {
             context,
             span,
             table,
             what,
+            place,
             known: RefCell::default(),
+        }
+    }
+
+    /// Says for the schema what the key takes.
+    pub(crate) fn takes(&self, key: &'static str, takes: Takes) {
+        if let Some(watch) = &self.context.sink.watch {
+            watch.key(&self.place, key, takes);
         }
     }
 
@@ -183,20 +208,24 @@ impl<'a> Table<'a> {
         if !known.contains(&key) {
             known.push(key);
         }
+        self.takes(key, Takes::Any);
         self.table.get(key)
     }
 
     pub(crate) fn string(&self, key: &'static str) -> Option<At<&'a str>> {
+        self.takes(key, Takes::String);
         let value = self.value(key)?;
         self.as_string(key, value)
     }
 
     pub(crate) fn strings(&self, key: &'static str) -> Option<Vec<At<&'a str>>> {
+        self.takes(key, Takes::Strings);
         let value = self.value(key)?;
         self.as_strings(key, value)
     }
 
     pub(crate) fn boolean(&self, key: &'static str) -> Option<bool> {
+        self.takes(key, Takes::Boolean);
         let value = self.value(key)?;
         let found = value.get_ref().as_bool();
         if found.is_none() {
@@ -206,6 +235,7 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.takes(key, Takes::Integer(*range.start(), *range.end()));
         let value = self.value(key)?;
         let Some(integer) = value.get_ref().as_integer() else {
             self.wrong_type(key, value, "an integer");
@@ -248,6 +278,7 @@ impl<'a> Table<'a> {
         key: &'static str,
         range: RangeInclusive<u64>,
     ) -> Vec<(u64, Range<usize>)> {
+        self.takes(key, Takes::Integers(*range.start(), *range.end()));
         let Some(value) = self.value(key) else {
             return Vec::new();
         };
@@ -274,6 +305,7 @@ impl<'a> Table<'a> {
 
     /// An integer of either sign.
     pub(crate) fn signed(&self, key: &'static str) -> Option<At<i64>> {
+        self.takes(key, Takes::Signed);
         let value = self.value(key)?;
         let integer = value.get_ref().as_integer();
         let number = integer.and_then(|it| i64::from_str_radix(it.as_str(), it.radix()).ok());
@@ -288,6 +320,8 @@ impl<'a> Table<'a> {
 
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let names = words.iter().map(|(word, _)| (*word).to_owned());
+        self.takes(key, Takes::Word(names.collect()));
         let At { span, value } = self.string(key)?;
         let found = words.iter().find(|(word, _)| *word == value);
         if found.is_none() {
@@ -305,6 +339,7 @@ impl<'a> Table<'a> {
     /// The join of an array of label names, or one name alone. A name that is wrong stands for ⊤;
     /// it is reported.
     pub(crate) fn label(&self, key: &'static str) -> Option<Label> {
+        self.takes(key, Takes::Label);
         let names = match self.value(key)?.get_ref() {
             DeValue::String(_) => vec![self.string(key)?],
             _ => self.strings(key)?,
@@ -315,6 +350,7 @@ impl<'a> Table<'a> {
 
     /// The labels of `key = { NAME = ["LABEL", …] }`.
     pub(crate) fn named_labels(&self, key: &'static str) -> Vec<(At<&'a str>, Label)> {
+        self.takes(key, Takes::NamedLists);
         let lists = self.table(key).map(|table| table.named_lists());
         let label = |names: Vec<At<&'a str>>| {
             let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
@@ -325,12 +361,15 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+        self.takes(key, Takes::Table);
         let value = self.value(key)?;
-        self.as_table(key, self.key_span(key, value), value, format!("[{key}]"))
+        let (span, what) = (self.key_span(key, value), format!("[{key}]"));
+        self.as_table(key, span, value, what, &Takes::Table)
     }
 
     /// The tables of `[[key]]`.
     pub(crate) fn tables(&self, key: &'static str) -> Vec<Table<'a>> {
+        self.takes(key, Takes::Tables);
         let Some(value) = self.value(key) else {
             return Vec::new();
         };
@@ -340,19 +379,24 @@ impl<'a> Table<'a> {
         };
         items
             .iter()
-            .filter_map(|item| self.as_table(key, item.span(), item, format!("[[{key}]]")))
+            .filter_map(|item| {
+                let what = format!("[[{key}]]");
+                self.as_table(key, item.span(), item, what, &Takes::Tables)
+            })
             .collect()
     }
 
     /// The named tables of `[key.NAME]`, with the place of each name.
     pub(crate) fn named_tables(&self, key: &'static str) -> Vec<(At<&'a str>, Table<'a>)> {
+        self.takes(key, Takes::NamedTables);
         let entries = self.entries(key);
         entries
             .into_iter()
             .filter_map(|(name, value)| {
                 // Each mistake in the table says it again.
                 let what = format!("[{key}.{}]", shortened(name.value));
-                let table = self.as_table(key, name.span.clone(), value, what)?;
+                let span = name.span.clone();
+                let table = self.as_table(key, span, value, what, &Takes::NamedTables)?;
                 Some((name, table))
             })
             .collect()
@@ -360,6 +404,7 @@ impl<'a> Table<'a> {
 
     /// The named strings of `key = { NAME = "…" }`.
     pub(crate) fn named_strings(&self, key: &'static str) -> Vec<(At<&'a str>, At<&'a str>)> {
+        self.takes(key, Takes::NamedStrings);
         let entries = self.entries(key);
         entries
             .into_iter()
@@ -382,6 +427,7 @@ impl<'a> Table<'a> {
         &self,
         key: &'static str,
     ) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
+        self.takes(key, Takes::Entries);
         let Some(value) = self.value(key) else {
             return Vec::new();
         };
@@ -448,12 +494,14 @@ impl<'a> Table<'a> {
         span: Range<usize>,
         value: &'a Spanned<DeValue<'a>>,
         what: String,
+        takes: &Takes,
     ) -> Option<Table<'a>> {
         let Some(table) = value.get_ref().as_table() else {
             self.wrong_type(key, value, "a table");
             return None;
         };
-        Some(Table::new(self.context, span, table, what))
+        let place = place(&self.place, key, takes);
+        Some(Table::at_place(self.context, span, table, what, place))
     }
 
     fn key_span(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Range<usize> {

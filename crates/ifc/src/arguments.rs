@@ -296,30 +296,31 @@ impl Arguments {
                 .all(|((a, value), (b, other))| a == b && text(value, other))
     }
 
-    /// The arguments of these names alone.
-    pub(crate) fn only(&self, names: &[String]) -> Self {
-        let named = self.0.iter().filter(|(name, _)| names.contains(name));
-        Self(
-            named
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-        )
-    }
-
     /// One text for all writings of the same values: numbers by value, and no member that is null, an empty list or
     /// at one of these places.
     #[must_use]
     pub fn by_value<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> String {
-        let values = self.0.iter().map(|(name, value)| {
-            let value = value.reveal_tcb();
+        let mut out = String::new();
+        self.write_by_value(|_| true, data, &mut out);
+        out
+    }
+
+    /// The same of the arguments with some names.
+    pub(crate) fn write_by_value<'p>(
+        &self,
+        counts: impl Fn(&str) -> bool,
+        data: impl Iterator<Item = &'p ArgumentPath> + Clone,
+        out: &mut String,
+    ) {
+        let write = |(name, value): (&str, &str), out: &mut String| {
             let paths = data.clone().filter(|path| path.argument() == name);
             let places = paths.filter_map(|path| path.places(value)).flatten();
-            (
-                name.as_str(),
-                json::by_value(value, &places.collect::<Vec<_>>()),
-            )
-        });
-        json::object_by_value(values)
+            json::by_value(value, &places.collect::<Vec<_>>(), out);
+        };
+        let values = self.0.iter().filter(|(name, _)| counts(name));
+        let values =
+            values.map(|(name, value)| (name.as_str(), (name.as_str(), value.reveal_tcb())));
+        json::object_by_value(values, write, out);
     }
 
     /// The canonical text, each value with its labels.

@@ -1,10 +1,10 @@
 //! A message with its label, and what that is computed from.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::image::Pictured;
 use crate::own::{Made, OwnText};
-use crate::{Image, Label, Labeled, Message};
+use crate::{Arguments, Image, Label, Labeled, Message, PastCall};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -25,6 +25,19 @@ pub(crate) struct Came {
     pub(crate) made: Made,
     /// Its texts, before what they were made from restricted them.
     pub(crate) own: Vec<OwnText>,
+    /// The arguments of its calls, once they are compared with another call's.
+    arguments: OnceLock<Vec<Option<Arguments>>>,
+}
+
+impl Came {
+    /// The arguments of each of its calls, as far as they can be read. Their labels are not those of the calls.
+    pub(crate) fn arguments(&self, calls: &[PastCall]) -> &[Option<Arguments>] {
+        self.arguments.get_or_init(|| {
+            let texts = calls.iter().map(|call| call.arguments.reveal_tcb());
+            let read = texts.map(|text| Arguments::parse(text, &Label::bottom()).ok());
+            read.collect()
+        })
+    }
 }
 
 impl Entry {
@@ -44,7 +57,11 @@ impl Entry {
             label,
             message,
             images: (!images.is_empty()).then(|| Arc::new(images)),
-            came: Arc::new(Came { made, own }),
+            came: Arc::new(Came {
+                made,
+                own,
+                arguments: OnceLock::new(),
+            }),
         }
     }
 

@@ -328,28 +328,28 @@ impl History {
     /// What this history says of calls in earlier steps whose arguments compare as this one's, whatever their labels.
     /// Calls that the hub answered in the app's place did not run. Those of the newest step do not
     /// count: they are what is being decided on.
-    pub(crate) fn ran(&self, call: &Call, compared: impl Fn(&Arguments) -> String) -> Option<Ran> {
+    pub(crate) fn ran(&self, call: &Call, is_same: impl Fn(&Arguments) -> bool) -> Option<Ran> {
         let is_step = |entry: &Entry| matches!(entry.message, Message::Assistant { .. });
         let newest = self.entries.iter().rposition(is_step)?;
         let earlier = self.entries.get(..newest).unwrap_or_default();
-        let own = compared(&call.arguments);
-        let equal = |past: &PastCall| {
-            // The label of the past call does not matter: it is compared, and shown to nobody.
-            // By either name: a step that a client brings back names its tool as its conversation does.
-            call.is_of(&past.tool)
-                && Arguments::parse(past.arguments.reveal_tcb(), &Label::bottom())
-                    .is_ok_and(|arguments| compared(&arguments) == own)
-        };
-        let ids: Vec<CallId> = earlier
-            .iter()
-            .filter_map(|entry| match &entry.message {
-                Message::Assistant { calls, .. } => Some(calls.iter()),
-                _ => None,
-            })
-            .flatten()
-            .filter(|past| equal(past))
-            .map(|past| past.id)
-            .collect();
+        let mut ids = Vec::new();
+        for entry in earlier {
+            let Message::Assistant { calls, .. } = &entry.message else {
+                continue;
+            };
+            for (at, past) in calls.iter().enumerate() {
+                // By either name: a step that a client brings back names its tool as its conversation does.
+                // The label of the past call does not matter: it is compared, and shown to nobody.
+                let is_equal = || {
+                    let arguments = entry.came.arguments(calls).get(at);
+                    let arguments = arguments.and_then(Option::as_ref);
+                    arguments.is_some_and(&is_same)
+                };
+                if call.is_of(&past.tool) && is_equal() {
+                    ids.push(past.id);
+                }
+            }
+        }
         let author = |id: &CallId| {
             earlier.iter().find_map(|entry| match &entry.message {
                 Message::Result { call, author, .. } if call == id => Some(*author),

@@ -289,34 +289,6 @@ impl<'t> Json<'t> {
         })
     }
 
-    /// The value of this number by its meaning; see [`by_value`].
-    fn by_value(&self, of: usize, except: &[Range<usize>]) -> String {
-        let Some(node) = self.nodes.get(of) else {
-            return String::new();
-        };
-        if except.contains(&node.span) {
-            return String::new();
-        }
-        let children = self.children(of);
-        match node.kind {
-            Kind::Object => object_by_value(children.filter_map(|(at, child)| {
-                let name = self.name(child.key.as_ref()?);
-                Some((name, self.by_value(at, except)))
-            })),
-            Kind::Array if node.children == 0 => String::new(),
-            Kind::Array => {
-                let values = children.map(|(at, _)| self.by_value(at, except));
-                format!("[{}]", values.collect::<Vec<_>>().join(","))
-            }
-            Kind::Null => String::new(),
-            Kind::Number => {
-                let number = self.slice(&node.span);
-                number_by_value(number).unwrap_or_else(|| number.to_owned())
-            }
-            Kind::String | Kind::Boolean | Kind::Date => self.slice(&node.span).to_owned(),
-        }
-    }
-
     /// Appends the canonical form of the value of this number. The text must be without a fault.
     pub(crate) fn write(&self, of: usize, out: &mut String) {
         let Some(node) = self.nodes.get(of) else {
@@ -358,22 +330,53 @@ impl<'t> Json<'t> {
     }
 }
 
-/// A canonical text as it is compared with others ([`crate::Arguments::by_value`]); empty for null, an empty list and
-/// what stands at one of the places of `except`.
-pub(crate) fn by_value(text: &str, except: &[Range<usize>]) -> String {
-    // The value of an argument is canonical JSON. A text that is not would be compared as it is written.
-    Json::read(text).map_or_else(|_| text.to_owned(), |json| json.by_value(0, except))
+/// Appends a canonical text as it is compared with others ([`crate::Arguments::by_value`]): nothing for null, an empty list
+/// and what stands at one of the places of `except`.
+pub(crate) fn by_value(text: &str, except: &[Range<usize>], out: &mut String) {
+    // Most values are strings, and a string has one spelling.
+    match text.as_bytes().first() {
+        Some(b'{' | b'[') => {
+            if let Ok(json) = Json::read(text) {
+                json.by_value(0, except, out);
+            }
+        }
+        _ if except.contains(&(0..text.len())) => {}
+        _ => scalar_by_value(text, out),
+    }
 }
 
-/// An object of the members that are not empty.
-pub(crate) fn object_by_value<'a>(members: impl Iterator<Item = (&'a str, String)>) -> String {
-    let members: Vec<(&str, String)> = members.filter(|(_, value)| !value.is_empty()).collect();
-    let mut out = String::new();
-    write_object(
-        members.iter().map(|(name, value)| (*name, value.as_str())),
-        &mut out,
-    );
-    out
+fn scalar_by_value(text: &str, out: &mut String) {
+    let is_number = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    match is_number.then(|| number_by_value(text)).flatten() {
+        Some(number) => out.push_str(&number),
+        None if text == "null" => {}
+        None => out.push_str(text),
+    }
+}
+
+/// Appends an object of the members for which `write` appends something.
+pub(crate) fn object_by_value<'a, T>(
+    members: impl Iterator<Item = (&'a str, T)>,
+    mut write: impl FnMut(T, &mut String),
+    out: &mut String,
+) {
+    out.push('{');
+    let mut is_first = true;
+    for (name, value) in members {
+        let begun = out.len();
+        if !is_first {
+            out.push(',');
+        }
+        write_string(name, out);
+        out.push(':');
+        let named = out.len();
+        write(value, out);
+        match out.len() == named {
+            true => out.truncate(begun),
+            false => is_first = false,
+        }
+    }
+    out.push('}');
 }
 
 /// A number by its sign, its digits without zeros at either end, and the power of ten of the last one: two texts are
@@ -397,6 +400,38 @@ fn number_by_value(number: &str) -> Option<String> {
         "{sign}{}e{power}",
         significant.trim_start_matches('0')
     ))
+}
+
+impl Json<'_> {
+    fn by_value(&self, of: usize, except: &[Range<usize>], out: &mut String) {
+        let Some(node) = self
+            .nodes
+            .get(of)
+            .filter(|node| !except.contains(&node.span))
+        else {
+            return;
+        };
+        match node.kind {
+            Kind::Object => {
+                let members = self.children(of);
+                let members =
+                    members.filter_map(|(at, node)| Some((self.name(node.key.as_ref()?), at)));
+                object_by_value(members, |at, out| self.by_value(at, except, out), out);
+            }
+            Kind::Array if node.children == 0 => {}
+            Kind::Array => {
+                out.push('[');
+                for (place, (at, _)) in self.children(of).enumerate() {
+                    if place > 0 {
+                        out.push(',');
+                    }
+                    self.by_value(at, except, out);
+                }
+                out.push(']');
+            }
+            _ => scalar_by_value(self.slice(&node.span), out),
+        }
+    }
 }
 
 /// The string with which a text begins, and how many bytes it takes.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::Call;
+use crate::{Call, json};
 
 /// What is known of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,11 +76,19 @@ impl Drop for Stub {
 }
 
 /// What makes two irreversible calls the same: app, tool, and the arguments as their rule compares them.
-pub(crate) type Key = (String, String, String);
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Key(String);
 
-/// The key of a call with these arguments.
-pub(crate) fn key(call: &Call, arguments: String) -> Key {
-    (call.app.clone(), call.tool.clone(), arguments)
+impl Key {
+    /// The key of a call whose arguments `compared` appends as they are compared.
+    pub(crate) fn of(call: &Call, compared: impl FnOnce(&mut String)) -> Self {
+        let mut key = String::with_capacity(256);
+        // In quotes, so that no name runs into the next one.
+        json::write_string(&call.app, &mut key);
+        json::write_string(&call.tool, &mut key);
+        compared(&mut key);
+        Self(key)
+    }
 }
 
 /// The newest irreversible calls of a session, whatever the label of the step that made them.

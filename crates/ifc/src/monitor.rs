@@ -139,15 +139,16 @@ impl Monitor {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
+        let key = session::key(&sink, &rule);
         let state = self.state();
         // One lock from the look into the ledger to the entry in it: of two equal irreversible calls that are decided
         // on at the same time, one is asked about.
         let mut ledger = state.ledger();
-        let ran = session::ran(&ledger, &sink, &rule, history);
+        let ran = session::ran(&ledger, key.as_ref(), &sink, &rule, history);
         if ran.is_none()
             && let Some(basis) = state.basis(&sink, behalf, &rule)
         {
-            return Decision::Allow(session::permit(&mut ledger, flow, &rule, basis));
+            return Decision::Allow(session::permit(&mut ledger, flow, key, basis));
         }
         drop(ledger);
         // A no counts where a question would follow. Grants and permissions come first: the user may have given one
@@ -163,7 +164,7 @@ impl Monitor {
             return Decision::Allow(session::permit(
                 &mut self.state().ledger(),
                 flow,
-                &rule,
+                key,
                 basis,
             ));
         }
@@ -414,10 +415,11 @@ impl Monitor {
                 Err(reason) => Err(Denial::NotKept(reason)),
             },
         };
+        let key = session::key(&flow.sink(), &rule);
         let mut state = self.state();
         match basis {
             Ok(basis) => {
-                let permit = session::permit(&mut state.ledger(), flow, &rule, basis);
+                let permit = session::permit(&mut state.ledger(), flow, key, basis);
                 Ok(Permit { approval, ..permit })
             }
             Err(denial) => {

@@ -79,13 +79,36 @@ impl Part<'_> {
 }
 
 impl Rule {
-    /// The arguments as two calls are compared by them: by value, and without data, which can be written in any number
-    /// of ways.
-    pub(crate) fn compared(&self, arguments: &Arguments) -> String {
+    /// Appends the arguments as two calls are compared by them: by value, and without data, which can be written in any
+    /// number of ways.
+    pub(crate) fn compared(&self, arguments: &Arguments, out: &mut String) {
         match &self.same_by {
-            Some(names) => arguments.only(names).by_value([].iter()),
-            None => arguments.by_value(self.arguments.keys()),
+            Some(names) => {
+                let counts = |name: &str| names.iter().any(|it| it == name);
+                arguments.write_by_value(counts, [].iter(), out);
+            }
+            None => arguments.write_by_value(|_| true, self.arguments.keys(), out),
         }
+    }
+
+    /// Whether calls with these arguments are the same.
+    pub(crate) fn same(&self, one: &Arguments, other: &Arguments) -> bool {
+        let counts = |name: &str| match &self.same_by {
+            Some(names) => names.iter().any(|it| it == name),
+            None => !self.arguments.keys().any(|path| path.argument() == name),
+        };
+        // Most calls differ in a string, and a string has one spelling.
+        let differs = one.iter().any(|(name, value)| {
+            let value = value.reveal_tcb();
+            let other = || other.get(name).map(Labeled::reveal_tcb);
+            value.starts_with('"') && counts(name) && other() != Some(value)
+        });
+        let compared = |arguments| {
+            let mut out = String::new();
+            self.compared(arguments, &mut out);
+            out
+        };
+        !differs && compared(one) == compared(other)
     }
 
     /// The parts of a flow that have a limit each: of a call the control part and the data arguments

@@ -11,3 +11,4 @@ mod mounts;
 mod policy;
 mod result_conditions;
 mod rules;
+mod schema;

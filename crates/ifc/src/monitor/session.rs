@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::endorse::Endorsements;
-use crate::ledger::{self, Ledger, Ran, Receipt, Stub};
+use crate::ledger::{Key, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{Basis, Call, Collaboration, Effect, Flow, History, Label, Permit, Rule, Sink};
@@ -96,15 +96,30 @@ impl State {
     }
 }
 
+/// The key of an irreversible call; nothing else is entered in the ledger.
+pub(super) fn key(sink: &Sink<'_>, rule: &Rule) -> Option<Key> {
+    match sink {
+        Sink::Call(call) if rule.effect == Effect::Irreversible => {
+            Some(Key::of(call, |out| rule.compared(&call.arguments, out)))
+        }
+        _ => None,
+    }
+}
+
 /// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
 /// is the one thing that a step may learn of steps above it, by being asked about.
 /// A call that another machine made is known by the history alone.
-pub(super) fn ran(ledger: &Ledger, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
+pub(super) fn ran(
+    ledger: &Ledger,
+    key: Option<&Key>,
+    sink: &Sink<'_>,
+    rule: &Rule,
+    history: &History,
+) -> Option<Ran> {
     match sink {
-        Sink::Call(call) if rule.effect == Effect::Irreversible => {
-            let key = ledger::key(call, rule.compared(&call.arguments));
-            let known = ledger.find(&key);
-            known.or_else(|| history.ran(call, |arguments| rule.compared(arguments)))
+        Sink::Call(call) => {
+            let is_same = |past: &_| rule.same(past, &call.arguments);
+            ledger.find(key?).or_else(|| history.ran(call, is_same))
         }
         _ => None,
     }
@@ -114,15 +129,12 @@ pub(super) fn ran(ledger: &Ledger, sink: &Sink<'_>, rule: &Rule, history: &Histo
 pub(super) fn permit<F: Flow>(
     ledger: &mut Ledger,
     flow: F,
-    rule: &Rule,
+    key: Option<Key>,
     basis: Basis,
 ) -> Permit<F> {
     let stub = Stub(Receipt::new());
-    if let Sink::Call(call) = flow.sink()
-        && rule.effect == Effect::Irreversible
-    {
+    if let Some(key) = key {
         // Before the permit leaves: from then on it may be spent at any moment, by whoever has it.
-        let key = ledger::key(call, rule.compared(&call.arguments));
         ledger.enter(key, &stub.0);
     }
     Permit {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 /// The arguments of a call, with their values read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Arguments<'c>(BTreeMap<&'c str, Argument<'c>>);
 
 /// One argument.

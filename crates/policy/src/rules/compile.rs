@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cedar_policy::{
-    Effect, Policy, PolicyId, PolicySet, Schema, ValidationMode, ValidationWarning, Validator,
+    ActionConstraint, Effect, Policy, PolicyId, PolicySet, Schema, ValidationMode,
+    ValidationWarning, Validator,
 };
 use ifc::{Label, Lattice};
 use miette::Diagnostic;
 
 use super::arguments::Parameters;
-use super::conditions::{Conditions, Sets, Vocabulary, schema};
+use super::conditions::{Conditions, Sets, Vocabulary, schema, uid};
 use super::extent::{self, MAX_WORD_BYTES};
 
 /// Most conditions in one text: each is evaluated for every call.
@@ -114,8 +115,11 @@ pub fn compile_conditions(
             .flat_map(|text| compiler.conditions(text, one, &format!("{app}.{name}.cedar")));
         let own: Vec<Condition> = own.collect();
         compiler.check_names(&tool.texts, &own);
-        let all: Vec<&Condition> = shared.iter().chain(&own).collect();
-        if all.is_empty() {
+        // A condition of the app that is about other tools is not evaluated for this one.
+        let about_it = shared.iter().filter(|it| is_about(&it.policy, name));
+        let all: Vec<&Condition> = about_it.chain(&own).collect();
+        // Of a listed tool that none of them is about, they say that there is nothing against it.
+        if shared.is_empty() && own.is_empty() {
             continue;
         }
         let made = Conditions::new(vocabulary, name, tool.parameters, sets(&all));
@@ -365,6 +369,18 @@ impl Compiler<'_> {
             message: message.into(),
             help: help.into(),
         });
+    }
+}
+
+/// Whether a condition can match calls of a tool, by the action that it names.
+fn is_about(policy: &Policy, tool: &str) -> bool {
+    let Ok(action) = uid("Action", tool) else {
+        return true;
+    };
+    match policy.action_constraint() {
+        ActionConstraint::Any => true,
+        ActionConstraint::Eq(named) => named == action,
+        ActionConstraint::In(named) => named.contains(&action),
     }
 }
 

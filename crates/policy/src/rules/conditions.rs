@@ -319,7 +319,7 @@ fn record<K: Into<String>>(
     Expression::new_record(fields).map_err(|error| error.to_string())
 }
 
-fn uid(kind: &str, name: &str) -> Result<EntityUid, String> {
+pub(super) fn uid(kind: &str, name: &str) -> Result<EntityUid, String> {
     let parsed = kind.parse();
     let kind: EntityTypeName =
         parsed.map_err(|error: cedar_policy::ParseErrors| error.to_string())?;

@@ -153,7 +153,10 @@ pub(crate) fn judge(
         );
         return Judgement::denied(format!("{name}.tools"), None, reason);
     };
-    let arguments = match Arguments::read(&call.arguments) {
+    // They are read by the strict reader of `ifc` already, so only a rule that looks at their values needs more.
+    let is_looked_at = rule.parameters.is_some() || rule.conditions.is_some();
+    let read = is_looked_at.then(|| Arguments::read(&call.arguments));
+    let arguments = match read.unwrap_or_else(|| Ok(Arguments::default())) {
         Ok(arguments) => arguments,
         Err(reason) => {
             let reason = format!("{name}.{tool}: {reason}");

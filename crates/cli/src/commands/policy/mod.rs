@@ -75,6 +75,9 @@ enum PolicyAction {
         #[command(flatten)]
         which: Which,
     },
+    /// Print the JSON Schema of `sluice.toml`, for an editor that completes and checks it.
+    #[command(after_help = "Example:\n  sluice policy schema > sluice.schema.json")]
+    Schema,
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +96,10 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     match &args.action {
         // Proposals come before there is any configuration, so none is looked for.
         PolicyAction::Propose { app } => propose::propose(app),
+        PolicyAction::Schema => {
+            print(&format!("{:#}\n", config::schema()))?;
+            Ok(Exit::Done)
+        }
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
         PolicyAction::Test(which) => with(which, true, |loaded| test(loaded, which.json)),
         // The sample comes from standard input, so no question can be answered there.

@@ -1,0 +1,189 @@
+//! The JSON Schema of `sluice.toml`, from the keys that its reader asks for.
+//!
+//! A reader that is watched says of each table which keys it knows and what it takes there. It is watched while it reads
+//! `examples/sluice.toml`, which has every kind of table, so the schema cannot know other keys than the reader.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::diagnostics::Sink;
+use crate::load;
+
+/// What a reader takes at a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Takes {
+    /// Something that the reader looks at by itself.
+    Any,
+    String,
+    Boolean,
+    /// From the least to the greatest.
+    Integer(u64, u64),
+    Integers(u64, u64),
+    Signed,
+    /// One of these words.
+    Word(Vec<String>),
+    Strings,
+    /// A label by name, or several.
+    Label,
+    Table,
+    /// An array of tables.
+    Tables,
+    /// Tables by names of the user's choice.
+    NamedTables,
+    /// Strings by names of the user's choice.
+    NamedStrings,
+    /// Arrays of strings by names of the user's choice.
+    NamedLists,
+    /// Values by names of the user's choice.
+    Entries,
+}
+
+/// What each table takes, by its place: `sluice.toml.app.*.tools.*`.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(RefCell<BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>>);
+
+impl Watch {
+    pub(crate) fn table(&self, place: &str) {
+        self.0.borrow_mut().entry(place.to_owned()).or_default();
+    }
+
+    pub(crate) fn key(&self, place: &str, key: &'static str, takes: Takes) {
+        let mut tables = self.0.borrow_mut();
+        let keys = tables.entry(place.to_owned()).or_default();
+        keys.entry(key).or_default().insert(takes);
+    }
+}
+
+/// The place of the whole file.
+pub(crate) const ROOT: &str = "sluice.toml";
+
+/// The place of a table at a key.
+pub(crate) fn place(outer: &str, key: &str, takes: &Takes) -> String {
+    match takes {
+        Takes::Tables => format!("{outer}.{key}[]"),
+        Takes::NamedTables => format!("{outer}.{key}.*"),
+        _ => format!("{outer}.{key}"),
+    }
+}
+
+/// The JSON Schema of `sluice.toml`.
+#[must_use]
+pub fn schema() -> Value {
+    let watch = watched(include_str!("../../../examples/sluice.toml"));
+    let tables = watch.0.into_inner();
+    let mut schema = table(&tables, ROOT);
+    if let Some(schema) = schema.as_object_mut() {
+        let draft = json!("https://json-schema.org/draft/2020-12/schema");
+        schema.insert("$schema".to_owned(), draft);
+        schema.insert("title".to_owned(), json!(ROOT));
+    }
+    schema
+}
+
+/// What the reader asks for while it reads this text. What it finds wrong does not matter.
+fn watched(text: &str) -> Watch {
+    let sink = Sink::watching();
+    let read = |path: &Path| match path == Path::new(ROOT) {
+        true => Ok(text.to_owned()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    };
+    load::load(Path::new(ROOT), &sink, &read);
+    sink.into_watch()
+}
+
+fn table(tables: &BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>, at: &str) -> Value {
+    // Every kind of table is in the example; a test holds that.
+    let Some(keys) = tables.get(at) else {
+        return json!({"type": "object"});
+    };
+    let properties = keys.iter().map(|(key, takes)| {
+        let mut schemas: Vec<Value> = takes
+            .iter()
+            // The reader looks at a value before it takes it as something.
+            .filter(|one| takes.iter().all(|other| !includes(other, one)))
+            .map(|takes| match takes {
+                Takes::Any => json!({}),
+                Takes::String => json!({"type": "string"}),
+                Takes::Boolean => json!({"type": "boolean"}),
+                Takes::Integer(least, most) => integer(*least, *most),
+                Takes::Integers(least, most) => {
+                    json!({"type": "array", "items": integer(*least, *most)})
+                }
+                Takes::Signed => json!({"type": "integer"}),
+                Takes::Word(words) => json!({"enum": words}),
+                Takes::Strings => strings(),
+                Takes::Label => json!({"anyOf": [{"type": "string"}, strings()]}),
+                Takes::Table => table(tables, &place(at, key, takes)),
+                Takes::Tables => {
+                    json!({"type": "array", "items": table(tables, &place(at, key, takes))})
+                }
+                Takes::NamedTables => named(table(tables, &place(at, key, takes))),
+                Takes::NamedStrings => named(json!({"type": "string"})),
+                Takes::NamedLists => named(strings()),
+                Takes::Entries => named(json!({})),
+            })
+            .collect();
+        let schema = match schemas.len() {
+            1 => schemas.pop().unwrap_or_default(),
+            _ => json!({"anyOf": schemas}),
+        };
+        ((*key).to_owned(), schema)
+    });
+    let properties: Map<String, Value> = properties.collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+/// Whether what one takes says all of the other, so that the other need not be said.
+fn includes(one: &Takes, other: &Takes) -> bool {
+    match other {
+        Takes::Any => *one != Takes::Any,
+        Takes::String => matches!(one, Takes::Word(_) | Takes::Label),
+        Takes::Strings => *one == Takes::Label,
+        Takes::Table => *one == Takes::NamedLists,
+        Takes::Entries => matches!(one, Takes::NamedTables | Takes::NamedStrings),
+        _ => false,
+    }
+}
+
+fn integer(least: u64, most: u64) -> Value {
+    json!({"type": "integer", "minimum": least, "maximum": most})
+}
+
+fn strings() -> Value {
+    json!({"type": "array", "items": {"type": "string"}})
+}
+
+fn named(value: Value) -> Value {
+    json!({"type": "object", "additionalProperties": value})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table that the example lacks would take anything in the schema.
+    #[test]
+    fn the_example_has_every_kind_of_table() {
+        let tables = watched(include_str!("../../../examples/sluice.toml"))
+            .0
+            .into_inner();
+        let tables_at =
+            |takes: &Takes| matches!(takes, Takes::Table | Takes::Tables | Takes::NamedTables);
+        for (at, keys) in &tables {
+            for (key, all) in keys {
+                for takes in all.iter().filter(|takes| tables_at(takes)) {
+                    let inner = place(at, key, takes);
+                    let is_list = all.contains(&Takes::NamedLists);
+                    assert!(
+                        is_list || tables.contains_key(&inner),
+                        "{inner} is not in the example"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The JSON Schema that `sluice policy schema` prints.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+fn read(text: &str) -> Value {
+    let table: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    serde_json::to_value(table).unwrap()
+}
+
+#[test]
+fn every_example_is_of_the_schema() {
+    let schema = config::schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        if path.ends_with("catalogue.toml") {
+            continue;
+        }
+        let found: Vec<String> = (validator.iter_errors(&read(&text)))
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(found.is_empty(), "{}: {found:#?}", path.display());
+        count += 1;
+    }
+    assert!(count > 2, "{count}");
+    for wrong in [
+        "colour = 1",
+        "[app.a]\ncolour = 1",
+        "[app.a.tools.t]\neffect = \"maybe\"",
+        "[proxy]\napproval_timeout_s = -1",
+        "[[provider]]\nname = 1",
+    ] {
+        assert!(!validator.is_valid(&read(wrong)), "{wrong}");
+    }
+}
