@@ -3,8 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, catalogue, chat, doctor, memory, model, permissions, policy, proxy, run, secret, trace,
-    trust,
+    app, chat, doctor, memory, model, permissions, policy, proxy, run, secret, trace, trust,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
@@ -74,9 +73,6 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice secret set github --for https://api.githubcopilot.com\n  sluice secret list"
     )]
     Secret(secret::Secret),
-    /// Look at apps that could be added, and what they bring. Nothing is installed.
-    #[command(after_help = "Example:\n  sluice catalogue list\n  sluice catalogue show mail")]
-    Catalogue(catalogue::Catalogue),
     /// Say what this machine offers and what is missing.
     #[command(
         after_help = "Example:\n  sluice doctor --json\n  sluice doctor --config mcp.json --start"

@@ -65,7 +65,6 @@ fn main() -> ExitCode {
             Command::Trust(trust) => commands::trust::trust(&trust),
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),
-            Command::Catalogue(args) => commands::catalogue::catalogue(&args),
             Command::Policy(policy) => commands::policy::policy(&policy),
             Command::Secret(secret) => commands::secret::secret(&secret),
             Command::App(app) => commands::app::app(app).await,

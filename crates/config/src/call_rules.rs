@@ -8,6 +8,7 @@ use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
 
 use crate::accepts::{AcceptDraft, accepts};
 use crate::diagnostics::File;
+use crate::schema::Takes;
 use crate::toml_reader::{At, Table, named_file};
 
 /// Cedar text, and where it stands.
@@ -32,6 +33,8 @@ pub(crate) struct ArgumentDraft {
 
 /// `parameters = ["NAME", …]`, or with kinds: `parameters = { NAME = "string", OTHER = "number?" }`.
 pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
+    table.takes("parameters", Takes::Strings);
+    table.takes("parameters", Takes::NamedStrings);
     let value = table.value("parameters")?;
     let mut found = Parameters::default();
     // Names without kinds: conditions cannot compare these arguments.

@@ -229,9 +229,9 @@ pub(crate) struct Sink {
 
 impl Sink {
     /// One that knows afterwards what the reader has asked for.
-    pub(crate) fn watching() -> Self {
+    pub(crate) fn watched_by(watch: Watch) -> Self {
         Self {
-            watch: Some(Watch::default()),
+            watch: Some(watch),
             ..Self::default()
         }
     }

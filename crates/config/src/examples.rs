@@ -12,6 +12,7 @@ use toml::de::DeValue;
 use crate::call_rules::argument_path;
 use crate::diagnostics::{File, Sink};
 use crate::json::json;
+use crate::schema::Takes;
 use crate::toml_reader::Table;
 
 /// A call, and what must become of it.
@@ -134,6 +135,7 @@ fn example(table: &Table<'_>) -> Option<Example> {
     let verdicts = Verdict::ALL.map(|verdict| (verdict.name(), verdict));
     let expect = table.choice("expect", &verdicts);
     table.needs("expect", "expect = \"allow\", \"ask\" or \"deny\"");
+    table.takes("arguments", Takes::Free);
     let arguments = match table.value("arguments") {
         None => Some("{}".to_owned()),
         Some(value) => arguments(table, value),

@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::diagnostics::File;
 use crate::json::json;
 use crate::limits::Limits;
+use crate::schema::Takes;
 use crate::settings::serving_limits;
 use crate::suggestions::listed;
 use crate::toml_reader::{At, Context, Table, named_file};
@@ -165,6 +166,7 @@ pub(crate) fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functi
 
 /// A schema: a table, or the name of a JSON file.
 fn schema(table: &Table<'_>, key: &'static str) -> Option<(Range<usize>, Schema)> {
+    table.takes(key, Takes::Free);
     let Some(value) = table.value(key) else {
         table.missing(
             key,

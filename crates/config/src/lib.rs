@@ -15,7 +15,6 @@ mod among_checks;
 mod app;
 mod app_name;
 mod call_rules;
-mod catalogue;
 mod chains;
 mod check_tools;
 mod config;
@@ -48,7 +47,6 @@ mod toml_reader;
 mod warnings;
 
 pub use app::{App, Domain, Egress, Mount, Start};
-pub use catalogue::{Catalogue, CatalogueApp, CatalogueForm, CatalogueFunctionality};
 pub use check_tools::ToolErrors;
 pub use config::{
     Config, JsonForm, Memory, OnViolation, Provider, ProviderKind, ProxySettings, Screener,

@@ -4,6 +4,7 @@ use ifc::Label;
 use policy::{ArgumentIs, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
 
 use crate::forms::{check_words, form};
+use crate::schema::Takes;
 use crate::toml_reader::Table;
 
 /// `{ sibling = "sender", is = ["me@example.com"], label = [] }`; of several siblings `all = [{ sibling = …, is = … }, …]`,
@@ -76,6 +77,8 @@ fn sibling(table: &Table<'_>) -> Option<Sibling> {
 /// `when = { argument = "path", under = "/home/me/private" }`, or several in an array, all of which must hold. `None` if
 /// one is wrong: that is no rule without a condition.
 pub(crate) fn when(table: &Table<'_>) -> Option<Vec<When>> {
+    table.takes("when", Takes::Table);
+    table.takes("when", Takes::Tables);
     let Some(value) = table.value("when") else {
         return Some(Vec::new());
     };
@@ -132,6 +135,8 @@ fn texts<T>(
     kind: &str,
     read: impl Fn(&str) -> Option<T>,
 ) -> Option<Vec<T>> {
+    table.takes(key, Takes::String);
+    table.takes(key, Takes::Strings);
     let value = table.value(key)?;
     let words = match value.get_ref().as_array() {
         Some(_) => table.strings(key)?,
@@ -184,6 +189,8 @@ pub(crate) fn list(table: &Table<'_>, form: Option<&Form>) -> Result<Option<List
 
 /// What a rule says of the keys of its values: `["LABEL"]`, or `{ label = ["LABEL"], form = "email" }`.
 pub(crate) fn key(table: &Table<'_>) -> Result<(Option<Label>, Option<Form>), ()> {
+    table.takes("key", Takes::Label);
+    table.takes("key", Takes::Table);
     let Some(value) = table.value("key") else {
         return Ok((None, None));
     };

@@ -16,8 +16,10 @@ use crate::load;
 /// What a reader takes at a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Takes {
-    /// Something that the reader looks at by itself.
+    /// Something that the reader looks at before it takes it.
     Any,
+    /// Values of several kinds, which the schema leaves to the reader.
+    Free,
     String,
     Boolean,
     /// From the least to the greatest.
@@ -58,13 +60,18 @@ impl Watch {
     }
 }
 
+/// Tables that the example does not have.
+const REST: &str = r#"
+[vanilla]
+provider = "local"
+"#;
+
 /// The place of the whole file.
 pub(crate) const ROOT: &str = "sluice.toml";
 
 /// The place of a table at a key.
 pub(crate) fn place(outer: &str, key: &str, takes: &Takes) -> String {
     match takes {
-        Takes::Tables => format!("{outer}.{key}[]"),
         Takes::NamedTables => format!("{outer}.{key}.*"),
         _ => format!("{outer}.{key}"),
     }
@@ -73,8 +80,7 @@ pub(crate) fn place(outer: &str, key: &str, takes: &Takes) -> String {
 /// The JSON Schema of `sluice.toml`.
 #[must_use]
 pub fn schema() -> Value {
-    let watch = watched(include_str!("../../../examples/sluice.toml"));
-    let tables = watch.0.into_inner();
+    let tables = watched().0.into_inner();
     let mut schema = table(&tables, ROOT);
     if let Some(schema) = schema.as_object_mut() {
         let draft = json!("https://json-schema.org/draft/2020-12/schema");
@@ -84,15 +90,19 @@ pub fn schema() -> Value {
     schema
 }
 
-/// What the reader asks for while it reads this text. What it finds wrong does not matter.
-fn watched(text: &str) -> Watch {
-    let sink = Sink::watching();
-    let read = |path: &Path| match path == Path::new(ROOT) {
-        true => Ok(text.to_owned()),
-        false => Err(io::ErrorKind::NotFound.into()),
-    };
-    load::load(Path::new(ROOT), &sink, &read);
-    sink.into_watch()
+/// What the reader asks for while it reads the examples. What it finds wrong does not matter.
+fn watched() -> Watch {
+    let mut watch = Watch::default();
+    for text in [include_str!("../../../examples/sluice.toml"), REST] {
+        let sink = Sink::watched_by(watch);
+        let read = |path: &Path| match path == Path::new(ROOT) {
+            true => Ok(text.to_owned()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        };
+        load::load(Path::new(ROOT), &sink, &read);
+        watch = sink.into_watch();
+    }
+    watch
 }
 
 fn table(tables: &BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>, at: &str) -> Value {
@@ -106,7 +116,7 @@ fn table(tables: &BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>, at:
             // The reader looks at a value before it takes it as something.
             .filter(|one| takes.iter().all(|other| !includes(other, one)))
             .map(|takes| match takes {
-                Takes::Any => json!({}),
+                Takes::Any | Takes::Free => json!({}),
                 Takes::String => json!({"type": "string"}),
                 Takes::Boolean => json!({"type": "boolean"}),
                 Takes::Integer(least, most) => integer(*least, *most),
@@ -140,6 +150,8 @@ fn table(tables: &BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>, at:
 /// Whether what one takes says all of the other, so that the other need not be said.
 fn includes(one: &Takes, other: &Takes) -> bool {
     match other {
+        Takes::Free => false,
+        _ if *one == Takes::Free => true,
         Takes::Any => *one != Takes::Any,
         Takes::String => matches!(one, Takes::Word(_) | Takes::Label),
         Takes::Strings => *one == Takes::Label,
@@ -168,22 +180,21 @@ mod tests {
     /// A table that the example lacks would take anything in the schema.
     #[test]
     fn the_example_has_every_kind_of_table() {
-        let tables = watched(include_str!("../../../examples/sluice.toml"))
-            .0
-            .into_inner();
+        let tables = watched().0.into_inner();
         let tables_at =
             |takes: &Takes| matches!(takes, Takes::Table | Takes::Tables | Takes::NamedTables);
+        let mut missing = BTreeSet::new();
         for (at, keys) in &tables {
             for (key, all) in keys {
-                for takes in all.iter().filter(|takes| tables_at(takes)) {
-                    let inner = place(at, key, takes);
-                    let is_list = all.contains(&Takes::NamedLists);
-                    assert!(
-                        is_list || tables.contains_key(&inner),
-                        "{inner} is not in the example"
-                    );
-                }
+                let is_list = all.contains(&Takes::NamedLists);
+                let inner = all.iter().filter(|takes| !is_list && tables_at(takes));
+                let inner = inner.map(|takes| place(at, key, takes));
+                missing.extend(inner.filter(|inner| !tables.contains_key(inner)));
             }
         }
+        assert!(
+            missing.is_empty(),
+            "neither in the example nor in REST: {missing:#?}"
+        );
     }
 }

@@ -1,7 +1,6 @@
 //! The subcommands.
 
 pub(crate) mod app;
-pub(crate) mod catalogue;
 pub(crate) mod chat;
 pub(crate) mod doctor;
 pub(crate) mod memory;

@@ -53,7 +53,6 @@ fn a_pipe_that_is_closed_early_is_no_news_and_no_success() {
     let home = home();
     for arguments in [
         &["model", "list"] as &[&str],
-        &["catalogue", "list", "--json"],
         &["policy", "check"],
         &["policy", "check", "--json"],
     ] {
@@ -92,7 +91,6 @@ fn every_list_is_lines_of_json_for_programs() {
         (&["secret", "list", "--json"], 0),
         (&["app", "list", "--json"], 0),
         (&["model", "list", "--json"], 2),
-        (&["catalogue", "list", "--json"], 1),
         (&["policy", "check", "--json"], 4),
         (&["policy", "test", "--json"], 1),
         (&["doctor", "--json"], 5),

@@ -967,25 +967,6 @@ fn apps_and_vanilla_conversations_have_models_of_their_own() {
 }
 
 #[test]
-fn the_catalogue_is_read() {
-    let text = include_str!("../../../../examples/catalogue.toml");
-    let known = config::Catalogue::parse(Path::new("catalogue.toml"), text).unwrap();
-    assert_eq!(known.functionalities.len(), 6);
-    let wrong = "[functionality.a]\n[functionality.c]\ndescription = \"c\"\nrequest = 1\n[app.x]\nfunctionalities = [\"b\"]\ncolour = 1\noffers = { a = \"t\" }\n";
-    let errors = config::Catalogue::parse(Path::new("c.toml"), wrong).unwrap_err();
-    for part in [
-        "has no 'description'",
-        "has no 'program'",
-        "there is no functionality 'b'",
-        "unknown key 'colour'",
-        "has no 'response'",
-        "the functionality 'a' has no form",
-    ] {
-        assert!(errors.to_string().contains(part), "{part}: {errors}");
-    }
-}
-
-#[test]
 fn a_server_elsewhere_reaches_its_own_host_and_nothing_else() {
     let config = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
                   headers = { Authorization = \"Bearer secret:far\", X-Mode = \"fast\" }\n\

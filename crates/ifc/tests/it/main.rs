@@ -27,4 +27,5 @@ mod purity;
 mod redactor;
 mod relabel;
 mod shown;
+mod tcb;
 mod trust;
