@@ -60,19 +60,37 @@ impl Watch {
     }
 }
 
-/// Tables that the example does not have.
+/// Tables, and forms of tables, that the example does not have.
 const REST: &str = r#"
 [vanilla]
 provider = "local"
+
+[app.rest]
+command = ["rest"]
+limits = {}
+
+[app.rest.results.some]
+rest = []
+
+[app.rest.tools.some]
+effect = "read"
+examples = [{ expect = "allow", session = {} }]
+labels = [
+    { path = "$.a", label = [], unless = { sibling = "b", is = ["c"], label = [] }, head = {}, key = {} },
+    { path = "$.a", label = [], unless = { all = [{}], label = [] }, when = {} },
+    { path = "$.a", label = [], unless = { any = [{}], label = [] } },
+]
 "#;
 
 /// The place of the whole file.
 pub(crate) const ROOT: &str = "sluice.toml";
 
-/// The place of a table at a key.
+/// The place of a table at a key. Tables that are alike have one place.
 pub(crate) fn place(outer: &str, key: &str, takes: &Takes) -> String {
-    match takes {
-        Takes::NamedTables => format!("{outer}.{key}.*"),
+    match (key, takes) {
+        ("other_tools", _) => format!("{outer}.tools.*"),
+        ("labels", Takes::Tables) if outer != "sluice.toml.user" => "labels".to_owned(),
+        (_, Takes::NamedTables) => format!("{outer}.{key}.*"),
         _ => format!("{outer}.{key}"),
     }
 }
