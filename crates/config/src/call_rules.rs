@@ -8,8 +8,8 @@ use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
 
 use crate::accepts::{AcceptDraft, accepts};
 use crate::diagnostics::File;
-use crate::schema::Takes;
 use crate::toml_reader::{At, Table, named_file};
+use crate::watch::Takes;
 
 /// Cedar text, and where it stands.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use policy::Place;
 
-use crate::schema::Watch;
 use crate::suggestions::Suggestions;
+use crate::watch::Watch;
 
 /// Further places of one mistake that are shown. `policy check --json` has all of them.
 const MAX_PLACES: usize = 8;

@@ -12,8 +12,8 @@ use toml::de::DeValue;
 use crate::call_rules::argument_path;
 use crate::diagnostics::{File, Sink};
 use crate::json::json;
-use crate::schema::Takes;
 use crate::toml_reader::Table;
+use crate::watch::Takes;
 
 /// A call, and what must become of it.
 #[derive(Debug, Clone)]

@@ -12,10 +12,10 @@ use crate::app::App;
 use crate::diagnostics::File;
 use crate::json::json;
 use crate::limits::Limits;
-use crate::schema::Takes;
 use crate::settings::serving_limits;
 use crate::suggestions::listed;
 use crate::toml_reader::{At, Context, Table, named_file};
+use crate::watch::Takes;
 
 /// Longest name: with `ask__` before it, it is the name of a tool, which providers bound.
 const MAX_NAME: usize = 48;

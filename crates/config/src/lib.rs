@@ -45,6 +45,7 @@ mod settings;
 mod suggestions;
 mod toml_reader;
 mod warnings;
+mod watch;
 
 pub use app::{App, Domain, Egress, Mount, Start};
 pub use check_tools::ToolErrors;

@@ -20,9 +20,9 @@ use crate::limits::Limits;
 use crate::mcp_servers::{Servers, servers};
 use crate::memory::memory;
 use crate::read_app::{only_server, read_app};
-use crate::schema;
 use crate::settings::{default_provider, lattice, limits, own_models, providers, proxy, screener};
 use crate::toml_reader::{Context, ReadFile, Table, named_file, parse};
+use crate::watch;
 
 /// Longest configuration file. Written by hand, they have a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -180,7 +180,7 @@ impl Loader<'_> {
             read: self.read,
         };
         let document = parse(context)?;
-        let root = |context| Table::new(context, 0..0, document.get_ref(), schema::ROOT.to_owned());
+        let root = |context| Table::new(context, 0..0, document.get_ref(), watch::ROOT.to_owned());
         // First: every label in the rest of the file is read by it.
         let lattice = lattice(&root(context));
         context.lattice = lattice.as_ref();

@@ -4,8 +4,8 @@ use ifc::Label;
 use policy::{ArgumentIs, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
 
 use crate::forms::{check_words, form};
-use crate::schema::Takes;
 use crate::toml_reader::Table;
+use crate::watch::Takes;
 
 /// `{ sibling = "sender", is = ["me@example.com"], label = [] }`; of several siblings `all = [{ sibling = …, is = … }, …]`,
 /// or `any`.

@@ -3,62 +3,14 @@
 //! A reader that is watched says of each table which keys it knows and what it takes there. It is watched while it reads
 //! `examples/sluice.toml`, which has every kind of table, so the schema cannot know other keys than the reader.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use crate::diagnostics::Sink;
-use crate::load;
-
-/// What a reader takes at a key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Takes {
-    /// Something that the reader looks at before it takes it.
-    Any,
-    /// Values of several kinds, which the schema leaves to the reader.
-    Free,
-    String,
-    Boolean,
-    /// From the least to the greatest.
-    Integer(u64, u64),
-    Integers(u64, u64),
-    Signed,
-    /// One of these words.
-    Word(Vec<String>),
-    Strings,
-    /// A label by name, or several.
-    Label,
-    Table,
-    /// An array of tables.
-    Tables,
-    /// Tables by names of the user's choice.
-    NamedTables,
-    /// Strings by names of the user's choice.
-    NamedStrings,
-    /// Arrays of strings by names of the user's choice.
-    NamedLists,
-    /// Values by names of the user's choice.
-    Entries,
-}
-
-/// What each table takes, by its place: `sluice.toml.app.*.tools.*`.
-#[derive(Debug, Default)]
-pub(crate) struct Watch(RefCell<BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>>);
-
-impl Watch {
-    pub(crate) fn table(&self, place: &str) {
-        self.0.borrow_mut().entry(place.to_owned()).or_default();
-    }
-
-    pub(crate) fn key(&self, place: &str, key: &'static str, takes: Takes) {
-        let mut tables = self.0.borrow_mut();
-        let keys = tables.entry(place.to_owned()).or_default();
-        keys.entry(key).or_default().insert(takes);
-    }
-}
+use crate::load::load;
+use crate::watch::{ROOT, Tables, Takes, Watch, place};
 
 /// Tables, and forms of tables, that the example does not have.
 const REST: &str = r#"
@@ -82,23 +34,10 @@ labels = [
 ]
 "#;
 
-/// The place of the whole file.
-pub(crate) const ROOT: &str = "sluice.toml";
-
-/// The place of a table at a key. Tables that are alike have one place.
-pub(crate) fn place(outer: &str, key: &str, takes: &Takes) -> String {
-    match (key, takes) {
-        ("other_tools", _) => format!("{outer}.tools.*"),
-        ("labels", Takes::Tables) if outer != "sluice.toml.user" => "labels".to_owned(),
-        (_, Takes::NamedTables) => format!("{outer}.{key}.*"),
-        _ => format!("{outer}.{key}"),
-    }
-}
-
 /// The JSON Schema of `sluice.toml`.
 #[must_use]
 pub fn schema() -> Value {
-    let tables = watched().0.into_inner();
+    let tables = watched().into_tables();
     let mut schema = table(&tables, ROOT);
     if let Some(schema) = schema.as_object_mut() {
         let draft = json!("https://json-schema.org/draft/2020-12/schema");
@@ -117,13 +56,13 @@ fn watched() -> Watch {
             true => Ok(text.to_owned()),
             false => Err(io::ErrorKind::NotFound.into()),
         };
-        load::load(Path::new(ROOT), &sink, &read);
+        load(Path::new(ROOT), &sink, &read);
         watch = sink.into_watch();
     }
     watch
 }
 
-fn table(tables: &BTreeMap<String, BTreeMap<&'static str, BTreeSet<Takes>>>, at: &str) -> Value {
+fn table(tables: &Tables, at: &str) -> Value {
     // Every kind of table is in the example; a test holds that.
     let Some(keys) = tables.get(at) else {
         return json!({"type": "object"});
@@ -193,12 +132,14 @@ fn named(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// A table that the example lacks would take anything in the schema.
     #[test]
     fn the_example_has_every_kind_of_table() {
-        let tables = watched().0.into_inner();
+        let tables = watched().into_tables();
         let tables_at =
             |takes: &Takes| matches!(takes, Takes::Table | Takes::Tables | Takes::NamedTables);
         let mut missing = BTreeSet::new();

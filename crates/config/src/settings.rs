@@ -11,9 +11,9 @@ use crate::config::{
     JsonForm, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
 };
 use crate::limits::{Limits, SpokeLimits};
-use crate::schema::Takes;
 use crate::suggestions::listed;
 use crate::toml_reader::{At, Table};
+use crate::watch::Takes;
 
 /// The embedded model that `sluice model pull` fetches when nothing else is asked.
 const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b";

@@ -14,8 +14,8 @@ use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
 use crate::diagnostics::{File, Sink};
-use crate::schema::{Takes, place};
 use crate::suggestions::{listed, shortened};
+use crate::watch::{Takes, place};
 
 /// A value with its place in the file.
 #[derive(Debug, Clone)]

@@ -97,7 +97,7 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
         // Proposals come before there is any configuration, so none is looked for.
         PolicyAction::Propose { app } => propose::propose(app),
         PolicyAction::Schema => {
-            print(&format!("{:#}\n", config::schema()))?;
+            print(&format!("{:#}", config::schema()))?;
             Ok(Exit::Done)
         }
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
