@@ -226,14 +226,18 @@ impl Stage {
 
     /// A query under way, once the trace has an event of this kind.
     pub(crate) fn start_until(&self, kind: &str) -> Child {
-        let child = self
+        let mut child = self
             .sluice(&["run", "--app", "mail", QUERY])
             .spawn()
             .unwrap();
-        while !self.kinds().iter().any(|found| found == kind) {
+        loop {
+            let ended = child.try_wait().unwrap();
+            if self.kinds().iter().any(|found| found == kind) {
+                return child;
+            }
+            assert!(ended.is_none(), "no {kind} in {:?}", self.kinds());
             std::thread::sleep(Duration::from_millis(20));
         }
-        child
     }
 
     /// The events of the only session.
