@@ -3,6 +3,7 @@
 use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::sync::mpsc::Receiver;
 use std::thread;
 
@@ -115,15 +116,14 @@ pub(crate) fn run(config: &Config, link: &Link, jobs: &Receiver<Job>) {
 fn serve(config: &Config, link: &Link, jobs: &Receiver<Job>) -> Result<(), String> {
     // Before anything of llama.cpp runs: its first instruction may be one of them.
     check_processor()?;
-    let mut backend = LlamaBackend::init().map_err(|error| format!("llama.cpp: {error}"))?;
-    backend.void_logs();
+    let backend = backend()?;
     if !config.model.is_file() {
         return Err(config.unusable("there is no such file"));
     }
     let params = pin!(LlamaModelParams::default());
-    let model = LlamaModel::load_from_file(&backend, &config.model, &params)
+    let model = LlamaModel::load_from_file(backend, &config.model, &params)
         .map_err(|error| config.unusable(error))?;
-    let mut engine = Engine::new(&backend, &model, config, link)?;
+    let mut engine = Engine::new(backend, &model, config, link)?;
     link.send(&Event::Ready);
     while let Ok(job) = jobs.recv() {
         let result = engine.answer(&job);
@@ -137,6 +137,18 @@ fn serve(config: &Config, link: &Link, jobs: &Receiver<Job>) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+/// llama.cpp, which starts once in a process.
+pub(crate) fn backend() -> Result<&'static LlamaBackend, String> {
+    static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
+    let backend = BACKEND.get_or_init(|| {
+        let mut backend = LlamaBackend::init().ok()?;
+        backend.void_logs();
+        Some(backend)
+    });
+    let backend = backend.as_ref();
+    backend.ok_or_else(|| "llama.cpp does not start".to_owned())
 }
 
 /// llama.cpp is compiled for x86-64-v3; without this check an older processor would end the

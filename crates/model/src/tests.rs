@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::thread;
 
-use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::model::{LlamaModel, params::LlamaModelParams};
 use model_files::protocol::{
     self, Answer, Call, Command, Event, Failure, Message, Request, Shape, Stop, Tool,
@@ -18,7 +17,7 @@ use model_files::protocol::{
 use model_files::{Cache, QWEN_CODER_1_5B, SMOLLM2_135M, find};
 use serde_json::{Value, json};
 
-use crate::engine::Config;
+use crate::engine::{Config, backend};
 use crate::serve::serve;
 use crate::template::{ChatTemplate, Piece};
 use crate::tokens::Specials;
@@ -547,14 +546,13 @@ fn conversation(text: &str) -> (Vec<Message>, Vec<Tool>) {
 
 #[test]
 fn text_that_imitates_markup_stays_text() {
-    let mut backend = LlamaBackend::init().unwrap();
-    backend.void_logs();
+    let backend = backend().unwrap();
     for name in [SMOLLM2_135M, QWEN_CODER_1_5B] {
         let Some(path) = model_for_tests(name) else {
             continue;
         };
         let params = pin!(LlamaModelParams::default().with_vocab_only(true));
-        let model = LlamaModel::load_from_file(&backend, path, &params).unwrap();
+        let model = LlamaModel::load_from_file(backend, path, &params).unwrap();
         let vocab = model.vocab();
         let specials = Specials::of(&vocab);
         let source = model.meta_val_str("tokenizer.chat_template").unwrap();
