@@ -52,6 +52,7 @@ impl Passage<'_> {
                 stream: inside,
                 count: &count,
                 passage: self,
+                admitted: Vec::new(),
             };
             copy_bidirectional_with_sizes(&mut inside, &mut outside, PIECE, PIECE).await
         };
@@ -106,30 +107,32 @@ struct Tap<'a> {
     stream: TcpStream,
     count: &'a Count,
     passage: Passage<'a>,
+    /// First bytes that were held back until they named the host, and go on now.
+    admitted: Vec<u8>,
 }
 
 impl Tap<'_> {
-    /// Lets bytes of the app go on.
-    fn admit(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Whether these bytes of the app go on as they are. Otherwise they are held back, or are in `admitted`.
+    fn admit(&mut self, bytes: &[u8]) -> io::Result<bool> {
         // Between what an app is given and what it then sends lies this check: its label is raised before it is given more.
         if self.passage.lease.is_some_and(Lease::is_cut) {
             return Err(stop(CUT));
         }
         self.count(&self.count.sent, bytes.len())?;
         let Some((name, port)) = self.passage.look_at else {
-            return Ok(());
+            return Ok(true);
         };
-        // What names no host yet may go on, since no server acts on half of a request; what names another host is the piece
-        // that does not.
+        // Bytes that may be the beginning of a hello or a request are held back until they say which host they want. A
+        // protocol in which the server speaks first is not held up, and the first bytes of others are told at once.
         let first = &mut self.passage.first;
-        first.extend(bytes.iter().take(MOST.saturating_sub(first.len())));
-        match look(name, port, first) {
-            Verdict::More => Ok(()),
+        first.extend(bytes);
+        match look(name, port, first.get(..MOST).unwrap_or(first)) {
+            Verdict::More => Ok(false),
             Verdict::Refused(misfit) => Err(stop(format!("refused: {misfit}"))),
             Verdict::Fits => {
                 self.passage.look_at = None;
-                self.passage.first = Vec::new();
-                Ok(())
+                self.admitted = std::mem::take(first);
+                Ok(false)
             }
         }
     }
@@ -150,9 +153,21 @@ impl AsyncRead for Tap<'_> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
-        Poll::Ready(this.admit(buffer.filled().get(before..).unwrap_or_default()))
+        loop {
+            if !this.admitted.is_empty() {
+                let fits = this.admitted.len().min(buffer.remaining());
+                buffer.put_slice(&this.admitted.drain(..fits).collect::<Vec<_>>());
+                return Poll::Ready(Ok(()));
+            }
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+            let bytes = buffer.filled().get(before..).unwrap_or_default();
+            // At the end of the stream what is held back has named no host, and goes nowhere.
+            if bytes.is_empty() || this.admit(bytes)? {
+                return Poll::Ready(Ok(()));
+            }
+            buffer.set_filled(before);
+        }
     }
 }
 
