@@ -135,7 +135,7 @@ impl ArgumentPath {
     /// [`ArgumentPath::MAX_PLACES`].
     pub(crate) fn places(&self, argument: &str) -> Option<Vec<Range<usize>>> {
         if self.steps.is_empty() {
-            return Some(vec![0..argument.len()]);
+            return Some(std::iter::once(0..argument.len()).collect());
         }
         let json = Json::read(argument).ok()?;
         let mut found = vec![0];

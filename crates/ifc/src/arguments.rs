@@ -418,7 +418,7 @@ fn collect_beyond(
     let mut around = ends.zip(starts.chain([node.span.end]));
     if node.children == 0 || !around.all(|(from, to)| value.label_in(&(from..to)).flows_to(label)) {
         // All elements of a list have one path.
-        let known = found.entry(path.clone()).or_insert(Label::bottom());
+        let known = found.entry(path.clone()).or_default();
         *known = known.join(&whole);
         return;
     }

@@ -374,7 +374,7 @@ impl Scope<'_> {
         for step in reference.strip_prefix("#/")?.split('/') {
             rules.spend(members(at));
             // RFC 6901: `~1` before `~0`, or `~01` would become a slash.
-            at = at.get(&step.replace("~1", "/").replace("~0", "~"))?;
+            at = at.get(step.replace("~1", "/").replace("~0", "~"))?;
         }
         Some(at)
     }

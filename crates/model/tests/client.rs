@@ -1,5 +1,4 @@
 //! The program as `sluice` starts it, and its client.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -63,9 +63,8 @@ pub(crate) async fn serve(settings: &Settings, mask: &Mask, output: Output) -> R
             return Ok(());
         };
         // What comes before the client's first request is passed over.
-        match serde_json::from_slice(&line) {
-            Ok(first @ JsonRpcMessage::Request(_)) => break (first, line),
-            _ => {}
+        if let Ok(first @ JsonRpcMessage::Request(_)) = serde_json::from_slice(&line) {
+            break (first, line);
         }
     };
     http.send_as(&first, line);
@@ -78,10 +77,11 @@ pub(crate) async fn serve(settings: &Settings, mask: &Mask, output: Output) -> R
     let mut sent = JoinSet::new();
     loop {
         tokio::select! {
-            Some(ended) = sent.join_next() => match ended {
-                Ok(Err(trouble)) => return Err(trouble),
-                Ok(Ok(())) | Err(_) => {}
-            },
+            Some(ended) = sent.join_next() => {
+                if let Ok(Err(trouble)) = ended {
+                    return Err(trouble);
+                }
+            }
             message = server.receive() => {
                 let message = message.ok_or_else(|| Trouble::Broken("it has ended".to_owned()))?;
                 if is_lost(&message) {

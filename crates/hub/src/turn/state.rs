@@ -14,6 +14,10 @@ use crate::{Completion, Drafter, Outcome, ProposedCall, Stop, StopReason};
 
 /// Where a turn is. A state that begins with `Await` waits for the answer to a need that the driver has, or is about
 /// to get.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a conversation has one, and it moves a few times a step"
+)]
 pub(super) enum State {
     /// No turn is under way; how the last one ended.
     Idle(Option<Outcome>),
@@ -34,6 +38,10 @@ pub(super) enum State {
 }
 
 /// What a call of a step waits for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a conversation has one, and it moves a few times a step"
+)]
 pub(super) enum Waiting {
     /// The user's answer.
     User(Call),

@@ -318,7 +318,8 @@ impl ChatBody {
     /// The members that only say how to write the answer, each of the type that the API gives it: text in the place of
     /// a number or of a word of the API could come from anywhere.
     pub(crate) fn sampling(&mut self) -> Result<Map<String, Value>, String> {
-        let members: [(_, _, fn(&Value) -> bool, _); 12] = [
+        type Check = fn(&Value) -> bool;
+        let members: [(_, _, Check, _); 12] = [
             (
                 "temperature",
                 &mut self.temperature,

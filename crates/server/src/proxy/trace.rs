@@ -21,7 +21,7 @@ pub(super) struct TraceWriter {
 
 enum Item {
     /// An event of this conversation.
-    Record(String, Event),
+    Record(String, Box<Event>),
     /// Answered when everything before it is written, or with the reason why the trace has ended.
     Written(oneshot::Sender<Result<(), String>>),
 }
@@ -43,7 +43,7 @@ impl TraceWriter {
     pub(super) fn record(&self, conversation: &str, event: Event) {
         if let Some(queue) = &self.queue {
             // Without its thread nothing is ever written, which `written` says.
-            let _ = queue.send(Item::Record(conversation.to_owned(), event));
+            let _ = queue.send(Item::Record(conversation.to_owned(), Box::new(event)));
         }
     }
 
@@ -79,7 +79,7 @@ fn write(mut trace: TraceFile, items: &mpsc::Receiver<Item>, observer: &dyn Obse
     for item in items {
         match item {
             Item::Record(conversation, event) if state.is_ok() => {
-                if let Err(error) = trace.append_to(Some(&conversation), event) {
+                if let Err(error) = trace.append_to(Some(&conversation), *event) {
                     let reason = format!("{error}, and start the proxy again");
                     observer.failed(&reason);
                     state = Err(reason);

@@ -6,7 +6,6 @@
     clippy::panic,
     reason = "tests fail by panicking"
 )]
-#![expect(clippy::print_stdout, reason = "peaks and times are shown on demand")]
 
 mod asking;
 mod calling;

@@ -196,7 +196,7 @@ fn a_file_of_version_1_is_upgraded() {
         )
         .unwrap();
     let memory = open(&path).unwrap();
-    assert_eq!(memory.namespaces().unwrap(), [hub.clone()]);
+    assert_eq!(memory.namespaces().unwrap(), std::slice::from_ref(&hub));
     assert_eq!(memory.ids(&hub).unwrap(), [entry(1).id]);
     memory.append(&hub, &[entry(2)]).unwrap();
     let schema = |table: &str| {

@@ -17,13 +17,16 @@ use super::line::{
     result_with, tool, tool_with,
 };
 
+/// What an attempt does on its line.
+pub(super) type Act = Box<dyn Fn(&mut Line) -> io::Result<()>>;
+
 /// One attempt by frames.
 pub(crate) struct FrameAttempt {
     pub(crate) group: &'static str,
     pub(crate) name: &'static str,
     /// Whether the hub must end the spoke for it; otherwise it is enough that nothing is gained.
     pub(crate) ends: bool,
-    pub(super) code: Box<dyn Fn(&mut Line) -> io::Result<()>>,
+    pub(super) code: Act,
 }
 
 impl FrameAttempt {
@@ -96,12 +99,7 @@ impl List {
         self.add(name, true, Box::new(code));
     }
 
-    fn add(
-        &mut self,
-        name: &'static str,
-        ends: bool,
-        code: Box<dyn Fn(&mut Line) -> io::Result<()>>,
-    ) {
+    fn add(&mut self, name: &'static str, ends: bool, code: Act) {
         let group = self.group;
         self.all.push(FrameAttempt {
             group,

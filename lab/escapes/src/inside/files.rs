@@ -159,7 +159,8 @@ fn writing(attempts: &mut Attempts) {
         let _ = fs::remove_file(over);
         unchanged(ground, renamed)
     });
-    let changes: [(&str, fn(usize) -> io::Result<usize>); 3] = [
+    type Change = fn(usize) -> io::Result<usize>;
+    let changes: [(&str, Change); 3] = [
         ("map it shared and write", |it| {
             map_and_poke(it, PROT_READ | PROT_WRITE)
         }),

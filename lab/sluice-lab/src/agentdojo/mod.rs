@@ -23,7 +23,7 @@ enum Action {
     #[command(
         after_help = "Example:\n  sluice-lab bench agentdojo loop --quick\n  sluice-lab bench agentdojo loop --version v1 --attack important_instructions --defence none,oracle,judge\n  sluice-lab bench agentdojo loop --defence attention,combined --suite banking\n  sluice-lab bench agentdojo loop --goals --defence naive-checked\n  sluice-lab bench agentdojo loop --policies mine --package fork/src --version v1 --defence none,naive-checked\n\nThe defences `attention` and `combined` need `sluice model pull smollm2-135m`.\nThe first run installs AgentDojo, pinned by hash, in the user's cache folder."
     )]
-    Loop(closed_loop::LoopArgs),
+    Loop(Box<closed_loop::LoopArgs>),
     /// The recorded runs of GPT-4o, replayed through labels and policy: attacks stopped, and benign runs without a question.
     #[command(
         after_help = "Example:\n  sluice-lab bench agentdojo replay --quick\n\nOpen loop: the recorded model saw everything unmasked.\nThe first run fetches AgentDojo and the recorded runs, pinned by hash, into the user's cache folder."
@@ -39,7 +39,7 @@ enum Action {
 /// Runs AgentDojo.
 pub(crate) async fn agentdojo(args: AgentDojo) -> Result<Exit> {
     match args.action {
-        Action::Loop(args) => closed_loop::closed_loop(args).await,
+        Action::Loop(args) => closed_loop::closed_loop(*args).await,
         Action::Replay(args) => replay::replay(args).await,
         Action::Report(args) => report::report(&args),
     }

@@ -76,15 +76,11 @@ fn the_doctor_tries_every_layer() {
     assert_eq!(whole["ok"], true, "{whole}");
     let detail = whole["detail"].as_str().unwrap();
     assert!(detail.contains("a control group in") || detail.contains("no control group: "));
-    let instructions = findings
+    // It is a package of its own, so a machine without it is in order.
+    let model = findings
         .iter()
-        .find(|finding| finding["subject"] == "model instructions")
-        .unwrap();
-    assert_eq!(instructions["ok"], true, "{instructions}");
-    assert!(
-        instructions["detail"].as_str().unwrap().contains("AVX"),
-        "{instructions}"
-    );
+        .find(|finding| finding["subject"] == "sluice-model");
+    assert!(model.is_some(), "{findings:?}");
     let configuration = findings
         .iter()
         .find(|finding| finding["subject"] == "configuration");
