@@ -1,6 +1,6 @@
 //! A mail app as an MCP server over stdio: it lists, reads, searches, sends and deletes the user's e-mail.
 //!
-//! It needs a Maildir and an SMTP server ([`Config`]), and nothing else: no home directory, no name service when the
+//! It needs a Maildir and an SMTP server (`Config`), and nothing else: no home directory, no name service when the
 //! server is given as an IP address, no certificate store. Everything in a mail was written by its sender, so
 //! each result keeps apart what is constrained (ids, dates, plain addresses) and what is free text (names, subjects,
 //! bodies, names of attachments); `sluice-app.toml` labels them so.

@@ -6,7 +6,7 @@
 //! every spoke: names by the hub's resolver, connections by the monitor's permit. TLS ends here. A header that holds a
 //! secret is therefore in one spoke, and on the wire only inside of TLS to the host that it is for.
 //!
-//! `rmcp` implements the protocol. [`http`](self::http) is its HTTP client, and holds what it may not decide: the one host,
+//! `rmcp` implements the protocol. `http` is its HTTP client, and holds what it may not decide: the one host,
 //! no redirects, the limits, the secrets, and the exact bytes of a call.
 
 mod bridge;
