@@ -13,10 +13,8 @@ use llm::{Embedded, Provider};
 use serde_json::Value;
 
 use crate::finding::Finding;
-use crate::paths;
+use crate::paths::{self, MODEL_PROGRAM as PROGRAM};
 
-/// The program that runs embedded models.
-pub(crate) const PROGRAM: &str = "sluice-model";
 /// What installs it, from a clone of Sluice.
 const INSTALL: &str = "cargo install --path crates/model --locked";
 /// Where other servers of models listen on this machine by default.

@@ -26,6 +26,7 @@ mod permissions;
 mod private_file;
 mod proposal;
 mod question;
+mod refused;
 mod remote_app;
 mod review;
 mod screener;

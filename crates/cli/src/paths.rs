@@ -65,6 +65,9 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The program that runs embedded models. It is a package of its own, and may not be there.
+pub(crate) const MODEL_PROGRAM: &str = "sluice-model";
+
 /// What no app may write, besides what the configuration was read from: whoever writes these decides about the next
 /// start, or about what is known of this one. Each with a word for messages.
 pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
@@ -72,7 +75,7 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     // Its folder and not only the file: who can write there can put another file in its place.
     let config = user_config().and_then(|file| file.parent().map(Path::to_owned));
     let models = llm::models::Cache::of_user().ok();
-    let program = crate::embedded::program();
+    let program = binary(MODEL_PROGRAM).ok();
     let optional = [
         config.map(|folder| ("the user's configuration", folder)),
         models.map(|cache| ("the language models", cache.folder().to_owned())),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config};
-use hub::trace::{Event, escape};
+use hub::trace::escape;
 use ifc::Monitor;
 use provision::Record;
 use sandbox::Layer;
@@ -13,6 +13,7 @@ use server::Gate;
 use tokio::sync::mpsc;
 use wire::ToolDescription;
 
+use crate::refused::{refused, words};
 use crate::{app_setup, login, needs};
 
 /// Events of a start that are kept. An app that makes more has told enough.
@@ -88,66 +89,5 @@ pub(crate) async fn start(config: &Config, app: &App, layers: &BTreeSet<Layer>) 
             "before it ended it tried to reach what it may not: {}",
             words(&tried)
         )),
-    }
-}
-
-/// The places that a spoke tried to reach and may not, with the reasons, from its events.
-pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, String> {
-    let mut tried = BTreeMap::new();
-    while let Ok(event) = events.try_recv() {
-        match event {
-            Event::NameDenied { name, reason, .. } => {
-                tried.insert(name.to_string(), reason.to_string());
-            }
-            Event::Egress { to, outcome, .. } => {
-                let outcome = outcome.to_string();
-                // Every other outcome is of a connection that was allowed.
-                if let Some(reason) = outcome.strip_prefix("refused: ") {
-                    tried.insert(to, reason.to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    tried
-}
-
-/// Places and reasons in one line, fit for a terminal.
-pub(crate) fn words(tried: &BTreeMap<String, String>) -> String {
-    let each = tried
-        .iter()
-        .map(|(place, reason)| format!("{} ({})", escape(place), escape(reason)));
-    each.collect::<Vec<_>>().join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refused_places_are_kept_and_shown_on_one_line() {
-        let (sender, events) = mpsc::channel(8);
-        let egress = |to: &str, outcome: &str| Event::Egress {
-            app: "app".to_owned(),
-            to: to.to_owned(),
-            outcome: outcome.to_owned().into(),
-        };
-        let denied = Event::NameDenied {
-            app: "app".to_owned(),
-            name: "a.example.org\n".to_owned().into(),
-            reason: "no rule".to_owned().into(),
-        };
-        for event in [
-            denied,
-            egress("b.example.org:443", "refused: denied"),
-            egress("c.example.org:443", "1 bytes sent, 2 received"),
-        ] {
-            sender.try_send(event).unwrap();
-        }
-        let tried = refused(events);
-        assert_eq!(
-            words(&tried),
-            "a.example.org\\n (no rule); b.example.org:443 (denied)"
-        );
     }
 }

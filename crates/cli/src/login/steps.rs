@@ -20,7 +20,7 @@ use server::{Gate, Mediator, Spoke};
 use tokio::sync::mpsc;
 use wire::{Form, Refusal, Reply, head};
 
-use crate::{app_setup, remote_app, trial};
+use crate::{app_setup, refused, remote_app};
 
 /// The name of a configuration that is in no file.
 const FILE: &str = "/login.toml";
@@ -74,9 +74,9 @@ impl LoginSteps {
         let (sender, events) = mpsc::channel(EVENTS);
         let spoke = setup.open(&gate, sender).await?;
         let report = call(&gate, &spoke).await;
-        report.with_context(|| match trial::refused(events) {
-            refused if refused.is_empty() => to.origin().to_string(),
-            refused => trial::words(&refused),
+        report.with_context(|| match refused::refused(events) {
+            places if places.is_empty() => to.origin().to_string(),
+            places => refused::words(&places),
         })
     }
 

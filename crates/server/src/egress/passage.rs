@@ -16,6 +16,9 @@ use tokio::time::{Instant, sleep};
 
 use super::reach::Lease;
 
+/// The first byte of a TLS client: a record of its handshake.
+const TLS_HANDSHAKE: u8 = 22;
+
 /// Bytes that are copied at a time in each direction.
 const PIECE: usize = 64 << 10;
 
@@ -107,7 +110,7 @@ struct Tap<'a> {
     stream: TcpStream,
     count: &'a Count,
     passage: Passage<'a>,
-    /// First bytes that were held back until they named the host, and go on now.
+    /// A TLS hello that was held back until it named the host, and goes on now.
     admitted: Vec<u8>,
 }
 
@@ -122,17 +125,21 @@ impl Tap<'_> {
         let Some((name, port)) = self.passage.look_at else {
             return Ok(true);
         };
-        // Bytes that may be the beginning of a hello or a request are held back until they say which host they want. A
-        // protocol in which the server speaks first is not held up, and the first bytes of others are told at once.
+        // What may be TLS is held back until it says a name. Other bytes go on meanwhile: no server acts on half of an HTTP
+        // request, and programs of other protocols may wait for an answer to a few bytes.
         let first = &mut self.passage.first;
         first.extend(bytes);
+        let is_held = first.first() == Some(&TLS_HANDSHAKE);
         match look(name, port, first.get(..MOST).unwrap_or(first)) {
-            Verdict::More => Ok(false),
+            Verdict::More => Ok(!is_held),
             Verdict::Refused(misfit) => Err(stop(format!("refused: {misfit}"))),
             Verdict::Fits => {
                 self.passage.look_at = None;
-                self.admitted = std::mem::take(first);
-                Ok(false)
+                let first = std::mem::take(first);
+                if is_held {
+                    self.admitted = first;
+                }
+                Ok(!is_held)
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::compose;
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::login::address;
+use crate::refused;
 use crate::review::{Difference, Seen};
 use crate::seen::RemoteTools;
 use crate::session::configured;
@@ -133,7 +134,7 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
     if !trial.tried.is_empty() {
         say(&format!(
             "{app} tried to reach what it may not: {}\n",
-            trial::words(&trial.tried)
+            refused::words(&trial.tried)
         ));
     }
 }

@@ -9,7 +9,7 @@ use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Stage};
 use policy::{AppPolicy, Judgement, Verdict};
 use serde_json::{Value, json};
 
-use super::{Condition, conditions, set, short};
+use super::conditions::{Condition, conditions, set, short};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::print;

@@ -9,7 +9,7 @@ use ifc::{Arguments, Call, Label, Labeled, Lattice, Policy};
 use policy::Unnamed;
 use serde_json::json;
 
-use super::{Condition, conditions, set};
+use super::conditions::{Condition, conditions, set};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::{print_escaped, say};

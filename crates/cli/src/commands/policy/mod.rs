@@ -1,5 +1,6 @@
 //! `sluice policy`: what the rules say, whether they hold, and why they decided.
 
+mod conditions;
 mod explain;
 mod label;
 mod propose;
@@ -10,8 +11,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use config::{App, Config, Diagnostic, Diagnostics, ExampleOutcome, Severity};
 use hub::trace::escape;
-use ifc::{Arguments, Label, Lattice};
-use policy::{Met, Place, ResultLabels, ToolRule};
+use ifc::{Label, Lattice};
+use policy::ToolRule;
 use serde_json::{Map, Value, json};
 
 use crate::configuration::{self, Examples, Opened, Refusal};
@@ -19,6 +20,7 @@ use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::{Terminal, print, say};
 use crate::words::counted;
+use conditions::{set, short};
 
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
@@ -412,71 +414,4 @@ fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
         );
     }
     text
-}
-
-/// A rule for results with conditions on the call's arguments, and whether they are met.
-struct Condition {
-    rule: String,
-    place: Option<String>,
-    when: String,
-    met: Met,
-}
-
-/// The rules with conditions, and what these say of a call.
-fn conditions(rules: &ResultLabels, arguments: &Arguments) -> Vec<Condition> {
-    let conditions = rules.conditions(arguments).map(|(rule, met)| {
-        let when: Vec<String> = rule.when.iter().map(ToString::to_string).collect();
-        Condition {
-            rule: rule.path.as_str().to_owned(),
-            place: rule.place.as_ref().map(short),
-            when: when.join(" and "),
-            met,
-        }
-    });
-    conditions.collect()
-}
-
-impl Condition {
-    /// One line.
-    fn as_text(&self) -> String {
-        let place = self.place.as_ref().map(|it| format!(" ({it})"));
-        let what = match self.met {
-            Met::Yes => "counts",
-            Met::No => "does not count",
-            Met::Unknown => {
-                "may count or not, and so all that it selects has the most restrictive label"
-            }
-        };
-        let (rule, place, when) = (&self.rule, place.unwrap_or_default(), &self.when);
-        escape(&format!("the rule for {rule}{place} {what}: when {when}"))
-    }
-
-    fn as_json(&self) -> Value {
-        json!({
-            "kind": "condition",
-            "rule": self.rule,
-            "place": self.place,
-            "when": self.when,
-            "counts": match self.met {
-                Met::Yes => "yes",
-                Met::No => "no",
-                Met::Unknown => "unknown",
-            },
-        })
-    }
-}
-
-/// A place by the name of its file alone.
-fn short(place: &Place) -> String {
-    let name = place.file.file_name().unwrap_or_default().to_string_lossy();
-    format!("{name}:{}", place.line)
-}
-
-/// A label as a set.
-fn set(names: &[String]) -> String {
-    match names {
-        [] => "{trusted, public}".to_owned(),
-        [any] if any == "any" => "anything".to_owned(),
-        names => format!("{{{}}}", names.join(", ")),
-    }
 }
