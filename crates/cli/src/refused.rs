@@ -1,0 +1,67 @@
+//! The places that an app tried to reach and may not.
+
+use std::collections::BTreeMap;
+
+use hub::trace::{Event, escape};
+use tokio::sync::mpsc;
+
+/// The places that a spoke tried to reach and may not, with the reasons, from its events.
+pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, String> {
+    let mut tried = BTreeMap::new();
+    while let Ok(event) = events.try_recv() {
+        match event {
+            Event::NameDenied { name, reason, .. } => {
+                tried.insert(name.to_string(), reason.to_string());
+            }
+            Event::Egress { to, outcome, .. } => {
+                let outcome = outcome.to_string();
+                // Every other outcome is of a connection that was allowed.
+                if let Some(reason) = outcome.strip_prefix("refused: ") {
+                    tried.insert(to, reason.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    tried
+}
+
+/// Places and reasons in one line, fit for a terminal.
+pub(crate) fn words(tried: &BTreeMap<String, String>) -> String {
+    let each = tried
+        .iter()
+        .map(|(place, reason)| format!("{} ({})", escape(place), escape(reason)));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_places_are_kept_and_shown_on_one_line() {
+        let (sender, events) = mpsc::channel(8);
+        let egress = |to: &str, outcome: &str| Event::Egress {
+            app: "app".to_owned(),
+            to: to.to_owned(),
+            outcome: outcome.to_owned().into(),
+        };
+        let denied = Event::NameDenied {
+            app: "app".to_owned(),
+            name: "a.example.org\n".to_owned().into(),
+            reason: "no rule".to_owned().into(),
+        };
+        for event in [
+            denied,
+            egress("b.example.org:443", "refused: denied"),
+            egress("c.example.org:443", "1 bytes sent, 2 received"),
+        ] {
+            sender.try_send(event).unwrap();
+        }
+        let tried = refused(events);
+        assert_eq!(
+            words(&tried),
+            "a.example.org\\n (no rule); b.example.org:443 (denied)"
+        );
+    }
+}
