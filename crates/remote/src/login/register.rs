@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde_json::json;
 
-use super::{document, post, well_known};
+use super::document::{document, post, well_known};
 use crate::http::{Http, JSON};
 use crate::step::{AuthMethod, Registration, Report};
 use crate::trouble::Trouble;
