@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::Serialize;
 
-use crate::calendar::CalendarError;
+use crate::error::CalendarError;
 use crate::file::{File, Line, unescape};
 use crate::time::Moment;
 

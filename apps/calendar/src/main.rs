@@ -15,6 +15,7 @@
 //! ```
 
 mod calendar;
+mod error;
 mod event;
 mod file;
 mod server;

@@ -9,7 +9,8 @@ use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::{Calendar, CalendarError};
+use crate::calendar::Calendar;
+use crate::error::CalendarError;
 use crate::event::Draft;
 
 /// The MCP server around a [`Calendar`].

@@ -37,6 +37,7 @@ fn sample(suite: &str, tool: &str) -> Sample {
 
 fn config(suite: &str) -> Config {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("policies");
+    agentdojo::formats::register();
     Config::load(&folder.join(format!("{suite}.toml"))).unwrap_or_else(|errors| panic!("{errors}"))
 }
 

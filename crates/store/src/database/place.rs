@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::DatabaseError;
+use super::error::DatabaseError;
 
 /// Permission bits of the group and of others.
 const OTHERS: u32 = 0o077;

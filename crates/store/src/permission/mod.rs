@@ -1,34 +1,23 @@
 //! Permissions that the user gave (SecGPT appendix A).
 
 mod action;
+mod grant;
 mod rows;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 
 use ifc::{Label, Lattice};
 
 pub use action::{Action, App, BadDomain, Domain, Identity, Irreversible, ReversibleTool};
+pub use grant::{Grant, PermissionError};
 
 use crate::database::Database;
 use crate::names::Names;
-use crate::{DatabaseError, Name, PermissionId, Time};
+use crate::{Name, PermissionId, Time};
 
 /// The apps as they are now: the identity of each name.
 pub type Apps = BTreeMap<Name, Identity>;
-
-/// What the user allows until it is revoked (appendix A.1). The monitor holds what is allowed for a session
-/// (A.2) or once (A.3), and nothing stores it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// What is allowed.
-    pub action: Action,
-    /// It is allowed under labels that flow to this one.
-    pub limit: Label,
-    /// When it ends.
-    pub expires: Option<Time>,
-}
 
 /// A permission that was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,35 +49,6 @@ pub enum Standing {
     TaintsChanged,
     /// It was given at a later time than now: the clock was set back.
     NotYet,
-}
-
-/// Why an operation on permissions was not done. In doubt nothing is allowed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PermissionError {
-    /// The file.
-    #[error(transparent)]
-    Database(#[from] DatabaseError),
-    /// The limit is ⊤, or has taints that have no name.
-    #[error("what is unknown cannot be allowed in advance; allow it once")]
-    Unlimited,
-    /// The permission would expire at once.
-    #[error("the permission would expire before it begins; choose a later time")]
-    AlreadyExpired,
-    /// There are too many permissions.
-    #[error("there are {0} permissions already; revoke some first")]
-    Full(usize),
-    /// The permission is damaged.
-    #[error("permission {id} cannot be read ({reason}); revoke it")]
-    Unreadable {
-        /// Which one.
-        id: PermissionId,
-        /// Why.
-        reason: String,
-    },
-    /// The system gave no random numbers for an id.
-    #[error("the system gives no random numbers: {0}")]
-    Random(#[source] io::Error),
 }
 
 /// The permissions that last, in a file that its owner alone can read.

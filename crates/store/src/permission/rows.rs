@@ -4,7 +4,7 @@ use ifc::Direction;
 use rusqlite::{Connection, params};
 
 use super::action::{Action, App, Domain, Identity, ReversibleTool};
-use super::{Grant, PermissionError};
+use super::grant::{Grant, PermissionError};
 use crate::database::{Schema, Stop};
 use crate::{Name, PermissionId, Time};
 
