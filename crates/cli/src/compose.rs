@@ -12,7 +12,6 @@ use ifc::Label;
 use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
 use policy::SessionFacts;
 use sandbox::Layer;
-use screen::Defence;
 use server::{AppSetup, Parts, SessionSetup};
 
 use crate::hex::hex;
@@ -122,7 +121,7 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
         true => Screening::Eager,
         false => Screening::Lazy {
             // It is the check that keeps naive tainting from asking about everything.
-            check: check.unwrap_or(name == screen::NAIVE.name()),
+            check: check.unwrap_or(name == screen::NaiveTainting::NAME),
         },
     };
     let policy = config.policy().with_session(options.facts);

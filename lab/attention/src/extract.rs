@@ -73,17 +73,9 @@ impl Extractor {
             return Ok(None);
         };
         let mut reducer = Reducer::new(&encoded, &self.columns);
-        let losses = self
-            .engine
+        self.engine
             .observe(&encoded.input, &encoded.output, &mut reducer)?;
-        let found = features(
-            &transcript,
-            &spoken,
-            &encoded,
-            &self.columns,
-            &reducer,
-            &losses,
-        );
+        let found = features(&transcript, &spoken, &encoded, &self.columns, &reducer);
         Ok(Some(found?))
     }
 

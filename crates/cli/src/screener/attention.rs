@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use config::Screener as Settings;
 use hub::Drafter;
 use llm::models::{Cache, SMOLLM2_135M};
+use screen::Defence;
 use screen::attention::{AttentionScreener, Combined, WEIGHTS, open};
-use screen::{ByDraft, Defence};
 
 use crate::embedded::model;
 
@@ -18,20 +18,19 @@ pub(super) const ATTENTION: &str = AttentionScreener::NAME;
 pub(super) const COMBINED: &str = Combined::NAME;
 
 /// The attention screener alone, or combined with the judge.
-pub(super) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence>> {
+pub(super) fn defence(name: &str, settings: &Settings) -> Result<Defence> {
     let drafter = match settings.draft {
         Some(_) => Drafter::Other,
         None => Drafter::Own,
     };
     let attention = Arc::new(attention(settings.weights.as_deref(), settings.recall)?);
-    let by_draft = match name {
+    Ok(match name {
         COMBINED => {
             let band = attention.band();
-            ByDraft::combined(Arc::new(Combined::new(attention, band)))
+            Defence::by_draft(Arc::new(Combined::new(attention, band)), drafter)
         }
-        _ => ByDraft::attention(attention),
-    };
-    Ok(Arc::new(by_draft.with_drafter(drafter)))
+        _ => Defence::by_draft(attention, drafter),
+    })
 }
 
 /// Whether the attention screener starts with these settings.

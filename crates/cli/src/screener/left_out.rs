@@ -1,7 +1,5 @@
 //! In the place of the attention screener in a build without the feature `attention`.
 
-use std::sync::Arc;
-
 use anyhow::{Result, bail};
 use config::Screener as Settings;
 use screen::Defence;
@@ -10,7 +8,7 @@ pub(super) const ATTENTION: &str = "attention";
 pub(super) const COMBINED: &str = "combined";
 
 /// Says what to do instead.
-pub(super) fn defence(name: &str, _: &Settings) -> Result<Arc<dyn Defence>> {
+pub(super) fn defence(name: &str, _: &Settings) -> Result<Defence> {
     bail!(
         "this build has no attention screener, which {name} needs; write kind = \"judge\", \"naive\" \
          or \"redact-all\" under [screener], or build with the feature `attention`"

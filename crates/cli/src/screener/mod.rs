@@ -3,11 +3,9 @@
 #[cfg_attr(not(feature = "attention"), path = "left_out.rs")]
 mod attention;
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result, bail};
 use config::{Screener as Settings, ScreenerKind};
-use screen::Defence;
+use screen::{Defence, LmJudge, NaiveTainting, RedactAll};
 
 pub(crate) use self::attention::check;
 
@@ -17,9 +15,9 @@ pub(crate) use self::attention::check;
 /// This build does not know it.
 pub(crate) fn name(kind: ScreenerKind) -> Result<&'static str> {
     Ok(match kind {
-        ScreenerKind::Judge => screen::JUDGE.name(),
-        ScreenerKind::Naive => screen::NAIVE.name(),
-        ScreenerKind::RedactAll => screen::REDACT_ALL.name(),
+        ScreenerKind::Judge => LmJudge::NAME,
+        ScreenerKind::Naive => NaiveTainting::NAME,
+        ScreenerKind::RedactAll => RedactAll::NAME,
         ScreenerKind::Attention => attention::ATTENTION,
         ScreenerKind::Combined => attention::COMBINED,
         kind => bail!("the screener {kind:?} is not part of this build"),
@@ -28,8 +26,8 @@ pub(crate) fn name(kind: ScreenerKind) -> Result<&'static str> {
 
 /// Every name that [`defence`] takes, for messages.
 fn names() -> String {
-    let known = screen::names().chain([attention::ATTENTION, attention::COMBINED]);
-    known.collect::<Vec<_>>().join(", ")
+    let here = [attention::ATTENTION, attention::COMBINED];
+    [&screen::NAMES[..], &here].concat().join(", ")
 }
 
 /// The defence of this name, with the settings of the configuration's `[screener]`. The attention
@@ -37,7 +35,7 @@ fn names() -> String {
 ///
 /// # Errors
 /// There is none of this name, its model is not here, or this build has no attention screener.
-pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Arc<dyn Defence>> {
+pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Defence> {
     match name {
         attention::ATTENTION | attention::COMBINED => attention::defence(name, settings),
         other => screen::defence(other)

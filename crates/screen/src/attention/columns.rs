@@ -66,19 +66,9 @@ pub enum Lexical {
     Characters,
 }
 
-/// Where a region is, and what it is.
+/// Where a region comes from. Lengths, counts and distances are no features: they reveal the suite of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// `ln` of its tokens.
-    Length,
-    /// Its part of the input's tokens.
-    Part,
-    /// Its number by the number of regions.
-    Position,
-    /// `ln(1 + t)`, `t` tokens following it.
-    Distance,
-    /// `ln(1 + m)`, `m` messages following its own.
-    Messages,
     /// 1 after the assistant's newest step.
     Newest,
     /// 1 if it comes from a tool that the draft calls.
@@ -93,23 +83,6 @@ pub enum Place {
     FromHub,
     /// 1 if it is in the developer's message.
     FromSystem,
-}
-
-/// What is the same for all regions of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// `ln` of the number of regions.
-    Regions,
-    /// `ln` of the input's tokens.
-    Input,
-    /// `ln` of the output's tokens.
-    Output,
-    /// `ln(1 + v)`, `v` values.
-    Values,
-    /// Mean loss of the values' tokens, in nats.
-    Loss,
-    /// 1 if the draft is the final answer.
-    Answer,
 }
 
 /// A feature.
@@ -137,8 +110,6 @@ pub enum Column {
     Lexical(Lexical),
     /// Of the place.
     Place(Place),
-    /// Of the step.
-    Step(Step),
 }
 
 const OVER: [(Over, &str); 3] = [
@@ -177,12 +148,7 @@ const LEXICAL: [(Lexical, &str); 8] = [
     (Lexical::Characters, "characters"),
 ];
 
-const PLACE: [(Place, &str); 12] = [
-    (Place::Length, "length"),
-    (Place::Part, "part"),
-    (Place::Position, "position"),
-    (Place::Distance, "distance"),
-    (Place::Messages, "messages"),
+const PLACE: [(Place, &str); 7] = [
     (Place::Newest, "newest"),
     (Place::SameTool, "same-tool"),
     (Place::FromTool, "from-tool"),
@@ -190,15 +156,6 @@ const PLACE: [(Place, &str); 12] = [
     (Place::FromAssistant, "from-assistant"),
     (Place::FromHub, "from-hub"),
     (Place::FromSystem, "from-system"),
-];
-
-const STEP: [(Step, &str); 6] = [
-    (Step::Regions, "regions"),
-    (Step::Input, "input"),
-    (Step::Output, "output"),
-    (Step::Values, "values"),
-    (Step::Loss, "loss"),
-    (Step::Answer, "answer"),
 ];
 
 fn by_name<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
@@ -215,7 +172,7 @@ fn name_of<T: Copy + PartialEq>(table: &[(T, &'static str)], it: T) -> &'static 
 
 impl Column {
     /// The column of this name, such as `all.sum`, `values.ln.mean`, `head.15.3.share`,
-    /// `text.run`, `place.length` or `step.loss`.
+    /// `text.run` or `place.newest`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let number = |text: &str| -> Option<u16> {
@@ -233,7 +190,6 @@ impl Column {
             }),
             ["text", what] => by_name(&LEXICAL, what).map(Self::Lexical),
             ["place", what] => by_name(&PLACE, what).map(Self::Place),
-            ["step", what] => by_name(&STEP, what).map(Self::Step),
             [over, stat] => Some(Self::Saliency {
                 over: by_name(&OVER, over)?,
                 stat: by_name(&STAT, stat)?,
@@ -261,7 +217,6 @@ impl fmt::Display for Column {
             }
             Self::Lexical(what) => write!(f, "text.{}", name_of(&LEXICAL, what)),
             Self::Place(what) => write!(f, "place.{}", name_of(&PLACE, what)),
-            Self::Step(what) => write!(f, "step.{}", name_of(&STEP, what)),
         }
     }
 }
@@ -310,7 +265,6 @@ impl Columns {
         }
         columns.extend(LEXICAL.map(|(what, _)| Column::Lexical(what)));
         columns.extend(PLACE.map(|(what, _)| Column::Place(what)));
-        columns.extend(STEP.map(|(what, _)| Column::Step(what)));
         for layer in 0..layers.min(MOST_HEADS) {
             for head in 0..heads.min(MOST_HEADS) {
                 columns.extend(HEAD.map(|(stat, _)| Column::Head { layer, head, stat }));

@@ -1,7 +1,6 @@
 //! The screener that asks the judge where attention is unsure.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use ifc::{
@@ -35,17 +34,17 @@ impl Combined {
 
     /// What the judge is to decide, and what is relevant anyway.
     fn split(&self, scores: &Scores) -> (BTreeSet<RegionId>, BTreeSet<RegionId>) {
-        let (mut open, mut relevant) = (BTreeSet::new(), BTreeSet::new());
+        let (mut unsure, mut relevant) = (BTreeSet::new(), BTreeSet::new());
         for (region, score) in scores {
             match score {
                 // The judge reads what attention could not.
-                Score::Unseen | Score::Answer => open.insert(*region),
+                Score::Unseen | Score::Answer => unsure.insert(*region),
                 _ if score.is_relevant(self.band.high) => relevant.insert(*region),
-                Score::Probability(_) if score.is_relevant(self.band.low) => open.insert(*region),
+                Score::Probability(_) if score.is_relevant(self.band.low) => unsure.insert(*region),
                 _ => continue,
             };
         }
-        (open, relevant)
+        (unsure, relevant)
     }
 }
 
@@ -62,15 +61,15 @@ impl Screener for Combined {
         let Ok(scores) = self.attention.look(history, draft) else {
             return self.judge.screen(history, draft, nonce);
         };
-        let (open, relevant) = self.split(&scores);
-        if open.is_empty() {
+        let (unsure, relevant) = self.split(&scores);
+        if unsure.is_empty() {
             return Screening::Decided(Relevance::Only(relevant));
         }
         match self.judge.screen(history, draft, nonce) {
             Screening::Consult(consultation) => {
-                // The judge is shown all regions and decides on the open ones alone: what attention is
-                // sure of stays, whatever the judge says.
-                Screening::Consult(consultation.settle(open, relevant))
+                // The judge is shown all regions and decides on the unsure ones alone: what attention is
+                // sure of stays.
+                Screening::Consult(consultation.settle(unsure, relevant))
             }
             decided @ Screening::Decided(_) => decided,
         }
@@ -80,7 +79,7 @@ impl Screener for Combined {
         true
     }
 
-    /// Of the attention alone: the judge gives no scores, and its failure is the driver's to tell.
+    /// Of the attention alone: the judge gives no scores, and the driver reports its failures.
     fn report(&self, history: &History, draft: Option<&Draft>) -> Report {
         self.attention.report(history, draft)
     }
@@ -91,14 +90,5 @@ impl Screener for Combined {
 
     fn read(&self, consultation: &Consultation, answer: &str) -> Relevance {
         self.judge.read(consultation, answer)
-    }
-}
-
-impl fmt::Debug for Combined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Combined")
-            .field("attention", &self.attention)
-            .field("band", &self.band)
-            .finish_non_exhaustive()
     }
 }

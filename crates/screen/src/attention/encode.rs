@@ -1,6 +1,5 @@
 //! A transcript as the tokens of a context window, and the tokens of every region.
 
-use std::fmt;
 use std::ops::Range;
 
 use super::tokens::{Encode, Token, covering};
@@ -51,15 +50,6 @@ pub struct RegionTokens {
     pub sight: Sight,
 }
 
-/// The tokens of a message's text that are in the window.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MessageTokens {
-    /// Its index in [`Transcript::turns`].
-    pub turn: usize,
-    /// Its tokens in the input.
-    pub tokens: Range<usize>,
-}
-
 /// The tokens of an argument's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueTokens {
@@ -82,8 +72,6 @@ pub struct Encoded {
     pub values: Vec<ValueTokens>,
     /// Where the tokens of the messages after the newest step of the assistant begin.
     pub newest: usize,
-    /// The messages that are in the window, in order. The newest one always is.
-    pub messages: Vec<MessageTokens>,
 }
 
 /// Why the model cannot read something. The screener then answers "everything".
@@ -161,7 +149,6 @@ pub fn encode(
 
     let mut input = Vec::new();
     let mut windowed: Vec<Option<Windowed>> = vec![None; bodies.len()];
-    let mut messages = Vec::new();
     for Kept { turn, skipped, .. } in kept {
         let (Some(said), Some(body)) = (transcript.turns().get(turn), bodies.get(turn)) else {
             continue;
@@ -172,10 +159,6 @@ pub fn encode(
             *windowed = Some(Windowed { first, skipped });
         }
         input.extend(body.iter().skip(skipped).map(|token| token.id));
-        messages.push(MessageTokens {
-            turn,
-            tokens: first..input.len(),
-        });
         input.extend(&template.footer);
     }
     // "Newest" are the messages that the drafted step reacts to. Where none of them is in the window, nothing is
@@ -206,7 +189,6 @@ pub fn encode(
         regions,
         values,
         newest,
-        messages,
     })
 }
 
@@ -339,12 +321,4 @@ fn drop_oldest(
         }
         !goes
     });
-}
-
-/// Tokens are text, so none of them is shown.
-impl fmt::Debug for Encoded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (input, output, regions) = (self.input.len(), self.output.len(), self.regions.len());
-        write!(f, "Encoded({input} and {output} tokens, {regions} regions)")
-    }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ifc::{RegionId, Source};
 
-use super::columns::{Column, Columns, HeadStat, Lexical, Over, Place, Stat, Step};
+use super::columns::{Column, Columns, HeadStat, Lexical, Over, Place, Stat};
 use super::lexical::{Words, lexical};
 use super::reduce::{Reducer, seen};
 use super::{Encoded, Placed, Sight, Spoken, Transcript};
@@ -28,21 +28,12 @@ pub enum FeatureError {
     /// Rows are missing, or not those of this step.
     #[error("the attention rows are not those of this step; give the same tokens to the model")]
     Rows,
-    /// There is not one loss for each output token.
-    #[error("{losses} losses for {tokens} output tokens; give the losses of this step")]
-    Losses {
-        /// Losses given.
-        losses: usize,
-        /// Output tokens.
-        tokens: usize,
-    },
     /// A feature, or what it is made of, is no finite number.
     #[error("the feature `{0}` is not finite; check the model file")]
     NotFinite(String),
 }
 
-/// The features of every region that is seen, in order. `reducer` has seen the rows of the step,
-/// `losses` are those of its output tokens, in nats.
+/// The features of every region that is seen, in order. `reducer` has seen the rows of the step.
 ///
 /// # Errors
 /// [`FeatureError`]; treat it as "everything is relevant".
@@ -52,41 +43,24 @@ pub fn features(
     encoded: &Encoded,
     columns: &Columns,
     reducer: &Reducer,
-    losses: &[f32],
 ) -> Result<Vec<RegionFeatures>, FeatureError> {
     // A missing row would count as no attention, and its regions as irrelevant: refused before any
     // number is made of it.
     if reducer.is_broken() {
         return Err(FeatureError::Rows);
     }
-    if losses.len() != encoded.output.len() {
-        return Err(FeatureError::Losses {
-            losses: losses.len(),
-            tokens: encoded.output.len(),
-        });
-    }
     // Before anything else, since the largest of several numbers hides a NaN among them.
-    if !reducer.is_finite() || !losses.iter().copied().all(f32::is_finite) {
+    if !reducer.is_finite() {
         return Err(FeatureError::NotFinite("saliency".to_owned()));
     }
     let spans = seen(encoded);
-    let needs_words = columns
-        .as_slice()
-        .iter()
-        .any(|it| matches!(it, Column::Lexical(_)));
-    let words = match needs_words {
-        // The paper's columns need no words, and comparing them takes time.
-        true => lexical(transcript, draft, encoded),
-        false => vec![Words::default(); spans.len()],
-    };
+    let words = lexical(transcript, draft, encoded);
     let arguments = reducer.over_arguments();
     let arguments = arguments.iter();
     let step = StepFeatures {
         draft,
         encoded,
         reducer,
-        count: spans.len(),
-        loss: loss(encoded, losses),
         all: distribution(&reducer.over_all(), &spans),
         values: distribution(&reducer.over_values(), &spans),
         arguments: arguments.map(|one| distribution(one, &spans)).collect(),
@@ -122,8 +96,6 @@ struct StepFeatures<'a> {
     draft: &'a Spoken,
     encoded: &'a Encoded,
     reducer: &'a Reducer,
-    count: usize,
-    loss: f32,
     all: Vec<Distribution>,
     values: Vec<Distribution>,
     arguments: Vec<Vec<Distribution>>,
@@ -156,8 +128,7 @@ impl StepFeatures<'_> {
                 }
             }
             Column::Lexical(what) => word(region.words, what),
-            Column::Place(what) => self.place(what, region),
-            Column::Step(what) => self.step(what),
+            Column::Place(what) => f32::from(u8::from(self.place(what, region))),
         }
     }
 
@@ -174,49 +145,18 @@ impl StepFeatures<'_> {
         }
     }
 
-    fn place(&self, what: Place, region: &Region<'_>) -> f32 {
-        let input = self.encoded.input.len();
-        let tokens = region.span.len() as f32;
-        let flag = |is: bool| if is { 1.0 } else { 0.0 };
+    fn place(&self, what: Place, region: &Region<'_>) -> bool {
         let source = &region.placed.source;
         match what {
-            Place::Length => tokens.max(1.0).ln(),
-            Place::Part => tokens / input.max(1) as f32,
-            Place::Position => region.index as f32 / self.count.max(1) as f32,
-            Place::Distance => (input.saturating_sub(region.span.end) as f32).ln_1p(),
-            Place::Messages => (self.messages_after(region.span) as f32).ln_1p(),
-            Place::Newest => flag(region.span.start >= self.encoded.newest),
-            Place::SameTool => flag(matches!(
-                source,
-                Source::Tool(name) if self.draft.tools.contains(name)
-            )),
-            Place::FromTool => flag(matches!(source, Source::Tool(_))),
-            Place::FromUser => flag(*source == Source::User),
-            Place::FromAssistant => flag(*source == Source::Assistant),
-            Place::FromHub => flag(*source == Source::Hub),
-            Place::FromSystem => flag(*source == Source::System),
-        }
-    }
-
-    fn messages_after(&self, span: &Range<usize>) -> usize {
-        let messages = &self.encoded.messages;
-        // The region's own message is the last one that begins at or before it.
-        let after = messages.partition_point(|message| message.tokens.start <= span.start);
-        let own = after.checked_sub(1).and_then(|own| messages.get(own));
-        // The newest message is never dropped, so its index counts all of them.
-        let both = own.zip(messages.last());
-        both.map_or(0, |(own, newest)| newest.turn - own.turn)
-    }
-
-    fn step(&self, what: Step) -> f32 {
-        let ln = |count: usize| (count.max(1) as f32).ln();
-        match what {
-            Step::Regions => ln(self.count),
-            Step::Input => ln(self.encoded.input.len()),
-            Step::Output => ln(self.encoded.output.len()),
-            Step::Values => (self.draft.values.len() as f32).ln_1p(),
-            Step::Loss => self.loss,
-            Step::Answer => f32::from(u8::from(self.draft.tools.is_empty())),
+            Place::Newest => region.span.start >= self.encoded.newest,
+            Place::SameTool => {
+                matches!(source, Source::Tool(name) if self.draft.tools.contains(name))
+            }
+            Place::FromTool => matches!(source, Source::Tool(_)),
+            Place::FromUser => *source == Source::User,
+            Place::FromAssistant => *source == Source::Assistant,
+            Place::FromHub => *source == Source::Hub,
+            Place::FromSystem => *source == Source::System,
         }
     }
 }
@@ -232,19 +172,6 @@ fn word(words: &Words, what: Lexical) -> f32 {
         Lexical::Words => words.words,
         Lexical::Characters => words.characters,
     }
-}
-
-/// Mean over the tokens of values, or over all if there are none.
-fn loss(encoded: &Encoded, losses: &[f32]) -> f32 {
-    let of_values = encoded.values.iter();
-    let of_values = of_values.filter_map(|value| losses.get(value.tokens.clone()));
-    let of_values: Vec<f32> = of_values.flatten().copied().collect();
-    let losses = if of_values.is_empty() {
-        losses
-    } else {
-        &of_values
-    };
-    losses.iter().sum::<f32>() / losses.len().max(1) as f32
 }
 
 /// The normalised saliency of a region's tokens.

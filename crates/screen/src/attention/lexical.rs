@@ -16,7 +16,7 @@ const TRIVIAL: [&str; 4] = ["true", "false", "none", "nothing"];
 
 /// What a region's words have to do with the draft's values. See
 /// [`Lexical`](crate::attention::Lexical) for the fields.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct Words {
     pub(crate) run: f32,
     pub(crate) cover: f32,

@@ -58,7 +58,7 @@ impl LstmLayer {
 
     fn fits(&self, inputs: usize) -> bool {
         let units = self.units();
-        // The sizes of a file are below `MOST_UNITS`, so the products do not overflow.
+        // The weights are in memory, so the products do not overflow.
         units > 0
             && self.input.fits(inputs, units * GATES)
             && self.recurrent.len() == units * units * GATES

@@ -27,11 +27,9 @@ pub use classifier::{
     About, Classifier, ClassifierError, MAX_Z_SCORE, Normalisation, Platt, RECALLS, TARGET_RECALL,
     threshold, thresholds,
 };
-pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat, Step};
+pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat};
 pub use combined::Combined;
-pub use encode::{
-    EncodeError, Encoded, MessageTokens, RegionTokens, Sight, ValueTokens, Window, encode,
-};
+pub use encode::{EncodeError, Encoded, RegionTokens, Sight, ValueTokens, Window, encode};
 pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use open::{OpenError, WEIGHTS, open};

@@ -88,12 +88,6 @@ impl Reducer {
         }
     }
 
-    /// How many rows were seen.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
     /// Whether a row did not fit the step, or none came, or none of a head that is wanted.
     pub(crate) fn is_broken(&self) -> bool {
         let mut heads = self.heads.iter();
@@ -110,28 +104,22 @@ impl Reducer {
     }
 
     /// Saliency per input token, over all output tokens.
-    #[must_use]
-    pub fn over_all(&self) -> Vec<f32> {
+    pub(crate) fn over_all(&self) -> Vec<f32> {
         self.sum(|_| true)
     }
 
     /// Saliency per input token, over the tokens of values.
-    #[must_use]
-    pub fn over_values(&self) -> Vec<f32> {
+    pub(crate) fn over_values(&self) -> Vec<f32> {
         self.sum(|argument| argument.is_some())
     }
 
     /// Saliency per input token, of each argument.
-    #[must_use]
-    pub fn over_arguments(&self) -> Vec<Vec<f32>> {
-        let arguments = self
-            .argument
-            .iter()
-            .flatten()
-            .max()
-            .map_or(0, |last| last + 1);
-        let sums = (0..arguments).map(|wanted| self.sum(|argument| argument == Some(wanted)));
-        sums.collect()
+    pub(crate) fn over_arguments(&self) -> Vec<Vec<f32>> {
+        let last = self.argument.iter().flatten().max();
+        let arguments = 0..last.map_or(0, |last| last + 1);
+        arguments
+            .map(|wanted| self.sum(|argument| argument == Some(wanted)))
+            .collect()
     }
 
     /// Over the output tokens with such an argument, in order.

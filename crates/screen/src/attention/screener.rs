@@ -5,21 +5,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ifc::{Draft, History, Nonce, RegionId, Relevance, Report, Screener, Screening};
-use saliency::{Engine, Losses, Observer, SaliencyError};
-use sha2::{Digest, Sha256};
+use saliency::{Engine, Observer, SaliencyError};
 
 use super::classifier::{Classifier, ClassifierError, RECALLS};
 use super::{
     Encode, EncodeError, FeatureError, Reducer, Sight, Spoken, Transcript, Window, encode, features,
 };
 
-/// Steps whose scores are kept: the drafts of a few sessions at once, each asked for once by the
-/// turn and once by the trace.
+/// Steps whose scores are kept: the drafts of a few sessions at once. The turn asks for each once, and the trace
+/// once more.
 const MEMORIES: usize = 16;
 
 /// A language model whose attention can be watched.
 pub trait Attend: Send + Sync {
-    /// Shows every attention row of the output tokens, and gives the loss of each.
+    /// Shows every attention row of the output tokens.
     ///
     /// # Errors
     /// [`SaliencyError`]
@@ -28,7 +27,7 @@ pub trait Attend: Send + Sync {
         input: &[u32],
         output: &[u32],
         observer: &mut dyn Observer,
-    ) -> Result<Losses, SaliencyError>;
+    ) -> Result<(), SaliencyError>;
 }
 
 impl Attend for Engine {
@@ -37,8 +36,8 @@ impl Attend for Engine {
         input: &[u32],
         output: &[u32],
         observer: &mut dyn Observer,
-    ) -> Result<Losses, SaliencyError> {
-        self.observe(input, output, observer)
+    ) -> Result<(), SaliencyError> {
+        self.observe(input, output, observer).map(drop)
     }
 }
 
@@ -127,14 +126,18 @@ pub struct AttentionScreener {
     threshold: f32,
     window: Window,
     /// Newest last.
-    memory: Mutex<VecDeque<(Key, Found)>>,
+    memory: Mutex<VecDeque<Memory>>,
 }
 
-/// What became of a step: a failure is kept too, since it would come again.
+/// The scores of a step. A failure is kept too, since it would come again.
 type Found = Result<Arc<Scores>, ScreenError>;
 
-/// The SHA-256 of a step.
-type Key = [u8; 32];
+/// A step and its scores.
+struct Memory {
+    transcript: Transcript,
+    draft: Draft,
+    found: Found,
+}
 
 impl AttentionScreener {
     /// Its name in a configuration.
@@ -207,19 +210,21 @@ impl AttentionScreener {
     /// [`ScreenError`]; treat it as "everything is relevant".
     pub fn score(&self, history: &History, draft: &Draft) -> Found {
         let transcript = Transcript::of(history);
-        let key = key(&transcript, draft);
-        let known = self.memory().iter().find(|(own, _)| *own == key).cloned();
-        if let Some((_, found)) = known {
-            return found;
+        let is_same = |own: &&Memory| own.draft == *draft && own.transcript == transcript;
+        if let Some(known) = self.memory().iter().find(is_same) {
+            return known.found.clone();
         }
-        // Without the lock, since this takes the time. Two that ask for the same step at once both compute it.
+        // The lock is not held here, since this takes the time. Two callers with the same step both compute it.
         let found = self.compute(&transcript, draft).map(Arc::new);
         let mut memory = self.memory();
-        // The oldest goes first; a step is asked about again at once or never.
         while memory.len() >= MEMORIES {
             memory.pop_front();
         }
-        memory.push_back((key, found.clone()));
+        memory.push_back(Memory {
+            transcript,
+            draft: draft.clone(),
+            found: found.clone(),
+        });
         found
     }
 
@@ -244,8 +249,8 @@ impl AttentionScreener {
             // The expensive part: a run of the model over what is new of the history, and back over the draft.
             true => {
                 let (input, output) = (&encoded.input, &encoded.output);
-                let losses = self.model.attend(input, output, &mut reducer)?;
-                features(transcript, &spoken, &encoded, columns, &reducer, &losses)?
+                self.model.attend(input, output, &mut reducer)?;
+                features(transcript, &spoken, &encoded, columns, &reducer)?
             }
             // Nothing to look at.
             false => Vec::new(),
@@ -273,7 +278,7 @@ impl AttentionScreener {
     }
 
     /// A panic elsewhere leaves it consistent: it is changed by single insertions only.
-    fn memory(&self) -> std::sync::MutexGuard<'_, VecDeque<(Key, Found)>> {
+    fn memory(&self) -> std::sync::MutexGuard<'_, VecDeque<Memory>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -336,46 +341,9 @@ fn answer(transcript: &Transcript, draft: &Draft) -> Result<Scores, ScreenError>
     Ok(regions.collect())
 }
 
-/// Two steps with one key have one transcript, the same regions in it, and the same draft.
-fn key(transcript: &Transcript, draft: &Draft) -> Key {
-    let mut hash = Sha256::new();
-    // Each text after its length, and each list after the number of its parts, so that no two steps
-    // give one sequence of bytes.
-    let mut text = |text: &str| {
-        hash.update(text.len().to_le_bytes());
-        hash.update(text);
-    };
-    let (turns, regions) = (transcript.turns(), transcript.regions());
-    text(&format!(
-        "{} {} {}",
-        turns.len(),
-        regions.len(),
-        draft.calls.len()
-    ));
-    for turn in turns {
-        text(&format!("{:?} {} {}", turn.role, turn.pinned, turn.result));
-        text(&turn.text);
-    }
-    for placed in regions {
-        text(&format!(
-            "{:?} {:?} {:?}",
-            placed.region, placed.source, placed.place
-        ));
-    }
-    text(&draft.text);
-    for call in &draft.calls {
-        text(&call.tool);
-        text(&call.arguments);
-    }
-    hash.finalize().into()
-}
-
+/// Without its content: the kept steps are conversations.
 impl fmt::Debug for AttentionScreener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AttentionScreener")
-            .field("about", &self.classifier.about)
-            .field("threshold", &self.threshold)
-            .field("window", &self.window)
-            .finish_non_exhaustive()
+        f.write_str("AttentionScreener")
     }
 }

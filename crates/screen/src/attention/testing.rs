@@ -1,7 +1,7 @@
 //! For tests: a model that attends to the words which the draft repeats, and a classifier of the
 //! attention's sum.
 
-use saliency::{Losses, Observer, Row, SaliencyError};
+use saliency::{Observer, Row, SaliencyError};
 
 use super::{
     About, Attend, Classifier, Columns, Encode, Linear, Network, Normalisation, Platt, RECALLS,
@@ -27,7 +27,7 @@ impl Attend for Copying {
         input: &[u32],
         output: &[u32],
         observer: &mut dyn Observer,
-    ) -> Result<Losses, SaliencyError> {
+    ) -> Result<(), SaliencyError> {
         for (index, wanted) in output.iter().enumerate() {
             let copied = |token: &u32| match token == wanted && *wanted >= FIRST_WORD {
                 true => 1.0,
@@ -45,7 +45,7 @@ impl Attend for Copying {
                 gradient: &gradient,
             });
         }
-        Ok(vec![0.5; output.len()])
+        Ok(())
     }
 }
 

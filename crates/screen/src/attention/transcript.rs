@@ -4,7 +4,6 @@
 //! computed for a history's beginning stays true when it grows. Descriptions of tools are left
 //! out; see [`Sight::Description`](crate::attention::Sight::Description).
 
-use std::fmt;
 use std::ops::Range;
 
 use ifc::{Author, Draft, History, Labeled, Message, PastCall, RegionId, Source};
@@ -59,7 +58,7 @@ pub struct Placed {
 }
 
 /// A history in words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Transcript {
     turns: Vec<Turn>,
     regions: Vec<Placed>,
@@ -249,20 +248,5 @@ impl Spoken {
 fn new_line(text: &mut String) {
     if !text.is_empty() {
         text.push('\n');
-    }
-}
-
-/// Its text is labelled in the history, so none of it is shown.
-impl fmt::Debug for Turn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Turn({}, {} bytes)", self.role.name(), self.text.len())
-    }
-}
-
-/// As sensitive as the draft, so none of it is shown.
-impl fmt::Debug for Spoken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bytes, values) = (self.text.len(), self.values.len());
-        write!(f, "Spoken({bytes} bytes, {values} values)")
     }
 }

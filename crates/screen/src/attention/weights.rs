@@ -15,18 +15,6 @@ const MAGIC: &[u8; 8] = b"sluice-c";
 const VERSION: u32 = 1;
 const HASH: usize = 32;
 
-/// Bytes of a file: a hundred times what a classifier needs.
-const MOST_BYTES: usize = 32 << 20;
-
-/// Bytes of a header: the names of all columns that there can be.
-const MOST_HEADER: usize = 1 << 20;
-
-/// Units of a layer: far above what so few features can use.
-const MOST_UNITS: usize = 4096;
-
-/// Layers of the LSTM.
-const MOST_LAYERS: usize = 4;
-
 /// Why bytes are no classifier.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -34,7 +22,7 @@ pub enum WeightsError {
     /// It is no file of weights, or of another version.
     #[error("this is no file of weights of version {VERSION}; make it with this version")]
     Format,
-    /// It ends too early, goes on too long, or is larger than any classifier.
+    /// It ends too early or goes on too long.
     #[error("the file of weights has the wrong length; copy or make it again")]
     Length,
     /// The content is not what was written.
@@ -43,9 +31,6 @@ pub enum WeightsError {
     /// The header cannot be read.
     #[error("the header of the weights cannot be read: {0}; make the file again")]
     Header(#[from] serde_json::Error),
-    /// The header's sizes are out of range.
-    #[error("the header of the weights names too many units or layers; make the file again")]
-    Sizes,
     /// Its columns are none of this version.
     #[error(transparent)]
     Columns(#[from] ColumnsError),
@@ -70,7 +55,7 @@ impl Classifier {
     /// The content of its file.
     ///
     /// # Errors
-    /// It cannot be used, or is too large.
+    /// It cannot be used.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WeightsError> {
         self.check()?;
         let header = Header {
@@ -80,8 +65,6 @@ impl Classifier {
             projection: self.network.projection.as_ref().map(|it| it.bias.len()),
             layers: self.network.layers.iter().map(LstmLayer::units).collect(),
         };
-        // What `from_bytes` would refuse is not written.
-        header.check()?;
         let header = serde_json::to_vec(&header)?;
         let length = u32::try_from(header.len()).map_err(|_| WeightsError::Length)?;
         let mut bytes = MAGIC.to_vec();
@@ -95,10 +78,7 @@ impl Classifier {
         );
         let hash = Sha256::digest(&bytes);
         bytes.extend(hash);
-        match bytes.len() <= MOST_BYTES && header.len() <= MOST_HEADER {
-            true => Ok(bytes),
-            false => Err(WeightsError::Length),
-        }
+        Ok(bytes)
     }
 
     /// Reads the content of a file.
@@ -106,9 +86,6 @@ impl Classifier {
     /// # Errors
     /// [`WeightsError`]; there is no classifier then.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WeightsError> {
-        if bytes.len() > MOST_BYTES {
-            return Err(WeightsError::Length);
-        }
         let end = bytes.len().checked_sub(HASH).ok_or(WeightsError::Format)?;
         let (content, hash) = bytes.split_at_checked(end).ok_or(WeightsError::Format)?;
         let rest = content.strip_prefix(MAGIC).ok_or(WeightsError::Format)?;
@@ -116,19 +93,14 @@ impl Classifier {
         if u32::from_le_bytes(*version) != VERSION {
             return Err(WeightsError::Format);
         }
-        // Finds damage, not malice: whoever changes a file can make its hash too. All that follows is
-        // checked as foreign.
+        // It finds damage, not malice, so everything below is checked as foreign.
         if Sha256::digest(content).as_slice() != hash {
             return Err(WeightsError::Hash);
         }
         let (length, rest) = rest.split_first_chunk().ok_or(WeightsError::Length)?;
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MOST_HEADER {
-            return Err(WeightsError::Length);
-        }
         let (text, numbers) = rest.split_at_checked(length).ok_or(WeightsError::Length)?;
         let header: Header = serde_json::from_slice(text)?;
-        header.check()?;
         let classifier = header.read(&mut Numbers(numbers))?;
         classifier.check()?;
         // One spelling only; this also finds numbers that are left over.
@@ -140,40 +112,30 @@ impl Classifier {
 }
 
 impl Header {
-    fn check(&self) -> Result<(), WeightsError> {
-        // Before anything is multiplied with them.
-        let fits = |units: &usize| (1..=MOST_UNITS).contains(units);
-        let sizes = self.projection.iter().chain(&self.layers).all(fits);
-        match sizes && self.layers.len() <= MOST_LAYERS {
-            true => Ok(()),
-            false => Err(WeightsError::Sizes),
-        }
-    }
-
     fn read(self, numbers: &mut Numbers<'_>) -> Result<Classifier, WeightsError> {
         let columns = Columns::parse(self.columns.iter().map(String::as_str))?;
         // In the order of `Classifier::numbers`.
         let [slope, intercept] = numbers.some()?;
-        let thresholds = numbers.take(RECALLS.len())?;
+        let thresholds = numbers.take(&[RECALLS.len()])?;
         let mut width = columns.len();
         let normalisation = Normalisation {
-            mean: numbers.take(width)?,
-            std_dev: numbers.take(width)?,
+            mean: numbers.take(&[width])?,
+            std_dev: numbers.take(&[width])?,
         };
         let projection = match self.projection {
-            Some(units) => Some(numbers.linear(width, units)?),
+            Some(units) => Some(numbers.linear(width, &[units])?),
             None => None,
         };
         width = self.projection.unwrap_or(width);
         let mut layers = Vec::new();
         for units in self.layers {
             layers.push(LstmLayer {
-                input: numbers.linear(width, 4 * units)?,
-                recurrent: numbers.take(4 * units * units)?,
+                input: numbers.linear(width, &[4, units])?,
+                recurrent: numbers.take(&[4, units, units])?,
             });
             width = units;
         }
-        let head = numbers.linear(width, 1)?;
+        let head = numbers.linear(width, &[1])?;
         Ok(Classifier {
             about: self.about,
             columns,
@@ -194,10 +156,13 @@ impl Header {
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
-    /// Takes nothing that is not there, so a header cannot ask for memory.
-    fn take(&mut self, count: usize) -> Result<Vec<f32>, WeightsError> {
-        let bytes = count.checked_mul(4).ok_or(WeightsError::Length)?;
-        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(WeightsError::Length)?;
+    /// The next numbers, as many as the product of these sizes. Nothing is allocated for more than there are.
+    fn take(&mut self, sizes: &[usize]) -> Result<Vec<f32>, WeightsError> {
+        let bytes = sizes
+            .iter()
+            .try_fold(4_usize, |all, size| all.checked_mul(*size));
+        let taken = bytes.and_then(|bytes| self.0.split_at_checked(bytes));
+        let (taken, rest) = taken.ok_or(WeightsError::Length)?;
         self.0 = rest;
         let (numbers, _) = taken.as_chunks::<4>();
         Ok(numbers
@@ -207,14 +172,15 @@ impl Numbers<'_> {
     }
 
     fn some<const N: usize>(&mut self) -> Result<[f32; N], WeightsError> {
-        self.take(N)?.try_into().map_err(|_| WeightsError::Length)
+        self.take(&[N])?
+            .try_into()
+            .map_err(|_| WeightsError::Length)
     }
 
-    fn linear(&mut self, inputs: usize, outputs: usize) -> Result<Linear, WeightsError> {
-        let count = inputs.checked_mul(outputs).ok_or(WeightsError::Length)?;
+    fn linear(&mut self, inputs: usize, outputs: &[usize]) -> Result<Linear, WeightsError> {
         Ok(Linear {
             inputs,
-            weights: self.take(count)?,
+            weights: self.take(&[&[inputs], outputs].concat())?,
             bias: self.take(outputs)?,
         })
     }

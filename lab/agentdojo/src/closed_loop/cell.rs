@@ -58,7 +58,7 @@ pub enum Defence {
     /// ([`ConfirmEveryCall`](crate::baseline::ConfirmEveryCall)).
     ConfirmEveryCall,
     /// Behind the guard proxy, with one of the screeners that need nothing but their name
-    /// ([`screen::DEFENCES`]).
+    /// ([`screen::NAMES`]).
     Guarded(&'static str, Screening),
     /// Behind the guard proxy, with the attention screener.
     Attention(Screening),

@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use config::Config;
-use hub::Screening;
-use ifc::{Label, Policy};
+use hub::{Drafter, Screening};
+use ifc::{History, Label, Policy};
 use llm::Broker;
 use screen::{
-    ByDraft,
+    NaiveTainting,
     attention::{AttentionScreener, Combined},
 };
 use server::{
@@ -69,7 +69,7 @@ impl Drop for Served {
 }
 
 /// A defence, and when it screens.
-type Guard = (Arc<dyn screen::Defence>, Screening);
+type Guard = (screen::Defence, Screening);
 
 /// The defence of a cell; `None` without a proxy.
 fn guard(
@@ -86,7 +86,10 @@ fn guard(
     Ok(match cell.defence {
         Defence::None | Defence::Prompted(_) => None,
         // Nothing has a label, so nothing is there to screen.
-        Defence::ConfirmEveryCall => Some((Arc::new(screen::NAIVE), Screening::LAZY)),
+        Defence::ConfirmEveryCall => Some((
+            screen::Defence::new(Arc::new(NaiveTainting)),
+            Screening::LAZY,
+        )),
         Defence::Guarded(name, screening) => {
             // It must never run unguarded under the name of a guard.
             let screener = screen::defence(name);
@@ -96,17 +99,20 @@ fn guard(
             ))
         }
         Defence::Attention(screening) => {
-            Some((Arc::new(ByDraft::attention(attention()?)), screening))
+            let defence = screen::Defence::by_draft(attention()?, Drafter::Own);
+            Some((defence, screening))
         }
         Defence::Combined(screening) => {
             let attention = attention()?;
             let band = attention.band();
             let combined = Arc::new(Combined::new(attention, band));
-            Some((Arc::new(ByDraft::combined(combined)), screening))
+            let defence = screen::Defence::by_draft(combined, Drafter::Own);
+            Some((defence, screening))
         }
         Defence::Oracle(screening) => {
             let truth = GroundTruth::new(knowledge.clone());
-            Some((Arc::new(screen::Oracle::new(truth)), screening))
+            let oracle = screen::Oracle::new(move |history: &History| truth.of(history));
+            Some((screen::Defence::new(Arc::new(oracle)), screening))
         }
     })
 }

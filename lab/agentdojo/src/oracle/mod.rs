@@ -6,7 +6,6 @@ mod ideal_user;
 use std::sync::Arc;
 
 use ifc::{History, RegionId, Relevance};
-use screen::Dependencies;
 
 pub use self::ideal_user::{Asked, IdealUser};
 use crate::{suite::Scene, worst_case::Knowledge};
@@ -27,11 +26,9 @@ impl GroundTruth {
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
         Self { knowledge }
     }
-}
 
-impl Dependencies for GroundTruth {
-    /// A task that is not one of the suite's depends on everything.
-    fn of(&self, history: &History) -> Relevance {
+    /// What the next step depends on. A task that is not one of the suite's depends on everything.
+    pub fn of(&self, history: &History) -> Relevance {
         let relevant = self.knowledge.relevant(&Scene::of_history(history));
         relevant.map_or(Relevance::Everything, |regions| {
             Relevance::Only(regions.into_iter().map(RegionId).collect())

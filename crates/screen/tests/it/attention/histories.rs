@@ -1,28 +1,10 @@
 //! Histories and a tokenizer for the tests of this folder.
 
-use ifc::{Draft, DraftCall, History, Label, Labeled, Lattice, Tool};
+use ifc::{Draft, DraftCall, History, Label, Labeled, Tool};
 use proptest::prelude::*;
-use screen::attention::{Encode, Token};
+use screen::attention::testing::Words;
 
-pub(crate) fn untrusted() -> Label {
-    Lattice::four_point().label("untrusted").unwrap()
-}
-
-pub(crate) fn secret() -> Label {
-    Lattice::four_point().label("secret").unwrap()
-}
-
-/// Labelled text: `parts` one after another, each ⊥ or with its label.
-pub(crate) fn text(parts: &[(&str, Option<Label>)]) -> Labeled {
-    let parts: Vec<Labeled> = parts
-        .iter()
-        .map(|(text, label)| match label {
-            Some(label) => Labeled::label_tcb(*text, label.clone()),
-            None => Labeled::trusted_tcb(*text),
-        })
-        .collect();
-    Labeled::concat(&parts)
-}
+pub(crate) use crate::common::{secret, text, untrusted};
 
 pub(crate) fn tool(name: &str, label: Option<Label>) -> Tool {
     Tool {
@@ -44,46 +26,8 @@ pub(crate) fn draft(said: &str, calls: &[(&str, &str)]) -> Draft {
     }
 }
 
-/// One token per word, blank run or other character; a character of several bytes is cut into two
-/// tokens, as a vocabulary of bytes would.
-pub(crate) struct Words;
-
-impl Encode for Words {
-    fn encode(&self, text: &str) -> Vec<Token> {
-        let mut tokens: Vec<Token> = Vec::new();
-        let mut push = |bytes: std::ops::Range<usize>| {
-            let word = text.as_bytes()[bytes.clone()].iter();
-            let id = word.fold(7u32, |id, byte| id.wrapping_mul(31) + u32::from(*byte)) % 50_000;
-            tokens.push(Token { id, bytes });
-        };
-        let mut word: Option<std::ops::Range<usize>> = None;
-        for (at, character) in text.char_indices() {
-            let end = at + character.len_utf8();
-            if character.is_ascii_alphanumeric() {
-                word = Some(word.map_or(at, |word| word.start)..end);
-                continue;
-            }
-            word.take().into_iter().for_each(&mut push);
-            match character.is_ascii() {
-                true => push(at..end),
-                false => {
-                    push(at..at + 1);
-                    push(at + 1..end);
-                }
-            }
-        }
-        word.into_iter().for_each(&mut push);
-        tokens
-    }
-
-    fn control(&self, name: &str) -> Option<u32> {
-        match name {
-            "<|im_start|>" => Some(100_001),
-            "<|im_end|>" => Some(100_002),
-            _ => None,
-        }
-    }
-}
+/// One token for each word and for each other byte.
+pub(crate) const WORDS: Words = Words(|_| true);
 
 fn label() -> impl Strategy<Value = Option<Label>> {
     prop_oneof![Just(None), Just(Some(untrusted())), Just(Some(secret()))]

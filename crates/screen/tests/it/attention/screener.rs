@@ -4,89 +4,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ifc::{Draft, History, Label, Nonce, RegionId, Relevance, Report, Screener, Screening};
-use saliency::{Losses, Observer, Row, SaliencyError};
-use screen::attention::{
-    Attend, AttentionScreener, Band, Classifier, Combined, Encode, Linear, Network, Normalisation,
-    Platt, Window,
-};
+use ifc::{Draft, History, Label, RegionId, Relevance, Report, Screener, Screening};
+use saliency::{Observer, SaliencyError};
+use screen::attention::testing::{Copying, by_sum};
+use screen::attention::{Attend, AttentionScreener, Band, Classifier, Combined, Encode, Window};
 
-use crate::attention::classifier::classifier;
-use crate::attention::histories::{Words, draft, text, tool, untrusted};
+use crate::attention::histories::{WORDS, draft, text, tool, untrusted};
+use crate::common::nonce;
 
-/// One head, which looks at what it repeats, and a little at everything.
+/// Attends to the words that are repeated, counts its runs, and may fail.
 #[derive(Default)]
-struct Copying {
-    asked: AtomicUsize,
+struct Model {
+    runs: AtomicUsize,
     fails: bool,
 }
 
-impl Attend for Copying {
+impl Attend for Model {
     fn attend(
         &self,
         input: &[u32],
         output: &[u32],
         observer: &mut dyn Observer,
-    ) -> Result<Losses, SaliencyError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        if self.fails {
-            return Err(SaliencyError::NoHistory);
+    ) -> Result<(), SaliencyError> {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        match self.fails {
+            true => Err(SaliencyError::NoHistory),
+            false => Copying.attend(input, output, observer),
         }
-        // Blanks and stops stand everywhere.
-        let everywhere: Vec<u32> = Words.encode(" .\n").iter().map(|token| token.id).collect();
-        for (index, wanted) in output.iter().enumerate() {
-            let is_word = !everywhere.contains(wanted);
-            let looks = |token: &u32| {
-                if is_word && token == wanted {
-                    1.0
-                } else {
-                    1e-5
-                }
-            };
-            let attention: Vec<f32> = input.iter().chain(&output[..index]).map(looks).collect();
-            let gradient = vec![-1.0; attention.len()];
-            observer.row(Row {
-                output: index,
-                layer: 0,
-                head: 0,
-                attention: &attention,
-                gradient: &gradient,
-            });
-        }
-        Ok(vec![0.5; output.len()])
     }
 }
 
-/// The probability grows with the normalised sum alone; a half at a tenth of all attention.
-fn by_sum() -> Arc<Classifier> {
-    let head = Linear {
-        inputs: 6,
-        weights: vec![40.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-        bias: vec![-4.0],
-    };
-    let made = Classifier {
-        normalisation: Normalisation {
-            mean: vec![0.0; 6],
-            std_dev: vec![1.0; 6],
-        },
-        network: Network {
-            projection: None,
-            layers: Vec::new(),
-            head,
-        },
-        platt: Platt::default(),
-        ..classifier(None, &[], || 0.0)
-    };
-    Arc::new(made)
-}
-
-fn screener(model: &Arc<Copying>) -> AttentionScreener {
-    let model: Arc<dyn Attend> = Arc::<Copying>::clone(model);
-    AttentionScreener::new(model, Arc::new(Words), by_sum()).unwrap()
-}
-
-fn nonce() -> Nonce {
-    Nonce::from_random(0x0123_4567_89ab_cdef)
+fn screener(model: &Arc<Model>) -> AttentionScreener {
+    let model: Arc<dyn Attend> = Arc::<Model>::clone(model);
+    AttentionScreener::new(model, Arc::new(WORDS), Arc::new(by_sum())).unwrap()
 }
 
 /// Regions: 0 and 1 of `send`, 2 and 3 of `delete`, 4 a mail about lunch, 5 one about trains.
@@ -134,16 +84,15 @@ fn what_a_draft_repeats_is_relevant_and_so_is_the_tool_that_it_calls() {
 
 #[test]
 fn a_lower_threshold_never_takes_a_region_away() {
-    let base = by_sum();
     let falling: Vec<f32> = (0..50).map(|it| 0.98 - it as f32 * 0.019).collect();
     let made = Arc::new(Classifier {
         thresholds: falling,
-        ..(*base).clone()
+        ..by_sum()
     });
     let mut before = BTreeSet::new();
     for recall in [50, 70, 90, 99, 100] {
-        let model: Arc<dyn Attend> = Arc::new(Copying::default());
-        let screener = AttentionScreener::new(model, Arc::new(Words), Arc::clone(&made)).unwrap();
+        let model: Arc<dyn Attend> = Arc::new(Model::default());
+        let screener = AttentionScreener::new(model, Arc::new(WORDS), Arc::clone(&made)).unwrap();
         let screener = screener.with_recall(recall);
         let Relevance::Only(found) = decided(screener.screen(&mails(), Some(&lunch()), &nonce()))
         else {
@@ -181,9 +130,9 @@ fn whatever_cannot_be_told_is_relevant_and_the_reason_is_told() {
     });
     let short = draft("", &[("send", "{}")]);
     everything(narrow, Some(&short), "a window of 20 tokens is too small");
-    let fails = Arc::new(Copying {
+    let fails = Arc::new(Model {
         fails: true,
-        ..Copying::default()
+        ..Model::default()
     });
     everything(
         screener(&fails),
@@ -191,7 +140,7 @@ fn whatever_cannot_be_told_is_relevant_and_the_reason_is_told() {
         "the history has no tokens",
     );
     // Found out once, although it was asked for twice.
-    assert_eq!(fails.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(fails.runs.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -205,8 +154,8 @@ fn a_final_answer_is_not_read_however_long_it_is() {
             None
         }
     }
-    let model: Arc<dyn Attend> = Arc::new(Copying::default());
-    let screener = AttentionScreener::new(model, Arc::new(Unread), by_sum()).unwrap();
+    let model: Arc<dyn Attend> = Arc::new(Model::default());
+    let screener = AttentionScreener::new(model, Arc::new(Unread), Arc::new(by_sum())).unwrap();
     let long = draft(&"long ".repeat(3000), &[]);
     let verdict = decided(screener.screen(&mails(), Some(&long), &nonce()));
     assert_eq!(verdict, only(&[4, 5]));
@@ -244,7 +193,7 @@ fn a_history_without_regions_costs_nothing() {
     history.push_user(text(&[("Hello.", None)]));
     let verdict = decided(screener(&model).screen(&history, None, &nonce()));
     assert_eq!(verdict, only(&[]));
-    assert_eq!(model.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(model.runs.load(Ordering::Relaxed), 0);
     // Nothing has failed either.
     assert_eq!(screener(&model).report(&history, None), Report::default());
 }
@@ -253,7 +202,7 @@ fn a_history_without_regions_costs_nothing() {
 fn the_same_step_is_computed_once_and_no_other_is_taken_for_it() {
     let model = Arc::default();
     let screener = screener(&model);
-    let asked = || model.asked.load(Ordering::Relaxed);
+    let asked = || model.runs.load(Ordering::Relaxed);
     let verdict = decided(screener.screen(&mails(), Some(&lunch()), &nonce()));
     let again = decided(screener.screen(&mails(), Some(&lunch()), &nonce()));
     let report = screener.report(&mails(), Some(&lunch()));
@@ -291,10 +240,10 @@ fn words_of_the_user_are_not_taken_for_a_result_with_the_same_words() {
     };
     screener.score(&with(true), &lunch()).unwrap();
     screener.score(&with(false), &lunch()).unwrap();
-    assert_eq!(model.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(model.runs.load(Ordering::Relaxed), 2);
 }
 
-fn combined(model: &Arc<Copying>, low: f32, high: f32) -> Combined {
+fn combined(model: &Arc<Model>, low: f32, high: f32) -> Combined {
     Combined::new(Arc::new(screener(model)), Band { low, high })
 }
 
@@ -325,9 +274,9 @@ fn where_attention_is_sure_nobody_is_asked() {
 
 #[test]
 fn the_judge_decides_alone_where_there_are_no_scores() {
-    let fails = Arc::new(Copying {
+    let fails = Arc::new(Model {
         fails: true,
-        ..Copying::default()
+        ..Model::default()
     });
     for (screener, draft) in [
         (combined(&fails, 0.5, 0.5), Some(lunch())),
@@ -342,11 +291,4 @@ fn the_judge_decides_alone_where_there_are_no_scores() {
         // Whoever reads the trace is told why.
         assert!(screener.report(&mails(), draft.as_ref()).failure.is_some());
     }
-}
-
-#[test]
-fn screeners_do_not_show_texts_in_a_log() {
-    let screener = screener(&Arc::default());
-    screener.screen(&mails(), Some(&lunch()), &nonce());
-    assert!(!format!("{screener:?}").contains("lunch"));
 }

@@ -6,7 +6,7 @@ use screen::attention::{
     Encode, EncodeError, Encoded, Role, Sight, Spoken, Transcript, Window, encode,
 };
 
-use crate::attention::histories::{Words, apply, draft, event, text, tool, untrusted};
+use crate::attention::histories::{WORDS, apply, draft, event, text, tool, untrusted};
 
 const WIDE: Window = Window {
     context: 100_000,
@@ -15,7 +15,7 @@ const WIDE: Window = Window {
 
 fn encoded(history: &History, window: Window) -> Encoded {
     let answer = Spoken::of(&draft("Yes, done.", &[]));
-    encode(&Transcript::of(history), &answer, &Words, window).unwrap()
+    encode(&Transcript::of(history), &answer, &WORDS, window).unwrap()
 }
 
 /// A conversation of many steps, each with a result of `words` words.
@@ -60,7 +60,7 @@ fn a_history_that_does_not_fit_loses_its_oldest_results() {
             .iter()
             .all(|region| region.sight == Sight::Cut)
     );
-    let user = Words.encode("Read everything for me.");
+    let user = WORDS.encode("Read everything for me.");
     let user: Vec<u32> = user.into_iter().map(|token| token.id).collect();
     assert!(
         encoded
@@ -125,7 +125,9 @@ fn what_cannot_be_read_is_an_error() {
     let history = Transcript::of(&long(1, 4));
     let read = |said: &str, window| {
         let spoken = Spoken::of(&draft(said, &[]));
-        encode(&history, &spoken, &Words, window).unwrap_err()
+        encode(&history, &spoken, &WORDS, window)
+            .map(drop)
+            .unwrap_err()
     };
     assert_eq!(read("", WIDE), EncodeError::EmptyDraft);
     let long = EncodeError::DraftTooLong {
@@ -142,14 +144,16 @@ fn what_cannot_be_read_is_an_error() {
     struct Bare;
     impl Encode for Bare {
         fn encode(&self, text: &str) -> Vec<screen::attention::Token> {
-            Words.encode(text)
+            WORDS.encode(text)
         }
         fn control(&self, _: &str) -> Option<u32> {
             None
         }
     }
     let spoken = Spoken::of(&draft("a", &[]));
-    let without = encode(&history, &spoken, &Bare, WIDE).unwrap_err();
+    let without = encode(&history, &spoken, &Bare, WIDE)
+        .map(drop)
+        .unwrap_err();
     assert_eq!(without, EncodeError::NoControlToken("<|im_end|>"));
 }
 
@@ -161,7 +165,12 @@ fn text_that_imitates_the_template_stays_text() {
         Some(untrusted()),
     )]));
     let encoded = encoded(&history, WIDE);
-    let controls = encoded.input.iter().filter(|id| **id > 100_000).count();
+    let control = ["<|im_start|>", "<|im_end|>"].map(|name| WORDS.control(name).unwrap());
+    let controls = encoded
+        .input
+        .iter()
+        .filter(|id| control.contains(id))
+        .count();
     // Two of the message, one of the answer that follows.
     assert_eq!(controls, 3);
 }
@@ -177,7 +186,7 @@ proptest! {
         let mut at = 0;
         let mut bodies = Vec::new();
         for turn in transcript.turns() {
-            let body = Words.encode(&turn.text);
+            let body = WORDS.encode(&turn.text);
             at += 3;
             let ids: Vec<u32> = body.iter().map(|token| token.id).collect();
             prop_assert_eq!(&encoded.input[at..at + ids.len()], ids);
@@ -229,12 +238,12 @@ proptest! {
         let mut history = History::default();
         events.into_iter().for_each(|event| apply(&mut history, event));
         let spoken = Spoken::of(&draft("Now.", &[("look_up", &arguments)]));
-        let before = encode(&Transcript::of(&history), &spoken, &Words, WIDE).unwrap();
+        let before = encode(&Transcript::of(&history), &spoken, &WORDS, WIDE).unwrap();
         let call = ("look_up".to_owned(), text(&[(&arguments, None)]));
         history.push_assistant(&untrusted(), text(&[("Now.", None)]), [call]);
         let transcript = Transcript::of(&history);
         prop_assert_eq!(transcript.turns().last().unwrap().role, Role::Assistant);
-        let after = encode(&transcript, &spoken, &Words, WIDE).unwrap();
+        let after = encode(&transcript, &spoken, &WORDS, WIDE).unwrap();
         let beginning = [before.input, before.output].concat();
         prop_assert!(after.input.starts_with(&beginning));
     }

@@ -166,14 +166,6 @@ fn a_draft_of_endless_values_has_an_end() {
     assert_eq!(spoken.text.matches('1').count(), 100_000);
 }
 
-#[test]
-fn neither_a_transcript_nor_a_draft_shows_itself_in_a_log() {
-    let mut history = History::default();
-    history.push_user(text(&[("hush", Some(secret()))]));
-    let spoken = Spoken::of(&draft("hush", &[("tell", "{\"x\":\"hush\"}")]));
-    assert!(!format!("{:?}{spoken:?}", Transcript::of(&history)).contains("hush"));
-}
-
 proptest! {
     #[test]
     fn appending_changes_nothing_that_was_there(events in prop::collection::vec(event(), 0..8)) {

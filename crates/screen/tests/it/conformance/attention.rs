@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
+use hub::Drafter;
 use screen::{
-    ByDraft,
+    Defence,
     attention::{
         AttentionScreener, Band, Combined,
         testing::{Copying, Words, by_sum},
     },
 };
 
-/// What a draft can only have from a result. Every other word may be anybody's.
+/// The words that a draft can only have from a result.
 const TELLING: [&str; 8] = [
     "lunch", "noon", "eve", "such", "folder", "1234", "hello", "4111",
 ];
 
-/// `attention`, and `combined`, which believes attention where it finds something and asks the
-/// judge about all else.
-pub(crate) fn by_draft() -> [ByDraft; 2] {
+/// `attention`, and `combined`, which trusts attention where it finds something and asks the judge about
+/// everything else.
+pub(crate) fn by_draft(drafter: Drafter) -> [Defence; 2] {
     let words = Words(|word| TELLING.contains(&word.to_ascii_lowercase().as_str()));
     let screener =
         AttentionScreener::new(Arc::new(Copying), Arc::new(words), Arc::new(by_sum())).unwrap();
@@ -28,7 +29,7 @@ pub(crate) fn by_draft() -> [ByDraft; 2] {
     };
     let combined = Combined::new(Arc::clone(&screener), band);
     [
-        ByDraft::attention(screener),
-        ByDraft::combined(Arc::new(combined)),
+        Defence::by_draft(screener, drafter),
+        Defence::by_draft(Arc::new(combined), drafter),
     ]
 }

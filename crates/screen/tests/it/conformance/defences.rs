@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hub::trace::Event;
 use hub::{Drafter, Screening};
 use ifc::History;
-use screen::{DEFENCES, Defence, Oracle, defence, names};
+use screen::{Defence, NAMES, Oracle, defence};
 
 use crate::conformance::attention::by_draft;
 use crate::conformance::checks::{
@@ -20,27 +20,22 @@ use crate::conformance::scenarios::{Mishap, SCENARIOS, Scenario};
 const HOW: [Screening; 2] = [Screening::LAZY, Screening::Eager];
 
 /// Every defence by name, those that read drafts, then the oracle with the scenario's dependencies.
-fn all(scenario: &'static Scenario) -> Vec<Arc<dyn Defence>> {
+fn all(scenario: &'static Scenario) -> Vec<Defence> {
     let oracle = Oracle::new(move |history: &History| model::dependencies(scenario, history));
-    let known = names().map(|name| defence(name).unwrap());
-    let by_draft = by_draft().map(|it| Arc::new(it) as Arc<dyn Defence>);
+    let known = NAMES.map(|name| defence(name).unwrap()).into_iter();
+    let others = by_draft(Drafter::Own).into_iter();
     known
-        .chain(by_draft)
-        .chain([Arc::new(oracle) as Arc<dyn Defence>])
+        .chain(others)
+        .chain([Defence::new(Arc::new(oracle))])
         .collect()
 }
 
 /// Every scenario under every defence, screened both ways.
-fn each(check: impl Fn(&'static Scenario, &dyn Defence, Screening, Run)) {
+fn each(check: impl Fn(&'static Scenario, &Defence, Screening, Run)) {
     for scenario in SCENARIOS {
         for defence in all(scenario) {
             for how in HOW {
-                check(
-                    scenario,
-                    defence.as_ref(),
-                    how,
-                    run(scenario, defence.as_ref(), how),
-                );
+                check(scenario, &defence, how, run(scenario, &defence, how));
             }
         }
     }
@@ -96,7 +91,7 @@ fn without_labels_and_limits_nothing_is_asked_and_every_attack_succeeds() {
     for scenario in SCENARIOS {
         for defence in all(scenario) {
             for how in HOW {
-                let run = run_under(Arc::new(Unprotected), scenario, defence.as_ref(), how);
+                let run = run_under(Arc::new(Unprotected), scenario, &defence, how);
                 let name = (scenario.name, defence.name(), how);
                 assert_eq!((run.questions, run.screenings), (0, 0), "{name:?}");
                 let refused = |outcome: &hub::Outcome| outcome.refused > 0;
@@ -155,7 +150,7 @@ fn a_screener_that_fails_is_naive_tainting() {
     let fails = [Mishap::ScreenerFails, Mishap::JudgeTalks];
     for scenario in SCENARIOS.iter().filter(|it| fails.contains(&it.mishap)) {
         for how in HOW {
-            let with = |name| run(scenario, defence(name).unwrap().as_ref(), how);
+            let with = |name| run(scenario, &defence(name).unwrap(), how);
             let (judge, naive) = (with("judge"), with("naive"));
             assert_eq!(judge.questions, naive.questions, "{}", scenario.name);
             assert!(
@@ -170,20 +165,8 @@ fn a_screener_that_fails_is_naive_tainting() {
 }
 
 #[test]
-fn a_defence_has_the_name_of_its_screener() {
-    for defence in all(SCENARIOS.first().unwrap()) {
-        assert_eq!(defence.screener().name(), defence.name());
-    }
-}
-
-#[test]
-fn names_are_told_apart_and_found() {
-    let all: Vec<&str> = names().collect();
-    let mut sorted = all.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    assert_eq!(sorted.len(), DEFENCES.len());
-    for name in all {
+fn a_defence_is_found_by_its_name() {
+    for name in NAMES {
         assert_eq!(defence(name).unwrap().name(), name);
     }
     // The oracle needs its dependencies.
@@ -199,19 +182,15 @@ fn redact_all_is_always_eager() {
     assert_eq!(mode, Screening::Eager);
 }
 
-/// A screener that reads drafts is given one, whoever wanted every step screened; lazily, nobody is
-/// asked before a check.
+/// Lazily, the step is checked before a question.
 #[test]
-fn who_reads_drafts_gets_them() {
-    for defence in by_draft() {
-        let lazy = Screening::CHECKED;
-        assert_eq!(defence.screening(Screening::LAZY), lazy);
-        for drafter in [Drafter::Own, Drafter::Other] {
-            let defence = defence.clone().with_drafter(drafter);
-            let drafted = Screening::Drafted(drafter);
-            assert_eq!(defence.screening(Screening::Eager), drafted);
-            let asked = Screening::Drafted(Drafter::Own);
-            assert_eq!(defence.screening(asked), drafted);
+fn a_screener_that_reads_drafts_gets_them() {
+    for drafter in [Drafter::Own, Drafter::Other] {
+        for defence in by_draft(drafter) {
+            assert_eq!(defence.screening(Screening::LAZY), Screening::CHECKED);
+            for requested in [Screening::Eager, Screening::Drafted(Drafter::Own)] {
+                assert_eq!(defence.screening(requested), Screening::Drafted(drafter));
+            }
         }
     }
 }
@@ -221,7 +200,7 @@ fn who_reads_drafts_gets_them() {
 fn the_judge_is_spared_where_attention_is_sure() {
     let (mut asked, mut spared) = (0, 0);
     for scenario in SCENARIOS {
-        let [_, combined] = by_draft();
+        let [_, combined] = by_draft(Drafter::Own);
         let run = run(scenario, &combined, Screening::Eager);
         asked += run.judgements;
         spared += run.screenings - run.judgements;
@@ -251,7 +230,7 @@ fn table(how: Screening) -> String {
         table = table.trim_end().to_owned();
         write!(table, "\n{:<34}", scenario.name).unwrap();
         for defence in all(scenario) {
-            let run = run(scenario, defence.as_ref(), how);
+            let run = run(scenario, &defence, how);
             write!(table, "{:<19}", cell(scenario, &run)).unwrap();
         }
     }

@@ -126,7 +126,7 @@ impl Policy for Unprotected {
 }
 
 /// The scenario under this defence, from the first message to the last answer.
-pub(crate) fn run(scenario: &'static Scenario, defence: &dyn Defence, how: Screening) -> Run {
+pub(crate) fn run(scenario: &'static Scenario, defence: &Defence, how: Screening) -> Run {
     run_under(Arc::new(policy(scenario)), scenario, defence, how)
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn run(scenario: &'static Scenario, defence: &dyn Defence, how: Scree
 pub(crate) fn run_under(
     policy: Arc<dyn Policy>,
     scenario: &'static Scenario,
-    defence: &dyn Defence,
+    defence: &Defence,
     how: Screening,
 ) -> Run {
     let tools = scenario.tools.iter().map(|name| Tool {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hub::Drafter;
 use ifc::{Draft, DraftCall, History, Label, RegionId, Relevance, Screener, Screening};
 use proptest::prelude::*;
-use screen::{DEFENCES, Defence, Oracle, defence};
+use screen::{Defence, NAMES, Oracle, defence};
 
 use crate::common::{self, mailbox, nonce};
 use crate::conformance::attention::by_draft;
@@ -62,15 +63,15 @@ fn verdict(
 
 /// The screeners of all defences that have one, those by draft, and two oracles.
 fn screeners() -> Vec<Arc<dyn Screener>> {
-    let known = DEFENCES.iter().map(Defence::screener);
+    let known = NAMES.map(|name| defence(name).unwrap());
     let knows = Oracle::new(|history: &History| {
         Relevance::Only(history.regions().take(2).map(|region| region.id).collect())
     });
+    let by_draft = by_draft(Drafter::Own);
     let doubts = Oracle::new(|_: &History| Relevance::Everything);
     let oracles: [Arc<dyn Screener>; 2] = [Arc::new(knows), Arc::new(doubts)];
-    let by_draft = by_draft();
-    let by_draft = by_draft.iter().map(Defence::screener);
-    known.chain(by_draft).chain(oracles).collect()
+    let defences = known.iter().chain(&by_draft).map(Defence::screener);
+    defences.chain(oracles).collect()
 }
 
 fn never_invents_regions(screener: &dyn Screener, draft: Option<&Draft>) {
