@@ -1,6 +1,7 @@
 //! Keys and values of token sequences, shared by all sessions whose texts begin alike.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::{
     config::{BLOCK, Config},
@@ -21,8 +22,8 @@ impl Default for CacheLimits {
     }
 }
 
-/// Keys and values of up to 32 tokens in a row, of all layers, packed for the multiplications. Like the
-/// tree, made of conversations, so without `Debug`.
+/// Keys and values of up to 32 tokens in a row, of all layers, packed for the multiplications. They are
+/// made of conversations, so there is no `Debug`.
 #[derive(Clone)]
 pub(crate) struct Block {
     /// Per layer and key head: keys as one panel `head width × 32 tokens`, then values as panels of
@@ -84,148 +85,85 @@ impl Block {
     }
 }
 
-/// Blocks in a tree: a path from the root is a sequence of tokens. Only whole blocks have children.
-pub(crate) struct Tree {
+/// The blocks of the sequences that were used last. Sequences that begin alike share their first blocks.
+pub(crate) struct Cache {
     limits: CacheLimits,
     block_bytes: usize,
-    nodes: HashMap<u64, Node>,
-    roots: Vec<u64>,
-    next: u64,
-    /// Counts uses: the smallest stamp is the block that was not used for longest.
-    clock: u64,
+    /// The least recently used first. None is the beginning of another.
+    sequences: VecDeque<Known>,
 }
 
-struct Node {
+struct Known {
     tokens: Vec<u32>,
-    block: Arc<Block>,
-    parent: Option<u64>,
-    children: Vec<u64>,
-    used: u64,
+    blocks: Vec<Arc<Block>>,
 }
 
-impl Tree {
+impl Cache {
     pub(crate) fn new(limits: CacheLimits, config: &Config) -> Self {
         Self {
             limits,
             block_bytes: config.block_bytes(),
-            nodes: HashMap::new(),
-            roots: Vec::new(),
-            next: 0,
-            clock: 0,
+            sequences: VecDeque::new(),
         }
     }
 
-    /// Bytes of all blocks.
+    /// Bytes of all blocks; a shared one counts once.
     pub(crate) fn bytes(&self) -> usize {
-        self.nodes.len() * self.block_bytes
+        let blocks = self.sequences.iter().flat_map(|known| &known.blocks);
+        let distinct: HashSet<_> = blocks.map(Arc::as_ptr).collect();
+        distinct.len() * self.block_bytes
     }
 
-    /// The blocks of the longest known beginning of `tokens`, and how many tokens that is. The last
-    /// block may hold other tokens after it.
+    /// The blocks of the longest known beginning of `tokens`, and how many tokens that is. The last block may hold
+    /// other tokens after it.
     pub(crate) fn find(&mut self, tokens: &[u32]) -> (Vec<Arc<Block>>, usize) {
-        self.clock += 1;
-        let (mut blocks, mut length, mut parent) = (Vec::new(), 0, None);
-        for wanted in tokens.chunks(BLOCK) {
-            let best = self.children(parent).iter().copied();
-            // Siblings may begin alike, so the one with the most tokens in common is the one to use.
-            let best = best.map(|id| (self.common(id, wanted), id)).max();
-            let Some((common, id)) = best.filter(|(common, _)| *common > 0) else {
-                break;
-            };
-            if let Some(node) = self.nodes.get_mut(&id) {
-                // A use of a block is a use of all blocks before it: an ancestor is never older than its
-                // descendants.
-                node.used = self.clock;
-                blocks.push(Arc::clone(&node.block));
-                length += common;
-            }
-            // The children of this block go on after its own tokens, not after these.
-            if common < BLOCK {
-                break;
-            }
-            parent = Some(id);
-        }
+        let all = self.sequences.iter().enumerate();
+        let best = all
+            .map(|(at, known)| (common(&known.tokens, tokens), at))
+            .max();
+        let Some((length, at)) = best.filter(|(length, _)| *length > 0) else {
+            return (Vec::new(), 0);
+        };
+        let Some(known) = self.sequences.remove(at) else {
+            return (Vec::new(), 0);
+        };
+        let blocks = known.blocks.iter().take(length.div_ceil(BLOCK)).cloned();
+        let blocks = blocks.collect();
+        self.sequences.push_back(known);
         (blocks, length)
     }
 
-    /// Takes in the blocks of `tokens`, then drops what was not used for longest until all fits.
-    pub(crate) fn insert(&mut self, tokens: &[u32], blocks: &[Arc<Block>]) {
-        self.clock += 1;
-        let mut parent = None;
-        for (tokens, block) in tokens.chunks(BLOCK).zip(blocks) {
-            let kin = self.children(parent).iter().copied().find(|id| {
-                let common = self.common(*id, tokens);
-                // Only a sequence's last block is partly filled, so a shorter one has no children that
-                // its replacement could orphan.
-                let known = self.nodes.get(id).map_or(0, |node| node.tokens.len());
-                // One of the two begins with the other, and the longer one stays.
-                common == known || common == tokens.len()
-            });
-            let id = match kin {
-                Some(id) => id,
-                None => self.add(parent, tokens, block),
-            };
-            if let Some(node) = self.nodes.get_mut(&id) {
-                node.used = self.clock;
-                // A block that was filled further replaces its shorter form.
-                if tokens.len() > node.tokens.len() {
-                    tokens.clone_into(&mut node.tokens);
-                    node.block = Arc::clone(block);
-                }
-            }
-            parent = Some(id);
-        }
-        // After the insertion, so that the new blocks compete by age as all others do. Blocks that a
-        // running call holds live on in its `Arc`s.
-        while self.bytes() > self.limits.bytes && self.evict() {}
-    }
-
-    fn add(&mut self, parent: Option<u64>, tokens: &[u32], block: &Arc<Block>) -> u64 {
-        let id = self.next;
-        self.next += 1;
-        let node = Node {
-            tokens: tokens.to_vec(),
-            block: Arc::clone(block),
-            parent,
-            children: Vec::new(),
-            used: self.clock,
-        };
-        self.nodes.insert(id, node);
-        self.siblings(parent).push(id);
-        id
-    }
-
-    /// Drops the leaf that was not used for longest; `false` where there is none. Inner blocks stay:
-    /// a block without those before it cannot be found.
-    fn evict(&mut self) -> bool {
-        let leaves = self
-            .nodes
+    /// Takes in the blocks of `tokens`, then drops blocks of the least recently used sequences until all fits.
+    pub(crate) fn insert(&mut self, tokens: &[u32], blocks: Vec<Arc<Block>>) {
+        // Another call may have computed more of the same sequence meanwhile.
+        if self
+            .sequences
             .iter()
-            .filter(|(_, node)| node.children.is_empty());
-        let Some((_, id)) = leaves.map(|(id, node)| (node.used, *id)).min() else {
-            return false;
-        };
-        let parent = self.nodes.remove(&id).and_then(|node| node.parent);
-        self.siblings(parent).retain(|sibling| *sibling != id);
-        true
-    }
-
-    fn siblings(&mut self, parent: Option<u64>) -> &mut Vec<u64> {
-        match parent.and_then(|id| self.nodes.get_mut(&id)) {
-            Some(node) => &mut node.children,
-            None => &mut self.roots,
+            .any(|known| known.tokens.starts_with(tokens))
+        {
+            return;
+        }
+        self.sequences
+            .retain(|known| !tokens.starts_with(&known.tokens));
+        self.sequences.push_back(Known {
+            tokens: tokens.to_vec(),
+            blocks,
+        });
+        // After the insertion: a sequence that alone is too long keeps its beginning. Blocks that a running call
+        // holds live on in its `Arc`s.
+        while self.bytes() > self.limits.bytes
+            && let Some(oldest) = self.sequences.front_mut()
+        {
+            oldest.blocks.pop();
+            oldest.tokens.truncate(oldest.blocks.len() * BLOCK);
+            if oldest.blocks.is_empty() {
+                self.sequences.pop_front();
+            }
         }
     }
+}
 
-    fn children(&self, parent: Option<u64>) -> &[u64] {
-        match parent {
-            None => &self.roots,
-            Some(id) => self.nodes.get(&id).map_or(&[], |node| &node.children),
-        }
-    }
-
-    fn common(&self, id: u64, tokens: &[u32]) -> usize {
-        let known = self.nodes.get(&id).map_or(&[][..], |node| &node.tokens);
-        known.iter().zip(tokens).take_while(|(a, b)| a == b).count()
-    }
+/// How many tokens two sequences begin with in common.
+fn common(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -1,14 +1,13 @@
 //! The engine: a model, its threads, and the cache that all sessions share.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{
-    Observer, Row,
+    Observer,
     backward::{Outputs, backward},
-    cache::{CacheLimits, Tree},
+    cache::{Cache, CacheLimits},
     forward::{Goal, forward, losses},
     state::Sequence,
     weights::Model,
@@ -66,53 +65,7 @@ pub enum SaliencyError {
     Nested,
 }
 
-/// Equation 2 of every output token and history token: `Σ_{h,l} |A · ∂L/∂A|`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Saliency {
-    inputs: usize,
-    values: Vec<f32>,
-    losses: Losses,
-}
-
-impl Saliency {
-    /// Output tokens: rows.
-    pub fn outputs(&self) -> usize {
-        self.losses.len()
-    }
-
-    /// History tokens: columns.
-    pub fn inputs(&self) -> usize {
-        self.inputs
-    }
-
-    /// The saliency of every history token for one output token; empty where there is no such output.
-    pub fn row(&self, output: usize) -> &[f32] {
-        let rows = self.rows().nth(output);
-        rows.unwrap_or_default()
-    }
-
-    /// All rows, in the order of the output tokens.
-    pub fn rows(&self) -> impl Iterator<Item = &[f32]> {
-        // The history is never empty.
-        self.values.chunks_exact(self.inputs.max(1))
-    }
-
-    /// The loss of each output token, in nats.
-    pub fn losses(&self) -> &[f32] {
-        &self.losses
-    }
-}
-
-impl Observer for Saliency {
-    fn row(&mut self, row: Row<'_>) {
-        let mut rows = self.values.chunks_exact_mut(self.inputs.max(1));
-        if let Some(sums) = rows.nth(row.output) {
-            row.add_to(sums);
-        }
-    }
-}
-
-/// Computes saliency, and keeps the keys and values of histories for the next call. Share
+/// Computes attention and its gradients, and keeps the keys and values of histories for the next call. Share
 /// one by [`Arc`] between all sessions: histories that begin alike are computed once.
 ///
 /// Each call that runs holds keys and values of its own (46 KB a token for SmolLM2), and can use all
@@ -120,7 +73,7 @@ impl Observer for Saliency {
 pub struct Engine {
     model: Arc<Model>,
     threads: ThreadPool,
-    cache: Mutex<Tree>,
+    cache: Mutex<Cache>,
 }
 
 impl Engine {
@@ -136,7 +89,7 @@ impl Engine {
             .build()
             .map_err(|error| SaliencyError::Threads(error.to_string()))?;
         Ok(Self {
-            cache: Mutex::new(Tree::new(limits, &model.config)),
+            cache: Mutex::new(Cache::new(limits, &model.config)),
             model,
             threads,
         })
@@ -149,12 +102,12 @@ impl Engine {
 
     /// How many tokens of a history are in the cache now.
     pub fn cached(&self, history: &[u32]) -> usize {
-        self.tree().find(history).1
+        self.cache().find(history).1
     }
 
     /// Bytes of the cache.
     pub fn cached_bytes(&self) -> usize {
-        self.tree().bytes()
+        self.cache().bytes()
     }
 
     /// Shows every attention row of the output tokens with its gradient, and returns the losses.
@@ -176,21 +129,6 @@ impl Engine {
             let mut sequence = self.prefix(history);
             self.outputs(&mut sequence, history, output, observer)
         })
-    }
-
-    /// Equation 2.
-    ///
-    /// # Errors
-    /// See [`SaliencyError`].
-    pub fn saliency(&self, history: &[u32], output: &[u32]) -> Result<Saliency, SaliencyError> {
-        self.check(history, output)?;
-        let mut sums = Saliency {
-            inputs: history.len(),
-            values: vec![0.0; history.len() * output.len()],
-            losses: Vec::new(),
-        };
-        sums.losses = self.observe(history, output, &mut sums)?;
-        Ok(sums)
     }
 
     /// Runs the work on the engine's threads.
@@ -235,16 +173,14 @@ impl Engine {
         // `length` may end inside a block whose later slots belong to another history.
         // `Sequence::store` copies such a shared block before it writes, and the softmax masks what
         // is beyond the sequence.
-        let (blocks, length) = self.tree().find(body);
+        let (blocks, length) = self.cache().find(body);
         let mut sequence = Sequence { blocks, length };
         let new = body.get(length..).unwrap_or_default();
         for tokens in new.chunks(HISTORY_ROWS) {
             forward(&self.model, &mut sequence, tokens, Goal::Keys);
         }
-        // Two calls with the same history may both compute it; `insert` then keeps the blocks of the
-        // first.
         if !new.is_empty() {
-            self.tree().insert(body, &sequence.blocks);
+            self.cache().insert(body, sequence.blocks.clone());
         }
         sequence
     }
@@ -286,19 +222,8 @@ impl Engine {
         Ok(all)
     }
 
-    fn tree(&self) -> MutexGuard<'_, Tree> {
-        // The tree is never left half changed by anything that can panic.
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        // A panic leaves it consistent: the sequences are changed one at a time.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Sizes only: the cache holds the conversations of all sessions.
-impl fmt::Debug for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine")
-            .field("model", &self.model)
-            .field("threads", &self.threads.current_num_threads())
-            .field("cached_bytes", &self.cached_bytes())
-            .finish_non_exhaustive()
     }
 }

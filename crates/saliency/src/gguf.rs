@@ -1,6 +1,6 @@
 //! Reading GGUF files, versions 2 and 3: metadata, tensor table, and weights as `f32`.
 //!
-//! Whoever opens a file has compared its SHA-256 with a known one. A damaged or foreign file gives an error all the same:
+//! The caller has compared the file's SHA-256 with a known one. A damaged or foreign file is an error all the same:
 //! every count and length is compared with the bytes that are there before anything is allocated for it.
 
 #[cfg(test)]
@@ -8,17 +8,9 @@ pub(crate) mod build;
 mod quant;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 pub use quant::TensorType;
-
-/// Bytes at the start of a file in which all but the weights must lie. SmolLM2's take 2 MB.
-const HEADER_BYTES: u64 = 32 << 20;
-/// Blocks that are read from the file at once: 136 KiB of the largest.
-const CHUNK_BLOCKS: usize = 4096;
 
 /// Why a GGUF file, or a part of it, could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,11 +30,15 @@ fn malformed(what: impl Into<String>) -> GgufError {
     GgufError::Malformed(what.into())
 }
 
+fn missing(key: &str) -> GgufError {
+    GgufError::Missing(key.to_owned())
+}
+
 /// A value of the metadata, of the types that are used.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
-    Integer(i128),
-    Float(f64),
+    Integer(u32),
+    Float(f32),
     Text(String),
     Integers(Vec<i32>),
     Texts(Vec<String>),
@@ -57,8 +53,8 @@ pub struct Tensor {
     kind: TensorType,
     shape: Vec<usize>,
     elements: usize,
-    /// From the start of the file.
-    offset: u64,
+    /// Its first byte in the file.
+    offset: usize,
 }
 
 impl Tensor {
@@ -83,49 +79,30 @@ impl Tensor {
     }
 }
 
-/// Where the bytes come from.
-#[derive(Debug)]
-enum Source {
-    File(File),
-    Memory(Vec<u8>),
-}
-
-/// An open GGUF file.
-#[derive(Debug)]
+/// A GGUF file in memory.
 pub struct Gguf {
-    source: Source,
+    bytes: Vec<u8>,
     metadata: BTreeMap<String, Value>,
     tensors: BTreeMap<String, Tensor>,
 }
 
 impl Gguf {
-    /// Opens a file and reads all but the weights.
+    /// Reads a file.
     ///
     /// # Errors
     /// The file cannot be read, breaks a rule of the format, or has a tensor of a type that is not supported.
     pub fn open(path: &Path) -> Result<Self, GgufError> {
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        let mut head = Vec::new();
-        (&file).take(HEADER_BYTES).read_to_end(&mut head)?;
-        let (metadata, tensors) = Reader(&head).header(length, head.len())?;
-        let source = Source::File(file);
-        Ok(Self {
-            source,
-            metadata,
-            tensors,
-        })
+        Self::from_bytes(std::fs::read(path)?)
     }
 
     /// Reads a file that is in memory.
     ///
     /// # Errors
-    /// As for [`Gguf::open`].
+    /// It breaks a rule of the format, or has a tensor of a type that is not supported.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, GgufError> {
-        let (metadata, tensors) = Reader(&bytes).header(bytes.len() as u64, bytes.len())?;
-        let source = Source::Memory(bytes);
+        let (metadata, tensors) = Reader(&bytes).header(bytes.len())?;
         Ok(Self {
-            source,
+            bytes,
             metadata,
             tensors,
         })
@@ -142,39 +119,20 @@ impl Gguf {
     /// There is none of that name.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, GgufError> {
         let tensor = self.tensors.get(name);
-        tensor.ok_or_else(|| GgufError::Missing(name.to_owned()))
+        tensor.ok_or_else(|| missing(name))
     }
 
     /// All values of a tensor, row after row.
     ///
     /// # Errors
-    /// There is no such tensor, or the file cannot be read.
+    /// There is no such tensor.
     pub fn dequantize(&self, name: &str) -> Result<Vec<f32>, GgufError> {
         let tensor = self.tensor(name)?;
         let mut values = vec![0.0; tensor.elements];
-        let (mut at, kind) = (tensor.offset, tensor.kind);
-        // Rows are whole numbers of blocks, so chunks may span rows and still end with a block.
-        let mut buffer = vec![0; CHUNK_BLOCKS * kind.block_bytes()];
-        for chunk in values.chunks_mut(CHUNK_BLOCKS * kind.block_elements()) {
-            let wanted = chunk.len() / kind.block_elements() * kind.block_bytes();
-            let bytes = buffer.get_mut(..wanted).unwrap_or_default();
-            self.read_at(bytes, at)?;
-            quant::dequantize(kind, bytes, chunk);
-            at += wanted as u64;
-        }
+        // `Reader::header` has checked that the tensor lies inside the file.
+        let bytes = self.bytes.get(tensor.offset..).unwrap_or_default();
+        quant::dequantize(tensor.kind, bytes, &mut values);
         Ok(values)
-    }
-
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> std::io::Result<()> {
-        match &self.source {
-            Source::File(file) => file.read_exact_at(buffer, at),
-            Source::Memory(bytes) => {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
-                let found = rest.and_then(|rest| rest.get(..buffer.len()));
-                buffer.copy_from_slice(found.ok_or(ErrorKind::UnexpectedEof)?);
-                Ok(())
-            }
-        }
     }
 
     /// Whether there is an entry of that name.
@@ -182,36 +140,23 @@ impl Gguf {
         self.metadata.contains_key(key)
     }
 
-    fn entry<'a, T>(
-        &'a self,
-        key: &str,
-        read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<T, GgufError> {
-        let found = self.metadata.get(key).and_then(read);
-        found.ok_or_else(|| GgufError::Missing(key.to_owned()))
-    }
-
-    /// An integer of any width whose value fits.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type or value.
-    pub fn u32(&self, key: &str) -> Result<u32, GgufError> {
-        self.entry(key, |value| match value {
-            Value::Integer(integer) => u32::try_from(*integer).ok(),
-            _ => None,
-        })
-    }
-
-    /// A floating-point number.
+    /// An integer of 32 bits without a sign.
     ///
     /// # Errors
     /// There is no such entry, or it has another type.
-    pub fn f32(&self, key: &str) -> Result<f32, GgufError> {
-        self.entry(key, |value| match value {
-            #[expect(clippy::cast_possible_truncation, reason = "files write it as f32")]
-            Value::Float(float) => Some(*float as f32),
-            _ => None,
-        })
+    pub fn u32(&self, key: &str) -> Result<u32, GgufError> {
+        match self.metadata.get(key) {
+            Some(Value::Integer(value)) => Ok(*value),
+            _ => Err(missing(key)),
+        }
+    }
+
+    /// A floating-point number of 32 bits.
+    pub(crate) fn f32(&self, key: &str) -> Result<f32, GgufError> {
+        match self.metadata.get(key) {
+            Some(Value::Float(value)) => Ok(*value),
+            _ => Err(missing(key)),
+        }
     }
 
     /// A string.
@@ -219,10 +164,10 @@ impl Gguf {
     /// # Errors
     /// There is no such entry, or it has another type.
     pub fn str(&self, key: &str) -> Result<&str, GgufError> {
-        self.entry(key, |value| match value {
-            Value::Text(text) => Some(&**text),
-            _ => None,
-        })
+        match self.metadata.get(key) {
+            Some(Value::Text(value)) => Ok(value),
+            _ => Err(missing(key)),
+        }
     }
 
     /// An array of strings.
@@ -230,21 +175,18 @@ impl Gguf {
     /// # Errors
     /// There is no such entry, or it has another type.
     pub fn strings(&self, key: &str) -> Result<&[String], GgufError> {
-        self.entry(key, |value| match value {
-            Value::Texts(texts) => Some(&**texts),
-            _ => None,
-        })
+        match self.metadata.get(key) {
+            Some(Value::Texts(value)) => Ok(value),
+            _ => Err(missing(key)),
+        }
     }
 
     /// An array of integers of 32 bits.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type.
-    pub fn i32s(&self, key: &str) -> Result<&[i32], GgufError> {
-        self.entry(key, |value| match value {
-            Value::Integers(integers) => Some(&**integers),
-            _ => None,
-        })
+    pub(crate) fn i32s(&self, key: &str) -> Result<&[i32], GgufError> {
+        match self.metadata.get(key) {
+            Some(Value::Integers(value)) => Ok(value),
+            _ => Err(missing(key)),
+        }
     }
 }
 
@@ -254,8 +196,8 @@ struct Reader<'a>(&'a [u8]);
 type Header = (BTreeMap<String, Value>, BTreeMap<String, Tensor>);
 
 impl<'a> Reader<'a> {
-    /// Reads the header of a file of `length` bytes, of which `read` are here.
-    fn header(mut self, length: u64, read: usize) -> Result<Header, GgufError> {
+    /// Reads the header of a file of `length` bytes.
+    fn header(mut self, length: usize) -> Result<Header, GgufError> {
         if self.array()? != *b"GGUF" {
             return Err(malformed("it does not begin with GGUF"));
         }
@@ -273,7 +215,7 @@ impl<'a> Reader<'a> {
             metadata.insert(key, self.value(kind)?);
         }
         let alignment = match metadata.get("general.alignment") {
-            Some(Value::Integer(integer)) => u64::try_from(*integer).unwrap_or(0),
+            Some(Value::Integer(integer)) => *integer as usize,
             _ => 32,
         };
         if !alignment.is_power_of_two() {
@@ -282,8 +224,7 @@ impl<'a> Reader<'a> {
         let table: Vec<_> = (0..tensors)
             .map(|_| self.tensor())
             .collect::<Result<_, _>>()?;
-        let data = (read - self.0.len()) as u64;
-        let data = data.checked_next_multiple_of(alignment);
+        let data = (length - self.0.len()).checked_next_multiple_of(alignment);
         let mut tensors = BTreeMap::new();
         for (name, mut tensor, bytes) in table {
             let start = data.and_then(|data| data.checked_add(tensor.offset));
@@ -302,7 +243,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A tensor with its offset from the first one, and its length in bytes.
-    fn tensor(&mut self) -> Result<(String, Tensor, u64), GgufError> {
+    fn tensor(&mut self) -> Result<(String, Tensor, usize), GgufError> {
         let name = self.text()?;
         let dimensions = self.u32()?;
         let bad = |what: &str| malformed(format!("the tensor {name:?} {what}"));
@@ -312,7 +253,7 @@ impl<'a> Reader<'a> {
         let shape: Vec<usize> = (0..dimensions)
             .map(|_| self.size())
             .collect::<Result<_, _>>()?;
-        let (kind, offset) = (self.u32()?, self.u64()?);
+        let (kind, offset) = (self.u32()?, self.size()?);
         let kind = TensorType::of(kind).ok_or_else(|| bad("is not in F32, Q4_1 or Q8_0"))?;
         let columns = shape.first().copied().unwrap_or(0);
         let elements = shape
@@ -324,7 +265,7 @@ impl<'a> Reader<'a> {
             return Err(bad("has a row that is not a whole number of blocks"));
         }
         let bytes = (elements / kind.block_elements()).checked_mul(kind.block_bytes());
-        let bytes = bytes.ok_or_else(|| bad("is too large"))? as u64;
+        let bytes = bytes.ok_or_else(|| bad("is too large"))?;
         let tensor = Tensor {
             kind,
             shape,
@@ -335,25 +276,20 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, kind: u32) -> Result<Value, GgufError> {
-        Ok(match kind {
-            0 => Value::Integer(u8::from_le_bytes(self.array()?).into()),
-            1 => Value::Integer(i8::from_le_bytes(self.array()?).into()),
-            2 => Value::Integer(u16::from_le_bytes(self.array()?).into()),
-            3 => Value::Integer(i16::from_le_bytes(self.array()?).into()),
-            4 => Value::Integer(self.u32()?.into()),
-            5 => Value::Integer(i32::from_le_bytes(self.array()?).into()),
-            6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
-            7 => {
-                self.take(1)?;
-                Value::Other
-            }
-            8 => Value::Text(self.text()?),
-            9 => self.values()?,
-            10 => Value::Integer(self.u64()?.into()),
-            11 => Value::Integer(i64::from_le_bytes(self.array()?).into()),
-            12 => Value::Float(f64::from_le_bytes(self.array()?)),
+        // Bytes of the types that nothing is read from.
+        let skipped = match kind {
+            4 => return Ok(Value::Integer(self.u32()?)),
+            6 => return Ok(Value::Float(f32::from_le_bytes(self.array()?))),
+            8 => return Ok(Value::Text(self.text()?)),
+            9 => return self.values(),
+            0 | 1 | 7 => 1,
+            2 | 3 => 2,
+            5 => 4,
+            10..=12 => 8,
             kind => return Err(malformed(format!("a value has the unknown type {kind}"))),
-        })
+        };
+        self.take(skipped)?;
+        Ok(Value::Other)
     }
 
     fn values(&mut self) -> Result<Value, GgufError> {
@@ -394,12 +330,9 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64, GgufError> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
     fn size(&mut self) -> Result<usize, GgufError> {
-        usize::try_from(self.u64()?).map_err(|_| malformed("a size is too large"))
+        let size = u64::from_le_bytes(self.array()?);
+        usize::try_from(size).map_err(|_| malformed("a size is too large"))
     }
 
     /// A number of things that take at least a byte each.

@@ -23,6 +23,6 @@ mod weights;
 
 pub use cache::CacheLimits;
 pub use config::{Config, ModelError};
-pub use engine::{Engine, Losses, Saliency, SaliencyError};
+pub use engine::{Engine, Losses, SaliencyError};
 pub use observer::{Observer, Row};
 pub use weights::{LayerWeights, Model, Weights};

@@ -1,6 +1,5 @@
 //! The weights of a model.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::{
@@ -132,38 +131,6 @@ impl Model {
     /// The model's shape.
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// Bytes of memory that the weights take.
-    pub fn bytes(&self) -> usize {
-        let layers = self.layers.iter().map(|layer| {
-            [
-                &layer.qkv,
-                &layer.attention_output,
-                &layer.gate_up,
-                &layer.down,
-            ]
-            .map(Matrix::bytes)
-            .iter()
-            .sum::<usize>()
-        });
-        // A tied matrix is in memory once.
-        let tables = if Arc::ptr_eq(&self.embedding, &self.output) {
-            self.embedding.bytes()
-        } else {
-            self.embedding.bytes() + self.output.bytes()
-        };
-        layers.sum::<usize>() + tables
-    }
-}
-
-/// Its shape and size; the weights would be millions of numbers.
-impl fmt::Debug for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Model")
-            .field("config", &self.config)
-            .field("bytes", &self.bytes())
-            .finish_non_exhaustive()
     }
 }
 

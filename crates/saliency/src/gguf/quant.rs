@@ -51,7 +51,7 @@ impl TensorType {
     }
 }
 
-/// The values of whole blocks. Both slices hold the same number of blocks.
+/// The values of whole blocks, as many as `values` has room for. `bytes` holds at least as many blocks.
 pub(super) fn dequantize(kind: TensorType, bytes: &[u8], values: &mut [f32]) {
     match kind {
         TensorType::F32 => each(bytes, values, |b, [v]| *v = f32::from_le_bytes(*b)),
@@ -65,10 +65,10 @@ fn each<const BYTES: usize, const VALUES: usize>(
     values: &mut [f32],
     block: impl Fn(&[u8; BYTES], &mut [f32; VALUES]),
 ) {
-    let (blocks, rest) = bytes.as_chunks::<BYTES>();
-    let (targets, open) = values.as_chunks_mut::<VALUES>();
-    // In a release build a mismatch would leave zeros; the callers cut both sides by whole blocks.
-    debug_assert!(rest.is_empty() && open.is_empty() && blocks.len() == targets.len());
+    let (blocks, _) = bytes.as_chunks::<BYTES>();
+    let (targets, rest) = values.as_chunks_mut::<VALUES>();
+    // In a release build a mismatch would leave zeros.
+    debug_assert!(rest.is_empty() && blocks.len() >= targets.len());
     for (bytes, values) in blocks.iter().zip(targets) {
         block(bytes, values);
     }

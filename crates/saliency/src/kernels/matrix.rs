@@ -44,11 +44,6 @@ impl Matrix {
         }
     }
 
-    /// Bytes in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        self.panels.len() * size_of::<f32>()
-    }
-
     /// The weights of one output, as an embedding.
     pub(crate) fn row(&self, output: usize, into: &mut [f32]) {
         let panel = &self.panels[output / PANEL * PANEL * self.height..][..PANEL * self.height];

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use agentdojo::report::table;
 use anyhow::{Result, ensure};
-use saliency::{CacheLimits, Engine, Model};
+use saliency::{CacheLimits, Engine, Model, Observer, Row};
 use serde::Serialize;
 
 use super::number;
@@ -176,7 +176,7 @@ fn added(
     let engine = Engine::new(Arc::clone(model), CacheLimits::default())?;
     // The last history token is never cached, so one more is given.
     let filled: Vec<u32> = known.iter().chain(rest.first()).copied().collect();
-    engine.saliency(&filled, &[])?;
+    engine.observe(&filled, &[], &mut Sums(Vec::new()))?;
     let mut seconds = Vec::new();
     for tail in rest.chunks_exact(new.max(1)).take(plan.runs) {
         let history = [known, tail].concat();
@@ -190,13 +190,25 @@ fn added(
     Ok(Point::new(new, output.len(), seconds))
 }
 
+/// Equation 2 of RTBAS: a number per output token and history token, summed over layers and heads.
+struct Sums(Vec<Vec<f32>>);
+
+impl Observer for Sums {
+    fn row(&mut self, row: Row<'_>) {
+        if let Some(sums) = self.0.get_mut(row.output) {
+            row.add_to(sums);
+        }
+    }
+}
+
 fn once(engine: &Engine, history: &[u32], output: &[u32]) -> Result<f64> {
     let start = Instant::now();
-    let saliency = engine.saliency(history, output)?;
+    let mut sums = Sums(vec![vec![0.0; history.len()]; output.len()]);
+    engine.observe(history, output, &mut sums)?;
     let seconds = start.elapsed().as_secs_f64();
     // Outside of the measured time. A model whose numbers are not finite would have a time that says nothing.
     ensure!(
-        saliency.rows().flatten().all(|value| value.is_finite()),
+        sums.0.iter().flatten().all(|value| value.is_finite()),
         "the saliency is not finite; check the model file"
     );
     Ok(seconds)

@@ -69,19 +69,23 @@ fn check(name: &str) {
     let Some(engine) = engine() else { return };
     let golden = golden(name);
     let (history, output) = (tokens(&golden["history"]), tokens(&golden["output"]));
-    let saliency = engine.saliency(&history, &output).unwrap();
-    compare("loss", saliency.losses(), &numbers(&golden["losses"]));
-    let sums: Vec<f32> = saliency.rows().map(|row| row.iter().sum()).collect();
+    let saliency = crate::saliency(&engine, &history, &output).unwrap();
+    compare("loss", &saliency.losses, &numbers(&golden["losses"]));
+    let sums: Vec<f32> = saliency.rows.iter().map(|row| row.iter().sum()).collect();
     compare("sum of a row", &sums, &numbers(&golden["row_sums"]));
     if let Some(rows) = golden["saliency"].as_array() {
         for (row, expected) in rows.iter().enumerate() {
-            compare(&format!("row {row}"), saliency.row(row), &numbers(expected));
+            compare(
+                &format!("row {row}"),
+                &saliency.rows[row],
+                &numbers(expected),
+            );
         }
     }
     for (row, top) in golden["top"].as_array().unwrap().iter().enumerate() {
         for entry in top.as_array().unwrap() {
             let at = entry[0].as_u64().unwrap() as usize;
-            let found = saliency.row(row).get(at).copied().unwrap();
+            let found = saliency.rows[row][at];
             compare(
                 &format!("top of row {row}, {at}"),
                 &[found],
