@@ -10,7 +10,7 @@ use ifc::{
 
 use crate::RequestOptions;
 use crate::cleared::Cleared;
-use crate::provider::{DeltaSink, Provider, ProviderError};
+use crate::provider::{DeltaSink, ErrorKind, Provider, ProviderError};
 
 /// An answer, and who gave it.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ pub enum BrokerError {
 ///
 /// A *route* is an ordered list of provider names: of those that are cleared for a prompt, the
 /// first one answers; the next one is asked only when it is away (see
-/// [`ProviderError::is_outage`]) and has not yet streamed any text. A provider that is not cleared
+/// [`ErrorKind::is_outage`]) and has not yet streamed any text. A provider that is not cleared
 /// is never contacted.
 pub struct Broker {
     providers: BTreeMap<String, Arc<dyn Provider>>,
@@ -173,7 +173,7 @@ impl Broker {
     /// Answers a request by the purpose's route. Dropping the future cancels.
     ///
     /// # Errors
-    /// [`ProviderError::AboveClearance`] when no provider of the route is cleared for the prompt;
+    /// [`ErrorKind::AboveClearance`] when no provider of the route is cleared for the prompt;
     /// nothing has then left this process. Otherwise the error of the last provider asked.
     pub async fn complete(
         &self,
@@ -229,7 +229,7 @@ impl Broker {
                 }
                 // Text that somebody has seen cannot be taken back, and another provider's answer would be joined to
                 // it.
-                Err(error) if error.is_outage() && !watched.used => {
+                Err(error) if error.kind.is_outage() && !watched.used => {
                     watched.ids.clear();
                     failure = Some(error);
                 }
@@ -238,10 +238,8 @@ impl Broker {
             }
         }
         // No failure means that no provider was asked: none of the route is cleared.
-        Err(failure.unwrap_or_else(|| ProviderError::AboveClearance {
-            provider: route.first().cloned().unwrap_or_default(),
-            label: request.prompt.label().clone(),
-        }))
+        let first = route.first().cloned().unwrap_or_default();
+        Err(failure.unwrap_or_else(|| ErrorKind::AboveClearance.at(first)))
     }
 
     /// Asks one provider by name, whatever the routes say. Dropping the future cancels.
@@ -259,10 +257,7 @@ impl Broker {
         let (name, provider) = self.providers.get_key_value(provider)?;
         let options = &RequestOptions::default();
         let Some(cleared) = self.clear(name, request, options) else {
-            return Some(Err(ProviderError::AboveClearance {
-                provider: name.clone(),
-                label: request.prompt.label().clone(),
-            }));
+            return Some(Err(ErrorKind::AboveClearance.at(name)));
         };
         Some(provider.complete(&cleared, sink).await)
     }
@@ -316,13 +311,10 @@ impl Broker {
     }
 }
 
+/// Without the clearances, which nothing else may read.
 impl fmt::Debug for Broker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Broker")
-            .field("providers", &self.providers.keys())
-            .field("default_route", &self.default_route)
-            .field("routes", &self.routes)
-            .finish()
+        f.write_str("Broker")
     }
 }
 

@@ -1,7 +1,5 @@
 //! What a provider gets: a request with the permit for it.
 
-use std::fmt;
-
 use hub::CompletionRequest;
 use ifc::{Permit, Submission};
 
@@ -42,11 +40,5 @@ impl<'a> Cleared<'a> {
     /// The provider that may see the prompt.
     pub fn provider(&self) -> &str {
         self.permit.flow().provider
-    }
-}
-
-impl fmt::Debug for Cleared<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cleared").finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{History, Label, Labeled, Tool, redact};
 use serde_json::Value;
 
-use crate::{Broker, DeltaSink, NoDeltas, Provider, ProviderError, call_answer, text_answer};
+use crate::{Broker, DeltaSink, ErrorKind, NoDeltas, Provider, call_answer, text_answer};
 
 /// Tokens of an answer in the checks that do not look at the limit.
 const MAX_TOKENS: u32 = 64;
@@ -156,8 +156,10 @@ impl Suite {
     /// A text that is too long must be refused as such, not cut.
     async fn long_text(&self) -> Result<(), String> {
         match self.broker.complete(&long_request(), &mut NoDeltas).await {
-            Ok(_) | Err(ProviderError::ContextLength { .. }) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(error) if !matches!(error.kind, ErrorKind::ContextLength(_)) => {
+                Err(error.to_string())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -181,7 +183,7 @@ impl Suite {
         request.prompt = prompt;
         let mut pieces = Pieces::default();
         match self.broker.complete(&request, &mut pieces).await {
-            Err(ProviderError::AboveClearance { provider, .. }) if provider == self.name => {
+            Err(error) if error == ErrorKind::AboveClearance.at(&self.name) => {
                 check(pieces.0.is_empty(), "text in spite of the refusal")
             }
             other => Err(format!("not refused: {other:?}")),

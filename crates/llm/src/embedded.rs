@@ -11,7 +11,8 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, StopReason, Usage};
@@ -21,15 +22,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
-use crate::{Cleared, DeltaSink, Provider, ProviderError, one_line};
+use crate::{Cleared, DeltaSink, ErrorKind, Provider, ProviderError, one_line};
+
+/// How long a model may take to load. The default model takes two seconds where its file is in memory, and less than
+/// a minute from a slow disk.
+const LOAD_LIMIT: Duration = Duration::from_secs(120);
 
 /// A GGUF model in a process of its own.
-#[derive(Debug)]
 pub struct Embedded {
     name: String,
     program: PathBuf,
     model: PathBuf,
+    load_limit: Duration,
     process: tokio::sync::Mutex<Option<Arc<Process>>>,
 }
 
@@ -44,14 +50,24 @@ impl Embedded {
             name: name.into(),
             program: program.into(),
             model: model.into(),
+            load_limit: LOAD_LIMIT,
             process: tokio::sync::Mutex::default(),
         }
     }
 
-    /// The running process; starts one if there is none. It takes a second or two.
+    /// Sets how long the model may take to load; 120 s by default.
+    #[must_use]
+    pub fn with_load_limit(self, load_limit: Duration) -> Self {
+        Self { load_limit, ..self }
+    }
+
+    /// The running process; starts one if there is none.
     async fn process(&self) -> Result<Arc<Process>, Failure> {
         let mut current = self.process.lock().await;
-        if let Some(process) = current.as_ref().filter(|process| process.waiting.is_open()) {
+        if let Some(process) = current
+            .as_ref()
+            .filter(|process| process.waiting.calls().is_some())
+        {
             return Ok(Arc::clone(process));
         }
         let process = Arc::new(self.start().await?);
@@ -66,12 +82,20 @@ impl Embedded {
         });
         let (child, socket) = spawned?;
         let (mut read, write) = socket.into_split();
-        match receive(&mut read).await {
-            Ok(Event::Ready) => {}
-            Ok(Event::Unusable(reason)) => return Err(Failure::Model(reason)),
-            _ => return Err(ended()),
+        match timeout(self.load_limit, receive(&mut read)).await {
+            Ok(Ok(Event::Ready)) => {}
+            Ok(Ok(Event::Unusable(reason))) => return Err(Failure::Model(reason)),
+            Ok(_) => return Err(ended()),
+            // The child is dropped here, which ends it.
+            Err(_) => {
+                return Err(Failure::Model(format!(
+                    "{} was not loaded within {} s; try again, or use a smaller model or an OpenAI-compatible provider",
+                    self.model.display(),
+                    self.load_limit.as_secs()
+                )));
+            }
         }
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(Waiting(Mutex::new(Some(HashMap::new()))));
         let (commands, queue) = mpsc::unbounded_channel();
         tokio::spawn(send_all(write, queue));
         tokio::spawn(receive_all(read, Arc::clone(&waiting)));
@@ -131,19 +155,17 @@ impl Provider for Embedded {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         let result = self.ask(to_wire(request.request()), sink).await;
-        let provider = self.name.clone();
-        result.map(from_wire).map_err(|failure| match failure {
-            Failure::TooLong(message) => ProviderError::ContextLength { provider, message },
-            Failure::Model(reason) => ProviderError::Model {
-                provider,
-                reason: one_line(&reason),
-            },
+        result.map(from_wire).map_err(|failure| {
+            let kind = match failure {
+                Failure::TooLong(message) => ErrorKind::ContextLength(message),
+                Failure::Model(reason) => ErrorKind::Model(one_line(&reason)),
+            };
+            kind.at(&self.name)
         })
     }
 }
 
 /// A running `sluice-model`.
-#[derive(Debug)]
 struct Process {
     commands: mpsc::UnboundedSender<Vec<u8>>,
     waiting: Arc<Waiting>,
@@ -158,7 +180,7 @@ impl Process {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         // One event per token at most, so the requested number of tokens bounds the channel.
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.waiting.add(id, sender).then_some(())?;
+        self.waiting.calls().as_mut()?.insert(id, sender);
         let call = Call {
             id,
             process: self,
@@ -183,7 +205,9 @@ struct Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.process.waiting.remove(self.id);
+        if let Some(calls) = self.process.waiting.calls().as_mut() {
+            calls.remove(&self.id);
+        }
         if !self.is_done {
             // A process that has ended has nothing to cancel.
             let _ = self.process.send(&Command::Cancel { id: self.id });
@@ -191,56 +215,21 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Who waits for the events of which completion; `None` when no more events come.
-#[derive(Debug)]
+/// Where the events of each completion go; `None` when no more events come.
 struct Waiting(Mutex<Option<HashMap<u64, mpsc::UnboundedSender<Event>>>>);
 
-impl Default for Waiting {
-    fn default() -> Self {
-        Self(Mutex::new(Some(HashMap::new())))
-    }
-}
-
 impl Waiting {
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut Option<HashMap<u64, mpsc::UnboundedSender<Event>>>) -> T,
-    ) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn is_open(&self) -> bool {
-        self.with(|calls| calls.is_some())
-    }
-
-    /// Whether events can still come.
-    fn add(&self, id: u64, sender: mpsc::UnboundedSender<Event>) -> bool {
-        self.with(|calls| {
-            calls
-                .as_mut()
-                .map(|calls| calls.insert(id, sender))
-                .is_some()
-        })
-    }
-
-    fn remove(&self, id: u64) {
-        self.with(|calls| calls.as_mut().and_then(|calls| calls.remove(&id)));
+    fn calls(&self) -> MutexGuard<'_, Option<HashMap<u64, mpsc::UnboundedSender<Event>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pass_on(&self, event: Event) {
         let (Event::Text { id, .. } | Event::Done { id, .. }) = event else {
             return;
         };
-        self.with(|calls| {
-            if let Some(sender) = calls.as_ref().and_then(|calls| calls.get(&id)) {
-                let _ = sender.send(event);
-            }
-        });
-    }
-
-    /// Drops all senders, so that their receivers end.
-    fn close(&self) {
-        self.with(|calls| *calls = None);
+        if let Some(sender) = self.calls().as_ref().and_then(|calls| calls.get(&id)) {
+            let _ = sender.send(event);
+        }
     }
 }
 
@@ -256,7 +245,8 @@ async fn receive_all(mut socket: OwnedReadHalf, waiting: Arc<Waiting>) {
     while let Ok(event) = receive(&mut socket).await {
         waiting.pass_on(event);
     }
-    waiting.close();
+    // Dropping the senders ends their receivers.
+    *waiting.calls() = None;
 }
 
 async fn receive(socket: &mut OwnedReadHalf) -> io::Result<Event> {

@@ -26,6 +26,6 @@ pub use openai::{
     Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
 };
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
-pub use provider::{DeltaSink, ErrorNames, NoDeltas, Provider, ProviderError, one_line};
+pub use provider::{DeltaSink, ErrorKind, ErrorNames, NoDeltas, Provider, ProviderError, one_line};
 #[cfg(feature = "conformance")]
-pub use scripted::{Rules, Scripted, call_answer, text_answer};
+pub use scripted::{Scripted, call_answer, text_answer};

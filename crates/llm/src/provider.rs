@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hub::Completion;
-use ifc::Label;
 
 use crate::Cleared;
 
@@ -57,7 +56,6 @@ impl DeltaSink for NoDeltas {
     fn text(&mut self, _piece: &str) {}
 }
 
-/// Collects the text.
 impl DeltaSink for String {
     fn text(&mut self, piece: &str) {
         self.push_str(piece);
@@ -74,39 +72,36 @@ pub struct ErrorNames {
     pub code: Option<String>,
 }
 
-/// Why a provider gave no answer.
+/// A provider gave no answer.
 ///
-/// `message` and `reason` can hold a server's own words, and a server has seen the prompt: treat
-/// them as text under the prompt's label. They hold no keys, are one line and of limited length
-/// when made by [`one_line`].
+/// It can hold a server's own words, and a server has seen the prompt: treat them as text under the prompt's label.
+/// They hold no keys, are one line and of limited length when made by [`one_line`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProviderError {
-    /// No connection, or it broke.
-    #[error("provider `{provider}`: unreachable: {reason}; check its address and that it runs")]
-    Unreachable {
-        /// The provider's name.
-        provider: String,
-        /// What the network said.
-        reason: String,
-    },
+#[error("provider `{provider}`: {kind}")]
+pub struct ProviderError {
+    /// The name of the provider that failed; the first one of the route where none is cleared for the prompt.
+    pub provider: String,
+    /// Why.
+    pub kind: ErrorKind,
+}
+
+/// Why a provider gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ErrorKind {
+    /// No connection, or it broke: what the network said.
+    #[error("unreachable: {0}; check its address and that it runs")]
+    Unreachable(String),
     /// It took too long.
-    #[error(
-        "provider `{provider}`: {what} took longer than {} ms; raise the timeout or use another provider",
-        after.as_millis()
-    )]
+    #[error("{what} took longer than {} ms; raise the timeout or use another provider", after.as_millis())]
     Timeout {
-        /// The provider's name.
-        provider: String,
-        /// Which phase: connecting, the next byte, the whole call.
+        /// Which phase: connecting, the next byte, the complete call.
         what: &'static str,
         /// The limit that was passed.
         after: Duration,
     },
     /// The server refused with an HTTP status.
-    #[error("provider `{provider}`: status {code}: {message}; {}", advice(*code))]
+    #[error("status {code}: {message}; {}", advice(*code))]
     Status {
-        /// The provider's name.
-        provider: String,
         /// The HTTP status, or the one that the server names in an answer of status 200.
         code: u16,
         /// The server's message, limited.
@@ -114,108 +109,56 @@ pub enum ProviderError {
         /// The server's own names for the error, if it gave any: for programs.
         names: Box<ErrorNames>,
     },
-    /// Too many requests, even after the retries.
-    #[error("provider `{provider}`: too many requests; wait{} and try again", wait(*retry_after))]
-    RateLimited {
-        /// The provider's name.
-        provider: String,
-        /// How long the server asks to wait.
-        retry_after: Option<Duration>,
-    },
+    /// Too many requests, even after the retries. The wait is the one that the server asks for.
+    #[error("too many requests; wait{} and try again", wait(*.0))]
+    RateLimited(Option<Duration>),
     /// The answer breaks the protocol.
-    #[error(
-        "provider `{provider}`: malformed answer: {reason}; check that the address is an OpenAI-compatible API"
-    )]
-    Malformed {
-        /// The provider's name.
-        provider: String,
-        /// What is wrong.
-        reason: String,
-    },
+    #[error("malformed answer: {0}; check that the address is an OpenAI-compatible API")]
+    Malformed(String),
     /// A size limit of ours was passed, in either direction.
-    #[error(
-        "provider `{provider}`: {what} is larger than {limit} bytes; shorten it or raise the limit"
-    )]
+    #[error("{what} is larger than {limit} bytes; shorten it or raise the limit")]
     TooLarge {
-        /// The provider's name.
-        provider: String,
         /// What is too large.
         what: &'static str,
         /// The limit in bytes.
         limit: usize,
     },
-    /// The server takes no request of this size (status 413), by a limit of its own.
+    /// The server takes no request of this size (status 413): its message, limited.
     #[error(
-        "provider `{provider}`: the server refuses a request of this size: {message}; shorten the history or raise the server's limit"
+        "the server refuses a request of this size: {0}; shorten the history or raise the server's limit"
     )]
-    RequestTooLarge {
-        /// The provider's name.
-        provider: String,
-        /// The server's message, limited.
-        message: String,
-    },
-    /// The prompt does not fit the model's context.
-    #[error(
-        "provider `{provider}`: the prompt is longer than the model's context: {message}; shorten the history"
-    )]
-    ContextLength {
-        /// The provider's name.
-        provider: String,
-        /// Lengths or the server's message, limited.
-        message: String,
-    },
-    /// The request itself cannot be written for this provider. Nothing was sent.
-    #[error("provider `{provider}`: the request cannot be sent: {reason}")]
-    Unsendable {
-        /// The provider's name.
-        provider: String,
-        /// What in it is wrong.
-        reason: String,
-    },
+    RequestTooLarge(String),
+    /// The prompt does not fit the model's context: lengths, or the server's message.
+    #[error("the prompt is longer than the model's context: {0}; shorten the history")]
+    ContextLength(String),
+    /// The request cannot be written for this provider. Nothing was sent.
+    #[error("the request cannot be sent: {0}")]
+    Unsendable(String),
     /// The prompt's label does not flow to the provider's clearance. Nothing was sent.
     #[error(
-        "provider `{provider}`: the prompt is above its clearance, nothing was sent; configure a provider that is cleared for it"
+        "the prompt is above its clearance, nothing was sent; configure a provider that is cleared for it"
     )]
-    AboveClearance {
-        /// The provider's name; the first one of the route when several were asked.
-        provider: String,
-        /// The prompt's label.
-        label: Label,
-    },
-    /// The model itself failed: its file, its memory, its grammar.
-    #[error("provider `{provider}`: the model failed: {reason}")]
-    Model {
-        /// The provider's name.
-        provider: String,
-        /// What failed and what to do next.
-        reason: String,
-    },
+    AboveClearance,
+    /// The embedded model failed: its file, its memory, its grammar. Says what to do next.
+    #[error("the model failed: {0}")]
+    Model(String),
 }
 
-impl ProviderError {
-    /// The provider that failed.
-    pub fn provider(&self) -> &str {
-        match self {
-            Self::Unreachable { provider, .. }
-            | Self::Timeout { provider, .. }
-            | Self::Status { provider, .. }
-            | Self::RateLimited { provider, .. }
-            | Self::Malformed { provider, .. }
-            | Self::TooLarge { provider, .. }
-            | Self::RequestTooLarge { provider, .. }
-            | Self::ContextLength { provider, .. }
-            | Self::Unsendable { provider, .. }
-            | Self::AboveClearance { provider, .. }
-            | Self::Model { provider, .. } => provider,
+impl ErrorKind {
+    /// The error of this provider.
+    pub fn at(self, provider: impl Into<String>) -> ProviderError {
+        ProviderError {
+            provider: provider.into(),
+            kind: self,
         }
     }
 
-    /// Whether another provider may well answer the same request: this one is away or busy.
+    /// Whether another provider may answer the same request: this one is away or busy.
     pub fn is_outage(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::RateLimited { .. } => true,
-            // Below 500 it is about the request, the key or the model's name. That is for the user to
-            // mend; another provider would only be one more that has seen the prompt.
+            Self::Unreachable(_) | Self::Timeout { .. } | Self::RateLimited(_) => true,
+            // Below 500 it is about the request, the key or the model's name, which the user must correct. Another
+            // provider would only be one more that has seen the prompt.
             Self::Status { code, .. } => *code >= 500,
             _ => false,
         }
@@ -273,15 +216,11 @@ mod tests {
 
     #[test]
     fn errors_are_one_line_that_names_the_provider() {
-        let error = ProviderError::RateLimited {
-            provider: "main".into(),
-            retry_after: Some(Duration::from_secs(3)),
-        };
+        let error = ErrorKind::RateLimited(Some(Duration::from_secs(3))).at("main");
         assert_eq!(
             error.to_string(),
             "provider `main`: too many requests; wait 3 s and try again"
         );
-        assert!(error.is_outage());
-        assert_eq!(error.provider(), "main");
+        assert!(error.kind.is_outage());
     }
 }

@@ -33,11 +33,6 @@ impl Scripted {
         }
     }
 
-    /// Answers by the first rule that matches the newest message.
-    pub fn rules(name: &str, rules: Rules) -> Self {
-        Self::new(name, move |request| rules.answer(request))
-    }
-
     /// Waits so long before each word, for tests that interrupt an answer.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
@@ -80,40 +75,6 @@ impl Provider for Scripted {
         answer.usage.completion_tokens = calls.fold(count(&answer.text), u32::saturating_add);
         answer.usage.total_time = started.elapsed();
         Ok(answer)
-    }
-}
-
-/// Rules over the newest message of the prompt, tried in order.
-#[derive(Debug, Clone, Default)]
-pub struct Rules {
-    rules: Vec<(String, Completion)>,
-    otherwise: Completion,
-}
-
-impl Rules {
-    /// No rules: every answer is empty.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Answers `answer` where the newest message contains `text`.
-    #[must_use]
-    pub fn when(mut self, text: &str, answer: Completion) -> Self {
-        self.rules.push((text.to_owned(), answer));
-        self
-    }
-
-    /// Answers `answer` where no rule matches.
-    #[must_use]
-    pub fn otherwise(mut self, answer: Completion) -> Self {
-        self.otherwise = answer;
-        self
-    }
-
-    fn answer(&self, request: &CompletionRequest) -> Completion {
-        let newest = request.prompt.messages().last().map_or("", text_of);
-        let rule = self.rules.iter().find(|(text, _)| newest.contains(text));
-        rule.map_or(&self.otherwise, |(_, answer)| answer).clone()
     }
 }
 

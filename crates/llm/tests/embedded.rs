@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{History, Label, Labeled, redact};
-use llm::{Broker, Embedded, ProviderError};
+use llm::{Broker, Embedded, ErrorKind, ProviderError};
 use model_files::protocol::{self, Answer, Event, Failure, Stop, Usage};
 
 /// A program that sends `first`, waits for a request, sends `then` and ends.
@@ -100,10 +100,7 @@ async fn a_program_that_ends_is_started_again() {
 async fn failures_have_their_kind() {
     let too_long = [done(Err(Failure::TooLong("9 tokens".to_owned())))];
     let error = failure(&[Event::Ready], &too_long).await;
-    assert!(
-        matches!(error, ProviderError::ContextLength { .. }),
-        "{error}"
-    );
+    assert!(matches!(error.kind, ErrorKind::ContextLength(_)), "{error}");
     for (first, expected) in [
         (
             vec![Event::Unusable("no such file".to_owned())],
@@ -114,6 +111,17 @@ async fn failures_have_their_kind() {
         let error = failure(&first, &[]).await.to_string();
         assert!(error.contains(expected), "{error}");
     }
+    // A program that never says that it is ready.
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path(), &[], &[]);
+    fs::write(&path, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    let slow = Embedded::new("m", path, "x").with_load_limit(Duration::from_millis(100));
+    let broker = Broker::new(Arc::new(slow), Label::bottom());
+    let error = ask(&broker, &mut String::new()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("was not loaded within"),
+        "{error}"
+    );
     let missing = Embedded::new("m", "/no/such/program", "x");
     let broker = Broker::new(Arc::new(missing), Label::bottom());
     let error = ask(&broker, &mut String::new()).await.unwrap_err();

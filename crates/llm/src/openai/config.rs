@@ -139,39 +139,23 @@ impl Default for Limits {
     }
 }
 
-/// Why an [`crate::OpenAi`] provider cannot be made.
+/// Why an [`crate::OpenAi`] provider cannot be made. Each names the provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenAiConfigError {
     /// Not a usable address.
     #[error(
-        "provider `{provider}`: `base_url` is not an http or https address without user name, query or fragment; write it like `https://host/v1`"
+        "provider `{0}`: `base_url` is not an http or https address without user name, query or fragment; write it like `https://host/v1`"
     )]
-    BaseUrl {
-        /// The provider's name.
-        provider: String,
-    },
+    BaseUrl(String),
     /// Plain http to another machine.
     #[error(
-        "provider `{provider}`: `base_url` is plain http to another machine, which would show prompts and key to the network; use https or allow plain http"
+        "provider `{0}`: `base_url` is plain http to another machine, which would show prompts and key to the network; use https or allow plain http"
     )]
-    PlainHttp {
-        /// The provider's name.
-        provider: String,
-    },
+    PlainHttp(String),
     /// The key cannot stand in a header.
-    #[error("provider `{provider}`: the API key holds characters that no key has; set it again")]
-    Key {
-        /// The provider's name.
-        provider: String,
-    },
-    /// The HTTP client cannot start.
-    #[error(
-        "provider `{provider}`: no HTTP client: {reason}; install the system's CA certificates"
-    )]
-    Client {
-        /// The provider's name.
-        provider: String,
-        /// What it said.
-        reason: String,
-    },
+    #[error("provider `{0}`: the API key holds characters that no key has; set it again")]
+    Key(String),
+    /// The HTTP client cannot start, and why.
+    #[error("provider `{0}`: no HTTP client: {1}; install the system's CA certificates")]
+    Client(String, String),
 }

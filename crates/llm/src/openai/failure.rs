@@ -12,7 +12,7 @@ use super::answer::refused::{ApiError, ErrorBody, Refused};
 use super::config::OpenAiConfig;
 use super::retry;
 use crate::ApiKey;
-use crate::provider::{ErrorNames, ProviderError, one_line};
+use crate::provider::{ErrorKind, ErrorNames, ProviderError, one_line};
 
 /// Bytes of an error's body that are read: enough for the message, whatever the server sends.
 const ERROR_BODY_LIMIT: usize = 64 << 10;
@@ -83,7 +83,7 @@ impl OpenAiConfig {
         }
     }
 
-    /// What a server reports with this status, before anything of an answer.
+    /// The failure for an error that a server reports with this status before anything of an answer.
     fn reported(
         &self,
         code: u16,
@@ -91,20 +91,14 @@ impl OpenAiConfig {
         asked: Option<Duration>,
         key: Option<&ApiKey>,
     ) -> Failure {
-        let provider = self.name.clone();
         let mut message = self.quote(&reported.message, key);
         message.push_str(hint(&reported.message));
-        let error = match code {
-            // Waiting would not bring the money, so a spent quota is an error and not a limit on
-            // the rate.
-            429 if !is_spent(reported) => ProviderError::RateLimited {
-                provider,
-                retry_after: asked,
-            },
-            _ if is_context_length(reported) => ProviderError::ContextLength { provider, message },
-            413 => ProviderError::RequestTooLarge { provider, message },
-            _ => ProviderError::Status {
-                provider,
+        let kind = match code {
+            // A spent quota is no limit on the rate: waiting does not help.
+            429 if !is_called(reported, &["insufficient_quota"]) => ErrorKind::RateLimited(asked),
+            _ if is_context_length(reported) => ErrorKind::ContextLength(message),
+            413 => ErrorKind::RequestTooLarge(message),
+            _ => ErrorKind::Status {
                 code,
                 message,
                 names: Box::new(names(reported)),
@@ -112,57 +106,35 @@ impl OpenAiConfig {
         };
         Failure {
             // 408 means that the server did not get the request in time: it has done nothing yet.
-            retry: error.is_outage() || code == 408,
-            error,
+            retry: kind.is_outage() || code == 408,
+            error: kind.at(&self.name),
             asked,
         }
     }
 
     pub(super) fn network(&self, error: reqwest::Error) -> ProviderError {
-        let provider = self.name.clone();
-        if !error.is_timeout() {
-            let reason = self.quote(&describe(error), None);
-            return ProviderError::Unreachable { provider, reason };
-        }
-        let (what, after) = if error.is_connect() {
-            ("connecting", self.timeouts.connect)
+        let kind = if !error.is_timeout() {
+            ErrorKind::Unreachable(self.quote(&describe(error), None))
+        } else if error.is_connect() {
+            ErrorKind::Timeout {
+                what: "connecting",
+                after: self.timeouts.connect,
+            }
         } else {
-            ("the next piece of the answer", self.timeouts.read)
+            ErrorKind::Timeout {
+                what: "the next piece of the answer",
+                after: self.timeouts.read,
+            }
         };
-        ProviderError::Timeout {
-            provider,
-            what,
-            after,
-        }
-    }
-
-    pub(super) fn unreachable(&self, reason: &str) -> ProviderError {
-        ProviderError::Unreachable {
-            provider: self.name.clone(),
-            reason: reason.to_owned(),
-        }
+        kind.at(&self.name)
     }
 
     pub(super) fn malformed(&self, reason: &str, key: Option<&ApiKey>) -> ProviderError {
-        ProviderError::Malformed {
-            provider: self.name.clone(),
-            reason: self.quote(reason, key),
-        }
-    }
-
-    pub(super) fn unsendable(&self, reason: String) -> ProviderError {
-        ProviderError::Unsendable {
-            provider: self.name.clone(),
-            reason,
-        }
+        ErrorKind::Malformed(self.quote(reason, key)).at(&self.name)
     }
 
     pub(super) fn too_large(&self, what: &'static str, limit: usize) -> Failure {
-        Failure::last(ProviderError::TooLarge {
-            provider: self.name.clone(),
-            what,
-            limit,
-        })
+        Failure::last(ErrorKind::TooLarge { what, limit }.at(&self.name))
     }
 
     /// A server's words for an error: one short line, and never the key, which some servers echo.
@@ -236,11 +208,6 @@ fn hint(message: &str) -> &'static str {
     } else {
         ""
     }
-}
-
-/// A 429 that waiting does not cure: no money left.
-fn is_spent(error: &ApiError) -> bool {
-    is_called(error, &["insufficient_quota"])
 }
 
 fn is_context_length(error: &ApiError) -> bool {

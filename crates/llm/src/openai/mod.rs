@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     ApiKey, Cleared, RequestOptions,
-    provider::{DeltaSink, NoDeltas, Provider, ProviderError},
+    provider::{DeltaSink, ErrorKind, NoDeltas, Provider, ProviderError},
 };
 
 /// A model behind an OpenAI-compatible server.
@@ -64,9 +64,7 @@ impl OpenAi {
         // begins with `localhost` is not.
         let loopback = is_loopback(&url);
         if url.scheme() == "http" && !loopback && !config.allow_plain_http {
-            return Err(OpenAiConfigError::PlainHttp {
-                provider: config.name,
-            });
+            return Err(OpenAiConfigError::PlainHttp(config.name));
         }
         let client = client(&config, loopback, url.scheme() == "https")?;
         Ok(Self {
@@ -110,11 +108,11 @@ impl OpenAi {
         // two pieces: that would end it first, and the error would name this one.
         let limit = (self.config.timeouts.connect).min(self.config.timeouts.read);
         let network = |error: reqwest::Error| match error.is_timeout() && !error.is_connect() {
-            true => ProviderError::Timeout {
-                provider: self.config.name.clone(),
+            true => ErrorKind::Timeout {
                 what: "the list of models",
                 after: limit,
-            },
+            }
+            .at(&self.config.name),
             false => self.config.network(error),
         };
         let response = request.timeout(limit).send().await.map_err(network)?;
@@ -140,7 +138,7 @@ impl OpenAi {
         // Made from the prompt alone, so that both directions of one request agree on the names.
         let names = ToolNames::new(&request.prompt);
         let body = body::body(&self.config, &names, request, options)
-            .map_err(|reason| self.config.unsendable(reason))?;
+            .map_err(|reason| ErrorKind::Unsendable(reason).at(&self.config.name))?;
         let limit = self.config.limits.request;
         if body.len() > limit {
             return Err(self.config.too_large("the request", limit).error);
@@ -237,10 +235,10 @@ impl OpenAi {
         }
         Err(match streamed {
             // What has reached the sink cannot be sent again.
-            true => Failure::new(
-                self.config.unreachable("the answer ended too early"),
-                !has_begun,
-            ),
+            true => {
+                let kind = ErrorKind::Unreachable("the answer ended too early".to_owned());
+                Failure::new(kind.at(&self.config.name), !has_begun)
+            }
             false => {
                 let reason = "the answer does not say why it ended";
                 Failure::last(self.config.malformed(reason, sending.key))
@@ -323,19 +321,17 @@ impl Provider for OpenAi {
         tokio::time::timeout(total, self.answer(call, sink))
             .await
             .unwrap_or_else(|_| {
-                Err(ProviderError::Timeout {
-                    provider: self.config.name.clone(),
-                    what: "the whole call",
+                let kind = ErrorKind::Timeout {
+                    what: "the complete call",
                     after: total,
-                })
+                };
+                Err(kind.at(&self.config.name))
             })
     }
 }
 
 fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError> {
-    let refuse = || OpenAiConfigError::BaseUrl {
-        provider: config.name.clone(),
-    };
+    let refuse = || OpenAiConfigError::BaseUrl(config.name.clone());
     let base = config.base_url.trim_end_matches('/');
     let url: Url = format!("{base}/{path}").parse().map_err(|_| refuse())?;
     let plain = url.username().is_empty() && url.password().is_none();
@@ -376,22 +372,16 @@ fn client(config: &OpenAiConfig, loopback: bool, tls: bool) -> Result<Client, Op
         // Never used, and must not be missed on a machine without CA certificates.
         builder = builder.tls_certs_only([]);
     }
-    builder.build().map_err(|error| OpenAiConfigError::Client {
-        provider: config.name.clone(),
-        reason: describe(error),
-    })
+    let built = builder.build();
+    built.map_err(|error| OpenAiConfigError::Client(config.name.clone(), describe(error)))
 }
 
 fn headers(config: &OpenAiConfig) -> Result<HeaderMap, OpenAiConfigError> {
     let mut headers =
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     if let Some(key) = &config.api_key {
-        let mut value =
-            HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
-                OpenAiConfigError::Key {
-                    provider: config.name.clone(),
-                }
-            })?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
+            .map_err(|_| OpenAiConfigError::Key(config.name.clone()))?;
         // So that the client's own logging leaves it out.
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hub::{StopReason, Usage};
-use llm::ProviderError;
+use llm::{ErrorKind, ProviderError};
 use serde_json::{Value, json};
 
 /// Names one answer in all of its chunks.
@@ -201,8 +201,8 @@ impl ApiError {
     }
 
     pub(crate) fn no_model() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "no such model; see /v1/models")
-            .with_code("model_not_found")
+        let message = "no such model; use a name of /v1/models, or write this one as `model` at the provider in sluice.toml";
+        Self::new(StatusCode::NOT_FOUND, message).with_code("model_not_found")
     }
 
     pub(crate) fn busy() -> Self {
@@ -221,8 +221,8 @@ impl ApiError {
 
     /// The upstream's error, with the upstream's own status where it is one of an error.
     pub(crate) fn from_upstream(error: ProviderError) -> Self {
-        match &error {
-            ProviderError::Status { code, names, .. } => {
+        match &error.kind {
+            ErrorKind::Status { code, names, .. } => {
                 let status = StatusCode::from_u16(*code).ok();
                 let status = status.filter(|status| {
                     // A redirect or a success with an error inside tells the client nothing.
@@ -236,7 +236,7 @@ impl ApiError {
                 passed.code = names.code.clone().map(Cow::from);
                 passed
             }
-            ProviderError::RateLimited { retry_after, .. } => {
+            ErrorKind::RateLimited(retry_after) => {
                 let retry_after = *retry_after;
                 let mut passed = Self::from(error);
                 passed.retry_after = retry_after.or(passed.retry_after);
@@ -249,21 +249,21 @@ impl ApiError {
 
 impl From<ProviderError> for ApiError {
     fn from(error: ProviderError) -> Self {
-        let (status, code) = match &error {
-            ProviderError::ContextLength { .. } => {
+        let (status, code) = match &error.kind {
+            ErrorKind::ContextLength(_) => {
                 (StatusCode::BAD_REQUEST, Some("context_length_exceeded"))
             }
-            ProviderError::Unsendable { .. } => (StatusCode::BAD_REQUEST, None),
-            ProviderError::AboveClearance { .. } => (StatusCode::FORBIDDEN, None),
-            ProviderError::TooLarge { .. } | ProviderError::RequestTooLarge { .. } => {
+            ErrorKind::Unsendable(_) => (StatusCode::BAD_REQUEST, None),
+            ErrorKind::AboveClearance => (StatusCode::FORBIDDEN, None),
+            ErrorKind::TooLarge { .. } | ErrorKind::RequestTooLarge(_) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, None)
             }
-            ProviderError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, None),
-            ProviderError::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
-            ProviderError::Unreachable { .. }
-            | ProviderError::Status { .. }
-            | ProviderError::Malformed { .. } => (StatusCode::BAD_GATEWAY, None),
-            ProviderError::Model { .. } => (StatusCode::INTERNAL_SERVER_ERROR, None),
+            ErrorKind::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, None),
+            ErrorKind::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
+            ErrorKind::Unreachable(_) | ErrorKind::Status { .. } | ErrorKind::Malformed(_) => {
+                (StatusCode::BAD_GATEWAY, None)
+            }
+            ErrorKind::Model(_) => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         let mut answer = Self::new(status, error.to_string());
         answer.code = code.map(Cow::from);
