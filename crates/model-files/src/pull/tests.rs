@@ -144,6 +144,15 @@ fn another_content_is_refused_and_removed() {
 }
 
 #[test]
+fn a_disk_that_is_too_small_is_refused_before_the_download() {
+    let mut shop = Shop::new(PARTS);
+    shop.model.size = 1 << 60;
+    let error = shop.pull().unwrap_err();
+    assert!(matches!(error, PullError::NoSpace { .. }), "{error}");
+    assert_eq!(shop.downloads(), 0);
+}
+
+#[test]
 fn a_file_that_changes_is_noticed() {
     let shop = Shop::new(PARTS);
     let path = shop.pull().unwrap();
