@@ -76,17 +76,12 @@ impl Slots {
                 keep,
                 copy_from: None,
             }
-        } else if keep >= COPY_LEAST {
-            Place {
-                slot: oldest,
-                keep,
-                copy_from: Some(best),
-            }
         } else {
+            let is_copied = keep >= COPY_LEAST;
             Place {
                 slot: oldest,
-                keep: 0,
-                copy_from: None,
+                keep: if is_copied { keep } else { 0 },
+                copy_from: is_copied.then_some(best),
             }
         };
         // Recorded before it is done: if the copy or the removal fails, the caller forgets the slot.

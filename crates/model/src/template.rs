@@ -24,7 +24,7 @@ const OPEN: char = '\u{F5A10}';
 const CLOSE: char = '\u{F5A11}';
 const NAME: &str = "chat";
 
-/// What stands before the tools for a model whose template knows none.
+/// Before the list of tools, for a model whose template has no place for tools.
 const TOOLS_INTRO: &str = "# Tools\n\nYou may call these functions:\n";
 const TOOLS_OUTRO: &str = "\n\nTo call one, answer with\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
 
@@ -111,8 +111,12 @@ impl ChatTemplate {
     fn render_placeholders(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Error> {
         let tools: Vec<Json> = tools.iter().map(tool_json).collect();
         let mut list: Vec<Value> = Vec::new();
-        // A template without tools: their list becomes part of the system message, calls and results become text.
-        if !self.knows_tools && !tools.is_empty() {
+        if self.knows_tools {
+            list.extend(messages.iter().map(|message| self.structured(message)));
+        } else if tools.is_empty() {
+            list.extend(messages.iter().map(|message| self.plain(message)));
+        } else {
+            // Their list becomes part of the system message, and calls and results become text.
             let (system, rest) = match messages.split_first() {
                 Some((Message::System(text), rest)) => (text.as_str(), rest),
                 _ => ("", messages),
@@ -124,25 +128,17 @@ impl ChatTemplate {
             );
             list.push(self.message("system", text.trim_start()));
             list.extend(rest.iter().map(|message| self.plain(message)));
-        } else if self.knows_tools {
-            list.extend(messages.iter().map(|message| self.structured(message)));
-        } else {
-            list.extend(messages.iter().map(|message| self.plain(message)));
         }
-        let tools: Vec<Value> = tools.into_iter().map(|json| self.node(json)).collect();
+        let tools: Vec<Value> = tools
+            .into_iter()
+            .map(|json| node(&self.table, json))
+            .collect();
         let context = BTreeMap::from([
             ("messages", Value::from(list)),
             ("add_generation_prompt", Value::from(true)),
             ("bos_token", Value::from(self.bos.as_str())),
             ("eos_token", Value::from(self.eos.as_str())),
-            (
-                "tools",
-                if tools.is_empty() {
-                    Value::from(())
-                } else {
-                    Value::from(tools)
-                },
-            ),
+            ("tools", (!tools.is_empty()).then_some(tools).into()),
         ]);
         self.environment.get_template(NAME)?.render(context)
     }
@@ -168,7 +164,7 @@ impl ChatTemplate {
                     .map(|call| {
                         let function = dictionary([
                             ("name", self.table.value(&call.tool)),
-                            ("arguments", self.node(arguments(&call.arguments))),
+                            ("arguments", node(&self.table, arguments(&call.arguments))),
                         ]);
                         dictionary([
                             ("id", self.table.value(&call.id)),
@@ -218,10 +214,6 @@ impl ChatTemplate {
                 &format!("<tool_response>\n{content}\n</tool_response>"),
             ),
         }
-    }
-
-    fn node(&self, json: Json) -> Value {
-        node(&self.table, json)
     }
 }
 
@@ -277,6 +269,13 @@ impl serde_json::ser::Formatter for Wide {
 /// The strings of content of the prompt that is being rendered.
 #[derive(Clone, Default)]
 struct Table(Arc<Mutex<Vec<String>>>);
+
+/// Without the strings: prompts are secrets.
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Table")
+    }
+}
 
 impl Table {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
@@ -349,13 +348,7 @@ fn to_json(table: &Table, value: &Value) -> Result<Value, Error> {
 /// Puts the content back into a value that the template has put together.
 fn resolve(table: &Table, json: Json) -> Result<Json, Error> {
     let text = |text: String| -> Result<String, Error> {
-        let pieces = table.cut(&text)?;
-        Ok(pieces
-            .into_iter()
-            .map(|piece| match piece {
-                Piece::Template(text) | Piece::Content(text) => text,
-            })
-            .collect())
+        Ok(table.cut(&text)?.iter().map(Piece::text).collect())
     };
     Ok(match json {
         Json::String(string) => Json::String(text(string)?),
@@ -379,16 +372,7 @@ fn resolve(table: &Table, json: Json) -> Result<Json, Error> {
 #[derive(Debug)]
 struct JsonNode {
     json: Json,
-    table: TableRef,
-}
-
-#[derive(Clone)]
-struct TableRef(Table);
-
-impl std::fmt::Debug for TableRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Table")
-    }
+    table: Table,
 }
 
 fn node(table: &Table, json: Json) -> Value {
@@ -403,7 +387,7 @@ fn node(table: &Table, json: Json) -> Value {
         Json::String(text) => table.value(&text),
         json @ (Json::Array(_) | Json::Object(_)) => Value::from_object(JsonNode {
             json,
-            table: TableRef(table.clone()),
+            table: table.clone(),
         }),
     }
 }
@@ -427,7 +411,7 @@ impl Object for JsonNode {
             Json::Array(items) => items.get(key.as_usize()?)?,
             json => json.get(key.as_str()?)?,
         };
-        Some(node(&self.table.0, found.clone()))
+        Some(node(&self.table, found.clone()))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {

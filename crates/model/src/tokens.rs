@@ -100,29 +100,7 @@ impl Specials {
             return Err(TokenError::TooLong { bytes, limit });
         }
         let mut tokens = Vec::new();
-        for run in self.runs(pieces) {
-            match run {
-                Run::Special(token) => tokens.push(token),
-                Run::Text(text) => {
-                    for chunk in self.chunks(&text) {
-                        // Without special tokens, and without a BOS: what the template wants of these it has written
-                        // itself.
-                        let part = vocab.tokenize(chunk.as_bytes(), false, false);
-                        // The guarantee is checked on the result, not trusted to the flag.
-                        if part.iter().any(|token| self.is_special(*token)) {
-                            return Err(TokenError::Markup);
-                        }
-                        tokens.extend(part);
-                    }
-                }
-            }
-        }
-        Ok(tokens)
-    }
-
-    /// Template text and content that meet form one run, as they did when the model was trained.
-    fn runs(&self, pieces: &[Piece]) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+        // Template text and content that meet are tokenized together, as they were when the model was trained.
         let mut text = String::new();
         for piece in pieces {
             match piece {
@@ -133,20 +111,35 @@ impl Specials {
                     while let Some((at, length, token)) = self.find(rest) {
                         let (before, after) = rest.split_at(at);
                         text.push_str(before);
-                        if !text.is_empty() {
-                            runs.push(Run::Text(std::mem::take(&mut text)));
-                        }
-                        runs.push(Run::Special(token));
+                        self.text(vocab, &std::mem::take(&mut text), &mut tokens)?;
+                        tokens.push(token);
                         rest = after.get(length..).unwrap_or_default();
                     }
                     text.push_str(rest);
                 }
             }
         }
-        if !text.is_empty() {
-            runs.push(Run::Text(text));
+        self.text(vocab, &text, &mut tokens)?;
+        Ok(tokens)
+    }
+
+    /// Adds the tokens of a text, none of which is markup.
+    fn text(
+        &self,
+        vocab: &LlamaVocab<'_>,
+        text: &str,
+        tokens: &mut Vec<LlamaToken>,
+    ) -> Result<(), TokenError> {
+        for chunk in self.chunks(text) {
+            // Without special tokens and without a BOS: the template has written those that it wants.
+            let part = vocab.tokenize(chunk.as_bytes(), false, false);
+            // The guarantee is checked on the result, not trusted to the flag.
+            if part.iter().any(|token| self.is_special(*token)) {
+                return Err(TokenError::Markup);
+            }
+            tokens.extend(part);
         }
-        runs
+        Ok(())
     }
 
     /// The first special token in a text: where, how long, which.
@@ -193,11 +186,6 @@ impl Specials {
             .filter(|part| !part.is_empty())
             .collect()
     }
-}
-
-enum Run {
-    Text(String),
-    Special(LlamaToken),
 }
 
 /// Chunks of at most [`CHUNK`] bytes, cut before a blank where there is one in the second half.
