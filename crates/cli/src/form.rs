@@ -1,7 +1,7 @@
-//! A question of an app: how it is shown, and what is typed to it.
+//! A question of an app (MCP elicitation): its layout, and how a typed line is read.
 //!
-//! It must not look like a question of Sluice. Every line of the app's words begins with the app's name,
-//! nothing of the app stands on a line where the user types, and what Sluice says about it comes last.
+//! It must not look like a question of Sluice. Every line of the app's words begins with the app's name, the line where
+//! the user types has no text of the app, and Sluice's own words about the question come last.
 
 use hub::trace::escape;
 use serde_json::Map;
@@ -9,29 +9,28 @@ use server::{FormAnswer, FormView};
 use wire::{Field, FieldKind, FieldOption};
 
 use crate::question::{Lines, shortened};
-use crate::words::{self, Reading};
 
-/// The word that begins an answer.
-const ANSWER: &str = "answer";
+/// Typed lines that do not fit before the question ends.
+const ATTEMPTS: usize = 3;
 
-/// The word that leaves in the middle.
+/// The word that ends an answer that was begun.
 const CANCEL: &str = "cancel";
 
 /// Columns of an app's name before each of its lines: on the narrowest terminal some are left for words.
 const NAME_COLUMNS: usize = 12;
 
-/// Line breaks of a message that are obeyed. A message of line breaks alone would push away what we say.
+/// Lines of a message. A message of line breaks alone would push our own words off the screen.
 const MESSAGE_LINES: usize = 20;
 
 /// A form and the lines that are typed to it, without the terminal.
 pub(crate) struct FormDialogue<'a> {
     view: &'a FormView,
     columns: usize,
-    /// What was typed so far, once the user has begun to answer.
+    /// The fields so far, once the user has begun to answer.
     answer: Option<Map<String, serde_json::Value>>,
     /// The field that is asked for.
     at: usize,
-    unclear: usize,
+    attempts: usize,
 }
 
 /// What follows a line.
@@ -51,7 +50,7 @@ impl<'a> FormDialogue<'a> {
             columns,
             answer: None,
             at: 0,
-            unclear: 0,
+            attempts: 0,
         }
     }
 
@@ -63,7 +62,7 @@ impl<'a> FormDialogue<'a> {
             "The app {app} asks you something while it runs {tool}. These are its words, not Sluice's:"
         ));
         let name = format!("{}> ", shortened(&app, NAME_COLUMNS));
-        // A line break of two characters is one break, or it would use up two of the lines.
+        // A line break of two characters would use up two of the lines.
         let message = self.view.form.message.replace("\r\n", "\n");
         // The last piece is all the rest, whose line breaks are escaped and shown as characters.
         for paragraph in message.splitn(MESSAGE_LINES, '\n') {
@@ -77,11 +76,11 @@ impl<'a> FormDialogue<'a> {
         if let Some((rule, excess)) = &self.view.beyond {
             let (rule, excess) = (escape(rule), escape(&excess.join(", ")));
             lines.own(&format!(
-                "! The rule {rule} does not show such words by itself: they may depend on {excess}."
+                "! The rule {rule} shows such words only with your approval: they may depend on {excess}."
             ));
         }
         lines.own(&format!(
-            "What you type goes to {app} as it is. Type nothing that it must not know; Sluice never asks for a password in this way."
+            "Your answer is sent to {app}. Do not type a secret; Sluice never asks for a password here."
         ));
         lines.finish()
     }
@@ -91,11 +90,11 @@ impl<'a> FormDialogue<'a> {
         let app = shortened(&self.app(), NAME_COLUMNS);
         let field = self.answer.as_ref().and(self.view.form.fields.get(self.at));
         let Some(field) = field else {
-            return format!("Type {ANSWER} to answer {app}, or only Enter to decline [no]: ");
+            return format!("Answer {app} or decline? [a/d, default decline] ");
         };
         let how = match field.required {
-            true => format!("{CANCEL} to leave"),
-            false => format!("only Enter to leave it out, {CANCEL} to leave"),
+            true => format!("{CANCEL} to end"),
+            false => format!("Enter to skip, {CANCEL} to end"),
         };
         format!(
             "To {app}, {} of {}, {} ({how}): ",
@@ -110,21 +109,21 @@ impl<'a> FormDialogue<'a> {
         let Some(line) = line else {
             return Next::Done(FormAnswer::Dismissed);
         };
-        match &self.answer {
-            None => match words::read(line, &[ANSWER]) {
-                Reading::Chosen(_) => {
-                    self.answer = Some(Map::new());
-                    self.next()
-                }
-                Reading::No => Next::Done(FormAnswer::Declined),
-                Reading::Unclear => self.again(words::again(&[ANSWER]), FormAnswer::Declined),
-            },
-            Some(_) => self.typed(line),
+        if self.answer.is_some() {
+            return self.typed(line);
+        }
+        match line.trim().to_lowercase().as_str() {
+            "a" | "answer" => {
+                self.answer = Some(Map::new());
+                self.next()
+            }
+            "" | "d" | "decline" | "n" | "no" => Next::Done(FormAnswer::Declined),
+            _ => self.again("Type a or d.\n".to_owned(), FormAnswer::Declined),
         }
     }
 
     fn typed(&mut self, line: &str) -> Next {
-        // In every field, whatever its kind: leaving must not depend on what an app asks for.
+        // In a field of any kind: an app must not be able to keep the user from ending.
         if line.trim().eq_ignore_ascii_case(CANCEL) {
             return Next::Done(FormAnswer::Dismissed);
         }
@@ -139,8 +138,7 @@ impl<'a> FormDialogue<'a> {
                     answer.insert(field.name.clone(), value);
                 }
                 self.at += 1;
-                // Attempts count for each field by itself.
-                self.unclear = 0;
+                self.attempts = 0;
                 self.next()
             }
             Err(unfit) => self.again(
@@ -160,10 +158,10 @@ impl<'a> FormDialogue<'a> {
         }
     }
 
-    /// Asks once more after these words, or ends so after too many attempts.
+    /// Asks once more after these words, or ends with `end` after too many attempts.
     fn again(&mut self, words: String, end: FormAnswer) -> Next {
-        self.unclear += 1;
-        match self.unclear < words::ATTEMPTS {
+        self.attempts += 1;
+        match self.attempts < ATTEMPTS {
             true => Next::Say(words + &self.prompt()),
             false => Next::Done(end),
         }
@@ -181,7 +179,7 @@ fn described(number: usize, field: &Field) -> Vec<String> {
         false => &field.title,
     };
     let needed = match field.required {
-        true => ", needed",
+        true => ", required",
         false => "",
     };
     let description = match field.description.is_empty() {
@@ -208,7 +206,7 @@ fn described(number: usize, field: &Field) -> Vec<String> {
     std::iter::once(first).chain(options).collect()
 }
 
-/// What is to be typed, in our words.
+/// The kind of a field, in our words.
 fn kind(kind: &FieldKind) -> &'static str {
     match kind {
         FieldKind::Text { .. } => "a text",

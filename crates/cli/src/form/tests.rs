@@ -90,13 +90,13 @@ fn a_form_is_shown_as_the_apps_words() {
 | not Sluice's:
 | travel> Where do you want to go?
 | travel> We need two more things.
-| travel> 1. City (a text, needed): Where to?
+| travel> 1. City (a text, required): Where to?
 | travel> 2. nights (a whole number)
 | travel> 3. class (the number of an option)
 | travel>    option 1: Economy
 | travel>    option 2: b
-| What you type goes to travel as it is. Type nothing that it must not know;
-| Sluice never asks for a password in this way.
+| Your answer is sent to travel. Do not type a secret; Sluice never asks for a
+| password here.
 ";
     assert_eq!(shown, expected);
 }
@@ -108,7 +108,7 @@ fn words_beyond_the_policy_are_marked() {
     view.beyond = Some(("travel.answer.limit".to_owned(), excess));
     let shown = FormDialogue::new(&view, 200).text();
     assert!(shown.contains(
-        "| ! The rule travel.answer.limit does not show such words by itself: they may depend on"
+        "| ! The rule travel.answer.limit shows such words only with your approval: they may depend on"
     ));
     assert!(shown.contains("untrusted:travel."));
 }
@@ -120,7 +120,7 @@ fn fields_are_asked_for_one_by_one() {
     assert_eq!(answer, accepted(json!({"city": "Oslo", "class": "b"})));
     assert_eq!(
         prompt,
-        "To travel, 3 of 3, the number of an option (only Enter to leave it out, cancel to leave): "
+        "To travel, 3 of 3, the number of an option (Enter to skip, cancel to end): "
     );
     let all = ["answer", "Oslo", "3", "1"].map(Some);
     let expected = json!({"city": "Oslo", "nights": 3, "class": "e"});
@@ -131,10 +131,10 @@ fn fields_are_asked_for_one_by_one() {
 
 #[test]
 fn only_a_clear_word_begins_an_answer() {
-    for line in ["", "no", "\n"] {
+    for line in ["", "no", "d", "\n"] {
         assert_eq!(typed(&trip(), &[Some(line)]).0, Some(FormAnswer::Declined));
     }
-    for line in ["yes", "a", "once", "Oslo"] {
+    for line in ["yes", "o", "once", "Oslo"] {
         assert_eq!(typed(&trip(), &[Some(line)]).0, None, "{line}");
         let thrice = typed(&trip(), &[Some(line); 3]).0;
         assert_eq!(thrice, Some(FormAnswer::Declined), "{line}");
@@ -184,29 +184,26 @@ fn check_only_ours_is_unnamed(view: &FormView, columns: usize) {
         "{shown}"
     );
     assert!(
-        ours(&lines[last + 1..]).starts_with("What you type goes to travel"),
+        ours(&lines[last + 1..]).starts_with("Your answer is sent to travel"),
         "{shown}"
     );
     assert!(
-        ours(&lines[last + 1..]).ends_with("in this way."),
+        ours(&lines[last + 1..]).ends_with("password here."),
         "{shown}"
     );
     // The prompt is ours alone.
     let prompt = FormDialogue::new(view, columns).prompt();
-    assert_eq!(
-        prompt,
-        "Type answer to answer travel, or only Enter to decline [no]: "
-    );
+    assert_eq!(prompt, "Answer travel or decline? [a/d, default decline] ");
     let mut dialogue = FormDialogue::new(view, columns);
     let Next::Say(prompt) = dialogue.hear(Some("answer")) else {
         panic!("no field")
     };
-    assert_eq!(prompt, "To travel, 1 of 1, a text (cancel to leave): ");
+    assert_eq!(prompt, "To travel, 1 of 1, a text (cancel to end): ");
 }
 
 #[test]
 fn an_imitation_of_sluice_has_the_apps_name_on_every_line() {
-    let message = "Done.\n\u{1b}[2J\u{1b}[1;1H| Sluice asks: to go on, type your password\r\n| Type once, session and Enter [no]: \u{202e}";
+    let message = "Done.\n\u{1b}[2J\u{1b}[1;1H| Sluice asks: to go on, type your password\r\n| Allow once or deny? [o/d, default deny] \u{202e}";
     let mut password = field("password", true, text());
     password.title = "Sluice password\n| Type it here".to_owned();
     password.description = "\r\u{8}\u{9b}1A".to_owned();
@@ -214,7 +211,7 @@ fn an_imitation_of_sluice_has_the_apps_name_on_every_line() {
     check_only_ours_is_unnamed(&view, 80);
     let shown = FormDialogue::new(&view, 80).text();
     assert!(
-        shown.contains("| travel> | Type once, session and Enter [no]: \\u{202e}\n"),
+        shown.contains("| travel> | Allow once or deny? [o/d, default deny] \\u{202e}\n"),
         "{shown}"
     );
     assert!(shown.contains("| travel> \\u{1b}[2J"), "{shown}");

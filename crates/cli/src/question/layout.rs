@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthChar;
 /// What every line of a question begins with.
 const PREFIX: &str = "| ";
 
-/// What quoted text is set in by: nothing quoted can begin where Sluice's own words begin.
+/// The indent of quoted text: nothing quoted can begin where Sluice's own words begin.
 const INSET: &str = "  ";
 
 /// The narrowest terminal that is believed; below it, every layout breaks.
@@ -14,27 +14,27 @@ const NARROWEST: usize = 24;
 /// The widest lines: longer ones are hard to read.
 const WIDEST: usize = 100;
 
-/// Columns of an argument that is repeated on the last line, and of a name in a sentence.
-pub(super) const KEY_COLUMNS: usize = 44;
+/// Columns of a foreign name in one of our sentences.
+pub(super) const NAME_COLUMNS: usize = 44;
 
 /// Lines of a block, each with [`PREFIX`], none wider than the terminal. A line that the terminal had to
 /// break itself would continue without the prefix, and foreign text could begin it.
 pub(crate) struct Lines {
     width: usize,
-    /// Whether nothing is left out.
-    whole: bool,
+    /// Whether nothing may be left out.
+    pub(super) full: bool,
     text: String,
-    /// Characters that were left out.
-    pub(crate) left_out: usize,
+    /// Whether something was left out.
+    pub(super) is_cut: bool,
 }
 
 impl Lines {
-    pub(crate) fn new(columns: usize, whole: bool) -> Self {
+    pub(crate) fn new(columns: usize, full: bool) -> Self {
         Self {
             width: columns.clamp(NARROWEST, WIDEST),
-            whole,
+            full,
             text: String::new(),
-            left_out: 0,
+            is_cut: false,
         }
     }
 
@@ -45,16 +45,16 @@ impl Lines {
         }
     }
 
-    /// Foreign text that is escaped, in at most so many lines: the first ones and the last one. How many
-    /// lines it took.
+    /// Foreign text that is escaped, in at most so many lines: the first ones and the last one. Returns the number of
+    /// lines.
     pub(crate) fn quoted(&mut self, text: &str, most: usize) -> usize {
         // Twice the inset, so that continued lines fit too.
         let room = self.width - PREFIX.len() - 2 * INSET.len();
         let lines = wrapped(text, room);
         let count = lines.len();
-        let hidden = match self.whole || count <= most {
+        let hidden = match self.full || count <= most {
             true => 0..0,
-            // The last line is shown too: what matters may stand at the end of a long value.
+            // The last line is shown too: what matters may be at the end of a long value.
             false => most.saturating_sub(1)..count - 1,
         };
         let left_out: usize = lines
@@ -68,16 +68,16 @@ impl Lines {
                 self.own(&format!("[{left_out} characters are not shown here]"));
             }
             if !hidden.contains(&at) {
-                // What goes on in the next line is set in further than what begins.
+                // Continued lines are indented further than first ones.
                 let further = if at == 0 { "" } else { INSET };
                 self.line(&format!("{INSET}{further}{line}"));
             }
         }
-        self.left_out += left_out;
+        self.is_cut |= !hidden.is_empty();
         count - hidden.len()
     }
 
-    /// Foreign text that is escaped, whole, each of its lines behind the name of whoever wrote it.
+    /// Foreign text that is escaped, in full, each line behind the name of its author.
     pub(crate) fn said_by(&mut self, name: &str, text: &str) {
         let room = self.width.saturating_sub(PREFIX.len() + columns(name));
         for line in wrapped(text, room.max(1)) {
@@ -88,37 +88,12 @@ impl Lines {
     /// Foreign text that is escaped, as much of it as fits on one line.
     pub(crate) fn sampled(&mut self, text: &str) {
         let room = self.width - PREFIX.len() - INSET.len();
-        if self.whole || columns(text) <= room {
+        if self.full || columns(text) <= room {
             self.quoted(text, usize::MAX);
             return;
         }
-        let sample = shortened(text, room);
-        // Without the ellipsis.
-        self.left_out += text.chars().count() - (sample.chars().count() - 1);
-        self.line(&format!("{INSET}{sample}"));
-    }
-
-    /// As many pieces as fit on one line, separated by two spaces; how many did not fit.
-    pub(crate) fn one_line<'a>(&self, pieces: impl Iterator<Item = &'a str>) -> (String, usize) {
-        // Room for the count of those that are missing.
-        let room = self.width - PREFIX.len() - "  (+99 more)".len();
-        let (mut line, mut missing) = (String::new(), 0);
-        for piece in pieces {
-            let needed = columns(&line) + 2 + columns(piece);
-            if line.is_empty() {
-                line = shortened(piece, room);
-            } else if missing == 0 && needed <= room {
-                line = format!("{line}  {piece}");
-            } else {
-                missing += 1;
-            }
-        }
-        (line, missing)
-    }
-
-    /// Whether something may be left out.
-    pub(crate) fn is_short(&self) -> bool {
-        !self.whole
+        self.is_cut = true;
+        self.line(&format!("{INSET}{}", shortened(text, room)));
     }
 
     pub(crate) fn finish(self) -> String {

@@ -1,20 +1,19 @@
-//! A question to the user at a terminal: its layout, and the words that are typed to it. What it says is `hub::question`.
+//! A question to the user at a terminal: its layout, and how a typed line is read. Its sentences are
+//! `hub::question`'s.
 //!
-//! Everything foreign is escaped, wrapped to the terminal's real width and set in behind a prefix, so that it can neither
-//! steer the terminal nor look like Sluice's own words. What a person has to know is first and short; what is left out is
-//! counted, and the word `show` brings it.
+//! Everything foreign is escaped, wrapped to the terminal's width and indented behind a prefix, so that it can neither
+//! steer the terminal nor look like Sluice's own words. What is left out is marked, and `s` shows it.
 
 mod layout;
 mod sources;
 
 use hub::question::{Argument, Contents, QuestionView, Reason};
 use hub::trace::{escape, escape_lines};
-use ifc::{Answer, Cause};
+use ifc::{Answer, Cause, Until};
 
-use self::layout::KEY_COLUMNS;
+use self::layout::NAME_COLUMNS;
 pub(crate) use self::layout::{Lines, columns, shortened};
 use crate::keep_for::KeepFor;
-use crate::words::{self, Reading};
 
 /// Lines of one argument. The address of a mail and a sentence fit in fewer.
 const ARGUMENT_LINES: usize = 3;
@@ -25,11 +24,8 @@ const ARGUMENTS_LINES: usize = 12;
 /// Lines of an answer that is asked about.
 const ANSWER_LINES: usize = 8;
 
-/// How often everything is shown on demand; whoever holds a key down ends the question.
-const MOST_SHOWN: usize = 5;
-
-/// The word that shows what was left out.
-const SHOW: &str = "show";
+/// Typed lines that are no answer before the question is denied: a stuck key must not ask forever.
+const ATTEMPTS: usize = 5;
 
 /// A question and the lines that are typed to it, without the terminal.
 pub(crate) struct Dialogue<'a> {
@@ -37,10 +33,10 @@ pub(crate) struct Dialogue<'a> {
     columns: usize,
     /// How long "always" lasts.
     keep_for: KeepFor,
-    /// Characters that the first view leaves out.
-    left_out: usize,
-    unclear: usize,
-    shown: usize,
+    text: String,
+    /// Whether the text leaves something out.
+    is_cut: bool,
+    attempts: usize,
 }
 
 /// What follows a line.
@@ -55,70 +51,59 @@ pub(crate) enum Next {
 impl<'a> Dialogue<'a> {
     /// A question on a terminal of so many columns.
     pub(crate) fn new(question: &'a QuestionView, columns: usize, keep_for: KeepFor) -> Self {
+        let lines = lay_out(question, columns, keep_for, false);
         Self {
-            left_out: view(question, columns, keep_for, false).left_out,
             question,
             columns,
             keep_for,
-            unclear: 0,
-            shown: 0,
+            is_cut: lines.is_cut,
+            text: lines.finish(),
+            attempts: 0,
         }
     }
 
     /// The question, without the prompt.
-    pub(crate) fn text(&self) -> String {
-        view(self.question, self.columns, self.keep_for, false).text
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// The line that asks for the answer.
     pub(crate) fn prompt(&self) -> String {
-        let endorsing = endorsing(self.question);
-        let word = |answer: Answer| match answer {
-            Answer::Once => format!("{}{endorsing}", answer.name()),
-            _ => answer.name().to_owned(),
+        let choices = self.choices().chain([Answer::No]).map(choice);
+        let show = self.is_cut.then_some(("s", "show all"));
+        let (keys, names): (Vec<&str>, Vec<&str>) = choices.chain(show).unzip();
+        // At least "once" and "deny", as `names.join` with an "or" before the last.
+        let names = match names.as_slice() {
+            [first, last] => format!("{first} or {last}"),
+            [rest @ .., last] => format!("{}, or {last}", rest.join(", ")),
+            [] => String::new(),
         };
-        let words = self.choices().chain([Answer::No]).map(word);
-        let words = words.collect::<Vec<_>>().join(", ");
-        let more = match self.left_out {
-            0 => String::new(),
-            left_out => format!(", {SHOW} ({left_out} characters more)"),
-        };
-        format!("Type {words}{more} and Enter [no]: ")
+        format!("Allow {names}? [{}, default deny] ", keys.join("/"))
     }
 
-    /// What follows a line; `None` is the end of input, which is a no. So is a third line that is none
-    /// of the words: nobody knows what it meant, but it was no yes.
+    /// What follows a line. `None`, the end of input, denies, and so does the last of [`ATTEMPTS`].
     pub(crate) fn hear(&mut self, line: Option<&str>) -> Next {
-        let words = self.words();
-        let Some(line) = line else {
+        let line = line.unwrap_or_default().trim().to_lowercase();
+        let line = line.as_str();
+        if ["", "d", "deny", "n", "no"].contains(&line) {
             return Next::Done(Answer::No);
-        };
-        match words::read(line, &words) {
-            Reading::No => Next::Done(Answer::No),
-            Reading::Chosen(at) => match self.choices().nth(at) {
-                Some(choice) => Next::Done(choice),
-                // One past the answers is the word that shows the rest (`words`).
-                None => self.show(),
-            },
-            Reading::Unclear => {
-                self.unclear += 1;
-                match self.unclear < words::ATTEMPTS {
-                    true => Next::Say(words::again(&words) + &self.prompt()),
-                    false => Next::Done(Answer::No),
-                }
-            }
         }
-    }
-
-    fn show(&mut self) -> Next {
-        self.shown += 1;
-        match self.shown <= MOST_SHOWN {
+        let is_meant = |answer: &Answer| line == answer.name() || line == choice(*answer).0;
+        if let Some(answer) = self.choices().find(is_meant) {
+            return Next::Done(answer);
+        }
+        self.attempts += 1;
+        if self.attempts >= ATTEMPTS {
+            return Next::Done(Answer::No);
+        }
+        let again = match self.is_cut && ["s", "show", "show all"].contains(&line) {
             true => {
-                let all = view(self.question, self.columns, self.keep_for, true).text;
-                Next::Say(format!("\n{all}{}", self.prompt()))
+                let all = lay_out(self.question, self.columns, self.keep_for, true);
+                format!("\n{}", all.finish())
             }
-            false => Next::Done(Answer::No),
-        }
+            false => "Type one of the letters or words in brackets.\n".to_owned(),
+        };
+        Next::Say(again + &self.prompt())
     }
 
     /// The answers other than no.
@@ -126,35 +111,34 @@ impl<'a> Dialogue<'a> {
         let choices = self.question.choices.iter().copied();
         choices.filter(|choice| *choice != Answer::No)
     }
+}
 
-    fn words(&self) -> Vec<&'static str> {
-        let words = self.choices().map(Answer::name);
-        words.chain((self.left_out > 0).then_some(SHOW)).collect()
+/// What is typed for an answer, and how the prompt names it. An answer that lasts is a full word: one letter is easily
+/// typed by accident.
+fn choice(answer: Answer) -> (&'static str, &'static str) {
+    match answer {
+        Answer::Once => ("o", "once"),
+        Answer::Trust(Until::Task) => ("trust", "trust for this task"),
+        Answer::Trust(Until::Session) => ("trust-session", "trust for this session"),
+        Answer::Session => ("session", "for this session"),
+        Answer::Always => ("always", "always"),
+        Answer::No => ("d", "deny"),
     }
 }
 
-/// A question as lines, and how many characters are not in them.
-struct View {
-    text: String,
-    left_out: usize,
-}
-
-fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool) -> View {
-    let mut lines = Lines::new(columns, whole);
-    // What is asked, then why, what is known of it and what further answers would mean; and where the eye ends, beside
-    // the prompt, once more what a yes does.
+/// The lines of a question; `full` leaves nothing out.
+fn lay_out(question: &QuestionView, columns: usize, keep_for: KeepFor, full: bool) -> Lines {
+    let mut lines = Lines::new(columns, full);
     for sentence in question.title() {
         lines.own(&sentence);
     }
-    let mut request = question.request();
     match question.contents() {
         Contents::Arguments(arguments) => {
-            let read = question.endorses.as_deref().unwrap_or_default();
-            list(&mut lines, &arguments, read, whole);
-            let stage = question.message.as_ref().and_then(|message| message.stage);
-            if stage.is_none() {
-                request = with_keys(&lines, &request, &arguments);
-            }
+            list(
+                &mut lines,
+                &arguments,
+                question.endorses.as_deref().unwrap_or_default(),
+            );
         }
         Contents::Text(words) => text(&mut lines, words),
         Contents::Unreadable(arguments) => {
@@ -164,129 +148,93 @@ fn view(question: &QuestionView, columns: usize, keep_for: KeepFor, whole: bool)
     }
     for reason in question.reasons() {
         match reason {
-            Reason::Ran(sentence) | Reason::Always(sentence) => lines.own(&sentence),
-            Reason::Exceeds(head) => sources::depends(&mut lines, question, &head, whole),
+            Reason::Sentence(sentence) => lines.own(&sentence),
+            Reason::Exceeds(head) => sources::depends(&mut lines, question, &head),
         }
     }
-    for note in question.notes() {
-        lines.own(&note);
+    trusted(&mut lines, question);
+    let notes = question.notes().into_iter();
+    let meanings = question.meanings(keep_for);
+    for sentence in notes.chain(endorsed(question)).chain(meanings) {
+        lines.own(&sentence);
     }
-    trusted(&mut lines, question, whole);
-    if let Some(meaning) = question.meaning_of_always(keep_for) {
-        lines.own(&meaning);
-    }
-    lines.own(&request);
-    View {
-        left_out: lines.left_out,
-        text: lines.finish(),
-    }
-}
-
-/// A call's last line: its tool with its key arguments.
-fn with_keys(lines: &Lines, tool: &str, arguments: &[Argument]) -> String {
-    let keys = arguments.iter().map(shown);
-    let keys: Vec<String> = keys.filter(|key| columns(key) <= KEY_COLUMNS).collect();
-    let pieces = std::iter::once(tool).chain(keys.iter().map(String::as_str));
-    let (line, unseen) = lines.one_line(pieces);
-    match unseen + (arguments.len() - keys.len()) {
-        0 => line,
-        more => format!("{line}  (+{more} more)"),
-    }
+    lines
 }
 
 /// Lines of a text, as many as an answer may have.
 fn text(lines: &mut Lines, text: &str) {
     let text = escape_lines(text).replace('\t', "    ");
     let mut room = ANSWER_LINES;
-    let mut paragraphs = text.split('\n').peekable();
-    while let Some(paragraph) = paragraphs.next() {
-        room = room.saturating_sub(lines.quoted(paragraph, room));
-        // Paragraphs that are not shown at all count as left out too.
-        if room == 0 && lines.is_short() {
-            let rest: usize = paragraphs.map(|rest| rest.chars().count() + 1).sum();
-            lines.left_out += rest;
+    for paragraph in text.split('\n') {
+        if room == 0 && !lines.full {
+            lines.is_cut = true;
             break;
         }
+        room = room.saturating_sub(lines.quoted(paragraph, room));
     }
 }
 
-/// The arguments in their order, as many as there is room for. Those of `read` are whole in any case.
-fn list(lines: &mut Lines, arguments: &[Argument], read: &[String], whole: bool) {
+/// The arguments in their order, as many as there is room for. Those of `read` are shown in full.
+fn list(lines: &mut Lines, arguments: &[Argument], read: &[String]) {
     let mut room = ARGUMENTS_LINES;
-    let mut missing = 0;
+    let mut hidden = 0;
     for argument in arguments {
-        let line = shown(argument);
-        // A yes makes these the user's own words, so there is room for all of them.
-        if read.contains(&argument.name) {
-            room = room.saturating_sub(lines.quoted(&line, usize::MAX));
-            marks(lines, argument);
+        // Allowing the call makes these the user's own words, so there is room for all of them.
+        let most = match read.contains(&argument.name) {
+            true => usize::MAX,
+            false => ARGUMENT_LINES.min(room),
+        };
+        if most == 0 && !lines.full {
+            hidden += 1;
             continue;
         }
-        if room == 0 && !whole {
-            missing += 1;
-            lines.left_out += line.chars().count();
-            continue;
-        }
-        let most = ARGUMENT_LINES.min(room);
+        let line = escape(&format!("{}: {}", argument.name, argument.value));
         room = room.saturating_sub(lines.quoted(&line, most));
-        marks(lines, argument);
-    }
-    if missing > 0 {
-        lines.own(&format!("[{missing} more arguments are not shown here]"));
-    }
-}
-
-fn shown(argument: &Argument) -> String {
-    escape(&format!("{}: {}", argument.name, argument.value))
-}
-
-/// What is suspicious about an argument, in our own words below it.
-fn marks(lines: &mut Lines, argument: &Argument) {
-    let name = shortened(&escape(&argument.name), KEY_COLUMNS);
-    for word in argument.mixed() {
-        let word = shortened(&word, 4 * KEY_COLUMNS);
-        lines.own(&format!(
-            "! {name} mixes letters of several scripts: {word}"
-        ));
-    }
-}
-
-/// The texts that the user would vouch for, whole where everything is shown, and what the word does.
-fn trusted(lines: &mut Lines, question: &QuestionView, whole: bool) {
-    if whole && question.trust.is_some() {
-        lines.own("What you would trust, word for word:");
-    }
-    for text in question.trust.iter().flat_map(|trust| &trust.texts) {
-        if whole {
-            lines.own(&format!("{}:", escape(&text.source.to_string())));
-            for paragraph in escape_lines(&text.text).replace('\t', "    ").split('\n') {
-                lines.quoted(paragraph, usize::MAX);
-            }
-        } else {
-            // The rest is counted where the excerpt is shown.
-            let beyond = text.text.chars().count().saturating_sub(Cause::EXCERPT);
-            lines.left_out += beyond;
+        // Warnings are our own words.
+        let name = shortened(&escape(&argument.name), NAME_COLUMNS);
+        for word in argument.mixed() {
+            let word = shortened(&word, 4 * NAME_COLUMNS);
+            lines.own(&format!(
+                "! {name} mixes letters of several scripts: {word}"
+            ));
         }
     }
-    if let Some(meaning) = question.meaning_of_trust() {
-        lines.own(&meaning);
+    if hidden > 0 {
+        lines.is_cut = true;
+        lines.own(&format!("[{hidden} more arguments are not shown here]"));
     }
 }
 
-/// What a yes means for the steps that follow: nothing, or that the call is the user's own word.
-fn endorsing(question: &QuestionView) -> String {
-    let Some(carried) = question.carried() else {
-        return String::new();
-    };
-    let carried = carried.iter();
-    let carried: Vec<String> = carried
-        .map(|name| shortened(&escape(name), KEY_COLUMNS))
-        .collect();
-    let but = match carried.as_slice() {
+/// The texts that the user would trust. Where not everything is shown, the sources have their beginnings.
+fn trusted(lines: &mut Lines, question: &QuestionView) {
+    let texts = question.trust.iter().flat_map(|trust| &trust.texts);
+    if !lines.full {
+        let mut texts = texts.map(|text| text.text.chars().count());
+        lines.is_cut |= texts.any(|length| length > Cause::EXCERPT);
+        return;
+    }
+    for text in texts {
+        let source = shortened(&escape(&text.source.to_string()), 2 * NAME_COLUMNS);
+        lines.own(&format!("You would trust all of {source}:"));
+        for paragraph in escape_lines(&text.text).replace('\t', "    ").split('\n') {
+            lines.quoted(paragraph, usize::MAX);
+        }
+    }
+}
+
+/// What allowing the call does beside running it.
+fn endorsed(question: &QuestionView) -> Option<String> {
+    let carried = question.carried()?;
+    let names = carried
+        .iter()
+        .map(|name| shortened(&escape(name), NAME_COLUMNS));
+    let except = match names.collect::<Vec<_>>().as_slice() {
         [] => String::new(),
-        names => format!("but for {} ", names.join(" and ")),
+        names => format!(", except for {}", names.join(" and ")),
     };
-    format!(" ({but}it counts as your own word)")
+    Some(format!(
+        "If you allow this call, it counts as your own request{except}."
+    ))
 }
 
 #[cfg(test)]

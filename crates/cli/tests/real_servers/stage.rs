@@ -23,11 +23,11 @@ use crate::registry::Registry;
 /// What the person types where this stands at the end of what is shown.
 const ANSWERS: [(&str, &str); 5] = [
     ("Type add and Enter", "add\r"),
-    ("Type once", "once\r"),
-    ("Type answer to answer", "answer\r"),
+    ("Allow once", "o\r"),
+    ("or decline? [a/d", "a\r"),
     ("Type login to log in", "login\r"),
     // Of a server's form: whatever it suggests.
-    ("cancel to leave", "\r"),
+    ("cancel to end", "\r"),
 ];
 /// Longest that anything takes: a large package, fetched on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(420);

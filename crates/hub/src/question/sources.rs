@@ -11,10 +11,10 @@ pub struct Sources<'a> {
     /// Results and messages that the flow may depend on, those with the call's values first, each with how often it was
     /// there.
     pub relevant: Vec<(&'a Cause, usize)>,
-    /// Those with the same labels that do not matter, says the screener. A text can sway the screener to leave it out,
+    /// Those with the same labels that the screener found irrelevant. A text can sway the screener to leave it out,
     /// so they are counted, and can be looked at.
     pub screened_out: Vec<(&'a Cause, usize)>,
-    /// "28 descriptions of tools (untrusted)": a call depends on those of all tools that the model was offered.
+    /// "28 tool descriptions (untrusted)": a call depends on those of all tools that the model was offered.
     pub descriptions: Option<String>,
 }
 
@@ -66,7 +66,7 @@ fn counted(descriptions: &[&Cause]) -> String {
     }
     let labels = escape(&labels.join(", "));
     match descriptions.len() {
-        1 => format!("the description of a tool ({labels})"),
-        count => format!("{count} descriptions of tools ({labels})"),
+        1 => format!("1 tool description ({labels})"),
+        count => format!("{count} tool descriptions ({labels})"),
     }
 }

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use ifc::{Answer, Direction, Effect, Ran, Stage, Until};
+use ifc::{Answer, Direction, Effect, Ran, Stage};
 
 use super::arguments::{Argument, arguments};
-use super::view::{Assessment, QuestionView};
+use super::view::{Assessment, QuestionView, TrustView};
 use crate::trace::escape;
 
 /// What a question is about.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Contents<'a> {
-    /// The arguments of a call or a request, in the order in which they are to be read.
+    /// The arguments of a call or a request, the most important first.
     Arguments(Vec<Argument>),
     /// The text of an answer or a message.
     Text(&'a str),
-    /// The arguments of a call that cannot be told apart.
+    /// The arguments of a call that are no JSON object.
     Unreadable(&'a str),
     /// Nothing beside the title.
     Nothing,
@@ -24,10 +24,8 @@ pub enum Contents<'a> {
 /// Why the user is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The same call was sent before.
-    Ran(String),
-    /// The rule asks about every such flow.
-    Always(String),
+    /// A complete sentence: the same call was sent before, or the rule requires approval of every such flow.
+    Sentence(String),
     /// The flow exceeds the rule's limit. The sentence goes on with the [sources](QuestionView::sources).
     Exceeds(String),
 }
@@ -42,47 +40,43 @@ impl QuestionView {
     pub fn title(&self) -> Vec<String> {
         let app = escape(&self.app);
         if let Some(to) = &self.connection {
-            let given = match to.given.is_empty() {
+            let received = match to.given.is_empty() {
                 true => "nothing untrusted or secret".to_owned(),
                 false => escape(&to.given.join(", ")),
             };
+            let (host, domain) = (escape(&to.host), escape(&to.domain));
             return vec![
-                format!(
-                    "{app} wants to connect to {}, port {}:",
-                    escape(&to.host),
-                    to.port
-                ),
-                format!("It was given {given}, and may send all of it."),
+                format!("{app} wants to connect to {host}, port {}.", to.port),
+                format!("It has received {received} and could send any of it."),
+                format!("A lasting answer covers {domain} and all its subdomains."),
             ];
         }
         if self.is_answer {
-            let about = match self.app.is_empty() {
+            let from = match self.app.is_empty() {
                 true => String::new(),
-                false => format!(" about {app}"),
+                false => format!(" from {app}"),
             };
             return vec![format!(
-                "The answer{about} holds more than your policy shows by itself:"
+                "The answer{from} contains text that your policy shows only with your approval:"
             )];
         }
         let mut title = Vec::from_iter(self.waiting());
         title.push(self.message_title().unwrap_or_else(|| {
-            let (tool, effect) = (escape(&self.tool), self.effect);
-            let who = match &self.message {
+            let call = format!("{} ({})", escape(&self.tool), self.effect);
+            let wants = match &self.message {
                 Some(message) => {
-                    let (from, functionality) =
-                        (escape(&message.from), escape(&message.functionality));
+                    let from = escape(&message.from);
+                    let functionality = escape(&message.functionality);
                     match message.conversed {
                         true => format!(
-                            "{app}, asked by {from} for {functionality}, asks for {tool} ({effect})"
+                            "{app} wants to call {call}, because {from} asked it for {functionality}"
                         ),
-                        false => {
-                            format!("{from} asks {app} for {functionality}: {tool} ({effect})")
-                        }
+                        false => format!("{from} asks {app} for {functionality}, by {call}"),
                     }
                 }
-                None => format!("{app} asks for {tool} ({effect})"),
+                None => format!("{app} wants to call {call}"),
             };
-            format!("{who}, which your policy does not allow by itself:")
+            format!("{wants}. This needs your approval:")
         }));
         title
     }
@@ -95,14 +89,14 @@ impl QuestionView {
         Some(match message.stage? {
             Stage::Probe => format!("{from} wants to ask {to} for {functionality}."),
             Stage::Request => format!("{from} asks {to} for {functionality}:"),
-            Stage::Response => format!("{from} answers {to}, about {functionality}:"),
+            Stage::Response => format!("{from} answers the request of {to} for {functionality}:"),
         })
     }
 
-    /// For whom the asking app asks, if others wait for it.
+    /// For which apps the asking app acts, if others wait for it.
     fn waiting(&self) -> Option<String> {
         let message = self.message.as_ref()?;
-        // Of a response it is the app that gets it.
+        // The receiver of a response is the app that asked.
         let asks = match message.stage {
             Some(Stage::Response) => &message.to,
             _ => &message.from,
@@ -152,26 +146,25 @@ impl QuestionView {
         let mut reasons = Vec::new();
         if let Some(ran) = self.ran {
             let before = match ran {
-                Ran::Answered => "already ran in this session",
-                Ran::Unknown => "was already sent in this session, and nobody knows whether it ran",
+                Ran::Answered => "has already run in this session",
+                Ran::Unknown => "was already sent in this session; it is unknown whether it ran",
             };
-            reasons.push(Reason::Ran(format!("! This very call {before}.")));
+            reasons.push(Reason::Sentence(format!("! The same call {before}.")));
         }
         if !self.excess.is_empty() {
             let limit = match self.limit.is_empty() {
-                true => "trusted and public text only".to_owned(),
+                true => "trusted and public text".to_owned(),
                 false => escape(&self.limit.join(", ")),
             };
             let part = match &self.argument {
-                Some(name) => format!("What this {what} carries as {}", escape(name)),
+                Some(name) => format!("The argument {}", escape(name)),
                 None => format!("This {what}"),
             };
-            let depends = format!("The rule {rule} allows {limit}. {part} may also depend on");
+            let depends = format!("The rule {rule} allows only {limit}. {part} may also depend on");
             reasons.push(Reason::Exceeds(depends));
         } else if reasons.is_empty() {
-            reasons.push(Reason::Always(format!(
-                "The rule {rule} asks about every such {what}."
-            )));
+            let always = format!("The rule {rule} requires approval of every such {what}.");
+            reasons.push(Reason::Sentence(always));
         }
         reasons
     }
@@ -188,7 +181,7 @@ impl QuestionView {
         if *unplanned {
             let app = escape(&self.app);
             notes.push(format!(
-                "! The planner did not find that your request needs {app}."
+                "! According to the planner, your request does not need {app}."
             ));
         }
         if let (Some(last), count) = (before.last(), before.len()) {
@@ -197,69 +190,43 @@ impl QuestionView {
                 count => format!("{count} times"),
             };
             let answer = match same {
-                Some(same) => format!("to this very call you said {}", same.name()),
-                None => format!("the last answer was {}", last.name()),
+                Some(same) => format!("your answer to this same call was {}", same.name()),
+                None => format!("your last answer was {}", last.name()),
             };
             let tool = escape(&self.tool);
             notes.push(format!(
-                "Asked {times} before in this session about {tool}; {answer}."
+                "You were asked about {tool} {times} in this session; {answer}."
             ));
         }
         notes
     }
 
-    /// What the answer "trust" allows, in one sentence.
-    #[must_use]
-    pub fn meaning_of_trust(&self) -> Option<String> {
-        let trust = self.trust.as_ref()?;
-        let [task, session] = [Until::Task, Until::Session].map(Answer::Trust);
-        let app = escape(&trust.app);
-        let words = match trust.texts.len() {
-            1 => "this text asks",
-            _ => "these texts ask",
-        };
-        let worst = match trust.effect {
-            Effect::Irreversible => "also what cannot be undone",
-            Effect::Write => "as long as it can be undone",
-            _ => "as long as it only reads",
-        };
-        Some(format!(
-            "\"{}\" lets {app} do whatever {words} of it, {worst}, unasked, until you write again (\"{}\": until the session ends).",
-            task.name(),
-            session.name()
-        ))
+    /// What the answers that last longer than once allow, one sentence each, in the words of `sluice permissions list`.
+    /// `lasts` says until when "always" holds.
+    pub fn meanings(&self, lasts: impl fmt::Display) -> Vec<String> {
+        let trust = self.trust.iter().map(TrustView::meaning);
+        let always = self.choices.contains(&Answer::Always).then(|| {
+            let covers = &self.covers;
+            let may = match (&self.connection, &self.collaboration) {
+                (Some(to), _) => {
+                    let (app, domain) = (escape(&self.app), escape(&to.domain));
+                    format!("{app} may connect to {domain} {}", with(covers))
+                }
+                (None, Some(it)) => {
+                    let may = may(&it.serves, &it.functionality, it.direction);
+                    format!("{} may {may} {}", escape(&it.asks), with(covers))
+                }
+                (None, None) => {
+                    let (app, tool) = (escape(&self.app), escape(&self.tool));
+                    format!("{app} may use {} for {tool}", escape(&covers.join(", ")))
+                }
+            };
+            format!("always: {may} {lasts} (see `sluice permissions`).")
+        });
+        trust.chain(always).collect()
     }
 
-    /// What the answer "always" allows, where it is a choice: in the words of `sluice permissions list`. `lasts` says
-    /// until when.
-    pub fn meaning_of_always(&self, lasts: impl fmt::Display) -> Option<String> {
-        if !self.choices.contains(&Answer::Always) {
-            return None;
-        }
-        let covers = &self.covers;
-        let lets = match (&self.connection, &self.collaboration) {
-            (Some(to), _) => {
-                let (app, domain) = (escape(&self.app), escape(&to.domain));
-                format!(
-                    "{app} connect to {domain} and what is below it {}",
-                    with(covers)
-                )
-            }
-            (None, Some(it)) => {
-                let may = may(&it.serves, &it.functionality, it.direction);
-                format!("{} {may} {}", escape(&it.asks), with(covers))
-            }
-            (None, None) => {
-                let (app, tool) = (escape(&self.app), escape(&self.tool));
-                format!("{app} take {} for {tool}", escape(&covers.join(", ")))
-            }
-        };
-        Some(format!(
-            "\"always\" lets {lets} {lasts} (sluice permissions)."
-        ))
-    }
-
-    /// The names of the arguments that a yes does not make the user's own word, where it makes the call so.
+    /// The names of the arguments that remain data, where allowing the call makes it the user's own request.
     #[must_use]
     pub fn carried(&self) -> Option<Vec<String>> {
         let read = self.endorses.as_ref()?;
@@ -267,27 +234,23 @@ impl QuestionView {
         let carried = carried.map(|argument| argument.name);
         Some(carried.filter(|name| !read.contains(name)).collect())
     }
+}
 
-    /// What a yes does, in a few words.
-    #[must_use]
-    pub fn request(&self) -> String {
-        if let Some(to) = &self.connection {
-            return format!(
-                "Let {} connect to {}?",
-                escape(&self.app),
-                escape(&to.domain)
-            );
-        }
-        if self.is_answer {
-            return "Show this answer?".to_owned();
-        }
-        match (&self.message, self.stage()) {
-            (Some(message), Some(Stage::Probe)) => {
-                format!("Let {} ask {}?", escape(&message.from), escape(&message.to))
-            }
-            (Some(message), Some(_)) => format!("Deliver this to {}?", escape(&message.to)),
-            _ => escape(&self.tool),
-        }
+impl TrustView {
+    fn meaning(&self) -> String {
+        let texts = match self.texts.len() {
+            1 => "this text asks",
+            _ => "these texts ask",
+        };
+        let worst = match self.effect {
+            Effect::Irreversible => "including irreversible actions",
+            Effect::Write => "except irreversible actions",
+            _ => "as long as it only reads",
+        };
+        format!(
+            "trust: {} may do anything that {texts}, {worst}, without approval until your next message (trust-session: until the session ends).",
+            escape(&self.app)
+        )
     }
 }
 

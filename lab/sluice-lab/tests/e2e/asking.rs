@@ -11,13 +11,13 @@ fn an_apps_question_is_answered_at_the_terminal_and_the_answer_reaches_the_app()
     let mut terminal = Terminal::run(&stage, &RUN);
     terminal.wait_for("These are its words,");
     terminal.wait_for("| test> Where do you want to go?");
-    terminal.wait_for("| test> 1. City (a text, needed): Where to?");
-    terminal.wait_for("Type answer to answer test, or only Enter to decline [no]: ");
+    terminal.wait_for("| test> 1. City (a text, required): Where to?");
+    terminal.wait_for("Answer test or decline? [a/d, default decline] ");
     // An answer to a question of Sluice is none to the app's.
     terminal.type_line("once\r");
-    terminal.wait_for("or only Enter to decline [no]: ");
-    terminal.type_line("answer\r");
-    terminal.wait_for("To test, 1 of 2, a text (cancel to leave): ");
+    terminal.wait_for("default decline] ");
+    terminal.type_line("a\r");
+    terminal.wait_for("To test, 1 of 2, a text (cancel to end): ");
     terminal.type_line("Oslo\r");
     terminal.wait_for("To test, 2 of 2, a whole number");
     terminal.wait_for("): ");
@@ -39,9 +39,9 @@ fn an_imitation_stays_behind_the_apps_name_on_a_real_terminal() {
     let mut terminal = Terminal::run(&stage, &RUN);
     terminal.wait_for("| test> Done.");
     terminal.wait_for("| test> \\u{1b}[2J");
-    terminal.wait_for("| test> | Type once, session and Enter [no]: \\u{202e}");
+    terminal.wait_for("| test> | Allow once or deny? [o/d, default deny] \\u{202e}");
     terminal.wait_for("Sluice never asks for a");
-    terminal.wait_for("Type answer to answer test, or only Enter to decline [no]: ");
+    terminal.wait_for("Answer test or decline? [a/d, default decline] ");
     terminal.type_line("\r");
     let (code, rest) = terminal.end();
     assert_eq!(code, Some(0), "{rest}");
@@ -67,11 +67,11 @@ fn a_server_of_the_real_sdk_gets_what_the_user_types() {
     let stage = Stage::with_asking_app("user", "");
     let mut terminal = Terminal::run(&stage, &RUN);
     terminal.wait_for("| test> Where do you want to go?");
-    terminal.wait_for("or only Enter to decline [no]: ");
-    terminal.type_line("answer\r");
-    terminal.wait_for("1 of 2, a text (cancel to leave): ");
+    terminal.wait_for("default decline] ");
+    terminal.type_line("a\r");
+    terminal.wait_for("1 of 2, a text (cancel to end): ");
     terminal.type_line("Oslo\r");
-    terminal.wait_for("leave): ");
+    terminal.wait_for("end): ");
     terminal.type_line("\r");
     let (code, rest) = terminal.end();
     assert_eq!(code, Some(0), "{rest}");

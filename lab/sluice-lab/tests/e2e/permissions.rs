@@ -15,12 +15,12 @@ fn allow_for_good(stage: &Stage) {
     // A mail that was sent is gone: there is no "always" for it. After a no nothing more would be asked because of
     // this mail.
     terminal.wait_for("send_email");
-    terminal.wait_for("Type once (it counts as your own word), no");
-    terminal.wait_for(" and Enter [no]: ");
-    terminal.type_line("once\r");
-    terminal.wait_for("\"always\" lets mail take");
-    terminal.wait_for("Type once (it counts as your own word), session, always, no");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for("it counts as your own request");
+    terminal.wait_for(", default deny] ");
+    terminal.type_line("o\r");
+    terminal.wait_for("always: mail may use");
+    terminal.wait_for("Allow once, for this session, always, deny");
+    terminal.wait_for(", default deny] ");
     terminal.type_line("always\r");
     let (code, rest) = terminal.end();
     assert_eq!(code, Some(0), "{rest}");

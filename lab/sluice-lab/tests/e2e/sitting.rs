@@ -98,9 +98,9 @@ fn at_the_terminal(stage: &Stage, arguments: &[&str], typed: &[(&str, &str)]) ->
     let mut terminal = Terminal::wide(stage, COLUMNS, arguments);
     for (after, line) in typed {
         terminal.wait_for(after);
-        // What else can be typed depends on the length of what is asked about.
-        if after.starts_with("Type ") {
-            terminal.wait_for(" and Enter [no]: ");
+        // Whether all can be shown depends on the length of the question.
+        if after.starts_with("Allow ") {
+            terminal.wait_for(", default deny] ");
         }
         terminal.type_line(line);
     }
@@ -143,8 +143,8 @@ fn a_sitting_over_three_apps() {
         &chat,
         &[
             ("> ", &format!("{QUERY}\r")),
-            ("Type once, session, always, no", "always\r"),
-            ("Type once (it counts as your own word), no", "once\r"),
+            ("Allow once, for this session, always, deny", "always\r"),
+            ("Allow once", "o\r"),
             ("written to Ben.", ""),
             ("> ", END),
         ],

@@ -140,13 +140,13 @@ fn once_allows_this_call_and_only_this_call() {
     let stage = Stage::new();
     let mut terminal = Terminal::open(&stage);
     terminal.wait_for("send_email");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for(", default deny] ");
     terminal.type_line("once\r");
     terminal.wait_for("delete_email");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for(", default deny] ");
     // Half a yes is asked about again.
     terminal.type_line("y\r");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for(", default deny] ");
     terminal.type_line("no\r");
     let (code, rest) = terminal.end();
     assert_eq!(code, Some(3), "{rest}");
@@ -176,7 +176,7 @@ fn what_was_typed_before_the_question_is_no_answer() {
     let mut terminal = Terminal::open(&stage);
     // In the middle of another thought, before any question is there.
     terminal.type_line("once\ronce\r");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for(", default deny] ");
     terminal.type_line("\r");
     assert_eq!(terminal.end().0, Some(3));
     assert!(stage.mails.messages().is_empty());
@@ -190,10 +190,10 @@ fn an_app_of_an_mcp_servers_file_is_used_by_questions() {
     stage.take_the_app_from_an_mcp_servers_file();
     let mut terminal = Terminal::open(&stage);
     terminal.wait_for("list_emails");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for(", default deny] ");
     terminal.type_line("once\r");
     terminal.wait_for("read_email");
-    terminal.wait_for(" and Enter [no]: ");
+    terminal.wait_for(", default deny] ");
     terminal.type_line("no\r");
     let (code, rest) = terminal.end();
     assert_eq!(code, Some(3), "{rest}");
