@@ -1,65 +1,17 @@
 //! Which lines are code to every renderer.
 
-/// What a fence may say of its code. Anything else could be drawn: a diagram has links, a formula images.
-const LANGUAGES: &[&str] = &[
-    "",
-    "asm",
-    "bash",
-    "c",
-    "cpp",
-    "cs",
-    "csharp",
-    "css",
-    "csv",
-    "dart",
-    "diff",
-    "dockerfile",
-    "elixir",
-    "go",
-    "golang",
-    "haskell",
-    "ini",
-    "java",
-    "javascript",
-    "js",
-    "json",
-    "julia",
-    "kotlin",
-    "log",
-    "lua",
-    "makefile",
-    "nix",
-    "objc",
-    "ocaml",
-    "perl",
-    "php",
-    "powershell",
-    "ps1",
-    "py",
-    "python",
-    "r",
-    "rb",
-    "rs",
-    "ruby",
-    "rust",
-    "scala",
-    "sh",
-    "shell",
-    "sql",
-    "swift",
-    "text",
-    "toml",
-    "ts",
-    "txt",
-    "typescript",
-    "yaml",
-    "yml",
-    "zig",
-    "zsh",
-];
+/// Languages that a fence may name. Anything else could be drawn: a diagram has links, a formula images.
+const LANGUAGES: &str = "asm bash c cpp cs csharp css csv dart diff dockerfile elixir go golang haskell ini java \
+    javascript js json julia kotlin log lua makefile nix objc ocaml perl php powershell ps1 py \
+    python r rb rs ruby rust scala sh shell sql swift text toml ts txt typescript yaml yml zig \
+    zsh";
 
 /// Beginnings of lines from which some renderer reads on in another way.
 const OTHERS: &[&str] = &["$$", ":::", "\\[", "\\begin", "%%", "{%", "{{", "<%"];
+
+fn is_code(language: &str) -> bool {
+    language.is_empty() || LANGUAGES.split(' ').any(|known| known == language)
+}
 
 /// Follows the fenced code blocks of an answer, line by line.
 ///
@@ -115,7 +67,7 @@ impl Fences {
         // Looked for one by one first: most words have neither.
         let odd = word.contains(['`', '~']) && (word.contains("```") || word.contains("~~~"));
         match (self.state, fence) {
-            (State::Prose, Some(language)) if LANGUAGES.contains(&language) => {
+            (State::Prose, Some(language)) if is_code(language) => {
                 self.state = State::Opening;
             }
             (State::Code, Some("")) => self.state = State::Closing,

@@ -2,38 +2,14 @@
 
 use std::ops::Range;
 
+use icu_properties::CodePointMapData;
+use icu_properties::props::{GeneralCategory, GeneralCategoryGroup};
+
 use super::skeleton::Read;
 
 /// Schemes that are addresses without `//`.
-const SCHEMES: &[&str] = &[
-    "about",
-    "blob",
-    "callto",
-    "data",
-    "facetime",
-    "feed",
-    "file",
-    "ftp",
-    "ftps",
-    "geo",
-    "http",
-    "https",
-    "intent",
-    "javascript",
-    "magnet",
-    "mailto",
-    "market",
-    "sip",
-    "sips",
-    "skype",
-    "sms",
-    "tel",
-    "vbscript",
-    "view-source",
-    "ws",
-    "wss",
-    "xmpp",
-];
+const SCHEMES: &str = "about blob callto data facetime feed file ftp ftps geo http https intent javascript magnet \
+    mailto market sip sips skype sms tel vbscript view-source ws wss xmpp";
 
 /// What counts as a host without a scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +65,7 @@ fn scheme(word: &[Read], hosts: Hosts) -> Option<usize> {
 }
 
 fn is_known(name: &[Read]) -> bool {
-    SCHEMES.iter().any(|scheme| {
+    SCHEMES.split(' ').any(|scheme| {
         scheme.len() == name.len()
             && scheme
                 .chars()
@@ -137,20 +113,10 @@ fn is_sign(c: char) -> bool {
     !c.is_ascii() && !c.is_alphanumeric() && !c.is_whitespace() && !is_punctuation(c)
 }
 
-/// Whether it is punctuation, and no ASCII. Of rare scripts some is missing: then more is inert than need be.
+/// Whether it is punctuation by its Unicode category.
 fn is_punctuation(c: char) -> bool {
-    matches!(
-        u32::from(c),
-        0xa1 | 0xa7 | 0xab | 0xb6 | 0xb7 | 0xbb | 0xbf | 0x37e | 0x387 | 0x55a..=0x55f
-            | 0x589 | 0x58a | 0x5be | 0x5c0 | 0x5c3 | 0x5f3 | 0x5f4 | 0x60c | 0x60d | 0x61b
-            | 0x61d..=0x61f | 0x66a..=0x66d | 0x6d4 | 0x964 | 0x965 | 0x970 | 0xe4f | 0xe5a
-            | 0xe5b | 0x104a..=0x104f | 0x1360..=0x1368 | 0x17d4..=0x17d6 | 0x2010..=0x2027
-            | 0x2030..=0x2043 | 0x2045..=0x2051 | 0x2053..=0x205e | 0x2329 | 0x232a
-            | 0x2768..=0x2775 | 0x27e6..=0x27ef | 0x2983..=0x2998 | 0x2e00..=0x2e2e
-            | 0x2e30..=0x2e4f | 0x3001..=0x3003 | 0x3008..=0x3011 | 0x3014..=0x301f | 0x3030
-            | 0x303d | 0x30a0 | 0x30fb | 0xfe10..=0xfe19 | 0xfe30..=0xfe52 | 0xfe54..=0xfe61
-            | 0xfe63 | 0xfe68 | 0xfe6a | 0xfe6b | 0xff5f..=0xff65
-    )
+    let category = CodePointMapData::<GeneralCategory>::new().get(c);
+    GeneralCategoryGroup::Punctuation.contains(category)
 }
 
 /// ASCII that some linkifiers take into a label, and browsers look up. For others it separates two names.
