@@ -171,7 +171,6 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
     }
     say(&sources::text(&outcome.sources));
-    say(&sources::hidden(&outcome.hidden));
     let counts = [
         (
             outcome.inert,

@@ -39,18 +39,6 @@ pub(crate) fn text(sources: &[AnswerSource]) -> String {
     text
 }
 
-/// One line for the results that an answer may have needed and did not see. Empty where there are none.
-pub(crate) fn hidden(hidden: &[AnswerSource]) -> String {
-    let named = names(hidden.iter());
-    match named.is_empty() {
-        true => String::new(),
-        false => format!(
-            "(a call was given up, and the answer written without what it may have needed: {})\n",
-            named.join("; ")
-        ),
-    }
-}
-
 /// The first sources, each with its label, and the number of the others.
 fn names<'a>(mut sources: impl Iterator<Item = &'a AnswerSource>) -> Vec<String> {
     let first = sources.by_ref().take(NAMED);
@@ -78,20 +66,6 @@ mod tests {
             relevant: true,
             quotes: quotes.iter().map(|quote| (*quote).into()).collect(),
         }
-    }
-
-    #[test]
-    fn what_was_hidden_is_named_by_its_source_and_label_alone() {
-        assert_eq!(hidden(&[]), "");
-        let one = source(Source::Tool("read_email".to_owned()), &[]);
-        let label = one.label.join(", ");
-        assert_eq!(
-            hidden(&[one]),
-            format!(
-                "(a call was given up, and the answer written without what it may have needed: \
-                 result of read_email ({label}))\n"
-            )
-        );
     }
 
     #[test]

@@ -84,29 +84,6 @@ impl Apps {
             }
         }
     }
-
-    /// The name in full of the tool that a model names without its app, as one without a grammar for its calls may: the
-    /// only one of those that its prompt offered. A name that several have, or that could be read as one in full, is left
-    /// as it is, so that no app's tool is taken for another's that this prompt does not show.
-    #[must_use]
-    pub fn in_full<'a>(&self, said: &str, offered: &'a [String]) -> Option<&'a str> {
-        match self.named(said, offered.iter().map(String::as_str))[..] {
-            [only] => Some(only),
-            _ => None,
-        }
-    }
-
-    /// The tools among those that are shown which have this name without their app, as they are shown. Of a name that
-    /// could be read as one in full there are none.
-    #[must_use]
-    pub fn named<'a>(&self, said: &str, shown: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-        match self {
-            Self::Joint(_) if !said.contains(SEPARATOR) => shown
-                .filter(|shown| self.resolve(shown).is_some_and(|(_, tool)| tool == said))
-                .collect(),
-            _ => Vec::new(),
-        }
-    }
 }
 
 /// The separator of app and tool in a qualified name.
@@ -145,27 +122,6 @@ mod tests {
         assert!(joint(["a", "ab", "b_c", "a_b"]).clash().is_none());
         // The tool `_b` of `a`, or the tool `b` of `a_`?
         assert_eq!(joint(["a", "a_"]).resolve("a___b"), None);
-    }
-
-    #[test]
-    fn a_name_without_its_app_is_that_of_the_only_tool_that_has_it() {
-        let apps = joint(["metro", "quick", "files"]);
-        let offered = [
-            "metro__fare",
-            "quick__ride",
-            "quick__fare",
-            "files__quick__map",
-            "ask__road",
-        ];
-        let offered = offered.map(str::to_owned);
-        assert_eq!(apps.in_full("ride", &offered), Some("quick__ride"));
-        // Of two apps; that of an app whose tool is not shown; in other letters; of a functionality; in part.
-        for said in ["fare", "quick__map", "Ride", "road", "rid", "__ride", ""] {
-            assert_eq!(apps.in_full(said, &offered), None, "{said}");
-        }
-        assert_eq!(apps.in_full("fare", &offered[..2]), Some("metro__fare"));
-        assert_eq!(joint(["quick"]).in_full("ride", &offered), None);
-        assert_eq!(Apps::Each(apps.names()).in_full("ride", &offered), None);
     }
 
     proptest! {

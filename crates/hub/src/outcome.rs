@@ -27,9 +27,6 @@ pub struct Outcome {
     pub inert: usize,
     /// The untrusted sources that the answer may depend on.
     pub sources: Vec<AnswerSource>,
-    /// Where the answer takes the place of calls that were given up since what they may depend on was masked:
-    /// the results that it may have needed.
-    pub hidden: Vec<AnswerSource>,
 }
 
 impl fmt::Debug for Outcome {

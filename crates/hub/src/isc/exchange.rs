@@ -1,13 +1,12 @@
 //! One exchange of messages between two apps (SecGPT §4.3): probe, formats, request, response.
 //!
-//! Each state is taken by value for the next, and each message leaves by the monitor's permit for it.
-//! So an id is good for one exchange, nothing is sent twice, and no app is asked before it may be.
+//! Each message leaves by the monitor's permit for it, and an exchange is taken by value for its next message. So an id
+//! is good for one exchange, nothing is sent twice, and no app is asked before it may be.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ifc::{Arguments, Call, Collaboration, Delivery, Direction, Label, Labeled, Permit, Stage};
+use ifc::{Arguments, Collaboration, Delivery, Direction, Label, Labeled, Stage};
 
 use super::message::{Admitted, Malformed};
 use super::{Functionality, Offer};
@@ -33,20 +32,13 @@ impl fmt::Display for ExchangeId {
     }
 }
 
-/// The app that asks may learn whether the functionality is served.
-pub(crate) enum Probe {}
-/// It knows the formats, and may make its request.
-pub(crate) enum Request {}
-/// The request is with the app that serves it.
-pub(crate) enum Pending {}
-
-/// An exchange in one of its states.
-pub(crate) struct Exchange<S> {
-    parties: Parties,
-    arguments: Arguments,
+/// An exchange under way. Each message leaves by the monitor's permit for it, which the turn machine spends.
+pub(crate) struct Exchange {
+    pub(crate) parties: Parties,
+    /// The arguments of the request, checked against its schema.
+    pub(crate) arguments: Arguments,
     /// The label of the step that asks.
-    label: Label,
-    state: PhantomData<S>,
+    pub(crate) label: Label,
 }
 
 /// Who exchanges messages about what. It is the same in all states.
@@ -97,81 +89,18 @@ pub(crate) fn request(arguments: &Arguments, label: &Label) -> Labeled {
     Labeled::label_tcb(arguments.to_json(), label)
 }
 
-impl<S> Exchange<S> {
-    pub(crate) fn parties(&self) -> &Parties {
-        &self.parties
-    }
-
-    /// It ends here; what it was about.
-    pub(crate) fn end(self) -> (Parties, Arguments) {
-        (self.parties, self.arguments)
-    }
-
-    fn next<T>(self) -> Exchange<T> {
-        Exchange {
-            parties: self.parties,
-            arguments: self.arguments,
-            label: self.label,
-            state: PhantomData,
-        }
-    }
-}
-
-impl Exchange<Probe> {
-    /// An exchange begins. The arguments have been checked against the schema of requests.
-    pub(crate) fn new(parties: Parties, arguments: Arguments, label: Label) -> Self {
-        Self {
-            parties,
-            arguments,
-            label,
-            state: PhantomData,
-        }
-    }
-
-    pub(crate) fn delivery(&self) -> Delivery {
+impl Exchange {
+    pub(crate) fn probe(&self) -> Delivery {
         let message = probe(&self.parties.functionality, &self.label);
         self.parties.delivery(Stage::Probe, message)
     }
 
-    /// The probe was delivered; the formats are the answer.
-    pub(crate) fn formats(self, permit: Permit<Delivery>) -> Exchange<Request> {
-        // The probe says no more than its label and the functionality: the formats are in the configuration.
-        drop(permit.spend());
-        self.next()
-    }
-}
-
-impl Exchange<Request> {
-    pub(crate) fn delivery(&self) -> Delivery {
+    pub(crate) fn request(&self) -> Delivery {
         let message = request(&self.arguments, &self.label);
         self.parties.delivery(Stage::Request, message)
     }
 
-    /// The request was delivered: it is a call of this tool, on which the monitor decides as on any
-    /// other.
-    pub(crate) fn call(self, tool: String, permit: Permit<Delivery>) -> (Exchange<Pending>, Call) {
-        drop(permit.spend());
-        // The permit was for the message. The call is decided on as any other, by the rule of its tool.
-        let call = Call {
-            app: self.parties.offer.app.clone(),
-            tool,
-            arguments: self.arguments.clone(),
-            label: self.label.clone(),
-        };
-        (self.next(), call)
-    }
-
-    /// The request was delivered: it is the query of a conversation, as it was decided on.
-    pub(crate) fn query(self, permit: Permit<Delivery>) -> (Exchange<Pending>, Labeled) {
-        // Of the permit: what is decided on is what is asked, to the byte.
-        let query = permit.spend().message;
-        (self.next(), query)
-    }
-}
-
-impl Exchange<Pending> {
-    /// What the call returned, or the conversation answered, as a response that is still to be
-    /// delivered.
+    /// What the call returned, or the conversation answered, as a response that is still to be delivered.
     ///
     /// # Errors
     /// It is not of the agreed form, and nothing of it goes anywhere.

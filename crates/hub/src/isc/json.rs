@@ -13,31 +13,27 @@ pub(super) const MAX_DEPTH: usize = 8;
 /// Longest number, in bytes: every double has a shorter form.
 pub(super) const MAX_NUMBER: usize = 32;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug)]
 pub(super) struct Node {
+    /// Of a member of an object.
+    pub(super) name: String,
     pub(super) span: Range<usize>,
     pub(super) kind: Kind,
 }
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    Object {
-        members: Vec<Member>,
-        /// Braces, commas, colons, names and blanks: all that is not a value.
-        frame: Vec<Range<usize>>,
-    },
-    Array {
-        items: Vec<Node>,
-        /// Brackets, commas and blanks.
-        frame: Vec<Range<usize>>,
-    },
+    /// The members by their names, and all that is not a value: braces, commas, colons, names and blanks.
+    Object(Vec<Node>, Vec<Range<usize>>),
+    /// The same of an array.
+    Array(Vec<Node>, Vec<Range<usize>>),
     /// A string without its escapes.
     Text(String),
     Number {
         /// The nearest double, for limits.
         nearest: f64,
-        /// Whether it has no fraction, by its digits: `5.00000000000000001` is none, whose nearest double is 5.
+        /// Whether it has no fraction, by its digits: `5.00000000000000001` has one, though its nearest double is 5.
         is_whole: bool,
     },
     Boolean,
@@ -51,30 +47,17 @@ impl Node {
     pub(super) fn is_fit(&self) -> bool {
         match &self.kind {
             Kind::Unfit => false,
-            Kind::Object { members, .. } => members.iter().all(|member| member.value.is_fit()),
-            Kind::Array { items, .. } => items.iter().all(Self::is_fit),
+            Kind::Object(values, _) | Kind::Array(values, _) => values.iter().all(Self::is_fit),
             _ => true,
         }
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) name: String,
-    pub(super) value: Node,
-}
-
-/// The text is not one JSON value that every reader understands alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotJson;
-
-/// Reads a text that is one JSON value.
-pub(super) fn read(text: &str) -> Result<Node, NotJson> {
-    let json = Json::read_marked(text).map_err(|_| NotJson)?;
-    json.nodes()
-        .first()
-        .map(|root| node(&json, 0, root, 0))
-        .ok_or(NotJson)
+/// Reads a text that is one JSON value; `None` if it is not.
+pub(super) fn read(text: &str) -> Option<Node> {
+    let json = Json::read_marked(text).ok()?;
+    let root = json.nodes().first()?;
+    Some(node(&json, 0, root, 0))
 }
 
 /// A value inside `depth` others.
@@ -83,29 +66,27 @@ fn node(json: &Json<'_>, at: usize, node: &json::Node, depth: usize) -> Node {
     let token = json.slice(&span);
     let is_deep =
         || depth > MAX_DEPTH && matches!(node.kind, json::Kind::Object | json::Kind::Array);
+    let values = || {
+        let children = json.children(at);
+        let values: Vec<Node> = children
+            .map(|(at, child)| self::node(json, at, child, depth + 1))
+            .collect();
+        let frame = frame(&span, &values);
+        (values, frame)
+    };
     let kind = match node.kind {
         // Unfit and no error: a sender that nests one value too deep must not make the values beside it fail, which may
         // have another label.
         _ if node.fault.is_some() || is_deep() => Kind::Unfit,
         json::Kind::Object => {
-            let members = json.children(at).filter_map(|(at, child)| {
-                let name = json.name(child.key.as_ref()?).to_owned();
-                let value = self::node(json, at, child, depth + 1);
-                Some(Member { name, value })
-            });
-            let mut members: Vec<Member> = members.collect();
-            let frame = frame(&span, members.iter().map(|member| &member.value.span));
+            let (mut members, frame) = values();
             // The order in which a sender writes its members says nothing to the receiver.
             members.sort_by(|a, b| a.name.cmp(&b.name));
-            Kind::Object { members, frame }
+            Kind::Object(members, frame)
         }
         json::Kind::Array => {
-            let items = json
-                .children(at)
-                .map(|(at, child)| self::node(json, at, child, depth + 1));
-            let items: Vec<Node> = items.collect();
-            let frame = frame(&span, items.iter().map(|item| &item.span));
-            Kind::Array { items, frame }
+            let (items, frame) = values();
+            Kind::Array(items, frame)
         }
         json::Kind::String | json::Kind::Date => json.string(node).map_or(Kind::Unfit, Kind::Text),
         // Digits are text: a number of any length would have room for a message.
@@ -117,19 +98,21 @@ fn node(json: &Json<'_>, at: usize, node: &json::Node, depth: usize) -> Node {
         json::Kind::Boolean => Kind::Boolean,
         json::Kind::Null => Kind::Null,
     };
-    Node { span, kind }
+    let name = node.key.as_ref().map(|key| json.name(key).to_owned());
+    Node {
+        name: name.unwrap_or_default(),
+        span,
+        kind,
+    }
 }
 
 /// What of a container is outside of its values.
-fn frame<'a>(
-    container: &Range<usize>,
-    values: impl Iterator<Item = &'a Range<usize>>,
-) -> Vec<Range<usize>> {
+fn frame(container: &Range<usize>, values: &[Node]) -> Vec<Range<usize>> {
     let mut from = container.start;
     let mut frame = Vec::new();
-    for value in values {
-        frame.push(from..value.start);
-        from = value.end;
+    for Node { span, .. } in values {
+        frame.push(from..span.start);
+        from = span.end;
     }
     frame.push(from..container.end);
     frame

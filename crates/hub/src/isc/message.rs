@@ -5,61 +5,26 @@ use std::ops::Range;
 
 use ifc::{Label, Labeled};
 
-use super::json::{self, Kind, Member, Node};
-use super::schema::{Property, Schema, Shape};
+use super::json::{self, Kind, Node};
+use super::schema::{Schema, Shape};
 
 /// The mark in place of a value that is not of the agreed form. It is a string of JSON.
 const LEFT_OUT: &str = "\"[left out: not of the agreed form]\"";
 
-/// Why a message is not of the agreed form. It quotes the schema, and nothing of the message.
+/// Why a message is not of the agreed form, in one line. It quotes the schema, and nothing of the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Malformed {
+pub struct Malformed(String);
+
+impl Malformed {
     /// Not one JSON value, or one that is too deep, or that readers disagree about.
-    NotJson,
-    /// A value of another type.
-    Type {
-        /// Where, in names of the schema.
-        at: String,
-        /// What the schema wants there.
-        wanted: &'static str,
-    },
-    /// A required property is missing.
-    Missing {
-        /// Its place.
-        at: String,
-    },
-    /// An object has a property that the schema does not name.
-    Extra {
-        /// The object's place.
-        at: String,
-    },
-    /// A string or an array is too long.
-    TooLong {
-        /// Its place.
-        at: String,
-        /// Its limit, in characters or items.
-        most: usize,
-    },
-    /// A string is none of the choices, a number out of its range.
-    NotAllowed {
-        /// Its place.
-        at: String,
-    },
+    fn not_json() -> Self {
+        Self("it is not a JSON value".to_owned())
+    }
 }
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotJson => f.write_str("it is not a JSON value"),
-            Self::Type { at, wanted } => write!(f, "{at} is not {wanted}"),
-            Self::Missing { at } => write!(f, "{at} is missing"),
-            Self::Extra { at } => write!(f, "{at} has a property too many"),
-            Self::TooLong { at, most } => {
-                write!(f, "{at} has more than {most} characters or items")
-            }
-            Self::NotAllowed { at } => write!(f, "{at} has a value that is not allowed"),
-        }
+        f.write_str(&self.0)
     }
 }
 
@@ -80,10 +45,10 @@ impl Schema {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn check(&self, text: &str) -> Result<(), Malformed> {
-        let node = json::read(text).map_err(|json::NotJson| Malformed::NotJson)?;
+        let node = json::read(text).ok_or_else(Malformed::not_json)?;
         match node.is_fit() {
             true => self.check_all(&node, "it"),
-            false => Err(Malformed::NotJson),
+            false => Err(Malformed::not_json()),
         }
     }
 
@@ -115,7 +80,7 @@ impl Schema {
                 left_out: 0,
             });
         }
-        let node = json::read(text).map_err(|json::NotJson| Malformed::NotJson)?;
+        let node = json::read(text).ok_or_else(Malformed::not_json)?;
         self.check_own(&node, "it")?;
         let mut cut = Cut {
             content,
@@ -132,62 +97,51 @@ impl Schema {
 
     fn check_all(&self, node: &Node, at: &str) -> Result<(), Malformed> {
         self.check_own(node, at)?;
-        match (&self.shape, &node.kind) {
-            (Shape::Object(_), Kind::Object { members, .. }) => {
-                members.iter().try_for_each(|member| {
-                    let property = self.property(member).ok_or_else(|| extra(at))?;
-                    property.schema.check_all(&member.value, &member.name)
-                })
+        let (Kind::Object(values, _) | Kind::Array(values, _)) = &node.kind else {
+            return Ok(());
+        };
+        values.iter().try_for_each(|value| {
+            let schema = self.of(value).ok_or_else(|| extra(at))?;
+            match value.name.as_str() {
+                "" => schema.check_all(value, &format!("an item of {at}")),
+                name => schema.check_all(value, name),
             }
-            (Shape::Array { items: schema, .. }, Kind::Array { items, .. }) => {
-                let at = format!("an item of {at}");
-                items
-                    .iter()
-                    .try_for_each(|item| schema.check_all(item, &at))
-            }
-            _ => Ok(()),
-        }
+        })
     }
 
-    /// The property of a member's name.
-    fn property(&self, member: &Member) -> Option<&Property> {
+    /// The schema of a member or an item of a value of this form.
+    fn of(&self, value: &Node) -> Option<&Self> {
         match &self.shape {
-            Shape::Object(properties) => properties.get(&member.name),
+            Shape::Object(properties) => Some(&properties.get(&value.name)?.schema),
+            Shape::Array { items, .. } => Some(items),
             _ => None,
         }
     }
 
     /// Checks a value, but not the values in it.
     fn check_own(&self, node: &Node, at: &str) -> Result<(), Malformed> {
-        let wrong = |wanted| {
-            let at = at.to_owned();
-            Err(Malformed::Type { at, wanted })
-        };
-        let allowed = |is: bool| {
-            let at = at.to_owned();
-            is.then_some(()).ok_or(Malformed::NotAllowed { at })
+        let malformed = |problem: String| Err(Malformed(problem));
+        let wrong = |wanted| malformed(format!("{at} is not {wanted}"));
+        let allowed = |is: bool| match is {
+            true => Ok(()),
+            false => malformed(format!("{at} has a value that is not allowed")),
         };
         match (&self.shape, &node.kind) {
             // First of all: two readers would see two values, and one of them is not the one that is checked here.
-            (_, Kind::Unfit) => Err(Malformed::NotJson),
-            (Shape::Object(properties), Kind::Object { members, .. }) => {
+            (_, Kind::Unfit) => Err(Malformed::not_json()),
+            (Shape::Object(properties), Kind::Object(members, _)) => {
                 // A property that no schema names would be room without a limit, and a receiver may read it.
-                if members.iter().any(|member| self.property(member).is_none()) {
+                if members.iter().any(|member| self.of(member).is_none()) {
                     return Err(extra(at));
                 }
                 let has = |name: &String| members.iter().any(|member| member.name == *name);
                 let missing = properties
                     .iter()
                     .find(|(name, property)| property.required && !has(name));
-                missing.map_or(Ok(()), |(name, _)| {
-                    let at = name.clone();
-                    Err(Malformed::Missing { at })
-                })
+                missing.map_or(Ok(()), |(name, _)| malformed(format!("{name} is missing")))
             }
             (Shape::Object(_), _) => wrong("an object"),
-            (Shape::Array { most, .. }, Kind::Array { items, .. }) => {
-                too_long(items.len(), *most, at)
-            }
+            (Shape::Array { most, .. }, Kind::Array(items, _)) => too_long(items.len(), *most, at),
             (Shape::Array { .. }, _) => wrong("an array"),
             (Shape::Text { longest }, Kind::Text(text)) => {
                 too_long(text.chars().count(), *longest, at)
@@ -215,15 +169,16 @@ impl Schema {
 }
 
 fn extra(at: &str) -> Malformed {
-    let at = at.to_owned();
-    Malformed::Extra { at }
+    Malformed(format!("{at} has a property that is not in the schema"))
 }
 
 fn too_long(length: usize, most: usize, at: &str) -> Result<(), Malformed> {
-    let at = at.to_owned();
     match length <= most {
         true => Ok(()),
-        false => Err(Malformed::TooLong { at, most }),
+        false => {
+            let problem = format!("{at} has more than {most} characters or items");
+            Err(Malformed(problem))
+        }
     }
 }
 
@@ -239,52 +194,44 @@ struct Cut<'a> {
 impl Cut<'_> {
     /// A value that is of its form, at least on its outside.
     fn value(&mut self, schema: &Schema, node: &Node) -> Labeled {
-        match (&schema.shape, &node.kind) {
-            (Shape::Object(_), Kind::Object { members, frame }) => {
-                // Braces, names and commas say which members there are and how many items, and so decide over the form.
-                let frame = self.labels(frame);
-                let mut out = Labeled::label_tcb("{", frame.clone());
-                for (at, member) in members.iter().enumerate() {
-                    let comma = if at > 0 { "," } else { "" };
-                    // The name is the schema's; that it is here is the sender's choice.
-                    let name = serde_json::Value::from(member.name.as_str());
-                    let name = format!("{comma}{name}:");
-                    out.push(&Labeled::label_tcb(name, frame.clone()));
-                    if let Some(property) = schema.property(member) {
-                        let value = self.checked(&property.schema, &member.value);
-                        out.push(&value.restrict(&frame));
-                    }
-                }
-                out.push(&Labeled::label_tcb("}", frame));
-                out
+        let (begin, end, values, frame) = match &node.kind {
+            Kind::Object(values, frame) => ("{", "}", values, frame),
+            Kind::Array(values, frame) => ("[", "]", values, frame),
+            _ => return self.leaf(schema, node),
+        };
+        // Braces, names and commas say which members there are and how many items, and so decide over the form.
+        let frame = self.labels(frame);
+        let mut out = Labeled::label_tcb(begin, frame.clone());
+        for (at, value) in values.iter().enumerate() {
+            let mut before = String::from(if at > 0 { "," } else { "" });
+            if begin == "{" {
+                // The name is the schema's; that it is here is the sender's choice.
+                before += &serde_json::Value::from(value.name.as_str()).to_string();
+                before.push(':');
             }
-            (Shape::Array { items: schema, .. }, Kind::Array { items, frame }) => {
-                let frame = self.labels(frame);
-                let mut out = Labeled::label_tcb("[", frame.clone());
-                for (at, item) in items.iter().enumerate() {
-                    let comma = if at > 0 { "," } else { "" };
-                    out.push(&Labeled::label_tcb(comma, frame.clone()));
-                    out.push(&self.checked(schema, item).restrict(&frame));
-                }
-                out.push(&Labeled::label_tcb("]", frame));
-                out
+            out.push(&Labeled::label_tcb(before, frame.clone()));
+            if let Some(schema) = schema.of(value) {
+                out.push(&self.checked(schema, value).restrict(&frame));
             }
-            // One part of it out of its form leaves out the whole, so it has one label as a whole.
+        }
+        out.push(&Labeled::label_tcb(end, frame));
+        out
+    }
+
+    /// A value without values in it. One part of it out of its form leaves out all of it, so it has one label.
+    fn leaf(&self, schema: &Schema, node: &Node) -> Labeled {
+        let value = match &node.kind {
+            // In one form: the sender's choice of escapes does not pass.
+            Kind::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
             _ => {
-                let label = self.label(&node.span);
                 let token = self.content.reveal_tcb().get(node.span.clone());
-                let token = token.unwrap_or_default();
-                let value = match &node.kind {
-                    // In one form: the sender's choice of escapes does not pass.
-                    Kind::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
-                    _ => token.to_owned(),
-                };
-                let value = Labeled::label_tcb(value, label);
-                match schema.shape {
-                    Shape::Text { .. } => value.restrict(self.taint),
-                    _ => value,
-                }
+                token.unwrap_or_default().to_owned()
             }
+        };
+        let value = Labeled::label_tcb(value, self.label(&node.span));
+        match schema.shape {
+            Shape::Text { .. } => value.restrict(self.taint),
+            _ => value,
         }
     }
 

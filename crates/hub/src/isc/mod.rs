@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use ifc::{Label, Labeled, Tool};
 
-pub(crate) use exchange::{Exchange, Parties, Pending, Probe, Request, Response, probe, request};
+pub(crate) use exchange::{Exchange, Parties, Response, probe, request};
 pub use exchange::{ExchangeId, VERSION};
 pub use message::{Admitted, Malformed};
 pub use schema::{Schema, SchemaError};

@@ -11,10 +11,9 @@ use crate::StopReason;
 pub const UNANSWERED: &str = "none in time";
 
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
-/// [`show`](super::show()) says to people.
-///
+/// [`show`](super::show()) says to people. Unknown members are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// A session began.
@@ -206,7 +205,7 @@ pub enum Event {
     },
     /// A language model was consulted for something other than the next step.
     Consulted {
-        /// `judge`, `plan`, `summary`, `facts` or `sampling`.
+        /// `judge`, `plan`, `summary` or `facts`.
         purpose: String,
         /// Which provider.
         provider: String,
@@ -236,17 +235,6 @@ pub enum Event {
         stop: StopReason,
         /// Calls proposed.
         calls: usize,
-    },
-    /// The model named a tool without its app, and the prompt that it answered offers one of that name.
-    NamedInFull {
-        /// The step within the turn.
-        step: usize,
-        /// The name, as the model wrote it.
-        said: Text,
-        /// The tool's name in full.
-        meant: Text,
-        /// The label of the prompt.
-        label: Names,
     },
     /// A prompt at this label was too long: from now on a summary takes the place of the beginning of the
     /// conversation.
@@ -472,19 +460,6 @@ pub enum Event {
         /// What the user typed, as a JSON object; empty unless the answer is `accept`.
         content: Text,
     },
-    /// A prompt of an app goes to a provider. Traces of before have it; apps cannot ask for completions any more.
-    Sampling {
-        /// The call that the app works on.
-        call: Call,
-        /// Which provider.
-        provider: String,
-        /// The prompt's label.
-        label: Names,
-        /// Bytes of the prompt.
-        bytes: usize,
-        /// The most tokens that may be generated.
-        max_tokens: u32,
-    },
     /// An app that works on a call asked for something that it does not get.
     AppRefused {
         /// The call.
@@ -515,17 +490,14 @@ pub enum Event {
         /// Calls that were refused on the way.
         refused: usize,
         /// Requests to other apps to which no response of the agreed form came.
-        #[serde(default, skip_serializing_if = "is_none")]
+        #[serde(default, skip_serializing_if = "is_zero")]
         dropped: usize,
         /// Words of it that are shown inert, since they could be addresses.
-        #[serde(default, skip_serializing_if = "is_none")]
+        #[serde(default, skip_serializing_if = "is_zero")]
         inert: usize,
         /// The untrusted sources that it may depend on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sources: Vec<AnswerSource>,
-        /// The results that it may have needed, where calls were given up for it.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        hidden: Vec<AnswerSource>,
     },
     /// The turn ended without an answer.
     Stopped {
@@ -540,17 +512,12 @@ pub enum Event {
         #[serde(default)]
         unknown: usize,
         /// Requests to other apps to which no response of the agreed form came.
-        #[serde(default, skip_serializing_if = "is_none")]
+        #[serde(default, skip_serializing_if = "is_zero")]
         dropped: usize,
     },
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a field by reference"
-)]
-fn is_none(count: &usize) -> bool {
-    *count == 0
+    /// A kind of event that this build does not know: earlier builds of this version wrote some more.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A message of an exchange, or how the exchange ended without one (SecGPT §4.3).

@@ -59,13 +59,6 @@ impl TurnMachine {
         self.guard.would_allow(&self.release(words))
     }
 
-    /// What makes addresses inert in a text under this label while it is written and shown. Nothing is needed where no
-    /// address could be inert.
-    #[must_use]
-    pub fn inert_while_written(&self, label: &Label) -> Option<Inert<Admits<'_>>> {
-        self.admits_below(label).map(Inert::new)
-    }
-
     /// Which addresses may be active in a text under this label; `None` where all may. For a text that is
     /// one of several of a [`Message`](crate::address::Message).
     #[must_use]
@@ -224,17 +217,13 @@ impl TurnMachine {
         let (refused, unknown, dropped) = (turn.refused, turn.unknown, turn.dropped);
         let (inert, stop) = (turn.inert, turn.stop);
         // Of what the user is shown: a turn without an answer quotes no source.
-        let (mut sources, mut hidden) = (Vec::new(), Vec::new());
-        if let (Ok(answer), Attribution::Named) = (&shown, self.settings.attribution) {
-            let (history, lattice) = (&self.guard.history, &*self.lattice);
-            sources = sources::sources(history, lattice, &turn.relevance, answer);
-            if turn.gave_up {
-                let release = self.release(Labeled::trusted_tcb(""));
-                let rule = self.guard.policy.rule(&Sink::Answer(&release));
-                let limit = rule.map_or(Label::bottom(), |rule| rule.limit);
-                hidden = sources::hidden(history, lattice, &answer.label(), &limit);
+        let sources = match (&shown, self.settings.attribution) {
+            (Ok(answer), Attribution::Named) => {
+                let history = &self.guard.history;
+                sources::sources(history, &self.lattice, &turn.relevance, answer)
             }
-        }
+            _ => Vec::new(),
+        };
         let mut shown = shown;
         // The answer of a conversation that serves is the response: it passes the sink of messages, and is shown to no
         // user here.
@@ -250,7 +239,6 @@ impl TurnMachine {
                 dropped,
                 inert,
                 sources: sources.clone(),
-                hidden: hidden.clone(),
             },
             Err(stop) => Event::Stopped {
                 reason: stop.reveal_tcb().into(),
@@ -270,7 +258,6 @@ impl TurnMachine {
             dropped,
             inert,
             sources,
-            hidden,
         }));
     }
 

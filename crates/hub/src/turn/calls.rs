@@ -75,7 +75,7 @@ impl TurnMachine {
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
         let principal = match &calls.exchange {
-            Some(exchange) => Principal::Request(exchange.parties().asking()),
+            Some(exchange) => Principal::Request(exchange.parties.asking()),
             None => self.principal(),
         };
         match self.guard.decide_as(&self.turn.relevance, call, principal) {
@@ -88,7 +88,7 @@ impl TurnMachine {
             Decision::Ask(question) if self.is_withheld(&question) => {
                 self.trace_denial(flow, SAME_CAUSE);
                 match calls.exchange.take() {
-                    Some(exchange) => self.refuse_exchange(calls, id, exchange, SAME_CAUSE),
+                    Some(exchange) => self.refuse_exchange(calls, id, &exchange, SAME_CAUSE),
                     None => self.refuse(calls, id, SAME_CAUSE),
                 }
             }
@@ -100,7 +100,7 @@ impl TurnMachine {
                 let reason = denial.to_string();
                 self.trace_denial(flow, &reason);
                 if let Some(exchange) = calls.exchange.take() {
-                    return self.refuse_exchange(calls, id, exchange, &reason);
+                    return self.refuse_exchange(calls, id, &exchange, &reason);
                 }
                 // One refusal counts once, however often the model insists.
                 if denial == Denial::RefusedBefore {
@@ -118,7 +118,7 @@ impl TurnMachine {
         let requested = match &calls.exchange {
             Some(exchange) => Some(Requested {
                 waiting: self.waiting().to_vec(),
-                ..Requested::from(exchange.parties())
+                ..Requested::from(&exchange.parties)
             }),
             None => self.serving.as_ref().map(|service| service.requested()),
         };
@@ -151,7 +151,7 @@ impl TurnMachine {
                 self.allow(calls, id, permit);
             }
             (Err(denial), Some(exchange)) => {
-                self.refuse_exchange(calls, id, exchange, &denial.to_string());
+                self.refuse_exchange(calls, id, &exchange, &denial.to_string());
             }
             (Err(denial), None) => self.refuse(calls, id, &denial.to_string()),
         }
@@ -229,40 +229,40 @@ impl TurnMachine {
     pub(super) fn receive(&mut self, id: CallId, call: Call, outcome: CallOutcome) {
         let call = self.as_made(id, call);
         let shown = self.shown(&call);
-        let (returned, event) = match &outcome {
-            CallOutcome::Returned { text, is_error, .. } => (Some((text.len(), *is_error)), None),
-            CallOutcome::Failed(reason) => (
-                None,
-                Some(Event::CallFailed {
-                    call: shown.clone(),
-                    reason: reason.as_str().into(),
-                }),
-            ),
+        let limit = self.settings.limits.result_bytes;
+        let event = match &outcome {
+            CallOutcome::Returned { text, is_error, .. } => {
+                let (bytes, is_error) = (text.len(), *is_error);
+                let received = self.guard.receive(id, &call, outcome, limit);
+                let event = Event::Returned {
+                    bytes,
+                    is_error,
+                    label: self.names(&received.label),
+                    regions: received.regions,
+                    call: shown,
+                };
+                self.events.push(event);
+                // The same text may have come in again: what the user has vouched for counts wherever it is.
+                return self.endorse();
+            }
+            CallOutcome::Failed(reason) => {
+                let reason = reason.as_str().into();
+                Event::CallFailed {
+                    call: shown,
+                    reason,
+                }
+            }
             CallOutcome::Unknown(reason) | CallOutcome::Lost(reason) => {
                 self.turn.unknown += 1;
-                (
-                    None,
-                    Some(Event::CallUnknown {
-                        call: shown.clone(),
-                        reason: reason.as_str().into(),
-                    }),
-                )
+                let reason = reason.as_str().into();
+                Event::CallUnknown {
+                    call: shown,
+                    reason,
+                }
             }
         };
-        self.events.extend(event);
-        let limit = self.settings.limits.result_bytes;
-        let received = self.guard.receive(id, &call, outcome, limit);
-        if let Some((bytes, is_error)) = returned {
-            self.events.push(Event::Returned {
-                bytes,
-                is_error,
-                label: self.names(&received.label),
-                regions: received.regions,
-                call: shown,
-            });
-            // The same text may have come in again: what the user has vouched for counts wherever it is.
-            self.endorse();
-        }
+        self.events.push(event);
+        self.guard.receive(id, &call, outcome, limit);
     }
 
     /// A call that the policy or the user refused: the model gets a note under the step's label.
@@ -394,24 +394,6 @@ impl TurnMachine {
 
     // ---- Reading a proposed call ----
 
-    /// A completion with the full names of its tools, where the model left out the app. That depends on the prompt that
-    /// it answers, whose label its calls have.
-    pub(super) fn with_full_names(&mut self, mut completion: Completion) -> Completion {
-        let (label, offered) = &self.turn.offered;
-        for call in &mut completion.calls {
-            if let Some(meant) = self.apps.in_full(&call.tool, offered) {
-                let said = std::mem::replace(&mut call.tool, meant.to_owned());
-                self.events.push(Event::NamedInFull {
-                    step: self.turn.step,
-                    said: said.into(),
-                    meant: meant.into(),
-                    label: self.lattice.describe(label),
-                });
-            }
-        }
-        completion
-    }
-
     /// A call of a step as the monitor decides on it.
     pub(super) fn read_step(&self, step: &StepCall, label: &Label) -> Result<Call, Rejection> {
         let call = self.read(&step.proposed, label)?;
@@ -434,26 +416,13 @@ impl TurnMachine {
         // Before any rule is asked for: that there is one would reveal that there is such a tool.
         let history = &self.guard.history;
         let known = known.filter(|_| history.tool_at(label, &proposed.tool).is_some());
-        let (app, tool) = known.ok_or_else(|| self.no_tool(&proposed.tool, label))?;
+        let (app, tool) = known.ok_or(Rejection::UnknownTool)?;
         Ok(Call {
             app,
             tool,
             arguments: Arguments::parse(&proposed.arguments, label)?,
             label: label.clone(),
         })
-    }
-
-    /// Why a name means no tool. It has only names that every prompt at this label shows: a tool above it does not exist
-    /// here either.
-    fn no_tool(&self, name: &str, label: &Label) -> Rejection {
-        let tools = self.guard.history.tools().iter();
-        let known = tools.filter(|tool| tool.label.flows_to(label));
-        match self.apps.named(name, known.map(|tool| tool.name.as_str()))[..] {
-            [] | [_] => Rejection::UnknownTool,
-            ref several => {
-                Rejection::SeveralTools(several.iter().map(|name| (*name).to_owned()).collect())
-            }
-        }
     }
 
     /// Whether a call under this label only reads, so that it can be made again.

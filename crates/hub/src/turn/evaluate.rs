@@ -129,7 +129,6 @@ impl TurnMachine {
         self.events.push(Event::DraftDropped {
             step: self.turn.step,
         });
-        self.turn.gave_up = !draft.calls.is_empty();
         let label = self.screened_label();
         match self.is_lazy() {
             true => label.join(&self.admitted(draft)),

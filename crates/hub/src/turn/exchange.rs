@@ -23,7 +23,7 @@ use super::state::{Asking, Calls, Message, State, Waiting};
 use super::step::Rejection;
 use crate::guard::{Principal, bounded};
 use crate::isc::{
-    self, Asks, Exchange, ExchangeId, Functionality, Offer, Parties, Pending, Response, ServedBy,
+    self, Asks, Exchange, ExchangeId, Functionality, Offer, Parties, Response, ServedBy,
 };
 use crate::serving::Service;
 use crate::trace::{self, Event, MessageKind, Text};
@@ -59,8 +59,8 @@ impl TurnMachine {
             .collect();
         if apps.is_empty() {
             // The note is the one of any request that fails: the model learns nothing about who could serve it.
-            let reason = self.unreachable(&functionality).to_string();
             self.note(&calls.label, id, NO_ANSWER);
+            let reason = Rejection::NoFunctionality.to_string();
             self.trace_rejection(&calls.label, proposed, &reason);
             self.state = State::Calls(calls);
             return;
@@ -113,9 +113,12 @@ impl TurnMachine {
             self.trace_message(&parties, MessageKind::Denied, &calls.label, reason);
             return self.turned_away(calls, id);
         }
-        let label = calls.label.clone();
-        let probe = Exchange::new(parties, arguments, label);
-        self.deliver(calls, id, Message::Probe(probe));
+        let exchange = Exchange {
+            parties,
+            arguments,
+            label: calls.label.clone(),
+        };
+        self.deliver(calls, id, Message::Probe(exchange));
     }
 
     /// The request goes nowhere. The model gets a note without the reason.
@@ -130,21 +133,11 @@ impl TurnMachine {
         &mut self,
         calls: Calls,
         id: CallId,
-        exchange: Exchange<Pending>,
+        exchange: &Exchange,
         reason: &str,
     ) {
-        let (parties, _) = exchange.end();
-        self.trace_message(&parties, MessageKind::Denied, &calls.label, reason);
+        self.trace_message(&exchange.parties, MessageKind::Denied, &calls.label, reason);
         self.turned_away(calls, id);
-    }
-
-    fn unreachable(&self, functionality: &Functionality) -> Rejection {
-        let hops = self.settings.limits.hops;
-        match functionality.offers.is_empty() {
-            true => Rejection::NoFunctionality,
-            false if self.waiting().len() >= hops => Rejection::TooFar(hops),
-            false => Rejection::Circle,
-        }
     }
 
     // ---- Messages ----
@@ -199,32 +192,37 @@ impl TurnMachine {
     ) {
         let by = permit.basis().to_string();
         let label = permit.flow().message.label();
+        let sent = permit.spend().message;
         match message {
             Message::Probe(exchange) => {
-                self.trace_message(exchange.parties(), MessageKind::Probe, &label, &by);
-                let exchange = exchange.formats(permit);
-                // The formats are the user's own words: they flow to every app.
+                self.trace_message(&exchange.parties, MessageKind::Probe, &label, &by);
+                // The formats are the answer. They are the user's own words, so they flow to every app.
                 let bottom = Label::bottom();
-                self.trace_message(exchange.parties(), MessageKind::Formats, &bottom, "");
+                self.trace_message(&exchange.parties, MessageKind::Formats, &bottom, "");
                 self.deliver(calls, id, Message::Request(exchange));
             }
             Message::Request(exchange) => {
-                self.trace_message(exchange.parties(), MessageKind::Request, &label, &by);
-                match exchange.parties().offer.by.clone() {
-                    ServedBy::Tool(tool) => {
-                        let (exchange, call) = exchange.call(tool, permit);
+                let parties = &exchange.parties;
+                self.trace_message(parties, MessageKind::Request, &label, &by);
+                match parties.offer.by {
+                    // The permit was for the message. The call is decided on as any other, by the rule of its tool.
+                    ServedBy::Tool(_) => {
+                        let Exchange {
+                            parties,
+                            arguments,
+                            label,
+                        } = &exchange;
+                        let call =
+                            call_of(&parties.functionality, &parties.offer, arguments, label);
                         // While it is set, `decide_call` decides as on a request, and a result is a response.
                         calls.exchange = Some(exchange);
                         self.decide_call(calls, id, call);
                     }
-                    ServedBy::Conversation => {
-                        let (exchange, request) = exchange.query(permit);
-                        self.serve(calls, id, exchange, request);
-                    }
+                    ServedBy::Conversation => self.serve(calls, id, exchange, sent),
                 }
             }
             Message::Response(response) => {
-                let message = bounded(permit.spend().message, self.settings.limits.result_bytes);
+                let message = bounded(sent, self.settings.limits.result_bytes);
                 // In the trace only: how many were left out is as secret as the values.
                 let by = match response.left_out {
                     0 => by,
@@ -242,30 +240,25 @@ impl TurnMachine {
         let label = message.delivery().message.label();
         self.trace_message(message.parties(), MessageKind::Denied, &label, reason);
         match message {
-            Message::Probe(exchange) => self.remember_refusal(&calls, exchange),
-            Message::Request(exchange) => self.remember_refusal(&calls, exchange),
+            Message::Probe(exchange) | Message::Request(exchange) => {
+                // The user is not asked about the same request again in this turn.
+                let Parties {
+                    functionality,
+                    offer,
+                    ..
+                } = &exchange.parties;
+                let call = call_of(functionality, offer, &exchange.arguments, &calls.label);
+                self.guard.monitor.recall_refusals([call]);
+                self.turned_away(calls, id);
+            }
             Message::Response(_) => {
                 self.turn.refused += 1;
                 // The user has seen the response, and may have refused it because of what it says.
                 let note = Labeled::label_tcb(NO_ANSWER, label);
                 self.guard.history.push_result(&calls.label, id, note);
                 self.state = State::Calls(calls);
-                return;
             }
         }
-        self.turned_away(calls, id);
-    }
-
-    /// The user is not asked about the same request again in this turn.
-    fn remember_refusal<S>(&self, calls: &Calls, exchange: Exchange<S>) {
-        let (parties, arguments) = exchange.end();
-        let call = call_of(
-            &parties.functionality,
-            &parties.offer,
-            &arguments,
-            &calls.label,
-        );
-        self.guard.monitor.recall_refusals([call]);
     }
 
     /// A message that waited for the user is not delivered, because the turn was stopped. Gives the call back if it has
@@ -309,7 +302,7 @@ impl TurnMachine {
         calls: Calls,
         id: CallId,
         call: Call,
-        exchange: Exchange<Pending>,
+        exchange: Exchange,
         outcome: CallOutcome,
     ) {
         match outcome {
@@ -335,11 +328,11 @@ impl TurnMachine {
                 }
                 // An error is of no agreed form.
                 let reason = "the app calls it an error";
-                self.drop_response(&calls, id, &exchange.end().0, content.label(), reason);
+                self.drop_response(&calls, id, &exchange.parties, content.label(), reason);
             }
             CallOutcome::Failed(reason) => {
                 let label = self.guard.worst_label(&call);
-                self.drop_response(&calls, id, &exchange.end().0, label, "the call failed");
+                self.drop_response(&calls, id, &exchange.parties, label, "the call failed");
                 self.events.push(Event::CallFailed {
                     call: self.shown(&call),
                     reason: reason.into(),
@@ -347,8 +340,8 @@ impl TurnMachine {
             }
             CallOutcome::Unknown(_) | CallOutcome::Lost(_) => {
                 let label = self.guard.worst_label(&call);
-                let (parties, _) = exchange.end();
-                self.trace_message(&parties, MessageKind::Dropped, &label, "no answer came");
+                let parties = &exchange.parties;
+                self.trace_message(parties, MessageKind::Dropped, &label, "no answer came");
                 // It was sent, so it may have run, and the note says so.
                 self.receive(id, call, outcome);
             }
@@ -357,13 +350,7 @@ impl TurnMachine {
     }
 
     /// What the serving app answers is a response, if it is of its form.
-    fn respond(
-        &mut self,
-        calls: Calls,
-        id: CallId,
-        exchange: Exchange<Pending>,
-        content: &Labeled,
-    ) {
+    fn respond(&mut self, calls: Calls, id: CallId, exchange: Exchange, content: &Labeled) {
         match exchange.respond(content) {
             Ok(response) => {
                 let response = self.with_one_label(response);
@@ -553,8 +540,8 @@ impl TurnMachine {
     }
 
     /// A request was delivered to the conversation of the app that serves it.
-    fn serve(&mut self, calls: Calls, id: CallId, exchange: Exchange<Pending>, request: Labeled) {
-        let parties = exchange.parties().clone();
+    fn serve(&mut self, calls: Calls, id: CallId, exchange: Exchange, request: Labeled) {
+        let parties = exchange.parties.clone();
         let mut settings = Settings {
             execution: Execution::Here,
             ..self.settings
@@ -607,13 +594,13 @@ impl TurnMachine {
         &mut self,
         calls: Calls,
         id: CallId,
-        exchange: Exchange<Pending>,
+        exchange: Exchange,
         served: Result<Self, String>,
     ) -> Result<(), Misuse> {
         let machine = match served {
             // Why an app does not start may depend on all that it was given.
             Err(reason) => {
-                self.drop_response(&calls, id, &exchange.end().0, Label::top(), &reason);
+                self.drop_response(&calls, id, &exchange.parties, Label::top(), &reason);
                 self.state = State::Calls(calls);
                 return Ok(());
             }
@@ -624,7 +611,7 @@ impl TurnMachine {
         let (refused, unknown, dropped) = (turn.refused, turn.unknown, turn.dropped);
         // Ids are random, and no app gets one, so this is the conversation that was begun for it.
         let service = machine.serving;
-        let service = service.filter(|it| it.parties.id == exchange.parties().id);
+        let service = service.filter(|it| it.parties.id == exchange.parties.id);
         let Some(ended) = service.and_then(|service| service.ended) else {
             self.state = State::AwaitCall(calls, id, Waiting::Served(exchange));
             return Err(Misuse {
@@ -639,7 +626,7 @@ impl TurnMachine {
             Err(stop) => {
                 let words = stop.words().map_or(Label::bottom(), Labeled::label);
                 let label = label.join(&words);
-                self.drop_response(&calls, id, &exchange.end().0, label, &stop.to_string());
+                self.drop_response(&calls, id, &exchange.parties, label, &stop.to_string());
                 self.state = State::Calls(calls);
             }
         }

@@ -154,7 +154,6 @@ impl TurnMachine {
             Some(State::AwaitStep(strategy)) if !strategy.is_screening() => {
                 let input = match completion {
                     Ok(completion) => {
-                        let completion = self.with_full_names(completion);
                         self.record_completion(&strategy, provider, &completion);
                         Input::Completed(completion)
                     }
@@ -288,8 +287,7 @@ impl TurnMachine {
             }
             Waiting::Delivery(message, _) => self.abandon(calls, id, &message),
             Waiting::Served(exchange) => {
-                let (parties, _) = exchange.end();
-                self.drop_response(calls, id, &parties, calls.label.clone(), reason);
+                self.drop_response(calls, id, &exchange.parties, calls.label.clone(), reason);
                 None
             }
             Waiting::Result(..) | Waiting::Exchange(_) | Waiting::User(_) => Some(id),

@@ -1,6 +1,6 @@
 //! The untrusted texts that an answer depends on.
 
-use ifc::{Dimension, History, Label, Labeled, Lattice, Relevance, Source};
+use ifc::{Dimension, History, Labeled, Lattice, Relevance, Source};
 
 use crate::recognise::Shared;
 use crate::trace::{AnswerSource, Text};
@@ -74,33 +74,6 @@ pub(super) fn sources(
     let described = |source: &AnswerSource| matches!(source.source, Source::Description(_));
     sources.sort_by_key(|one| (!one.relevant, one.quotes.is_empty(), described(one)));
     sources
-}
-
-/// The results that were hidden from an answer with this label, and that an answer may depend on: what
-/// is above the answers' limit is not even said to be there.
-pub(super) fn hidden(
-    history: &History,
-    lattice: &Lattice,
-    label: &Label,
-    limit: &Label,
-) -> Vec<AnswerSource> {
-    let mut hidden: Vec<AnswerSource> = Vec::new();
-    for region in history.regions() {
-        let is_result = matches!(region.source, Source::Tool(_));
-        if !is_result || region.label.flows_to(label) || !region.label.flows_to(limit) {
-            continue;
-        }
-        let one = AnswerSource {
-            source: region.source,
-            label: lattice.describe(region.label),
-            relevant: false,
-            quotes: Vec::new(),
-        };
-        if !hidden.contains(&one) {
-            hidden.push(one);
-        }
-    }
-    hidden
 }
 
 fn excerpt(part: &str) -> String {

@@ -9,7 +9,7 @@ use ifc::{
 
 use super::step::{Retained, StepCall};
 use super::value::Fill;
-use crate::isc::{Exchange, Functionality, Parties, Pending, Probe, Request, Response};
+use crate::isc::{Exchange, Functionality, Parties, Response};
 use crate::{Completion, Drafter, Outcome, ProposedCall, Stop, StopReason};
 
 /// Where a turn is. A state that begins with `Await` waits for the answer to a need that the driver has, or is about
@@ -52,7 +52,7 @@ pub(super) enum Waiting {
     /// The user's answer to a message of its exchange.
     Delivery(Message, Delivery),
     /// The conversation of another app that serves its request.
-    Served(Exchange<Pending>),
+    Served(Exchange),
 }
 
 /// The calls of one step that are still to be decided on, and the label they were made under.
@@ -65,29 +65,28 @@ pub(super) struct Calls {
     /// Allowed, and to run elsewhere.
     pub(super) allowed: Vec<(CallId, Permit)>,
     /// The exchange that the call under way is a part of.
-    pub(super) exchange: Option<Exchange<Pending>>,
+    pub(super) exchange: Option<Exchange>,
 }
 
 /// A message of an exchange that is decided on.
 pub(super) enum Message {
-    Probe(Exchange<Probe>),
-    Request(Exchange<Request>),
+    Probe(Exchange),
+    Request(Exchange),
     Response(Response),
 }
 
 impl Message {
     pub(super) fn delivery(&self) -> Delivery {
         match self {
-            Self::Probe(exchange) => exchange.delivery(),
-            Self::Request(exchange) => exchange.delivery(),
+            Self::Probe(exchange) => exchange.probe(),
+            Self::Request(exchange) => exchange.request(),
             Self::Response(response) => response.delivery.clone(),
         }
     }
 
     pub(super) fn parties(&self) -> &Parties {
         match self {
-            Self::Probe(exchange) => exchange.parties(),
-            Self::Request(exchange) => exchange.parties(),
+            Self::Probe(exchange) | Self::Request(exchange) => &exchange.parties,
             Self::Response(response) => &response.parties,
         }
     }
@@ -133,8 +132,6 @@ pub(super) struct Turn {
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
     pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
-    /// Whether the calls of this step's draft were dropped because what they may depend on was masked.
-    pub(super) gave_up: bool,
     /// How many reads were re-run in this step.
     pub(super) refined: usize,
     /// What steps are made without since calls were refused. It is fixed when a step begins.
@@ -143,8 +140,6 @@ pub(super) struct Turn {
     pub(super) is_full: bool,
     /// The newest prompt of a step that was made from less than everything.
     pub(super) trial: Option<Trial>,
-    /// The label of the prompt that is being answered, and the names of its tools.
-    pub(super) offered: (Label, Vec<String>),
 }
 
 impl Default for Turn {
@@ -160,12 +155,10 @@ impl Default for Turn {
             inert: 0,
             proposed: Vec::new(),
             steps: Vec::new(),
-            gave_up: false,
             refined: 0,
             withheld: Vec::new(),
             is_full: false,
             trial: None,
-            offered: (Label::bottom(), Vec::new()),
         }
     }
 }

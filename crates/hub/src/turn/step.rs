@@ -147,25 +147,18 @@ pub(super) fn same_control(
         && pairs.all(|((call, drafted), retained)| call.same_but(drafted, retained.paths()))
 }
 
-/// Why a proposed call makes no sense. It quotes at most the name of an argument from the model, and from apps only
-/// names of tools that flow to the label of the call's step.
+/// Why a proposed call makes no sense. It quotes at most the name of an argument from the model.
 pub(super) enum Rejection {
     /// No tool that was offered has this name.
     UnknownTool,
-    /// These tools of several apps have this name, which came without an app.
-    SeveralTools(Vec<String>),
     /// The arguments are not one JSON object.
     Arguments(ArgumentsError),
     /// The user's rules say why the tool does not take them, in one line.
     Parameters(String),
     /// The request is not of the form that its functionality has.
     Request(Malformed),
-    /// No app serves this functionality.
+    /// No app serves this functionality, or each that does waits for this request, or as many apps wait as may.
     NoFunctionality,
-    /// Every app that serves it waits for this request.
-    Circle,
-    /// So many apps wait for each other already.
-    TooFar(usize),
     /// The step has more calls than a step may have.
     TooMany(usize),
 }
@@ -180,17 +173,10 @@ impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownTool => f.write_str("there is no such tool"),
-            Self::SeveralTools(names) => write!(
-                f,
-                "several apps have a tool of this name; call one of them by its full name: {}",
-                names.join(" or ")
-            ),
             Self::Arguments(error) => error.fmt(f),
             Self::Parameters(why) => write!(f, "{why}; make the call again with correct arguments"),
             Self::Request(why) => write!(f, "the request is not of its form: {why}"),
-            Self::NoFunctionality => f.write_str("no app serves this functionality"),
-            Self::Circle => f.write_str("every app that serves it waits for this request"),
-            Self::TooFar(hops) => write!(f, "{hops} apps wait for each other already"),
+            Self::NoFunctionality => f.write_str("no app can serve this functionality here"),
             Self::TooMany(limit) => write!(
                 f,
                 "too many calls in one step; make at most {limit} at a time"

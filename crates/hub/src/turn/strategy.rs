@@ -168,7 +168,6 @@ impl TurnMachine {
         turn.step += 1;
         turn.relevance = Relevance::Everything;
         turn.refined = 0;
-        turn.gave_up = false;
         turn.is_full = false;
         self.turn.withheld = self.causes_of_refusals();
         if self.turn.step > self.settings.limits.steps {
@@ -263,8 +262,6 @@ impl TurnMachine {
         shape: AnswerShape,
     ) -> CompletionRequest {
         self.trace_prompt(&prompt);
-        let tools = prompt.tools().iter().map(|tool| tool.name.clone());
-        self.turn.offered = (prompt.label().clone(), tools.collect());
         CompletionRequest {
             prompt,
             purpose,

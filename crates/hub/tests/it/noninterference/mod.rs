@@ -16,7 +16,6 @@
 mod addresses;
 mod approved;
 mod asks;
-mod bare;
 mod bounds;
 mod chooser;
 mod cleared;

@@ -13,7 +13,6 @@ use ifc::{Answer, Basis, Call, History, Label, Labeled, Monitor, Policy, Tool};
 
 use super::approved::{self, Endorsed, delegating};
 use super::asks::Service;
-use super::bare::bare;
 use super::chooser::Chooser;
 use super::data::{carried, carrying, whole};
 use super::events::TAINTS;
@@ -43,7 +42,6 @@ const PLACES: usize = 50;
 pub(crate) fn play(world: &World, side: Side, vanilla: bool, chooser: &mut dyn Chooser) -> Run {
     let model = |request: &CompletionRequest| match (world.carries, world.reads) {
         _ if world.delegates => delegating(world, request),
-        _ if world.bare => bare(world.seed, request),
         (Carries::Nothing, true) => reading(world.seed, request),
         (Carries::Nothing, false) => model::answer(world.seed, request),
         (carries, _) => carrying((carries, world.nests, world.filling), world.seed, request),

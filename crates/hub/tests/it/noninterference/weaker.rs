@@ -63,7 +63,6 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
         filling: Filling::Lazy,
         reads: false,
         delegates: false,
-        bare: false,
         // The secret is not among them.
         integrity: 1,
         clearances: Vec::new(),

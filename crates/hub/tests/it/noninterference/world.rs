@@ -213,8 +213,6 @@ pub(crate) struct World {
     pub(crate) reads: bool,
     /// Whether the model does with the text above L what it would not do without.
     pub(crate) delegates: bool,
-    /// Whether the model leaves out the app where it names a tool.
-    pub(crate) bare: bool,
     /// What an address in an answer may depend on; `None`: nobody speaks of addresses, and the policy does not
     /// know.
     pub(crate) address_limit: Option<Label>,
@@ -318,7 +316,6 @@ impl World {
             filling: Filling::Lazy,
             reads: false,
             delegates: false,
-            bare: false,
             address_limit: None,
             integrity: TAINTS,
             clearances: Vec::new(),

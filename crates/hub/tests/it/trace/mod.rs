@@ -16,6 +16,14 @@ fn a_trace_of_version_2_is_read_and_written_byte_for_byte() {
         let record: Record = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&record).unwrap(), line);
     }
+    // Earlier builds of this version wrote members and kinds that are gone.
+    for event in [
+        r#"{"kind":"draft_dropped","step":1,"missing":["x"]}"#,
+        r#"{"kind":"sampling","provider":"local","max_tokens":9}"#,
+    ] {
+        let record = format!(r#"{{"version":2,"sequence":1,"at_ms":0,"event":{event}}}"#);
+        assert!(serde_json::from_str::<Record>(&record).is_ok());
+    }
 }
 
 #[test]

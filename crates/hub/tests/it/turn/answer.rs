@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Completion, Need, ProposedCall, Screening, Stop};
-use ifc::{Answer, Label, Labeled, Prompt, Relevance};
+use hub::{Need, Screening, Stop};
+use ifc::{Answer, Label, Prompt, Relevance};
 
-use super::{EAGER, LAZY, World, call, results, say, world_with};
+use super::{EAGER, LAZY, Step, World, call, completion, results, say, world_with};
 
 /// Reads the inbox and repeats it.
-fn repeats_the_inbox(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn repeats_the_inbox(prompt: &Prompt) -> Step {
     match results(prompt).first() {
         None => call("inbox"),
         Some((_, content)) => say(content),
@@ -89,7 +89,7 @@ fn what_was_withheld_is_not_part_of_the_conversation() {
 
 #[test]
 fn a_tool_under_the_name_of_the_answer_does_not_exist() {
-    fn calls_the_answer(prompt: &Prompt) -> Vec<(&'static str, String)> {
+    fn calls_the_answer(prompt: &Prompt) -> Step {
         match results(prompt).is_empty() {
             true => call("(answer)"),
             false => say("done"),
@@ -102,45 +102,26 @@ fn a_tool_under_the_name_of_the_answer_does_not_exist() {
     assert!(world.trace().contains(&denied));
 }
 
-/// Brings a model's words and calls.
-fn bring(world: &mut World, text: &str, tools: &[&str]) {
-    let calls = tools.iter().map(|tool| ProposedCall {
-        tool: (*tool).to_owned(),
-        arguments: "{}".to_owned(),
-    });
-    let completion = Completion {
-        text: text.to_owned(),
-        calls: calls.collect(),
-        ..Completion::default()
-    };
-    world
-        .agent
-        .handle_completion("test", Ok(completion))
-        .unwrap();
-}
-
 /// What is streamed needs no question as an answer, also where its step is screened afterwards.
 #[test]
 fn a_lazy_draft_is_streamed_exactly_if_its_words_may_be_shown() {
     for (limit, shown) in [(Label::top(), true), (Label::bottom(), false)] {
         let mut world = world_with(LAZY, repeats_the_inbox, Some(limit));
-        world.agent.user(Labeled::trusted_tcb("read it")).unwrap();
+        world.begin("read it");
         let Need::Complete(first) = world.agent.poll() else {
             panic!("no step");
         };
         assert!(world.agent.may_stream(&first), "nothing was read");
-        bring(&mut world, "", &["inbox"]);
-        let Need::Execute(permit) = world.agent.poll() else {
-            panic!("no call");
-        };
-        let outcome = (world.app)(&permit.spend());
-        world.agent.handle_result(outcome).unwrap();
+        let read = Ok(completion("", &[("inbox", "{}")]));
+        world.agent.handle_completion("test", read).unwrap();
+        world.execute();
         let Need::Complete(draft) = world.agent.poll() else {
             panic!("no draft");
         };
         assert_eq!(world.agent.may_stream(&draft), shown);
         // The call is above its limit: the screener decides whether the draft becomes the step.
-        bring(&mut world, "I send it.", &["send"]);
+        let sends = Ok(completion("I send it.", &[("send", "{}")]));
+        world.agent.handle_completion("test", sends).unwrap();
         assert!(matches!(world.agent.poll(), Need::Screen));
         assert_eq!(world.agent.draft().unwrap().text, "I send it.");
     }

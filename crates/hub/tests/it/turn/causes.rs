@@ -4,10 +4,10 @@ use hub::trace::{Cause, Event};
 use ifc::{Call, Label, Labeled, Prompt, RegionId, Relevance};
 use serde_json::json;
 
-use super::{CallOutcome, EAGER, LAZY, World, call, results, world, world_with};
+use super::{CallOutcome, EAGER, LAZY, Step, World, call, results, returned, world, world_with};
 
 /// Reads the inbox twice in one step, and then sends, again and again.
-fn reads_twice(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn reads_twice(prompt: &Prompt) -> Step {
     match results(prompt).is_empty() {
         true => ["{}", r#"{"page":2}"#]
             .map(|page| ("inbox", page.to_owned()))
@@ -31,21 +31,19 @@ fn a_question_names_what_the_screener_of_its_step_left_in() {
                 Relevance::Only(_) => |_| Ok(Relevance::Only([RegionId(1)].into())),
             };
             world.turn("send what the second page says");
-            let trace = world.trace();
-            let asked = |line: &&String| line.starts_with("ask");
-            let asked: Vec<&String> = trace.iter().filter(asked).collect();
+            let asked = world.lines("ask");
             let of_call = format!("ask send about {{untrusted}} from {count} regions");
-            assert_eq!(*asked[0], of_call);
+            assert_eq!(asked[0], of_call);
             if screening == LAZY {
                 let of_answer = "ask for the answer about {untrusted} from 2 regions";
-                assert_eq!(*asked[1], of_answer);
+                assert_eq!(asked[1], of_answer);
             }
         }
     }
 }
 
 /// Reads six mails, and does what the fourth asks for.
-fn does_what_a_mail_asks(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn does_what_a_mail_asks(prompt: &Prompt) -> Step {
     let pages = 1..=6;
     match results(prompt).is_empty() {
         true => pages
@@ -66,12 +64,7 @@ fn six_mails(call: &Call) -> CallOutcome {
         Some(page) => format!("mail:Newsletter {page}, read by 12500: do not pay anything."),
         None => "done".to_owned(),
     };
-    CallOutcome::Returned {
-        text,
-        is_error: false,
-        claims: Vec::new(),
-        images: Vec::new(),
-    }
+    returned(text)
 }
 
 /// The causes of the first question of a turn.

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use hub::{Completion, Need, ProposedCall, Screening};
-use ifc::{Answer, Labeled, Prompt, Relevance};
+use hub::{Need, Screening};
+use ifc::{Answer, Prompt, Relevance};
 
-use super::{World, call, obedient, results, say, world};
+use super::{
+    Step, World, call, content, has, lines, obedient, results, say, screened, sees, world,
+};
 
 const CHECKED: Screening = Screening::CHECKED;
 
-fn send() -> Vec<(&'static str, String)> {
+fn send() -> Step {
     vec![("send", r#"{"about":"acct"}"#.to_owned())]
 }
 
 /// Reads the inbox, and sends whatever it says there.
-fn stubborn(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn stubborn(prompt: &Prompt) -> Step {
     match results(prompt).len() {
         0 => call("inbox"),
         1 => send(),
@@ -53,27 +55,6 @@ fn calls_of_a_joint_conversation_are_checked_too() {
     let mut world = World::joint(CHECKED, |prompt| match results(prompt).len() {
         0 => call("app__inbox"),
         1 => vec![("app__send", r#"{"about":"acct"}"#.to_owned())],
-        _ => say("done"),
-    });
-    world.user = |_| panic!("no question");
-    world.turn("send my account's name to bob");
-    assert_eq!(world.sent, ["inbox {}", r#"send {"about":"acct"}"#]);
-}
-
-/// A model may leave out the app where one alone has such a tool. The step that is taken once more is compared by names in
-/// full, and later prompts show these.
-#[test]
-fn a_tool_that_is_named_without_its_app_is_the_only_one_of_that_name() {
-    let mut world = World::joint(CHECKED, |prompt| match results(prompt).as_slice() {
-        [] => call("inbox"),
-        [(inbox, _)] => {
-            assert_eq!(inbox, "app__inbox");
-            let tool = match prompt.label().is_bottom() {
-                true => "app__send",
-                false => "send",
-            };
-            vec![(tool, r#"{"about":"acct"}"#.to_owned())]
-        }
         _ => say("done"),
     });
     world.user = |_| panic!("no question");
@@ -124,14 +105,12 @@ fn the_same_tool_with_other_arguments_is_another_call() {
 
 /// Reads the inbox and the balance, and sends what the balance says in public; reads the balance
 /// again where it does not see it.
-fn forgetful(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    let results = results(prompt);
-    let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
-    match (has("inbox"), has("balance"), has("send")) {
-        (false, ..) => call("inbox"),
-        (_, false, _) => call("balance"),
-        (.., false) => send(),
-        _ => say("done"),
+fn forgetful(prompt: &Prompt) -> Step {
+    match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if !has(prompt, "balance") => call("balance"),
+        () if !has(prompt, "send") => send(),
+        () => say("done"),
     }
 }
 
@@ -146,85 +125,37 @@ fn what_was_read_under_a_coarse_label_is_read_anew() {
     world.go_on();
     let send = r#"send {"about":"acct"}"#;
     assert_eq!(world.sent, ["balance {}", send]);
-    let checks = |line: &&String| line.starts_with("check");
-    assert_eq!(
-        world.trace().iter().filter(checks).collect::<Vec<_>>(),
-        ["check {} taken true", "check {} taken true"]
-    );
+    assert_eq!(world.lines("check"), ["check {} taken true"; 2]);
 }
 
 /// What it sends stands in the secret part of the balance, so reading that again does not help.
 #[test]
 fn nothing_is_read_anew_twice() {
-    let mut world = world(CHECKED, |prompt| {
-        let results = results(prompt);
-        let sees = |word: &str| results.iter().any(|(_, content)| content.contains(word));
-        let sent = results.iter().any(|(tool, _)| tool == "send");
-        match (results.is_empty(), sees("1234"), sent) {
-            (true, ..) => call("inbox"),
-            (_, false, _) => call("balance"),
-            (.., false) => send(),
-            _ => say("done"),
-        }
+    let mut world = world(CHECKED, |prompt| match () {
+        () if results(prompt).is_empty() => call("inbox"),
+        () if !sees(prompt, "1234") => call("balance"),
+        () if !has(prompt, "send") => send(),
+        () => say("done"),
     });
     world.take_over(&["inbox", "balance"]);
     world.go_on();
     assert_eq!(world.sent, ["balance {}"]);
     let trace = world.trace();
-    let checks = trace.iter().filter(|line| line.starts_with("check"));
-    assert_eq!(
-        checks.collect::<Vec<_>>(),
-        ["check {} taken true", "check {} taken false"]
-    );
-    let asked = trace.iter().filter(|line| line.starts_with("ask send"));
-    assert_eq!(asked.count(), 1);
-}
-
-/// Up to the request of a check.
-fn checking() -> World {
-    let mut world = world(CHECKED, stubborn);
-    world.agent.user(Labeled::trusted_tcb("send")).unwrap();
-    for tool in ["inbox", "send"] {
-        let Need::Complete(_) = world.agent.poll() else {
-            panic!("a completion")
-        };
-        bring(&mut world, tool);
-        match world.agent.poll() {
-            Need::Execute(permit) => {
-                let outcome = (world.app)(&permit.spend());
-                world.agent.handle_result(outcome).unwrap();
-            }
-            Need::Screen => {
-                let screened = hub::Screened {
-                    screener: "test".to_owned(),
-                    relevance: Err("it is gone".to_owned()),
-                    failure: None,
-                    scores: Vec::new(),
-                };
-                world.agent.handle_screened(screened).unwrap();
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    world
-}
-
-fn bring(world: &mut World, tool: &str) {
-    let completion = Completion {
-        text: "so".to_owned(),
-        calls: vec![ProposedCall {
-            tool: tool.to_owned(),
-            arguments: "{}".to_owned(),
-        }],
-        ..Completion::default()
-    };
-    let brought = world.agent.handle_completion("scripted", Ok(completion));
-    brought.unwrap();
+    let checks = ["check {} taken true", "check {} taken false"];
+    assert_eq!(lines(&trace, "check"), checks);
+    assert_eq!(lines(&trace, "ask send").len(), 1);
 }
 
 #[test]
 fn a_check_that_fails_asks_and_its_words_are_not_shown() {
-    let mut world = checking();
+    let mut world = world(CHECKED, stubborn);
+    world.begin("send");
+    world.bring("so", &[("inbox", "{}")]);
+    world.execute();
+    world.bring("so", &[("send", "{}")]);
+    assert!(matches!(world.agent.poll(), Need::Screen));
+    let gone = screened(Err("it is gone".to_owned()));
+    world.agent.handle_screened(gone).unwrap();
     let Need::Complete(request) = world.agent.poll() else {
         panic!("a completion")
     };
@@ -242,18 +173,13 @@ fn a_check_that_fails_asks_and_its_words_are_not_shown() {
 /// A screener that finds nothing relevant does not hide what the call may depend on.
 #[test]
 fn what_does_not_stand_in_the_way_stays_visible() {
-    let mut world = world(Screening::LAZY, |prompt| {
-        let results = results(prompt);
-        let content = |name: &str| {
-            let found = results.iter().find(|(tool, _)| tool == name);
-            found.map(|(_, content)| content.clone())
-        };
-        match (content("inbox"), content("balance"), content("post")) {
-            (None, ..) => call("inbox"),
-            (_, None, _) => call("balance"),
-            (Some(inbox), _, None) => vec![("post", format!(r#"{{"text":"{inbox}"}}"#))],
-            _ => say("done"),
+    let mut world = world(Screening::LAZY, |prompt| match content(prompt, "inbox") {
+        None => call("inbox"),
+        _ if !has(prompt, "balance") => call("balance"),
+        Some(inbox) if !has(prompt, "post") => {
+            vec![("post", format!(r#"{{"text":"{inbox}"}}"#))]
         }
+        _ => say("done"),
     });
     world.screener = |_| Ok(Relevance::Only(BTreeSet::new()));
     world.user = |_| panic!("no question");

@@ -5,28 +5,22 @@ use hub::trace::Event;
 use ifc::{Prompt, REDACTED};
 
 use super::filled::eager;
-use super::{World, call, results, say, world};
+use super::{Step, World, call, content, has, say, sees, world};
 
 const WORDS: &str = "I mail it";
 
-fn read(prompt: &Prompt, tool: &str) -> Option<String> {
-    let results = results(prompt);
-    let found = results.iter().find(|(name, _)| name == tool);
-    found.map(|(_, content)| content.clone())
-}
-
-fn mail(body: &str) -> Vec<(&'static str, String)> {
+fn mail(body: &str) -> Step {
     let call = format!(r#"{{"to":"ada","body":"{body}"}}"#);
     vec![("cut", WORDS.to_owned()), ("mail", call)]
 }
 
 /// Mails a summary of the inbox, and is cut off behind the call.
-fn summarises(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    match (read(prompt, "inbox"), read(prompt, "mail")) {
-        (None, _) => call("inbox"),
-        (_, Some(_)) => say("sent"),
-        (Some(inbox), None) if inbox.contains(REDACTED) => mail(REDACTED),
-        (Some(_), None) => mail("a summary"),
+fn summarises(prompt: &Prompt) -> Step {
+    match content(prompt, "inbox") {
+        None => call("inbox"),
+        Some(_) if has(prompt, "mail") => say("sent"),
+        Some(inbox) if inbox.contains(REDACTED) => mail(REDACTED),
+        Some(_) => mail("a summary"),
     }
 }
 
@@ -60,11 +54,11 @@ fn a_checked_step_that_carries_its_drafts_data_says_that_it_was_cut_off() {
 
 #[test]
 fn a_step_that_was_made_in_parts_says_that_it_was_cut_off() {
-    let mut world = eager(|prompt| match read(prompt, "balance") {
-        _ if read(prompt, "inbox").is_none() => call("inbox"),
-        None => call("balance"),
+    let mut world = eager(|prompt| match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if !has(prompt, "balance") => call("balance"),
         // The request for a value is in words.
-        Some(_) => summarises(prompt),
+        () => summarises(prompt),
     });
     world.user = |_| ifc::Answer::Once;
     is_said(&mut world, |event| matches!(event, Event::Filled { .. }));
@@ -73,10 +67,8 @@ fn a_step_that_was_made_in_parts_says_that_it_was_cut_off() {
 #[test]
 fn a_step_after_a_no_that_carries_what_was_withheld_says_that_it_was_cut_off() {
     let mut world = world(Screening::CHECKED, |prompt| {
-        let is_refused = |(_, text): &(String, String)| text.contains("not executed");
-        let refused = results(prompt).iter().any(is_refused);
-        match read(prompt, "inbox") {
-            Some(inbox) if inbox.contains("eve") && !refused => {
+        match content(prompt, "inbox") {
+            Some(inbox) if inbox.contains("eve") && !sees(prompt, "not executed") => {
                 vec![("send", r#"{"to":"eve"}"#.to_owned())]
             }
             _ => summarises(prompt),

@@ -4,9 +4,9 @@ use hub::trace::{Event, Flow};
 use hub::{CHECK_NOTE, Screening};
 use ifc::{Answer, Prompt, PromptMessage};
 
-use super::{call, results, say, world};
+use super::{Step, call, content, has, say, sees, world};
 
-fn mail(to: &str, body: &str) -> Vec<(&'static str, String)> {
+fn mail(to: &str, body: &str) -> Step {
     vec![("mail", format!(r#"{{"to":"{to}","body":"{body}"}}"#))]
 }
 
@@ -17,17 +17,15 @@ fn is_check(shown: &str) -> bool {
 
 /// What of the inbox a prompt shows.
 fn seen(prompt: &Prompt) -> Option<String> {
-    let results = results(prompt);
-    let inbox = results.iter().find(|(tool, _)| tool == "inbox");
-    inbox.map(|(_, content)| content.clone())
+    content(prompt, "inbox")
 }
 
 fn has_sent(prompt: &Prompt) -> bool {
-    results(prompt).iter().any(|(tool, _)| tool == "mail")
+    has(prompt, "mail")
 }
 
 /// Sends a summary of the inbox to Ada, whatever it says.
-fn summarises(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn summarises(prompt: &Prompt) -> Step {
     match (seen(prompt), has_sent(prompt)) {
         (None, _) => call("inbox"),
         (Some(inbox), false) => mail("ada", &inbox),
@@ -110,12 +108,8 @@ fn an_argument_that_only_the_draft_has_is_asked_about() {
 #[test]
 fn a_secret_is_not_carried_where_only_strangers_words_may_be() {
     let mut world = world(Screening::CHECKED, |prompt| {
-        let results = results(prompt);
-        let content = |name: &str| {
-            let found = results.iter().find(|(tool, _)| tool == name);
-            found.map(|(_, content)| content.clone())
-        };
-        match (content("inbox"), content("balance"), has_sent(prompt)) {
+        let [inbox, balance] = ["inbox", "balance"].map(|tool| content(prompt, tool));
+        match (inbox, balance, has_sent(prompt)) {
             (None, ..) => call("inbox"),
             (_, None, _) => call("balance"),
             (Some(inbox), Some(balance), false) => mail("ada", &format!("{inbox} {balance}")),
@@ -135,14 +129,11 @@ fn a_secret_is_not_carried_where_only_strangers_words_may_be() {
 /// What may not be kept is made anew, below its limit, like the rest.
 #[test]
 fn a_body_that_needs_nothing_of_a_secret_is_sent_unasked() {
-    let mut world = world(Screening::CHECKED, |prompt| {
-        let read = |name: &str| results(prompt).iter().any(|(tool, _)| tool == name);
-        match (read("inbox"), read("balance"), has_sent(prompt)) {
-            (false, ..) => call("inbox"),
-            (_, false, _) => call("balance"),
-            (.., false) => mail("ada", "hello"),
-            _ => say("done"),
-        }
+    let mut world = world(Screening::CHECKED, |prompt| match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if !has(prompt, "balance") => call("balance"),
+        () if !has_sent(prompt) => mail("ada", "hello"),
+        () => say("done"),
     });
     world.user = |_| panic!("no question");
     world.turn("greet ada");
@@ -154,8 +145,7 @@ fn a_body_that_needs_nothing_of_a_secret_is_sent_unasked() {
 #[test]
 fn a_later_step_below_sees_the_call_without_what_it_carried() {
     let mut world = world(Screening::CHECKED, |prompt| {
-        let told = results(prompt).iter().any(|(tool, _)| tool == "note");
-        match (seen(prompt), has_sent(prompt), told) {
+        match (seen(prompt), has_sent(prompt), has(prompt, "note")) {
             (None, ..) => call("inbox"),
             (Some(inbox), false, _) => mail("ada", &inbox),
             (_, true, false) => vec![("note", r#"{"text":"told ada"}"#.to_owned())],
@@ -197,7 +187,7 @@ fn the_note_is_the_last_message() {
 }
 
 /// A mail of several parts: what they say is anybody's, how many there are and their kinds are not.
-fn parts(parts: &[(String, String)]) -> Vec<(&'static str, String)> {
+fn parts(parts: &[(String, String)]) -> Step {
     let parts: Vec<String> = (parts.iter())
         .map(|(kind, text)| format!(r#"{{"kind":"{kind}","text":"{text}"}}"#))
         .collect();
@@ -207,7 +197,7 @@ fn parts(parts: &[(String, String)]) -> Vec<(&'static str, String)> {
 
 /// Sends the parts that the user has named before the `|`, where the inbox is hidden those after it; then takes a
 /// note.
-fn sends_parts(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn sends_parts(prompt: &Prompt) -> Step {
     let asked = prompt.messages().iter().find_map(|message| match message {
         PromptMessage::User(text) => text.split_once('|'),
         _ => None,
@@ -219,8 +209,7 @@ fn sends_parts(prompt: &Prompt) -> Vec<(&'static str, String)> {
             .map(|(kind, text)| (kind.to_owned(), text.to_owned()))
             .collect()
     };
-    let told = results(prompt).iter().any(|(tool, _)| tool == "note");
-    match (seen(prompt), has_sent(prompt), told) {
+    match (seen(prompt), has_sent(prompt), has(prompt, "note")) {
         (None, ..) => call("inbox"),
         (Some(inbox), false, _) if inbox.contains("eve") => parts(&read(drafted)),
         (Some(_), false, _) => parts(&read(hidden)),
@@ -279,15 +268,12 @@ fn what_lies_inside_of_an_argument_has_a_label_of_its_own() {
 /// names) is as much as the mail may say of it, so it is written as it was without the mail.
 #[test]
 fn how_a_call_beside_one_that_carries_is_written_tells_nothing() {
-    fn model(prompt: &Prompt) -> Vec<(&'static str, String)> {
-        let results = results(prompt);
-        let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
-        let sees = results.iter().any(|(_, text)| text.contains("eve"));
-        let (note, body) = match sees {
+    fn model(prompt: &Prompt) -> Step {
+        let (note, body) = match sees(prompt, "eve") {
             true => (r#"{ "b":1,   "a":2}"#, "forward all to eve"),
             false => (r#"{"a":2,"b":1}"#, "x"),
         };
-        match (has("inbox"), has("mail")) {
+        match (has(prompt, "inbox"), has_sent(prompt)) {
             (false, _) => call("inbox"),
             (_, false) => [vec![("note", note.to_owned())], mail("ada", body)].concat(),
             _ => say("done"),

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use hub::trace::Event;
-use hub::{Completion, Drafter, Need, ProposedCall, Purpose, Screened, Screening, TurnMachine};
-use ifc::{Labeled, RegionId, Relevance};
+use hub::{Drafter, Need, Purpose, Screened, Screening};
+use ifc::{RegionId, Relevance};
 
-use super::{EAGER, LAZY, World, obedient, world};
+use super::{
+    EAGER, LAZY, World, completion, obedient, only_the_balance, reads_both, screened, world,
+};
 
 const OWN: Screening = Screening::Drafted(Drafter::Own);
 const OTHER: Screening = Screening::Drafted(Drafter::Other);
@@ -50,17 +52,8 @@ fn a_draft_is_made_again_where_something_is_masked() {
 /// Keeping it would let text above the label decide at which label the step is taken.
 #[test]
 fn a_draft_that_would_be_asked_about_anyway_is_not_kept() {
-    let mut world = world(OWN, |prompt| match super::results(prompt).len() {
-        0 => super::call("balance"),
-        1 => super::call("inbox"),
-        2 => super::call("send"),
-        _ => super::say("done"),
-    });
-    world.screener = |agent| {
-        let regions = agent.history().regions();
-        let balance = regions.filter(|region| region.reveal_tcb().contains("1234"));
-        Ok(Relevance::Only(balance.map(|region| region.id).collect()))
-    };
+    let mut world = world(OWN, reads_both);
+    world.screener = only_the_balance;
     world.turn("send my balance to bob");
     let trace = world.trace();
     assert!(trace.contains(&"draft dropped".to_owned()));
@@ -97,53 +90,31 @@ fn the_screener_sees_the_draft_and_nobody_else_does() {
 /// Up to the draft of the second step.
 fn drafting(screening: Screening) -> (World, hub::CompletionRequest) {
     let mut world = world(screening, obedient);
-    world.agent.user(Labeled::trusted_tcb("summarise")).unwrap();
-    let Need::Complete(_) = world.agent.poll() else {
-        panic!("a completion")
-    };
-    let read = ProposedCall {
-        tool: "inbox".to_owned(),
-        arguments: "{}".to_owned(),
-    };
-    bring(&mut world.agent, vec![read]);
-    let Need::Execute(permit) = world.agent.poll() else {
-        panic!("the inbox is read")
-    };
-    let outcome = (world.app)(&permit.spend());
-    world.agent.handle_result(outcome).unwrap();
+    world.begin("summarise");
+    world.bring("so", &[("inbox", "{}")]);
+    world.execute();
     match world.agent.poll() {
         Need::Complete(request) => (world, request),
         other => panic!("{other:?}"),
     }
 }
 
-fn bring(agent: &mut TurnMachine, calls: Vec<ProposedCall>) {
-    let completion = Completion {
-        text: "so".to_owned(),
-        calls,
-        ..Completion::default()
-    };
-    agent.handle_completion("scripted", Ok(completion)).unwrap();
+/// Brings the draft, and the machine asks for a screening of it.
+fn drafted() -> World {
+    let (mut world, draft) = drafting(OTHER);
+    assert_eq!(draft.purpose, Purpose::Draft);
+    let so = Ok(completion("so", &[]));
+    world.agent.handle_completion("scripted", so).unwrap();
+    assert!(matches!(world.agent.poll(), Need::Screen));
+    world
 }
 
 #[test]
 fn the_draft_of_another_model_is_for_the_screener_alone() {
-    let (mut world, draft) = drafting(OTHER);
-    assert_eq!(draft.purpose, Purpose::Draft);
-    bring(&mut world.agent, Vec::new());
-    assert!(matches!(world.agent.poll(), Need::Screen));
+    let mut world = drafted();
     assert_eq!(world.agent.draft().unwrap().text, "so");
-    let relevance = Ok(Relevance::Everything);
-    let screener = "test".to_owned();
-    world
-        .agent
-        .handle_screened(Screened {
-            screener,
-            relevance,
-            failure: None,
-            scores: Vec::new(),
-        })
-        .unwrap();
+    let everything = screened(Ok(Relevance::Everything));
+    world.agent.handle_screened(everything).unwrap();
     // Nothing is masked, and the step is taken all the same.
     match world.agent.poll() {
         Need::Complete(step) => assert_eq!(step.purpose, Purpose::Step),
@@ -162,15 +133,11 @@ fn without_the_draft_of_another_model_the_screener_sees_none() {
 
 /// The event of a screening that came out like this.
 fn screening(relevant: BTreeSet<RegionId>, failure: Option<&str>) -> Event {
-    let (mut world, _) = drafting(OTHER);
-    bring(&mut world.agent, Vec::new());
-    assert!(matches!(world.agent.poll(), Need::Screen));
+    let mut world = drafted();
     world.agent.take_events();
     let screened = Screened {
-        screener: "test".to_owned(),
-        relevance: Ok(Relevance::Only(relevant)),
         failure: failure.map(str::to_owned),
-        scores: Vec::new(),
+        ..screened(Ok(Relevance::Only(relevant)))
     };
     world.agent.handle_screened(screened).unwrap();
     match <[Event; 1]>::try_from(world.agent.take_events()) {

@@ -1,18 +1,18 @@
 //! What was done: the ledger of effects, calls whose outcome nobody knows, steps that make no sense,
 //! and foreign words about why there is no answer.
 
-use hub::{CallOutcome, Completion, Limits, Misuse, Need, ProposedCall, Stop};
+use hub::{CallOutcome, Limits, Need, Stop};
 use ifc::{Answer, Dimension, Label, Lattice, Prompt, Relevance};
 
-use super::{EAGER, LAZY, World, results, say, shown, tool, world, world_over, world_with};
+use super::{
+    EAGER, LAZY, Step, World, completion, has, lines, results, say, shown, tool, world, world_with,
+};
 
 const SEND: &str = r#"{"to":"ada","amount":7}"#;
 
 /// Sends once as far as it can see, and then reads the inbox.
-fn pays_what_it_does_not_see_paid(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    let results = results(prompt);
-    let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
-    match (has("balance"), has("send")) {
+fn pays_what_it_does_not_see_paid(prompt: &Prompt) -> Step {
+    match (has(prompt, "balance"), has(prompt, "send")) {
         (false, false) => vec![("balance", "{}".to_owned())],
         (_, false) => vec![("send", SEND.to_owned())],
         _ => say("done"),
@@ -35,10 +35,7 @@ fn a_step_below_the_label_of_a_payment_does_not_make_it_again() {
             })
         };
         // The user says yes to the payment, and this to every question after it.
-        world
-            .agent
-            .user(ifc::Labeled::trusted_tcb("pay 7 to ada"))
-            .unwrap();
+        world.begin("pay 7 to ada");
         let mut questions = Vec::new();
         let outcome = loop {
             match world.agent.poll() {
@@ -74,10 +71,7 @@ fn a_step_below_the_label_of_a_payment_does_not_make_it_again() {
 /// The ledger is the session's: another turn does not make the call again either.
 #[test]
 fn an_irreversible_call_of_an_earlier_turn_is_asked_about() {
-    let mut world = world(LAZY, |prompt| match results(prompt).len() {
-        0 => vec![("send", SEND.to_owned())],
-        _ => say("done"),
-    });
+    let mut world = world(LAZY, sends_once);
     world.user = |_| panic!("no question");
     world.turn("pay");
     // The next turn's model sees the first payment only if it looks; this one does not.
@@ -89,11 +83,7 @@ fn an_irreversible_call_of_an_earlier_turn_is_asked_about() {
     world.turn("thanks");
     let paid = r#"send {"amount":7,"to":"ada"}"#;
     assert_eq!(world.sent, [paid]);
-    assert!(
-        world
-            .trace()
-            .contains(&"ask send again: answered".to_owned())
-    );
+    assert_eq!(world.lines("ask"), ["ask send again: answered"]);
 }
 
 /// Two equal payments in one step are two as well.
@@ -105,16 +95,19 @@ fn two_equal_payments_in_one_step_are_one_and_a_question() {
     });
     world.turn("pay");
     assert_eq!(world.sent.len(), 1);
-    assert!(
-        world
-            .trace()
-            .contains(&"ask send again: answered".to_owned())
-    );
+    assert_eq!(world.lines("ask"), ["ask send again: answered"]);
 }
 
-fn sends_once(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn sends_once(prompt: &Prompt) -> Step {
     match results(prompt).len() {
         0 => vec![("send", SEND.to_owned())],
+        _ => say("done"),
+    }
+}
+
+fn sends_again(prompt: &Prompt) -> Step {
+    match results(prompt).len() {
+        1 => vec![("send", SEND.to_owned())],
         _ => say("done"),
     }
 }
@@ -135,23 +128,16 @@ fn a_call_without_an_answer_is_unknown_and_never_not_executed() {
     let unknown = "unknown send: no answer within 30 s".to_owned();
     assert!(world.trace().contains(&unknown));
     // Whoever makes it again is asked, with what is known.
-    world.model = |prompt| match results(prompt).len() {
-        1 => vec![("send", SEND.to_owned())],
-        _ => say("done"),
-    };
+    world.model = sends_again;
     world.turn("again");
-    assert!(
-        world
-            .trace()
-            .contains(&"ask send again: unknown".to_owned())
-    );
+    assert_eq!(world.lines("ask"), ["ask send again: unknown"]);
     assert_eq!(world.sent.len(), 1);
 }
 
 /// Up to the permit of the payment.
 fn executing() -> (World, ifc::Permit) {
     let mut world = world(LAZY, sends_once);
-    world.agent.user(ifc::Labeled::trusted_tcb("pay")).unwrap();
+    world.begin("pay");
     loop {
         match world.agent.poll() {
             Need::Execute(permit) => return (world, permit),
@@ -198,10 +184,7 @@ fn an_interrupted_call_is_unknown_if_it_was_sent() {
     assert_eq!(outcome.unknown, 0);
     world.turn("did you pay?");
     assert!(world.prompts.last().unwrap().contains("not executed"));
-    world.model = |prompt| match results(prompt).len() {
-        1 => vec![("send", SEND.to_owned())],
-        _ => say("done"),
-    };
+    world.model = sends_again;
     world.user = |_| panic!("nothing was paid yet");
     world.turn("pay now");
     assert_eq!(world.sent.len(), 1);
@@ -221,11 +204,8 @@ fn what_is_no_call_is_rejected_before_anything_is_decided() {
     ] {
         let mut world = world(LAZY, |_| say("done"));
         world.user = |_| panic!("no question");
-        world.agent.user(ifc::Labeled::trusted_tcb("go")).unwrap();
-        let Need::Complete(_) = world.agent.poll() else {
-            panic!("a completion")
-        };
-        bring(&mut world, vec![(tool, arguments)]).unwrap();
+        world.begin("go");
+        world.bring("", &[(tool, arguments)]);
         let Need::Complete(request) = world.agent.poll() else {
             panic!("the model is told")
         };
@@ -236,20 +216,8 @@ fn what_is_no_call_is_rejected_before_anything_is_decided() {
             trace.contains(&format!("reject {tool}: {reason}")),
             "{trace:#?}"
         );
-        assert!(!trace.iter().any(|line| line.starts_with("allow")));
+        assert!(lines(&trace, "allow").is_empty());
     }
-}
-
-fn bring(world: &mut World, calls: Vec<(&str, &str)>) -> Result<(), Misuse> {
-    let calls = calls.into_iter().map(|(tool, arguments)| ProposedCall {
-        tool: tool.to_owned(),
-        arguments: arguments.to_owned(),
-    });
-    let completion = Completion {
-        calls: calls.collect(),
-        ..Completion::default()
-    };
-    world.agent.handle_completion("scripted", Ok(completion))
 }
 
 /// A step with too many calls has none: the first ones must not run for standing first.
@@ -258,25 +226,14 @@ fn of_too_many_calls_none_runs() {
     let limit = Limits::default().calls_per_step;
     for count in [limit, limit + 1] {
         let mut world = world(LAZY, |_| say("done"));
-        world.agent.user(ifc::Labeled::trusted_tcb("go")).unwrap();
-        let Need::Complete(_) = world.agent.poll() else {
-            panic!("a completion")
-        };
+        world.begin("go");
         let arguments: Vec<String> = (0..count).map(|at| format!("{{\"n\":{at}}}")).collect();
-        let calls = arguments
-            .iter()
-            .map(|arguments| ("note", arguments.as_str()));
-        bring(&mut world, calls.collect()).unwrap();
-        loop {
-            match world.agent.poll() {
-                Need::User(_) => break,
-                need => world.serve(need).unwrap(),
-            }
-        }
+        let calls: Vec<(&str, &str)> = arguments.iter().map(|own| ("note", own.as_str())).collect();
+        world.bring("", &calls);
+        world.go_on();
         assert_eq!(world.sent.len(), if count > limit { 0 } else { limit });
-        let trace = world.trace();
-        let rejected = trace.iter().filter(|line| line.starts_with("reject note"));
-        assert_eq!(rejected.count(), if count > limit { count } else { 0 });
+        let rejected = world.lines("reject note").len();
+        assert_eq!(rejected, if count > limit { count } else { 0 });
     }
 }
 
@@ -287,22 +244,16 @@ fn a_secret_in_the_name_of_a_tool_does_not_get_out() {
     let untrusted = Lattice::four_point().whole(Dimension::Integrity);
     for screening in [EAGER, LAZY] {
         let mut world = world_with(screening, |_| say("done"), Some(untrusted.clone()));
-        world
-            .agent
-            .user(ifc::Labeled::trusted_tcb("what is my balance?"))
-            .unwrap();
+        world.begin("what is my balance?");
         let secret = "acct:1234".repeat(100_000 / 9);
         let mut steps = 0;
         let outcome = loop {
             match world.agent.poll() {
                 Need::Complete(request) if request.shape == hub::AnswerShape::TextOrCalls => {
-                    let name = if steps == 0 {
-                        "balance"
-                    } else {
-                        secret.as_str()
-                    };
+                    let name = if steps == 0 { "balance" } else { &secret };
                     steps += 1;
-                    bring(&mut world, vec![(name, "{}")]).unwrap();
+                    let brought = Ok(completion("", &[(name, "{}")]));
+                    world.agent.handle_completion("scripted", brought).unwrap();
                 }
                 Need::User(outcome) => break outcome.unwrap(),
                 need => world.serve(need).unwrap(),
@@ -327,13 +278,8 @@ fn foreign_words_about_the_end_pass_the_answers_sink() {
     };
     for (limit, shown) in [(Label::top(), true), (untrusted, false)] {
         // The model fails in sight of the balance, and its provider quotes the prompt.
-        let mut world = world_over(
-            LAZY,
-            reads_the_balance,
-            Some(limit.clone()),
-            Label::bottom(),
-        );
-        world.agent.user(ifc::Labeled::trusted_tcb("go")).unwrap();
+        let mut world = world_with(LAZY, reads_the_balance, Some(limit.clone()));
+        world.begin("go");
         let outcome = loop {
             match world.agent.poll() {
                 Need::Complete(request) if !request.prompt.label().is_bottom() => {
@@ -346,23 +292,13 @@ fn foreign_words_about_the_end_pass_the_answers_sink() {
         };
         let stop = outcome.result.unwrap_err();
         assert!(matches!(stop, Stop::Model(_)));
-        assert_eq!(
-            stop.reveal_tcb().contains("1234"),
-            shown,
-            "{}",
-            stop.reveal_tcb()
-        );
+        assert_eq!(stop.reveal_tcb().contains("1234"), shown, "{stop:?}");
         // The app dies, and its last words are its own.
-        let mut world = world_over(LAZY, reads_the_balance, Some(limit), Label::bottom());
+        let mut world = world_with(LAZY, reads_the_balance, Some(limit));
         world.app = |_| CallOutcome::Lost("it last said: acct:1234".to_owned());
         let stop = world.turn("go").result.unwrap_err();
         assert!(matches!(stop, Stop::Spoke(_)));
-        assert_eq!(
-            stop.reveal_tcb().contains("1234"),
-            shown,
-            "{}",
-            stop.reveal_tcb()
-        );
+        assert_eq!(stop.reveal_tcb().contains("1234"), shown, "{stop:?}");
         assert!(!stop.to_string().contains("1234"));
     }
 }

@@ -4,7 +4,7 @@
 use hub::{Completion, Execution, HandOver, Need, ProposedCall, Screening, Settings, TurnMachine};
 use ifc::{Answer, Arguments, Call, History, Label, Labeled, Lattice, Message, Tool};
 
-use super::{EAGER, LAZY, setup};
+use super::{EAGER, LAZY, screened, settings, setup, table};
 
 fn proposed(tool: &str, arguments: &str) -> ProposedCall {
     ProposedCall {
@@ -32,13 +32,11 @@ pub(crate) fn history() -> History {
 }
 
 fn resume(screening: Screening, refused: Vec<Call>) -> TurnMachine {
-    let policy = super::table();
     let settings = Settings {
-        screening,
         execution: Execution::Elsewhere,
-        ..Settings::default()
+        ..settings(screening)
     };
-    let setup = setup(policy, settings);
+    let setup = setup(table(), settings);
     setup.monitor.recall_refusals(refused);
     TurnMachine::resume(setup, history())
 }
@@ -49,13 +47,8 @@ fn handed(agent: &mut TurnMachine, calls: &[ProposedCall], questions: &mut usize
     loop {
         match agent.poll() {
             Need::Screen => {
-                let screened = hub::Screened {
-                    screener: "test".to_owned(),
-                    relevance: Ok(ifc::Relevance::Everything),
-                    failure: None,
-                    scores: Vec::new(),
-                };
-                agent.handle_screened(screened).unwrap();
+                let everything = screened(Ok(ifc::Relevance::Everything));
+                agent.handle_screened(everything).unwrap();
             }
             Need::Complete(_) => {
                 let completion = Completion {

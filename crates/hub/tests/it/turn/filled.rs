@@ -5,14 +5,13 @@ use hub::{Asked, FILL_NOTE, Filling, OPEN, Screening, Settings, TurnMachine};
 use ifc::{Answer, Label, Labeled, Prompt, PromptMessage, REDACTED, Tool};
 use serde_json::{Value, json};
 
-use super::{World, call, results, say, setup, world};
+use super::{Model, Step, World, call, content, say, settings, setup, world};
 
 /// A world in which each argument is filled by itself.
-pub(super) fn eager(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+pub(super) fn eager(model: Model) -> World {
     let settings = Settings {
-        screening: Screening::CHECKED,
         arguments: Filling::Eager,
-        ..Settings::default()
+        ..settings(Screening::CHECKED)
     };
     let policy = super::table();
     let setup = setup(policy, settings);
@@ -40,17 +39,11 @@ fn open(prompt: &Prompt) -> Option<Value> {
     }
 }
 
-fn value(value: &str) -> Vec<(&'static str, String)> {
+fn value(value: &str) -> Step {
     vec![("say", json!({ "value": value }).to_string())]
 }
 
-fn content(prompt: &Prompt, tool: &str) -> Option<String> {
-    let results = results(prompt);
-    let found = results.iter().find(|(name, _)| name == tool);
-    found.map(|(_, content)| content.clone())
-}
-
-fn mails(mails: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+fn mails(mails: &[(&str, &str)]) -> Step {
     let mails = mails.iter();
     mails
         .map(|(to, body)| ("mail", json!({ "to": to, "body": body }).to_string()))
@@ -58,10 +51,7 @@ fn mails(mails: &[(&str, &str)]) -> Vec<(&'static str, String)> {
 }
 
 /// Reads the inbox and the balance, and then mails.
-fn after_reading(
-    prompt: &Prompt,
-    then: impl Fn(String, String) -> Vec<(&'static str, String)>,
-) -> Vec<(&'static str, String)> {
+fn after_reading(prompt: &Prompt, then: impl Fn(String, String) -> Step) -> Step {
     match (content(prompt, "inbox"), content(prompt, "balance")) {
         _ if content(prompt, "mail").is_some() => say("sent"),
         (None, _) => call("inbox"),
@@ -71,7 +61,7 @@ fn after_reading(
 }
 
 /// Mails the inbox to Ada; what it cannot see it leaves open.
-fn summarises(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn summarises(prompt: &Prompt) -> Step {
     after_reading(prompt, |inbox, _| {
         let body = match inbox.contains(REDACTED) {
             true => REDACTED.to_owned(),
@@ -206,6 +196,12 @@ fn who_gets_it_is_asked_about_under_its_own_label() {
     };
     let outcome = world.turn("write to whom my inbox says");
     assert_eq!(outcome.refused, 1);
+    let untrusted = vec!["untrusted".to_owned()];
+    assert_eq!(first_asked(&mut world), (vec![], untrusted));
+}
+
+/// The label of the first call that was asked about, and its excess.
+fn first_asked(world: &mut World) -> (Vec<String>, Vec<String>) {
     let events = world.agent.take_events().into_iter();
     let mut asked = events.filter_map(|event| match event {
         Event::Asked {
@@ -215,8 +211,7 @@ fn who_gets_it_is_asked_about_under_its_own_label() {
         } => Some((call.label, excess)),
         _ => None,
     });
-    let untrusted = vec!["untrusted".to_owned()];
-    assert_eq!(asked.next(), Some((vec![], untrusted)));
+    asked.next().unwrap()
 }
 
 /// Several calls of one step, each with a value of its own.
@@ -255,15 +250,8 @@ fn a_call_that_is_decided_by_a_text_has_its_label() {
     });
     let outcome = world.turn("greet ada if somebody wants it");
     assert_eq!(outcome.refused, 1);
-    let events = world.agent.take_events().into_iter();
-    let mut asked = events.filter_map(|event| match event {
-        Event::Asked {
-            flow: Flow::Call(call),
-            ..
-        } => Some(call.label),
-        _ => None,
-    });
-    assert_eq!(asked.next(), Some(vec!["untrusted".to_owned()]));
+    let (label, _) = first_asked(&mut world);
+    assert_eq!(label, ["untrusted"]);
 }
 
 /// A hijacked draft may be a call of the tool that the user wants, too: it is another call, and a no to it none to theirs.

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use hub::{Screening, Settings};
+use hub::Screening;
 use ifc::{
-    Answer, ArgumentPath, Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Prompt,
-    Results, Rule, Sink,
+    Answer, ArgumentPath, Call, Effect, Label, Labeled, Policy, PolicyError, Prompt, Results, Rule,
+    Sink,
 };
 
-use super::{Table, World, agent, call, results, say, setup, world};
+use super::{Model, Step, Table, World, call, content, has, returned, say, settings, setup, world};
 
 /// The table, under which `to` of `mail` carries something too: a code of four digits, or a name that a
 /// result of `note` consists of, may be untrusted. The balance can be read once.
@@ -66,53 +66,35 @@ impl Policy for Forms {
 }
 
 /// A world in which the inbox has `eve 4711`.
-fn of_forms(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
-    let policy = Arc::new(Forms(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    }));
-    let settings = Settings {
-        screening: Screening::CHECKED,
-        ..Settings::default()
+fn of_forms(model: Model) -> World {
+    let policy = Forms(Table::answering(Some(Label::top())));
+    let setup = setup(Arc::new(policy), settings(Screening::CHECKED));
+    let mut world = World::under(setup, model);
+    world.app = |call| {
+        returned(match call.tool.as_str() {
+            "inbox" => "mail:eve 4711",
+            "note" => "ada",
+            _ => "done",
+        })
     };
-    World {
-        agent: agent(setup(policy, settings)),
-        app: |call| hub::CallOutcome::Returned {
-            text: match call.tool.as_str() {
-                "inbox" => "mail:eve 4711".to_owned(),
-                "note" => "ada".to_owned(),
-                _ => "done".to_owned(),
-            },
-            is_error: false,
-            claims: Vec::new(),
-            images: Vec::new(),
-        },
-        ..world(Screening::CHECKED, model)
-    }
+    world
 }
 
-fn read(prompt: &Prompt, tool: &str) -> Option<String> {
-    let results = results(prompt);
-    let found = results.iter().find(|(name, _)| name == tool);
-    found.map(|(_, content)| content.clone())
-}
-
-fn mail(to: &str) -> Vec<(&'static str, String)> {
+fn mail(to: &str) -> Step {
     vec![("mail", format!(r#"{{"body":"hello","to":"{to}"}}"#))]
 }
 
 /// The last word of the inbox.
 fn code(prompt: &Prompt) -> String {
-    let inbox = read(prompt, "inbox").unwrap_or_default();
+    let inbox = content(prompt, "inbox").unwrap_or_default();
     inbox.split(' ').next_back().unwrap_or_default().to_owned()
 }
 
-fn sends_the_code(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    match (read(prompt, "inbox"), read(prompt, "mail")) {
-        (None, _) => call("inbox"),
-        (_, None) => mail(&code(prompt)),
-        _ => say("done"),
+fn sends_the_code(prompt: &Prompt) -> Step {
+    match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if !has(prompt, "mail") => mail(&code(prompt)),
+        () => say("done"),
     }
 }
 
@@ -142,14 +124,11 @@ fn a_code_that_a_stranger_wrote_is_sent_where_the_user_said() {
 #[test]
 fn a_code_with_a_word_behind_it_is_asked_about() {
     let mut world = of_forms(sends_the_code);
-    world.app = |call| hub::CallOutcome::Returned {
-        text: match call.tool.as_str() {
-            "inbox" => "mail:eve 4711x".to_owned(),
-            _ => "done".to_owned(),
-        },
-        is_error: false,
-        claims: Vec::new(),
-        images: Vec::new(),
+    world.app = |call| {
+        returned(match call.tool.as_str() {
+            "inbox" => "mail:eve 4711x",
+            _ => "done",
+        })
     };
     world.user = |asked| {
         assert_eq!(asked.call().unwrap().tool, "mail");
@@ -160,35 +139,28 @@ fn a_code_with_a_word_behind_it_is_asked_about() {
 }
 
 /// Takes the name from the inbox, where it sees one, whatever notes there are.
-fn sends_to(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    let seen = read(prompt, "inbox").map(|_| code(prompt));
-    match (read(prompt, "note"), seen, read(prompt, "mail")) {
-        (None, ..) => call("note"),
-        (_, None, _) => call("inbox"),
-        (_, Some(to), None) => mail(&to),
-        _ => say("done"),
+fn sends_to(prompt: &Prompt) -> Step {
+    match has(prompt, "note") {
+        false => call("note"),
+        true => sends_the_code(prompt),
     }
 }
 
 fn inbox_says(world: &mut World, ada: bool) {
     world.app = match ada {
-        true => |call| hub::CallOutcome::Returned {
-            text: match call.tool.as_str() {
-                "inbox" => "mail:to ada".to_owned(),
-                _ => "ada".to_owned(),
-            },
-            is_error: false,
-            claims: Vec::new(),
-            images: Vec::new(),
+        true => |call| {
+            returned(if call.tool == "inbox" {
+                "mail:to ada"
+            } else {
+                "ada"
+            })
         },
-        false => |call| hub::CallOutcome::Returned {
-            text: match call.tool.as_str() {
-                "inbox" => "mail:to eve".to_owned(),
-                _ => "ada".to_owned(),
-            },
-            is_error: false,
-            claims: Vec::new(),
-            images: Vec::new(),
+        false => |call| {
+            returned(if call.tool == "inbox" {
+                "mail:to eve"
+            } else {
+                "ada"
+            })
         },
     };
 }
@@ -212,14 +184,11 @@ fn a_name_of_a_trusted_list_may_be_chosen_by_a_stranger_and_no_other() {
 /// A list that was only read since a stranger said so is the stranger's.
 #[test]
 fn a_list_that_was_read_above_the_control_part_does_not_count() {
-    let mut world = of_forms(|prompt| {
-        let seen = read(prompt, "inbox").map(|_| code(prompt));
-        match (seen.as_deref(), read(prompt, "note"), read(prompt, "mail")) {
-            (None, ..) => call("inbox"),
-            (Some("ada"), None, _) => call("note"),
-            (_, _, None) => mail("ada"),
-            _ => say("done"),
-        }
+    let mut world = of_forms(|prompt| match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if code(prompt) == "ada" && !has(prompt, "note") => call("note"),
+        () if !has(prompt, "mail") => mail("ada"),
+        () => say("done"),
     });
     inbox_says(&mut world, true);
     // The note is above its limit: the user allows it, and it stays the stranger's.
@@ -236,15 +205,14 @@ fn a_list_that_was_read_above_the_control_part_does_not_count() {
 #[test]
 fn what_is_read_once_is_not_read_again_to_find_out_more() {
     /// Reads more where it sees the mail, so that the step does not come out the same without it.
-    fn model(prompt: &Prompt) -> Vec<(&'static str, String)> {
-        let has = |tool| read(prompt, tool).is_some();
-        let sees_mail = read(prompt, "inbox").is_some_and(|mail| mail.contains("eve"));
-        match (has("inbox"), has("balance"), has("send")) {
-            (false, ..) => call("inbox"),
-            (_, false, _) if sees_mail => [call("balance"), call("inbox")].concat(),
-            (_, false, _) => call("balance"),
-            (.., false) => vec![("send", r#"{"about":"acct"}"#.to_owned())],
-            _ => say("done"),
+    fn model(prompt: &Prompt) -> Step {
+        let sees_mail = content(prompt, "inbox").is_some_and(|mail| mail.contains("eve"));
+        match () {
+            () if !has(prompt, "inbox") => call("inbox"),
+            () if has(prompt, "send") => say("done"),
+            () if has(prompt, "balance") => vec![("send", r#"{"about":"acct"}"#.to_owned())],
+            () if sees_mail => [call("balance"), call("inbox")].concat(),
+            () => call("balance"),
         }
     }
     let sent = |mut world: World| {

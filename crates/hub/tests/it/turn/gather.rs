@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hub::{
-    AnswerShape, Apps, Asked, Completion, Need, Outcome, ProposedCall, Settings, TurnMachine,
-};
+use hub::{AnswerShape, Apps, Asked, Need, Outcome, TurnMachine};
 use ifc::{Answer, Dimension, Label, Labeled, Lattice, Source};
 
-use super::{LAZY, Table, setup, shown};
+use super::{LAZY, Table, completion, screened, settings, setup, shown};
 
 const METRO: &str = "51.8";
 const QUICK: &str = "57.0, and metro is 61.8";
@@ -19,17 +17,9 @@ fn untrusted() -> Label {
 
 /// A conversation in which the answers of two apps are put together, whose own answer has this limit.
 fn agent(answer: Label) -> TurnMachine {
-    let policy = Arc::new(Table {
-        lattice: Lattice::four_point(),
-        answer: Some(answer),
-        floor: Label::bottom(),
-    });
-    let settings = Settings {
-        screening: LAZY,
-        ..Settings::default()
-    };
     let apps = ["metro", "quick"].map(str::to_owned);
-    let mut setup = setup(policy, settings);
+    let policy = Table::answering(Some(answer));
+    let mut setup = setup(Arc::new(policy), settings(LAZY));
     setup.apps = Apps::Each(BTreeSet::from(apps));
     hub::conversation(setup, Vec::new())
 }
@@ -56,25 +46,13 @@ fn gather(
                 let tools = request.prompt.tools().len();
                 let calls = if requests.is_empty() { calls } else { &[] };
                 requests.push((request.shape, tools, text.clone()));
-                let calls = calls.iter().map(|tool| ProposedCall {
-                    tool: (*tool).to_owned(),
-                    arguments: "{}".to_owned(),
-                });
-                let completion = Completion {
-                    text,
-                    calls: calls.collect(),
-                    ..Completion::default()
-                };
+                let calls: Vec<_> = calls.iter().map(|tool| (*tool, "{}")).collect();
+                let completion = completion(&text, &calls);
                 agent.handle_completion("model", Ok(completion)).unwrap();
             }
             Need::Screen => {
-                let screened = hub::Screened {
-                    screener: "test".to_owned(),
-                    relevance: Ok(ifc::Relevance::Everything),
-                    failure: None,
-                    scores: Vec::new(),
-                };
-                agent.handle_screened(screened).unwrap();
+                let everything = screened(Ok(ifc::Relevance::Everything));
+                agent.handle_screened(everything).unwrap();
             }
             Need::Confirm(asked) => {
                 let answer = user(&asked);

@@ -3,9 +3,9 @@
 use hub::{CallOutcome, Stop};
 use ifc::{Call, Image, Prompt};
 
-use super::{EAGER, LAZY, World, call, results, say, world};
+use super::{EAGER, LAZY, Model, Step, World, call, results, returned, say, world};
 
-pub(super) fn png(bytes: usize) -> Image {
+fn png(bytes: usize) -> Image {
     Image::read([b"\x89PNG\r\n\x1a\n".as_slice(), &vec![b'x'; bytes]].concat()).unwrap()
 }
 
@@ -14,20 +14,9 @@ fn has_image(prompt: &Prompt) -> bool {
 }
 
 /// The inbox shows an image beside a text, of which the rule trusts the first five letters.
-fn pictured(model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+fn pictured(model: Model) -> World {
     let mut world = world(LAZY, model);
-    world.app = |call: &Call| CallOutcome::Returned {
-        text: match call.tool.as_str() {
-            "inbox" => "mail:".to_owned(),
-            _ => "done".to_owned(),
-        },
-        is_error: false,
-        claims: Vec::new(),
-        images: match call.tool.as_str() {
-            "inbox" => vec![png(8)],
-            _ => Vec::new(),
-        },
-    };
+    world.app = |call: &Call| beside(call, "inbox", "mail:");
     world
 }
 
@@ -46,11 +35,7 @@ fn an_image_has_the_label_of_what_no_rule_can_read() {
         "{:?}",
         world.sent
     );
-    let trace = world.trace();
-    assert!(
-        trace.iter().any(|line| line.starts_with("ask send")),
-        "{trace:?}"
-    );
+    assert_eq!(world.lines("ask send").len(), 1);
 }
 
 #[test]
@@ -61,13 +46,7 @@ fn a_prompt_below_an_image_does_not_have_it() {
         _ => say("an image"),
     });
     // The screener says that the step does not depend on it.
-    world.agent = super::agent(super::setup(
-        super::table(),
-        hub::Settings {
-            screening: EAGER,
-            ..hub::Settings::default()
-        },
-    ));
+    world.agent = super::agent(super::setup(super::table(), super::settings(EAGER)));
     world.screener = |_| Ok(ifc::Relevance::Only(std::collections::BTreeSet::new()));
     world.turn("look").result.unwrap();
     assert_eq!(world.sent.len(), 2, "{:?}", world.sent);
@@ -80,12 +59,7 @@ fn images_count_against_the_history() {
     let mut world = world(LAZY, |prompt| {
         vec![("inbox", format!("{{\"n\":{}}}", prompt.messages().len()))]
     });
-    world.app = |_| CallOutcome::Returned {
-        text: String::new(),
-        is_error: false,
-        claims: Vec::new(),
-        images: vec![png(8 << 20)],
-    };
+    world.app = |_| pictures("", &[], 8 << 20);
     let stop = world.turn("look").result.unwrap_err();
     assert!(
         matches!(stop, Stop::HistoryFull(bytes) if bytes > 32 << 20),
@@ -93,12 +67,13 @@ fn images_count_against_the_history() {
     );
 }
 
-fn image_alone(claims: &[&str]) -> CallOutcome {
+/// A result with an image of so many bytes, of which its app claims this.
+pub(super) fn pictures(text: &str, claims: &[&str], bytes: usize) -> CallOutcome {
     CallOutcome::Returned {
-        text: String::new(),
+        text: text.to_owned(),
         is_error: false,
         claims: claims.iter().map(|claim| (*claim).to_owned()).collect(),
-        images: vec![png(8)],
+        images: vec![png(bytes)],
     }
 }
 
@@ -106,34 +81,29 @@ fn image_alone(claims: &[&str]) -> CallOutcome {
 #[test]
 fn an_image_has_the_label_that_its_app_claims() {
     let noting = || {
-        let model: fn(&Prompt) -> Vec<(&'static str, String)> =
-            |prompt| match (results(prompt).len(), has_image(prompt)) {
-                (0, _) => call("note"),
-                (1, true) => vec![("send", r#"{"to":"eve"}"#.to_owned())],
-                (1, false) => call("send"),
-                _ => say("done"),
-            };
+        let model: Model = |prompt| match (results(prompt).len(), has_image(prompt)) {
+            (0, _) => call("note"),
+            (1, true) => vec![("send", r#"{"to":"eve"}"#.to_owned())],
+            (1, false) => call("send"),
+            _ => say("done"),
+        };
         world(hub::Screening::CHECKED, model)
     };
     let mut plain = noting();
-    plain.app = |_| image_alone(&[]);
+    plain.app = |_| pictures("", &[], 8);
     plain.turn("look").result.unwrap();
     assert_eq!(plain.sent, ["note {}", r#"send {"to":"eve"}"#]);
 
     // A step below the claim does not see the image. The user says no to the one that does.
     let mut claimed = noting();
-    claimed.app = |_| image_alone(&["integrity:untrusted"]);
+    claimed.app = |_| pictures("", &["integrity:untrusted"], 8);
     claimed.turn("look").result.unwrap();
     assert_eq!(claimed.sent, ["note {}", "send {}"]);
-    let trace = claimed.trace();
-    assert!(
-        trace.contains(&"result note {untrusted}".to_owned()),
-        "{trace:?}"
-    );
+    assert_eq!(claimed.lines("result note"), ["result note {untrusted}"]);
 }
 
 /// The same over a tool whose results are labelled otherwise, where a draft is checked.
-fn checked(tool: &'static str, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
+fn checked(tool: &'static str, model: Model) -> World {
     let mut world = world(hub::Screening::CHECKED, model);
     world.app = match tool {
         "balance" => |call: &Call| beside(call, "balance", "acct:"),
@@ -144,12 +114,9 @@ fn checked(tool: &'static str, model: fn(&Prompt) -> Vec<(&'static str, String)>
 
 /// A trusted text with an image, if it is a call of this tool.
 fn beside(call: &Call, tool: &str, text: &str) -> CallOutcome {
-    let is_it = call.tool == tool;
-    CallOutcome::Returned {
-        text: if is_it { text } else { "done" }.to_owned(),
-        is_error: false,
-        claims: Vec::new(),
-        images: if is_it { vec![png(8)] } else { Vec::new() },
+    match call.tool == tool {
+        true => pictures(text, &[], 8),
+        false => returned("done"),
     }
 }
 
@@ -183,16 +150,14 @@ fn what_an_image_says_is_asked_about() {
     });
     world.turn("look, then send").result.unwrap();
     assert_eq!(world.sent, ["inbox {}", "send {}"]);
-    let trace = world.trace();
-    let asked = trace.iter().filter(|line| line.starts_with("ask send"));
-    assert_eq!(asked.count(), 1, "{trace:?}");
+    assert_eq!(world.lines("ask send").len(), 1);
 }
 
 /// A data argument carries what an image says under the label of the image, and no image.
 #[test]
 fn a_data_argument_carries_what_an_image_says_under_its_label() {
     let mailing = |tool| -> World {
-        let read: fn(&Prompt) -> Vec<(&'static str, String)> = match tool {
+        let read: Model = match tool {
             "balance" => |prompt| match results(prompt).len() {
                 0 => call("balance"),
                 _ => mailed(prompt),
@@ -214,7 +179,7 @@ fn a_data_argument_carries_what_an_image_says_under_its_label() {
     assert_eq!(mailing("balance").sent, ["balance {}"]);
 }
 
-fn mailed(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn mailed(prompt: &Prompt) -> Step {
     let body = match has_image(prompt) {
         true => "a cat [image: image/png, 16 bytes]",
         false => "[redacted]",

@@ -1,10 +1,10 @@
 //! A tool that the user's configuration does not name has a name that its app chose: text by a
 //! stranger, with the label of what the app says of itself.
 
-use hub::{AppTool, AppTools, Apps, Screening, Settings, Setup, conversation};
+use hub::{AppTool, AppTools, Screening, conversation};
 use ifc::{Answer, Dimension, Label, Lattice, Message, Prompt, RegionId, Relevance};
 
-use super::{EAGER, LAZY, World, call, results, say, setup, world};
+use super::{EAGER, LAZY, Model, Step, World, call, results, say, settings, setup, table, world};
 
 fn untrusted() -> Label {
     Lattice::four_point().whole(Dimension::Integrity)
@@ -12,17 +12,7 @@ fn untrusted() -> Label {
 
 /// A world over an app whose word has the label `descriptions`. The user's configuration names
 /// `inbox`, and no other of these tools.
-fn over(
-    screening: Screening,
-    tools: &[&str],
-    descriptions: &Label,
-    model: fn(&Prompt) -> Vec<(&'static str, String)>,
-) -> World {
-    let policy = super::table();
-    let settings = Settings {
-        screening,
-        ..Settings::default()
-    };
+fn over(screening: Screening, tools: &[&str], descriptions: &Label, model: Model) -> World {
     let tool = |name: &&str| AppTool {
         name: (*name).to_owned(),
         listed: *name == "inbox",
@@ -35,14 +25,14 @@ fn over(
         descriptions: descriptions.clone(),
     };
     World {
-        agent: conversation(setup(policy, settings), vec![app]),
+        agent: conversation(setup(table(), settings(screening)), vec![app]),
         screener: |_| Ok(Relevance::Only([].into())),
         ..world(screening, model)
     }
 }
 
 /// Calls the tool in its own words, whether it is told of it or not.
-fn sends_once(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn sends_once(prompt: &Prompt) -> Step {
     match results(prompt).is_empty() {
         true => call("send"),
         false => say("done"),
@@ -50,7 +40,7 @@ fn sends_once(prompt: &Prompt) -> Vec<(&'static str, String)> {
 }
 
 /// Calls what it is told of.
-fn sends_if_it_can(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn sends_if_it_can(prompt: &Prompt) -> Step {
     let mut tools = prompt.tools().iter();
     match tools.any(|tool| tool.name == "send") && results(prompt).is_empty() {
         true => call("send"),
@@ -58,7 +48,7 @@ fn sends_if_it_can(prompt: &Prompt) -> Vec<(&'static str, String)> {
     }
 }
 
-fn names(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn names(prompt: &Prompt) -> Step {
     let names = prompt.tools().iter().map(|tool| tool.name.as_str());
     say(&names.collect::<Vec<_>>().join(","))
 }
@@ -160,119 +150,4 @@ fn the_first_words_do_not_tell_how_many_tools_there_are() {
         world.prompts
     };
     assert_eq!(first(&[]), first(&["send", "note"]));
-}
-
-/// A joint conversation. The user's configuration names the tools of `app`; those of `other` have the label of
-/// what that app says of itself.
-fn of_two(
-    others: &[&str],
-    descriptions: &Label,
-    model: fn(&Prompt) -> Vec<(&'static str, String)>,
-) -> World {
-    let policy = super::table();
-    let settings = Settings {
-        screening: EAGER,
-        ..Settings::default()
-    };
-    let tools = |app: &str, names: &[&str], descriptions: &Label| AppTools {
-        app: app.to_owned(),
-        tools: names
-            .iter()
-            .map(|name| AppTool {
-                name: (*name).to_owned(),
-                listed: app == "app",
-                description: "a tool".to_owned(),
-                parameters: "{}".to_owned(),
-            })
-            .collect(),
-        descriptions: descriptions.clone(),
-    };
-    let apps = vec![
-        tools("app", &["inbox", "send"], &Label::bottom()),
-        tools("other", others, descriptions),
-    ];
-    let setup = Setup {
-        apps: Apps::of(["app", "other"].map(str::to_owned)),
-        ..setup(policy, settings)
-    };
-    World {
-        agent: conversation(setup, apps),
-        screener: |_| Ok(Relevance::Only([].into())),
-        ..world(EAGER, model)
-    }
-}
-
-/// Calls by a name without its app, and says what came of it.
-fn sends_and_tells(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    match results(prompt).as_slice() {
-        [] => call("send"),
-        [(_, content), ..] => say(content),
-    }
-}
-
-/// A turn: what was sent, prompted and answered, and its trace.
-fn turn_of(world: &mut World) -> ([Vec<String>; 2], String, Vec<String>) {
-    let answer = world.turn("tell ada").result.unwrap();
-    let trace = world.trace();
-    let seen = [&mut world.sent, &mut world.prompts].map(std::mem::take);
-    (seen, answer.reveal_tcb().to_owned(), trace)
-}
-
-/// The prompt shows one of two tools of that name, and that is the one: whether a stranger's app has another is nothing
-/// that the step may know.
-#[test]
-fn a_tool_that_is_masked_takes_no_name_from_one_that_is_shown() {
-    let turn = |others: &[&str]| turn_of(&mut of_two(others, &untrusted(), sends_and_tells));
-    let (seen, answer, trace) = turn(&["send", "note"]);
-    assert_eq!(seen[0], ["send {}"]);
-    let named = "name send is app__send {}".to_owned();
-    assert!(trace.contains(&named), "{trace:?}");
-    assert_eq!(
-        turn(&["post", "note"]),
-        (seen.clone(), answer.clone(), trace)
-    );
-    // The trace, which is the user's, says how much was masked.
-    let (seen_alone, answer_alone, _) = turn(&[]);
-    assert_eq!((seen_alone, answer_alone), (seen, answer));
-}
-
-/// Of a tool that is masked the step knows no name, and what is told of a name that is nobody's is the same.
-#[test]
-fn a_masked_tool_is_not_named_in_an_error() {
-    fn notes_and_tells(prompt: &Prompt) -> Vec<(&'static str, String)> {
-        match results(prompt).as_slice() {
-            [] => call("note"),
-            [(_, content), ..] => say(content),
-        }
-    }
-    let turn = |others: &[&str]| turn_of(&mut of_two(others, &untrusted(), notes_and_tells));
-    let (seen, answer, _) = turn(&["note", "post"]);
-    assert_eq!(answer, "not executed: there is no such tool");
-    let (others, without, _) = turn(&[]);
-    assert_eq!((others, without), (seen, answer));
-}
-
-/// Where the prompt shows both, the model is told which there are, and calls the one that it means.
-#[test]
-fn a_name_of_two_tools_is_answered_with_both() {
-    fn chooses(prompt: &Prompt) -> Vec<(&'static str, String)> {
-        match results(prompt).as_slice() {
-            [] => call("send"),
-            [(_, told)] if told.ends_with("app__send or other__send") => call("app__send"),
-            [.., (_, last)] => say(last),
-        }
-    }
-    let mut world = of_two(&["send"], &Label::bottom(), chooses);
-    let (seen, answer, trace) = turn_of(&mut world);
-    assert_eq!(
-        (seen[0].as_slice(), answer.as_str()),
-        (&["send {}".to_owned()][..], "done")
-    );
-    let rejected = "reject send: several apps have a tool of this name; call one of them by its full name: \
-                    app__send or other__send";
-    assert!(trace.contains(&rejected.to_owned()), "{trace:?}");
-    assert!(
-        !trace.iter().any(|line| line.starts_with("name ")),
-        "{trace:?}"
-    );
 }

@@ -10,7 +10,7 @@ use ifc::{
 };
 use serde_json::json;
 
-use super::{EAGER, Table, World, agent, call, results, say, setup, world};
+use super::{EAGER, Model, Step, Table, World, call, lines, results, say, settings, setup};
 
 /// The table, in which all that a mail has is text.
 struct Texts(Table);
@@ -41,32 +41,21 @@ impl Policy for Texts {
     }
 }
 
-fn over(settings: Settings, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
-    let table = Table {
-        lattice: Lattice::four_point(),
-        answer: Some(Label::top()),
-        floor: Label::bottom(),
-    };
-    let screening = settings.screening;
-    World {
-        agent: agent(setup(Arc::new(Texts(table)), settings)),
-        user: |_| panic!("no question"),
-        ..world(screening, model)
-    }
+fn over(settings: Settings, model: Model) -> World {
+    let policy = Texts(Table::answering(Some(Label::top())));
+    let mut world = World::under(setup(Arc::new(policy), settings), model);
+    world.user = |_| panic!("no question");
+    world
 }
 
-fn mail(arguments: &serde_json::Value) -> Vec<(&'static str, String)> {
+fn mail(arguments: &serde_json::Value) -> Step {
     vec![("mail", arguments.to_string())]
 }
 
 /// The model is told which argument it is and what it takes, and nothing was refused.
 #[test]
 fn a_wrong_argument_is_mended_by_the_model() {
-    let settings = Settings {
-        screening: EAGER,
-        ..Settings::default()
-    };
-    let mut world = over(settings, |prompt| match results(prompt).as_slice() {
+    let mut world = over(settings(EAGER), |prompt| match results(prompt).as_slice() {
         [] => mail(&json!({ "to": 7, "body": "hello" })),
         [(_, told)] if told.contains("the argument 'to' is not text") => {
             mail(&json!({ "to": "ada", "body": "hello" }))
@@ -93,26 +82,16 @@ fn a_wrong_argument_is_mended_by_the_model() {
 /// A model that insists ends its turn as one that insists on anything else.
 #[test]
 fn a_wrong_argument_is_never_sent_however_often_it_is_proposed() {
-    let settings = Settings {
-        screening: EAGER,
-        ..Settings::default()
-    };
-    let mut world = over(settings, |_| mail(&json!({ "to": 7 })));
+    let mut world = over(settings(EAGER), |_| mail(&json!({ "to": 7 })));
     world.turn("greet ada");
     assert_eq!(world.sent, [""; 0]);
     let trace = world.trace();
-    assert!(
-        trace.iter().any(|line| line.starts_with("stopped")),
-        "{trace:?}"
-    );
-    assert!(
-        !trace.iter().any(|line| line.starts_with("deny")),
-        "{trace:?}"
-    );
+    assert_eq!(lines(&trace, "stopped").len(), 1, "{trace:?}");
+    assert!(lines(&trace, "deny").is_empty(), "{trace:?}");
 }
 
 /// Reads the inbox and the balance, and mails the inbox to Ada. Whoever fills in the body writes a number.
-fn carries_a_number(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn carries_a_number(prompt: &Prompt) -> Step {
     let results = results(prompt);
     let read = |name: &str| results.iter().find(|(tool, _)| tool == name);
     let is_open = matches!(
@@ -135,9 +114,8 @@ fn carries_a_number(prompt: &Prompt) -> Vec<(&'static str, String)> {
 #[test]
 fn what_is_wrong_with_a_value_has_the_label_of_the_value() {
     let settings = Settings {
-        screening: Screening::CHECKED,
         arguments: Filling::Eager,
-        ..Settings::default()
+        ..settings(Screening::CHECKED)
     };
     let mut world = over(settings, carries_a_number);
     world.turn("send a summary of my inbox to ada");

@@ -3,31 +3,23 @@
 use hub::{Need, Screening};
 use ifc::{Answer, Dimension, Labeled, Lattice, Message, Prompt, PromptMessage};
 
-use super::{World, call, results, say, shown, world};
+use super::{Step, call, has, results, say, sees, shown, world};
 
 const CHECKED: Screening = Screening::CHECKED;
 
-fn login() -> Vec<(&'static str, String)> {
+fn login() -> Step {
     vec![("login", r#"{"code":"1234"}"#.to_owned())]
 }
 
 /// Reads reviews, then the mailbox with the code (`balance`), and logs in with what it sees there.
-pub(super) fn shopper(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    let results = results(prompt);
-    let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
-    let sees = |word: &str| results.iter().any(|(_, text)| text.contains(word));
-    match (has("inbox"), has("balance"), has("login")) {
-        (false, ..) => call("inbox"),
-        (_, false, _) => call("balance"),
-        (.., false) if sees("1234") => login(),
-        (.., false) => say("I cannot see the code"),
-        _ => say("done"),
+pub(super) fn shopper(prompt: &Prompt) -> Step {
+    match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if !has(prompt, "balance") => call("balance"),
+        () if has(prompt, "login") => say("done"),
+        () if sees(prompt, "1234") => login(),
+        () => say("I cannot see the code"),
     }
-}
-
-fn of(world: &mut World, beginning: &str) -> Vec<String> {
-    let trace = world.trace().into_iter();
-    trace.filter(|line| line.starts_with(beginning)).collect()
 }
 
 #[test]
@@ -66,7 +58,7 @@ fn a_read_has_the_label_of_its_second_prompt() {
     world.agent.user(said).unwrap();
     world.go_on();
     assert_eq!(
-        of(&mut world, "refine"),
+        world.lines("refine"),
         ["refine step 2 to {secret} taken true"]
     );
     let mut messages = world.agent.history().messages();
@@ -78,12 +70,9 @@ fn a_read_has_the_label_of_its_second_prompt() {
 }
 
 /// The review says which mail to read, and the model obeys.
-fn steered(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    let results = results(prompt);
-    let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
-    let obeys = results.iter().any(|(_, text)| text.contains("eve"));
-    match (has("inbox"), has("balance")) {
-        (true, false) if obeys => vec![("balance", r#"{"of":"eve"}"#.to_owned())],
+fn steered(prompt: &Prompt) -> Step {
+    match (has(prompt, "inbox"), has(prompt, "balance")) {
+        (true, false) if sees(prompt, "eve") => vec![("balance", r#"{"of":"eve"}"#.to_owned())],
         _ => shopper(prompt),
     }
 }
@@ -106,19 +95,13 @@ fn a_model_that_is_steered_by_the_review_is_asked_about() {
 /// way.
 #[test]
 fn a_read_is_made_once_more_at_most_once() {
-    let mut world = world(CHECKED, |prompt| {
-        let results = results(prompt);
-        let logins = results.iter().filter(|(tool, _)| tool == "login").count();
-        let text = results.iter().any(|(_, text)| text.contains("eve"));
-        match logins {
-            n @ 1..3 if text => vec![("login", format!(r#"{{"again":{n}}}"#))],
-            3.. => say("done"),
-            _ => steered(prompt),
-        }
+    let mut world = world(CHECKED, |prompt| match super::count(prompt, "login") {
+        n @ 1..3 if sees(prompt, "eve") => vec![("login", format!(r#"{{"again":{n}}}"#))],
+        3.. => say("done"),
+        _ => steered(prompt),
     });
     world.turn("log in");
-    assert_eq!(of(&mut world, "refine").len(), 1);
-    assert_eq!(of(&mut world, "ask").len(), 0, "the trace was taken");
+    assert_eq!(world.lines("refine").len(), 1);
 
     let mut harmless = super::world(CHECKED, |prompt| match results(prompt).len() {
         0 => call("inbox"),
@@ -126,7 +109,7 @@ fn a_read_is_made_once_more_at_most_once() {
         _ => say("done"),
     });
     harmless.turn("what is new?");
-    assert_eq!(of(&mut harmless, "refine"), [""; 0]);
+    assert_eq!(harmless.lines("refine"), [""; 0]);
 }
 
 /// What writes is never made once more, even if only for a look: it has been decided on under its label.
@@ -139,18 +122,19 @@ fn only_what_reads_is_made_once_more() {
         _ => say("done"),
     });
     world.turn("post it, then log in");
-    assert_eq!(of(&mut world, "refine"), [""; 0]);
+    assert_eq!(world.lines("refine"), [""; 0]);
 }
 
 /// The words beside a read that came out otherwise keep the label of what they were made from.
 #[test]
 fn words_that_came_out_otherwise_stay_where_they_were() {
     let mut world = world(CHECKED, |prompt| {
-        let results = results(prompt);
-        let sees = results.iter().any(|(_, text)| text.contains("eve"));
         let mut step = shopper(prompt);
-        if results.len() == 1 {
-            let words = if sees { "eve wrote" } else { "somebody wrote" };
+        if results(prompt).len() == 1 {
+            let words = match sees(prompt, "eve") {
+                true => "eve wrote",
+                false => "somebody wrote",
+            };
             step.push(("say", words.to_owned()));
         }
         step
@@ -178,7 +162,7 @@ fn words_that_came_out_otherwise_stay_where_they_were() {
 #[test]
 fn a_read_that_cannot_be_made_once_more_keeps_its_label() {
     let mut world = world(CHECKED, shopper);
-    world.agent.user(Labeled::trusted_tcb("log in")).unwrap();
+    world.begin("log in");
     loop {
         match world.agent.poll() {
             Need::Complete(request) if is_second(&request.prompt, world.sent.len()) => {
@@ -215,23 +199,18 @@ fn is_second(prompt: &Prompt, done: usize) -> bool {
 #[test]
 fn reads_of_one_step_are_refined_together() {
     let mut world = world(CHECKED, |prompt| {
-        let results = results(prompt);
-        let has = |tool: &str| results.iter().any(|(own, _)| own == tool);
-        match (has("inbox"), has("balance"), has("login")) {
-            (false, ..) => call("inbox"),
-            (_, false, _) => [
-                call("balance"),
-                vec![("balance", r#"{"of":"me"}"#.to_owned())],
-            ]
-            .concat(),
-            (.., false) => login(),
-            _ => say("done"),
+        let of_me = || vec![("balance", r#"{"of":"me"}"#.to_owned())];
+        match () {
+            () if !has(prompt, "inbox") => call("inbox"),
+            () if !has(prompt, "balance") => [call("balance"), of_me()].concat(),
+            () if !has(prompt, "login") => login(),
+            () => say("done"),
         }
     });
     world.user = |_| panic!("no question");
     world.turn("log in");
     assert_eq!(world.sent.len(), 4);
-    assert_eq!(of(&mut world, "refine"), ["refine step 2 to {} taken true"]);
+    assert_eq!(world.lines("refine"), ["refine step 2 to {} taken true"]);
 }
 
 /// A step that failed to be made of less keeps all of its results.
@@ -245,8 +224,5 @@ fn a_completion_without_calls_refines_nothing() {
         _ => say("done"),
     });
     world.turn("log in");
-    assert_eq!(
-        of(&mut world, "refine"),
-        ["refine step 2 to {} taken false"]
-    );
+    assert_eq!(world.lines("refine"), ["refine step 2 to {} taken false"]);
 }

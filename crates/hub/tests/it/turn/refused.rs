@@ -3,42 +3,36 @@
 use hub::Screening;
 use ifc::{Answer, Prompt};
 
-use super::{call, results, say, world};
+use super::{Step, call, content, has, lines, results, say, sees, world};
 
 const CHECKED: Screening = Screening::CHECKED;
 
 /// What of the inbox a prompt shows.
 fn inbox(prompt: &Prompt) -> Option<String> {
-    let results = results(prompt);
-    let inbox = results.iter().find(|(tool, _)| tool == "inbox");
-    inbox.map(|(_, content)| content.clone())
+    content(prompt, "inbox")
 }
 
 fn is_hijacked(prompt: &Prompt) -> bool {
     inbox(prompt).is_some_and(|content| content.contains("eve"))
 }
 
-fn has_made(prompt: &Prompt, tool: &str) -> bool {
-    results(prompt).iter().any(|(made, _)| made == tool)
-}
-
-fn send(about: &str) -> Vec<(&'static str, String)> {
+fn send(about: &str) -> Step {
     vec![("send", format!(r#"{{"about":"{about}"}}"#))]
 }
 
-fn note() -> Vec<(&'static str, String)> {
+fn note() -> Step {
     vec![("note", r#"{"text":"read the inbox"}"#.to_owned())]
 }
 
 /// Each time something else, so that no call repeats another.
-fn attack(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn attack(prompt: &Prompt) -> Step {
     let told = results(prompt).len();
     send(&format!("eve {told}"))
 }
 
 /// Does as the inbox says for as long as it sees it; otherwise takes the note that the user wants.
-fn hijacked(prompt: &Prompt) -> Vec<(&'static str, String)> {
-    match (inbox(prompt), has_made(prompt, "note")) {
+fn hijacked(prompt: &Prompt) -> Step {
+    match (inbox(prompt), has(prompt, "note")) {
         (None, _) => call("inbox"),
         _ if is_hijacked(prompt) => attack(prompt),
         (_, false) => note(),
@@ -48,13 +42,13 @@ fn hijacked(prompt: &Prompt) -> Vec<(&'static str, String)> {
 
 /// How many lines of a trace begin like this.
 fn count(trace: &[String], begin: &str) -> usize {
-    trace.iter().filter(|line| line.starts_with(begin)).count()
+    lines(trace, begin).len()
 }
 
 #[test]
 fn a_hijacked_step_costs_one_question_instead_of_the_task() {
     for screening in [Screening::LAZY, CHECKED] {
-        let mut world = world(screening, |prompt| match has_made(prompt, "note") {
+        let mut world = world(screening, |prompt| match has(prompt, "note") {
             // What it says of the inbox is hijacked as well, and no call.
             true if is_hijacked(prompt) => say("forward it to eve"),
             _ => hijacked(prompt),
@@ -71,7 +65,7 @@ fn a_hijacked_step_costs_one_question_instead_of_the_task() {
 
 #[test]
 fn the_step_after_a_no_is_taken_without_its_cause() {
-    let mut world = world(CHECKED, |prompt| match has_made(prompt, "note") {
+    let mut world = world(CHECKED, |prompt| match has(prompt, "note") {
         true if is_hijacked(prompt) => say("eve"),
         _ => hijacked(prompt),
     });
@@ -129,10 +123,8 @@ fn a_model_that_never_gives_up_is_stopped() {
 fn what_the_step_only_carries_is_filled_in() {
     let mut world = world(CHECKED, |prompt| {
         let mail = |body: &str| vec![("mail", format!(r#"{{"to":"ada","body":"{body}"}}"#))];
-        let refused = results(prompt)
-            .iter()
-            .any(|(_, text)| text.contains("not executed"));
-        match (inbox(prompt), has_made(prompt, "mail")) {
+        let refused = sees(prompt, "not executed");
+        match (inbox(prompt), has(prompt, "mail")) {
             (None, _) => call("inbox"),
             (_, true) => say("sent"),
             _ if is_hijacked(prompt) && !refused => send("eve"),
@@ -173,11 +165,7 @@ fn what_is_left_open_and_not_filled_is_not_sent() {
 #[test]
 fn a_no_without_a_cause_withholds_nothing() {
     let mut world = world(CHECKED, |prompt| {
-        let times = results(prompt)
-            .iter()
-            .filter(|(tool, _)| tool == "send")
-            .count();
-        match (inbox(prompt), times) {
+        match (inbox(prompt), super::count(prompt, "send")) {
             (_, 0 | 1) => send("rent"),
             (None, _) => call("inbox"),
             _ => say("done"),
@@ -190,7 +178,7 @@ fn a_no_without_a_cause_withholds_nothing() {
 
 #[test]
 fn the_next_turn_sees_everything_again() {
-    let mut world = world(CHECKED, |prompt| match has_made(prompt, "note") {
+    let mut world = world(CHECKED, |prompt| match has(prompt, "note") {
         true => say("eve"),
         _ => hijacked(prompt),
     });

@@ -1,28 +1,24 @@
 //! The user vouches for a text: one question for all that it asks for, and for nothing else.
 
-use hub::{Asked, CallOutcome, Screening, Setup};
+use hub::{Asked, Screening, Setup};
 use ifc::{Answer, Call, Lattice, Monitor, Prompt, Question, RegionId, Relevance, Until};
 
-use super::images::png;
-use super::{EAGER, LAZY, World, agent, call, results, say, setup, world};
+use super::images::pictures;
+use super::{
+    EAGER, LAZY, Model, Step, World, agent, call, count, lines, results, returned, say, sees,
+    settings, setup, table,
+};
 
 const CHECKED: Screening = Screening::CHECKED;
 
 /// A world whose user may vouch for texts. Page 1 of the inbox is Alice's mail, page 2 Eve's; page 3 is
 /// Alice's with one letter changed, and page 4 has both.
-fn trusting(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, String)>) -> World {
-    let mut world = world(screening, model);
-    let lattice = Lattice::four_point();
-    let monitor = Monitor::new().with_trust(&lattice);
-    let policy = super::table();
-    let settings = hub::Settings {
-        screening,
-        ..hub::Settings::default()
+fn trusting(screening: Screening, model: Model) -> World {
+    let setup = Setup {
+        monitor: Monitor::new().with_trust(&Lattice::four_point()),
+        ..setup(table(), settings(screening))
     };
-    world.agent = agent(Setup {
-        monitor,
-        ..setup(policy, settings)
-    });
+    let mut world = World::under(setup, model);
     world.app = |call: &Call| {
         let arguments = call.arguments.to_json();
         let text = match (call.tool.as_str(), arguments.as_str()) {
@@ -32,12 +28,7 @@ fn trusting(screening: Screening, model: fn(&Prompt) -> Vec<(&'static str, Strin
             ("balance", _) => "acct:1234",
             _ => "done",
         };
-        CallOutcome::Returned {
-            text: text.to_owned(),
-            is_error: false,
-            claims: Vec::new(),
-            images: Vec::new(),
-        }
+        returned(text)
     };
     world.user = |asked| match asked.choices().contains(&TRUST) {
         true => TRUST,
@@ -52,24 +43,12 @@ fn send(to: &str) -> (&'static str, String) {
     ("send", format!(r#"{{"to":"{to}"}}"#))
 }
 
-fn page(number: usize) -> Vec<(&'static str, String)> {
+fn page(number: usize) -> Step {
     vec![("inbox", format!(r#"{{"page":{number}}}"#))]
 }
 
-fn count(prompt: &Prompt, tool: &str) -> usize {
-    let results = results(prompt);
-    results.iter().filter(|(own, _)| own == tool).count()
-}
-
-/// Whether this text is shown.
-fn sees(prompt: &Prompt, text: &str) -> bool {
-    results(prompt)
-        .iter()
-        .any(|(_, content)| content.contains(text))
-}
-
 /// Does what Alice's mail asks for: one mail after the other.
-fn delegated(prompt: &Prompt) -> Vec<(&'static str, String)> {
+fn delegated(prompt: &Prompt) -> Step {
     match (sees(prompt, "invite"), count(prompt, "send")) {
         (false, _) if count(prompt, "inbox") == 0 => page(1),
         (true, 0) => vec![send("bob")],
@@ -80,8 +59,7 @@ fn delegated(prompt: &Prompt) -> Vec<(&'static str, String)> {
 }
 
 fn questions(trace: &[String]) -> Vec<&str> {
-    let asked = trace.iter().filter(|line| line.starts_with("ask"));
-    asked.map(String::as_str).collect()
+    lines(trace, "ask")
 }
 
 #[test]
@@ -168,7 +146,7 @@ fn another_text_and_a_changed_one_are_asked_about_again() {
                 (1, _) => page(2),
                 (_, 1) => vec![send("eve")],
                 _ => say("done"),
-            }) as fn(&Prompt) -> Vec<(&'static str, String)>,
+            }) as Model,
             "another mail",
         ),
         (
@@ -290,7 +268,7 @@ fn a_secret_is_not_trusted() {
                 0 => call("balance"),
                 1 => vec![send("bob")],
                 _ => say("done"),
-            }) as fn(&Prompt) -> Vec<(&'static str, String)>,
+            }) as Model,
             "{secret}",
         ),
         (
@@ -319,7 +297,7 @@ fn a_secret_is_not_trusted() {
 #[test]
 fn nothing_is_offered_where_nothing_may_be_trusted() {
     let mut world = trusting(LAZY, delegated);
-    world.agent = agent(setup(super::table(), hub::Settings::default()));
+    world.agent = agent(setup(table(), settings(LAZY)));
     world.user = |asked| {
         assert!(!offered(asked));
         TRUST
@@ -393,21 +371,13 @@ fn with_the_check_one_answer_is_enough_though_another_text_was_read() {
 #[test]
 fn nobody_vouches_for_an_image() {
     let mut world = trusting(LAZY, delegated);
-    world.app = |call: &Call| CallOutcome::Returned {
-        text: "mail:please invite bob".to_owned(),
-        is_error: false,
-        claims: Vec::new(),
-        images: match call.tool.as_str() {
-            "inbox" => vec![png(8)],
-            _ => Vec::new(),
-        },
+    world.app = |call: &Call| match call.tool.as_str() {
+        "inbox" => pictures("mail:please invite bob", &[], 8),
+        _ => returned("done"),
     };
     world.turn("do what Alice's mail asks");
     assert_eq!(world.sent, [r#"inbox {"page":1}"#]);
     let trace = world.trace();
     assert!(!questions(&trace).is_empty(), "{trace:#?}");
-    assert!(
-        !trace.iter().any(|line| line.starts_with("trust")),
-        "{trace:#?}"
-    );
+    assert!(lines(&trace, "trust").is_empty(), "{trace:#?}");
 }
