@@ -1,11 +1,9 @@
 //! Everything that decides, sans-IO: the turn machine, the planner, conversations, the trace.
 //!
-//! The hub is SecGPT's trustworthy interface between the user and the apps (§4.1). [`TurnMachine`] holds
-//! one labelled conversation and runs RTBAS's Algorithm 4 on it. [`TurnMachine::poll`] says what it
-//! needs next ([`Need`]): a screening, a completion, the user's confirmation, the execution of a
-//! call; the driver brings it with one of the `handle_*` methods. The same machine drives sessions,
-//! the proxy, tests, benchmarks and replay, because it does no I/O, has no clock and draws no
-//! randomness. The `server` crate brings it the world.
+//! The hub is SecGPT's trusted interface between the user and the apps (§4.1). [`TurnMachine`] holds one labelled
+//! conversation and runs RTBAS's Algorithm 4 on it. [`TurnMachine::poll`] returns the next [`Need`]: a screening, a
+//! completion, a confirmation, the execution of a call. The driver answers it with a `handle_*` method. The machine does
+//! no I/O and has no clock or randomness, so it also drives tests, benchmarks and replay.
 
 pub mod address;
 mod apps;

@@ -1,9 +1,8 @@
 //! Long-term memory (SecGPT appendix C): what a conversation recalls, and what is stored of it.
 //!
-//! A turn begins with memories that answer the user's query. They are chosen label by label, so that a prompt at L
-//! shows a function of the memories and of the words of the query below L: an entry is recalled if it is among the
-//! best *for a reader at its own label*, and that it was recalled is as secret as the entry. A single search at the
-//! top of the lattice would show a prompt at L which entries below L were pushed out by entries above it.
+//! A turn begins with memories that match the user's query. They are chosen label by label: an entry is recalled if it is
+//! among the best for a reader at its own label. So a prompt at L shows a function of the memories and of the query's
+//! words below L. A single search over all labels would reveal which entries below L were displaced by entries above.
 
 mod facts;
 

@@ -1,8 +1,7 @@
 //! The hub planner: which apps does a query need, or none? (SecGPT §4.1.2)
 //!
-//! Apps that the user has described are asked about together, in one question. An app that describes
-//! itself is asked about in a prompt of its own, so that its words can neither mention nor overrule
-//! another app. No text that a model wrote reaches the operator: only a boolean for each app does.
+//! One question covers all apps that the user has described. An app that describes itself has a prompt of its own, so
+//! that its words cannot speak about another app. An answer is one boolean per app; no model's text reaches the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,8 +136,7 @@ impl Question {
     /// The apps that are needed, by the model's answer.
     ///
     /// # Errors
-    /// The answer is not what the schema asks for. Take it as a no: an app that is not opened can
-    /// do nothing.
+    /// The answer is not of the schema. Take it as a no: an app that is not opened can do nothing.
     pub fn read(&self, answer: &Completion) -> Result<Vec<String>, String> {
         #[derive(serde::Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -189,12 +187,11 @@ fn tokens_for(apps: &[String]) -> u32 {
     })
 }
 
-/// The operator's choice among conversations: rules alone (SecGPT §4.1.1).
+/// The operator's choice among conversations, by rules alone (SecGPT §4.1.1).
 ///
-/// A query that needs no more than the conversation of the last query has, is a follow-up and goes
-/// there. Where apps were asked each by itself that is the conversation which put their answers together: it
-/// has no tools, so a query that needs an app again is none. Several apps meet in one conversation only where a group says so: of several such groups in
-/// the smallest, so that as few apps as possible are brought together.
+/// A query that needs no app beyond those of the last conversation is a follow-up and goes there. The conversation that
+/// combines the answers of several apps has no tools, so a query that needs an app is no follow-up of it. Several apps
+/// share a conversation only in a group: the smallest that has all of them.
 #[must_use]
 pub fn plan(needed: &[String], last: &Apps, groups: &[Group]) -> Plan {
     let has_all = |apps: &BTreeSet<String>| needed.iter().all(|app| apps.contains(app));

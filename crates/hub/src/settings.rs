@@ -84,10 +84,9 @@ pub enum Filling {
     /// With the call, in one completion.
     #[default]
     Lazy,
-    /// With the call, unless something blocks it. Then its control part is made first, from a prompt below
-    /// its limit, and each data argument whose limit does not admit what the call was drafted from by a request of its
-    /// own, from a prompt at that limit. What is asked about even so has the lowest label under which it comes out the
-    /// same: the question names what blocks the call, and nothing else. Only where screening is lazy.
+    /// With the call, unless something blocks it. Then its control part is made first, from a prompt below its limit, and
+    /// then each data argument by a request of its own, from a prompt at its limit. A question names only what still
+    /// blocks the call. Only where screening is lazy.
     Eager,
     /// As [`Filling::Eager`], of every call, and each part under the lowest label: labels are as exact as can be, and
     /// each call costs several completions.
@@ -102,13 +101,10 @@ pub enum Screening {
     /// As [`Screening::Eager`], but the screener also sees the step as a model drafts it from
     /// everything (RTBAS §8.3.3). The step is taken again only if something is masked.
     Drafted(Drafter),
-    /// Only when a call, made under the label of the whole history, would violate the policy.
-    /// The coarse label is always safe; it costs precision of later labels, and saves the judge.
+    /// Only when a call would violate the policy under the label of the whole history, which is always safe.
     Lazy {
-        /// Whether the agent's model, before the user is asked about calls that stay above their
-        /// limits, takes the step once more from what those limits allow. If the very same calls come
-        /// out, they did not depend on the rest, and the user is not asked. One
-        /// more completion in the place of a question: for screeners that err.
+        /// Whether the step is re-run below the limits of its calls before the user is asked. If the same calls come
+        /// out, they did not depend on the rest, and the user is not asked.
         check: bool,
     },
 }

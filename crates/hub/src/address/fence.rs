@@ -15,9 +15,8 @@ fn is_code(language: &str) -> bool {
 
 /// Follows the fenced code blocks of an answer, line by line.
 ///
-/// Only what all renderers agree on is code: three backquotes at the beginning of a line, with a word of
-/// [`LANGUAGES`] or none, up to three backquotes alone on a line. Anything else that looks like a fence could mean
-/// that a renderer counts otherwise than we do, and from there on nothing is taken for code any more.
+/// Code is what all renderers agree on: three backquotes at the beginning of a line, with a word of [`LANGUAGES`] or
+/// none, up to three backquotes alone on a line. After anything else that looks like a fence, nothing is code.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     state: State,
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_renderer_could_count_otherwise_is_not() {
+    fn an_ambiguous_fence_is_no_code() {
         for text in [
             "````rust\n```\n````\nx\n",
             "  ```rust\nx\n```\n",

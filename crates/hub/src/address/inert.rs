@@ -28,8 +28,7 @@ const ENTITIES: &[&str] = &[
 /// `admits` says of an address whether it may be active; its second argument is whether the address would
 /// be fetched as soon as the answer is shown.
 pub struct Inert<F> {
-    /// Nothing where every address may be active: the text stays as it is, and is read only for the texts that follow in
-    /// its message.
+    /// `None` where every address may be active: the text is read only for the fences of the texts after it.
     admits: Option<F>,
     /// The word under way: nothing of it is decided before it ends.
     word: String,
@@ -119,8 +118,7 @@ impl<F: FnMut(&str, bool) -> bool> Inert<F> {
     /// Takes a piece of the answer, and gives what can be shown of it so far.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(self.word.len() + piece.len());
-        // No renderer takes a blank into an address, so a word is decided on when it is over, wherever the stream was
-        // cut.
+        // No renderer takes a blank into an address, so a word is decided on when it is over.
         for part in piece.split_inclusive(BLANKS) {
             let Some(c) = part.chars().next_back().filter(|c| BLANKS.contains(c)) else {
                 self.word.push_str(part);

@@ -36,7 +36,7 @@ impl Format {
         Self::ALL.map(Self::name).to_vec()
     }
 
-    /// Whether a text has this form. Numbers are not checked: a thirteenth month has no more room than a twelfth.
+    /// Whether a text has this form. Only the form is checked, not the calendar: `2026-13-40` is a date.
     pub(super) fn holds(self, text: &str) -> bool {
         match self {
             Self::Date => is(text, "0000-00-00"),

@@ -54,16 +54,15 @@ impl Schema {
 
     /// What a receiver gets of a labelled text that should be a message of this form.
     ///
-    /// Every character keeps its label, and free text gets `taint` in addition, the label of what the
-    /// sender says. Numbers, booleans, choices, dates and ids have no room for the sender's words. Blanks,
-    /// the order of members and the choice of escapes do not pass.
+    /// Every character keeps its label, and free text also gets `taint`, the label of the sender's words. Numbers,
+    /// booleans, choices, dates and ids have no room for words. Blanks, the order of members and the choice of escapes
+    /// do not pass.
     ///
-    /// Whether a value is of its form is as secret as the value: so a value that is not is left out by
-    /// itself. Dropping the whole message would reveal a secret to a reader who may see the rest.
-    /// In the same way all of an object or array is at least as restrictive as its braces, names and
-    /// commas, which decide whether it is of its form.
+    /// Whether a value is of its form is as secret as the value, so a wrong value is left out by itself: dropping the
+    /// message would reveal a secret to a reader who may see the rest. For the same reason all of an object or array is
+    /// at least as restrictive as its braces, names and commas.
     ///
-    /// A text for a schema that is a string is this string, and no JSON.
+    /// For a schema that is a string, the text is this string and no JSON.
     ///
     /// # Errors
     /// The message is not of this form at its root. That this is so has the label of the whole text.
@@ -169,7 +168,7 @@ impl Schema {
 }
 
 fn extra(at: &str) -> Malformed {
-    Malformed(format!("{at} has a property that is not in the schema"))
+    Malformed(format!("{at} has a property too many"))
 }
 
 fn too_long(length: usize, most: usize, at: &str) -> Result<(), Malformed> {

@@ -1,11 +1,9 @@
 //! The inter-spoke protocol (SecGPT §4.3): an app asks for a functionality, and another one serves it.
 //!
-//! A [`Functionality`] is predefined by the user: its name, its words and the [`Schema`]s of its
-//! messages. In the conversation of an app each one is a tool of the hub's, `ask__NAME`, whether any
-//! app serves it or not, so that no app learns what is installed. A call of it is an exchange of
-//! messages, each decided by the monitor, around one call of the tool that the serving app offers for
-//! it, or around a turn of a conversation of that app's own; what is called there is decided on as any
-//! call. Sans-IO, as all of the hub: ids come from the driver.
+//! The user defines a [`Functionality`]: its name, description and the [`Schema`]s of its messages. In the conversation
+//! of an app it is a tool of the hub, `ask__NAME`, whether any app serves it or not, so that no app learns what is
+//! installed. A call of it is an exchange of messages, each decided by the monitor, around one call of the serving app's
+//! tool or around a turn of a conversation of that app. Ids come from the driver.
 
 mod exchange;
 mod format;

@@ -1,8 +1,7 @@
 //! Facts about persons and things, from what was said in a turn (SecGPT appendix C: entity memory).
 //!
-//! A model writes them, from a prompt at the label that they get. One prompt shows what the user said,
-//! another one what the answer was made from, so that the user's own statements are not as untrusted
-//! as a mail that was read in the same turn.
+//! A model extracts them from a prompt, whose label they get. One prompt shows the user's words and another one the
+//! sources of the answer, so that the user's statements are not as untrusted as a mail that was read in the same turn.
 
 use ifc::{History, Label, Labeled, redact};
 use serde_json::json;

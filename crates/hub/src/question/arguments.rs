@@ -28,8 +28,7 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// Its place among the others. What a person must see first has the lowest rank: what may be something else than it
-    /// looks like and where something goes, then what is short.
+    /// Its place in a question: first names that mix scripts and addresses, then short values.
     pub(super) fn rank(&self) -> u8 {
         let value = self.value.as_str();
         let spaced = value.trim_matches(['"', '[', ']']).contains(' ');

@@ -72,8 +72,8 @@ impl Asked {
         }
     }
 
-    /// Where a yes endorses a call: the arguments of which the question must show all. What another app asks for is not
-    /// the user's word.
+    /// Where allowing a call endorses it: the arguments that the question must show in full. A request of another app is
+    /// not endorsed.
     pub fn endorses(&self) -> Option<Vec<&str>> {
         match self {
             Self::Call(question) => question.endorses(),

@@ -1,8 +1,7 @@
-//! What the user is asked, as data: a terminal, a page and an MCP client render the same question.
+//! Questions to the user as data: a terminal, a page and an MCP client render the same question.
 //!
-//! [`Asked`] is the turn machine's question and carries what an answer settles. [`QuestionView`] is what it shows: title,
-//! contents with their warnings, reason, sources and choices. In its texts everything foreign is escaped. A renderer
-//! only chooses the layout.
+//! [`Asked`] is the turn machine's question. [`QuestionView`] is its view: title, contents with their warnings, reason,
+//! sources and choices. Foreign text in it is escaped. A renderer only chooses the layout.
 
 mod arguments;
 mod asked;

@@ -1,8 +1,5 @@
-//! Foreign text for a terminal.
-//!
-//! Models, apps, documents and other people's configurations write text that ends up on the user's
-//! screen. Here is the one function that makes it harmless: a character that could move the cursor, change
-//! the order of the text, or be there without being seen is shown as an escape (`\n`, `\u{202e}`).
+//! Foreign text for a terminal: a character that could move the cursor, reorder text or be invisible is shown as an
+//! escape (`\n`, `\u{202e}`).
 
 use icu_properties::props::{
     BidiControl, DefaultIgnorableCodePoint, GeneralCategory, VariationSelector,

@@ -12,11 +12,8 @@ const BAR: usize = 10;
 /// Background colours of a terminal's palette, from what does not matter to what does.
 const SHADES: [u8; 6] = [235, 236, 58, 94, 130, 166];
 
-/// One line for each scored region of a screening, in reading order: its score as a number, a bar
-/// and, with `colour`, a shade. `+` marks what the screener found relevant. Empty for every other
-/// record, and where the screener could not tell.
-///
-/// Text that apps and documents wrote is shown with control characters escaped.
+/// One line for each scored region of a screening, in reading order: its score as a number, a bar and, with `colour`, a
+/// shade. `+` marks relevant regions. Empty for other records and without scores. Foreign text is escaped.
 pub fn saliency(record: &Record, colour: bool) -> Vec<String> {
     let Event::Screened {
         relevant, scores, ..

@@ -42,11 +42,7 @@ impl TurnMachine {
     }
 
     /// Whether the text that answers this request may be shown while it is written: as a final answer under the prompt's
-    /// label it would need no question, so these words may be shown even if their step is dropped.
-    ///
-    /// They need not become the step. A lazy draft is dropped if its calls would violate the policy under the label of
-    /// the whole history and the screener masks something of it; and so is an answer that only repeats itself. Another
-    /// one follows, made from no more than the first.
+    /// label it would need no question. The step may still be dropped; another one follows, made from no more text.
     #[must_use]
     pub fn may_stream(&self, request: &CompletionRequest) -> bool {
         let may_be_dropped =
@@ -277,10 +273,9 @@ impl TurnMachine {
         quotes::causes(&self.guard.history, &self.lattice, question)
     }
 
-    /// Decides whether the words of an app that works on this call may be shown to the user. The question is text of the
-    /// app, and showing it is the sink of answers: its words have the app's most restrictive label, with that of the
-    /// call, whose arguments the app knows. What the user types is the user's own and goes to the app as the user sees
-    /// it, so there is no label to decide on.
+    /// Decides whether a question of an app that works on this call may be shown to the user. Showing it is the sink of
+    /// answers. Its words have the app's most restrictive label joined with the label of the call, whose arguments the
+    /// app knows. The user's answer goes to the app as the user sees it, so it has no label.
     ///
     /// # Errors
     /// Why not. It is in the trace.

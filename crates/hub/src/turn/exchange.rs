@@ -1,13 +1,12 @@
 //! Requests to other apps (SecGPT §4.3): a step asks for a functionality, another app serves it.
 //!
-//! The model's call of `ask__NAME` becomes a call of the serving app's tool, decided on as any other, or the query of a
-//! conversation of that app, and each message before and after it is decided on as well. The asking conversation gets
-//! the name of the functionality alone: not who serves it, by which tool, or under which rule it was denied. The
-//! messages and their forms are in [`crate::isc`].
+//! The model's call of `ask__NAME` becomes a call of the serving app's tool, or the query of a conversation of that app.
+//! The call and each message before and after it are decided on. The asking conversation does not learn the serving app,
+//! its tool or the rule that denied a request. The forms of messages are in [`crate::isc`].
 //!
-//! A conversation that serves begins with the request in place of the user's words, has the tools of the serving app,
-//! and ends with a response in place of an answer. Everything in it depends on the request, so no prompt of it, and no
-//! call, is below the request's label. It is made for one request, and nothing of it stays.
+//! A conversation that serves begins with the request in place of the user's words, has the tools of the serving app and
+//! ends with a response in place of an answer. All of it depends on the request, so no prompt and no call in it is below
+//! the request's label. It serves one request and is not kept.
 
 use std::sync::Arc;
 

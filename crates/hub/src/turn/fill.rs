@@ -1,12 +1,11 @@
 //! A step in parts ([`Filling`]): first the control parts of its calls, then their data.
 //!
-//! A blocked draft is made once more, each part of it from as little as will do. The control parts come from a prompt
-//! below the limits of their tools, and must be the draft's. Each data argument whose limit does not admit all that the
-//! draft was made from is then filled by a request of its own, from a prompt at that limit. What cannot be made there
-//! stays as it was drafted and is asked about, under the lowest label under which it comes out the same.
+//! A blocked draft is made again in parts. The control parts come from a prompt below the limits of their tools and must
+//! equal the draft's. Each data argument whose limit does not admit the draft's label is then filled by a request of its
+//! own, from a prompt at that limit. A value that cannot be made there stays as drafted and is asked about, under the
+//! lowest label under which it comes out the same.
 //!
-//! A part has the label of the prompt that made it. Which prompts are tried is a choice of
-//! labels, like that of a check: it may depend on all of the draft.
+//! A part has the label of the prompt that made it. The choice of labels may depend on all of the draft, as in a check.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,8 +1,7 @@
-//! One conversation: what it holds, what its steps may be shown, and what is remembered of it.
+//! One conversation: its state, the labels that its steps may be shown, and its memories.
 //!
-//! A prompt goes to no provider that is not cleared for it ([`Setup::clearances`]). Where something that was read is above
-//! all clearances, all prompts of a step keep to one of them, and the redactor masks the rest. The choice depends on
-//! labels alone. The broker checks each prompt again.
+//! Text above the clearance of every provider ([`Setup::clearances`]) is masked: all prompts of a step keep to one
+//! clearance, which is chosen by labels alone. The broker checks each prompt again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

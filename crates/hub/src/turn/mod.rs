@@ -71,11 +71,10 @@ impl TurnMachine {
     }
 
     /// Starts a turn with the answers of several apps to the user's words, each from a conversation of its own. In the
-    /// history each answer is the result of asking its app, under the labels that it came with, so that every prompt,
-    /// screening and question knows whose words they are.
+    /// history each answer is the result of a call of its app, with its labels.
     ///
-    /// Which apps were asked is seen at every label: the user or the configuration chose them. So there must be a text
-    /// for each, labelled like the conversation that did not bring one.
+    /// The list of apps is visible at every label: the user or the configuration chose them. So each needs a text; of a
+    /// conversation without an answer it is a note with the conversation's label.
     ///
     /// # Errors
     /// A turn is under way.

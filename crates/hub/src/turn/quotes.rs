@@ -1,8 +1,7 @@
-//! The texts that contain the values of a call in question: a hint for the user at where they come from.
+//! The texts that contain the values of a call in question: a hint for the user at their origin.
 //!
-//! It is no evidence. A value can come from a text that does not contain it, and the author of a text can put any value
-//! into it. So it changes no label and no cause: a question shows first the texts that have the call's values word for
-//! word.
+//! It proves nothing, since the author of a text chooses its words. So it changes no label and no cause; a question only
+//! shows these texts first.
 
 use std::collections::BTreeMap;
 

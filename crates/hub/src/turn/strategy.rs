@@ -31,8 +31,7 @@ use crate::{
     Screened, Stop, StopReason,
 };
 
-/// The note to a model that re-runs a step below a part of what it has read: the last message of its prompt,
-/// where an app has tools with data arguments.
+/// The last message of a re-run's prompt, where an app has tools with data arguments.
 pub const CHECK_NOTE: &str = "(The runtime, not the user, says this: some of what you have read is hidden from \
 this step and stands as [redacted]. Take the step that you would take with it. Where an argument would \
 only carry hidden text, write \"[redacted]\" as its value and leave no argument out; the runtime puts the \

@@ -1,9 +1,8 @@
 //! A conversation that is too long for a prompt: its oldest part becomes a summary.
 //!
-//! There is one summary for each label at which prompts are made. It is made from a prompt at that label and shown in
-//! prompts at that label alone, and the size of what such a prompt shows decides whether there is one. So a prompt stays
-//! a function of the text below its label. One summary for all labels would tell low prompts how much there is above
-//! them; removing the old text itself would lower no label and leave a screener nothing to choose from.
+//! Each label at which prompts are made has a summary of its own. It is made from a prompt at that label, because such a
+//! prompt was too long, and shown in prompts at that label alone. So a prompt stays a function of the text below its
+//! label. A single summary would tell low prompts how much text exists above them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -87,21 +87,6 @@ fn what_was_withheld_is_not_part_of_the_conversation() {
     assert_eq!(texts.count(), 2);
 }
 
-#[test]
-fn a_tool_under_the_name_of_the_answer_does_not_exist() {
-    fn calls_the_answer(prompt: &Prompt) -> Step {
-        match results(prompt).is_empty() {
-            true => call("(answer)"),
-            false => say("done"),
-        }
-    }
-    let mut world = world_with(EAGER, calls_the_answer, Some(Label::top()));
-    world.turn("go");
-    assert!(world.sent.is_empty());
-    let denied = "reject (answer): there is no such tool".to_owned();
-    assert!(world.trace().contains(&denied));
-}
-
 /// What is streamed needs no question as an answer, also where its step is screened afterwards.
 #[test]
 fn a_lazy_draft_is_streamed_exactly_if_its_words_may_be_shown() {

@@ -167,25 +167,6 @@ fn a_later_step_below_sees_the_call_without_what_it_carried() {
     );
 }
 
-/// The prompt of a check says what it says by the tools alone.
-#[test]
-fn the_note_is_the_last_message() {
-    let mut world = world(Screening::CHECKED, |prompt| {
-        let last = prompt.messages().last();
-        match (seen(prompt), has_sent(prompt)) {
-            (None, _) => call("inbox"),
-            (Some(_), false) => match last {
-                Some(PromptMessage::User(text)) if text == CHECK_NOTE => mail("ada", "[redacted]"),
-                _ => mail("ada", "what it says"),
-            },
-            _ => say("done"),
-        }
-    });
-    world.user = |_| panic!("no question");
-    world.turn("send a summary of my inbox to ada");
-    assert_eq!(world.sent[1], r#"mail {"body":"what it says","to":"ada"}"#);
-}
-
 /// A mail of several parts: what they say is anybody's, how many there are and their kinds are not.
 fn parts(parts: &[(String, String)]) -> Step {
     let parts: Vec<String> = (parts.iter())

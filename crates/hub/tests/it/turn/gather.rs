@@ -111,12 +111,3 @@ fn no_call_is_made_from_what_apps_have_said() {
     assert_eq!(events.iter().filter(|event| rejected(event)).count(), 4);
     assert!(outcome.result.unwrap().reveal_tcb().contains(METRO));
 }
-
-/// A turn under way is not overtaken.
-#[test]
-fn a_turn_under_way_is_not_gathered_into() {
-    let mut agent = agent(Label::top());
-    let query = || Labeled::trusted_tcb("compare");
-    agent.user(query()).unwrap();
-    assert!(agent.gather(query(), []).is_err());
-}

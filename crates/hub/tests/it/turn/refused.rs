@@ -1,4 +1,4 @@
-//! A no masks its cause: the task goes on without what hijacked a step.
+//! After a refusal, the taints that caused the call are redacted for the rest of the turn.
 
 use hub::Screening;
 use ifc::{Answer, Prompt};
