@@ -110,7 +110,7 @@ async fn each_call_runs_at_its_own_app() {
     assert_eq!(stage.session.spokes().count(), 2);
 }
 
-/// A name that two apps' tools have without their app, one with another app's, or with two underscores of its own is no tool.
+/// A name without its app, with another app or with more underscores is no tool.
 #[tokio::test]
 async fn only_qualified_names_are_tools() {
     for name in ["echo", "b__echo", "a_echo", "a__a__echo"] {
@@ -125,9 +125,6 @@ async fn only_qualified_names_are_tools() {
             said.reveal_tcb().starts_with("not executed"),
             "{name}: {said:?}"
         );
-        // Of a name that both have, the model is told which there are; of what is no name, nothing.
-        let names_both = said.reveal_tcb().ends_with("a__echo or c__echo");
-        assert_eq!(names_both, name == "echo", "{name}: {said:?}");
         assert!(decisions(&stage).is_empty());
     }
 }

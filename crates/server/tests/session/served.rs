@@ -424,7 +424,7 @@ async fn apps_ask_each_other_in_a_chain_and_not_in_a_circle() {
     let told = scene.shown_to("route").pop().unwrap();
     assert!(told.contains(NO_ANSWER), "{told}");
     assert!(scene.messages().iter().all(|(name, _)| name != "place"));
-    let circle = |event: &Event| matches!(event, Event::Rejected { reason, .. } if reason.contains("waits for this"));
+    let circle = |event: &Event| matches!(event, Event::Rejected { reason, .. } if reason.contains("no app can serve"));
     assert!(scene.records().iter().any(|record| circle(&record.event)));
     // Where nobody serves it, that is what it is told as well.
     let mut unserved = Scene::with(&chain, |setup| {
