@@ -4,6 +4,7 @@ use hub::Screening;
 use ifc::Label;
 
 use super::chooser::Fixed;
+use super::compare::Counts;
 use super::holds::{holds, worlds};
 use super::labels::flows;
 use super::play::play;
@@ -71,26 +72,22 @@ fn regions(texts: &[Text]) -> impl Iterator<Item = &(String, Label)> {
 /// Whether an address that a model guesses is active tells nothing of what stands above the answer.
 #[test]
 fn an_address_is_active_for_what_its_answer_may_show_alone() {
-    let (mut active, mut inert, mut prompts) = (0, 0, 0);
-    let seeds = worlds(400);
-    for seed in seeds.clone() {
+    let mut totals = Counts::default();
+    for seed in worlds(400) {
         let world = of_addresses(seed);
         let (compared, _) = holds(&world);
-        prompts += compared.prompts;
+        totals.join(&compared);
         for act in play(&world, Side::A, false, &mut Fixed(&world)).acts() {
             if let Act::Answered(label, text) = act
                 && flows(label, &world.limit)
             {
-                active += text.matches("https://").count();
-                inert += text.matches("https[:]//").count();
+                totals.add("active", text.matches("https://").count());
+                totals.add("inert", text.matches("https[:]//").count());
             }
         }
     }
-    println!("{active} addresses active at L, {inert} inert; {prompts} prompts");
-    if seeds.count() >= 400 {
-        assert!(
-            active > 40 && inert > 20 && prompts > 300,
-            "answers must have both"
-        );
+    println!("{totals:?}");
+    if totals["pairs"] >= 400 {
+        assert!(totals["active"] > 40 && totals["inert"] > 20 && totals["prompts"] > 300);
     }
 }

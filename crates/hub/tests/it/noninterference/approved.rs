@@ -4,7 +4,7 @@ use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Screening};
 use ifc::{Call, Effect, Label, Lattice, Order, PromptMessage, REDACTED};
 use serde_json::json;
 
-use super::compare::{Compared, Parting};
+use super::compare::Counts;
 use super::data::DATA;
 use super::holds::{holds, worlds};
 use super::labels::{Taints, flows, flows_taints, parts, taints, union};
@@ -204,26 +204,14 @@ fn of_approvals(seed: u64) -> World {
 /// both users say yes to the same calls, nothing else tells the worlds apart.
 #[test]
 fn a_yes_tells_of_the_call_that_it_was_given_to_and_of_nothing_else() {
-    let mut total = Compared::default();
-    let (mut after, mut parted, mut apart) = (0, 0, 0);
-    let seeds = worlds(400);
-    for seed in seeds.clone() {
+    let mut totals = Counts::default();
+    for seed in worlds(400) {
         let (compared, _) = holds(&of_approvals(seed));
-        total.approved += compared.approved;
-        total.endorsed += compared.endorsed;
-        total.prompts += compared.prompts;
-        total.ran += compared.ran;
-        after += compared.after;
-        parted += usize::from(compared.parting.is_some());
-        apart += usize::from(compared.parting == Some(Parting::Approved));
+        totals.join(&compared);
     }
-    println!(
-        "{} calls approved, {} of them at L by it in both, {after} prompts after them; {} prompts, {} ran; \
-         {parted} parted, {apart} by what was approved",
-        total.approved, total.endorsed, total.prompts, total.ran
-    );
-    if seeds.count() >= 400 {
-        assert!(total.approved > 1000 && total.endorsed > 120 && after > 120);
-        assert!(apart > 40 && total.prompts > 500);
+    println!("{totals:?}");
+    if totals["pairs"] >= 400 {
+        assert!(totals["approved"] > 1000 && totals["endorsed"] > 120 && totals["after"] > 120);
+        assert!(totals["approved apart"] > 40 && totals["prompts"] > 500);
     }
 }

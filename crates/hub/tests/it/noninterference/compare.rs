@@ -1,5 +1,8 @@
 //! Whether two runs look the same at L.
 
+use std::collections::BTreeMap;
+use std::ops::Index;
+
 use hub::trace::MessageKind;
 use hub::{Screening, Stop};
 use ifc::{Call, Label};
@@ -40,60 +43,51 @@ pub(crate) enum Parting {
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
     pub(crate) parting: Option<Parting>,
-    pub(crate) prompts: usize,
-    pub(crate) masked: usize,
-    pub(crate) ran: usize,
-    /// Calls that ran at L with a data argument above it.
-    pub(crate) carried: usize,
-    /// Values that were made by themselves in steps whose control parts are at L.
-    pub(crate) filled: usize,
-    pub(crate) asked: usize,
-    pub(crate) denied: usize,
-    /// Calls with arguments that their tools do not take.
-    pub(crate) wrong: usize,
-    /// Calls by a name that several tools have.
-    pub(crate) several: usize,
-    pub(crate) answers: usize,
-    pub(crate) checked: usize,
-    pub(crate) taken: usize,
-    /// Steps that were taken at L without what a no has withheld.
-    pub(crate) without: usize,
-    /// Steps that were taken once more at L or below, and such as came out the same.
-    pub(crate) again: usize,
-    pub(crate) refined: usize,
-    /// Prompts with memories in them.
-    pub(crate) reminded: usize,
-    /// Prompts with images.
-    pub(crate) pictured: usize,
-    /// Prompts for facts.
-    pub(crate) facts: usize,
-    /// Prompts for a summary, and prompts with one in them.
-    pub(crate) summaries: usize,
-    pub(crate) summarised: usize,
-    /// What ran or was delivered by a permission, and of this what was so by one that the other side lacks.
-    pub(crate) permitted: usize,
-    pub(crate) apart: usize,
-    /// How often the user vouched for a text, and what ran by that.
-    pub(crate) trusted: usize,
-    pub(crate) by_trust: usize,
-    /// Calls that the user's yes endorsed, and such as are at L by it in both runs.
-    pub(crate) approved: usize,
-    pub(crate) endorsed: usize,
-    /// Prompts at L that show such a call.
-    pub(crate) after: usize,
-    /// Messages between apps.
-    pub(crate) messages: usize,
-    /// Responses of one run: such as arrived, such of these as are not all shown at L, dropped ones, and
-    /// messages that were denied.
-    pub(crate) responses: usize,
-    pub(crate) covered: usize,
-    pub(crate) dropped: usize,
-    pub(crate) withheld: usize,
-    /// Conversations that served a request, such as served one of these, and requests of these that
-    /// nobody may serve.
-    pub(crate) served: usize,
-    pub(crate) nested: usize,
-    pub(crate) turned_away: usize,
+    pub(crate) counts: Counts,
+}
+
+/// How often something happened, by its name: a test that nothing happens in shows nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(BTreeMap<&'static str, usize>);
+
+impl Counts {
+    pub(crate) fn add(&mut self, what: &'static str, count: usize) {
+        *self.0.entry(what).or_default() += count;
+    }
+
+    /// Adds those of a pair, and its parting as `parted` and by its name.
+    pub(crate) fn join(&mut self, compared: &Compared) {
+        for (what, count) in &compared.counts.0 {
+            self.add(what, *count);
+        }
+        self.add("pairs", 1);
+        if let Some(parting) = compared.parting {
+            self.add("parted", 1);
+            self.add(parting.name(), 1);
+        }
+    }
+}
+
+impl Index<&str> for Counts {
+    type Output = usize;
+
+    fn index(&self, what: &str) -> &usize {
+        self.0.get(what).unwrap_or(&0)
+    }
+}
+
+impl Parting {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Progress => "progress",
+            Self::Choice => "choice",
+            Self::Refused => "refused",
+            Self::Fallback => "fallback",
+            Self::Recalled => "remembered apart",
+            Self::Repeated => "repeated",
+            Self::Approved => "approved apart",
+        }
+    }
 }
 
 /// What an observer at `limit` sees of a step. Of a call that runs unasked it sees the control part where
@@ -152,15 +146,16 @@ fn is_seen(limit: &Label, step: &Step) -> bool {
 
 /// Compares two runs as an observer at the world's limit sees them.
 pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, String> {
-    let mut compared = Compared::default();
+    let mut parting = None;
+    let mut counts = Counts::default();
     let mut recalled_in_one = false;
     for (turn, (a, b)) in a.turns.iter().zip(&b.turns).enumerate() {
         recalled_in_one |= a.recalled_above != b.recalled_above;
-        compared.parting = match compare_turn(world, a, b, &mut compared) {
+        parting = match compare_turn(world, a, b, &mut counts) {
             Err(_) if recalled_in_one && differ_by_label(world, a, b) => Some(Parting::Recalled),
             found => found.map_err(|why| format!("turn {turn}: {why}"))?,
         };
-        if compared.parting.is_some() {
+        if parting.is_some() {
             break;
         }
         let facts = |turn: &Turn| -> Vec<(Label, String)> {
@@ -172,40 +167,40 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
         if mine != theirs {
             return Err(format!("turn {turn}, facts:\n  {mine:?}\n  {theirs:?}"));
         }
-        compared.facts += mine.len();
+        counts.add("facts", mine.len());
     }
     for run in [a, b] {
-        compared.permitted += run.permitted;
-        compared.apart += run.apart;
-        compared.trusted += run.trusted;
-        compared.by_trust += run.by_trust;
-        compared.approved += run.approved;
+        counts.add("permitted", run.permitted);
+        counts.add("apart", run.apart);
+        counts.add("trusted", run.trusted);
+        counts.add("by trust", run.by_trust);
+        counts.add("approved", run.approved);
     }
     for act in a.acts() {
         let (label, kind) = match act {
             Act::Message(label, kind, ..) => (label, kind),
             Act::Served(_, turn) => {
-                compared.served += 1;
+                counts.add("served", 1);
                 let acts = || turn.acts();
-                compared.nested += acts().filter(|act| matches!(act, Act::Served(..))).count();
-                let away =
-                    |act: &&Act| matches!(act, Act::Rejected(_, _, why) if why.contains("wait"));
-                compared.turned_away += acts().filter(away).count();
+                let nested = acts().filter(|act| matches!(act, Act::Served(..)));
+                counts.add("nested", nested.count());
+                let away = |act: &&Act| matches!(act, Act::Rejected(_, _, why) if why.contains("no app can serve"));
+                counts.add("turned away", acts().filter(away).count());
                 continue;
             }
             _ => continue,
         };
         match kind {
             MessageKind::Response => {
-                compared.responses += 1;
-                compared.covered += usize::from(world.above(label));
+                counts.add("responses", 1);
+                counts.add("covered", usize::from(world.above(label)));
             }
-            MessageKind::Dropped => compared.dropped += 1,
-            MessageKind::Denied => compared.withheld += 1,
+            MessageKind::Dropped => counts.add("dropped", 1),
+            MessageKind::Denied => counts.add("withheld", 1),
             _ => {}
         }
     }
-    Ok(compared)
+    Ok(Compared { parting, counts })
 }
 
 /// Whether the first prompts in which two turns differ at L are of different steps or labels, or only one
@@ -238,7 +233,7 @@ fn compare_turn(
     world: &World,
     a: &Turn,
     b: &Turn,
-    compared: &mut Compared,
+    counts: &mut Counts,
 ) -> Result<Option<Parting>, String> {
     let limit = &world.limit;
     // Of what is above L but not above a clearance, there is some in one run only, so that it has a step above L.
@@ -332,7 +327,7 @@ fn compare_turn(
             }
             // A conversation that serves a request at L is compared as any other.
             if let (Act::Served(_, mine), Act::Served(_, theirs)) = (mine, theirs)
-                && let Some(parting) = compare_turn(world, mine, theirs, compared)?
+                && let Some(parting) = compare_turn(world, mine, theirs, counts)?
             {
                 return Ok(Some(parting));
             }
@@ -355,47 +350,51 @@ fn compare_turn(
             }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
-        compared.again += again.len();
-        compared.refined += again.iter().filter(|own| own.taken).count();
+        counts.add("again", again.len());
+        counts.add("refined", again.iter().filter(|own| own.taken).count());
         if let Some((label, taken)) = &one.checked {
             let shown = flows(label, limit);
-            compared.checked += usize::from(shown);
-            compared.taken += usize::from(shown && *taken);
+            counts.add("checked", usize::from(shown));
+            counts.add("taken", usize::from(shown && *taken));
             let values = one.parts.iter();
             let values = values.filter(|(name, label, taken)| {
                 !name.is_empty()
                     && *taken
                     && flows(&one.label.clone().unwrap_or(label.clone()), limit)
             });
-            compared.filled += values.count();
+            counts.add("filled", values.count());
         }
         if let Some((label, true)) = &one.without {
-            compared.without += usize::from(flows(label, limit));
+            counts.add("without", usize::from(flows(label, limit)));
         }
         for act in mine {
             match act {
                 Act::Prompt(_, shown, masked) => {
-                    compared.reminded += usize::from(shown.contains("Remembered from earlier"));
-                    compared.pictured += usize::from(has_image(&shown));
-                    compared.summaries += usize::from(is_summary(&shown));
-                    compared.summarised += usize::from(shown.contains("Summary of the conv"));
-                    compared.prompts += 1;
-                    compared.after += usize::from(compared.endorsed > 0);
-                    compared.masked += usize::from(masked.0 > 0);
+                    counts.add(
+                        "reminded",
+                        usize::from(shown.contains("Remembered from earlier")),
+                    );
+                    counts.add("pictured", usize::from(has_image(&shown)));
+                    counts.add("summaries", usize::from(is_summary(&shown)));
+                    counts.add(
+                        "summarised",
+                        usize::from(shown.contains("Summary of the conv")),
+                    );
+                    counts.add("prompts", 1);
+                    let after = counts["endorsed"] > 0;
+                    counts.add("after", usize::from(after));
+                    counts.add("masked", usize::from(masked.0 > 0));
                 }
                 Act::Ran { call, .. } => {
-                    compared.ran += 1;
-                    compared.carried += usize::from(data::is_masked(&call));
+                    counts.add("ran", 1);
+                    counts.add("carried", usize::from(data::is_masked(&call)));
                 }
-                Act::Asked(..) => compared.asked += 1,
-                Act::Approved(..) => compared.endorsed += 1,
-                Act::Rejected(_, _, why) if why.starts_with("several apps") => {
-                    compared.several += 1;
-                }
-                Act::Rejected(_, _, why) if why.starts_with("wrong") => compared.wrong += 1,
-                Act::Denied(..) | Act::Rejected(..) => compared.denied += 1,
-                Act::Message(..) => compared.messages += 1,
-                Act::Answered(..) => compared.answers += 1,
+                Act::Asked(..) => counts.add("asked", 1),
+                Act::Approved(..) => counts.add("endorsed", 1),
+                Act::Rejected(_, _, why) if why.starts_with("wrong") => counts.add("wrong", 1),
+                Act::Denied(..) | Act::Rejected(..) => counts.add("denied", 1),
+                Act::Message(..) => counts.add("messages", 1),
+                Act::Answered(..) => counts.add("answers", 1),
                 Act::Served(..) => {}
             }
         }

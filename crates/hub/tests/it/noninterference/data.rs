@@ -7,7 +7,7 @@ use hub::{CHECK_NOTE, Completion, CompletionRequest, FILL_NOTE, Filling, Propose
 use ifc::{Arguments, Call, History, Label, Labeled, Message, PromptMessage, REDACTED};
 use serde_json::{Value, json};
 
-use super::compare::Compared;
+use super::compare::Counts;
 use super::holds::{holds, worlds};
 use super::labels::{Taints, flows, flows_taints, parts, taints, union};
 use super::model::{self, shown};
@@ -286,35 +286,18 @@ fn of_data(seed: u64) -> World {
 /// runs, nor what comes of it.
 #[test]
 fn what_a_call_carries_stays_at_its_label() {
-    let mut taken = 0;
-    let mut ran = 0;
-    let mut carried = 0;
-    let mut inside = 0;
-    let mut filled = 0;
-    let mut parted = 0;
-    let seeds = worlds(350);
-    let pairs = seeds.end - seeds.start;
-    for seed in seeds {
+    let mut totals = Counts::default();
+    for seed in worlds(350) {
         let world = of_data(seed);
         let (compared, _) = holds(&world);
-        let Compared { carried: own, .. } = compared;
-        carried += own;
-        filled += compared.filled;
-        inside += own * usize::from(world.nests != Nests::Not);
-        taken += compared.taken;
-        ran += compared.ran;
-        parted += usize::from(compared.parting.is_some());
+        totals.join(&compared);
+        let inside = compared.counts["carried"] * usize::from(world.nests != Nests::Not);
+        totals.add("inside of an argument", inside);
     }
-    println!(
-        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried} of them with data above, {inside} inside of an argument; {filled} values filled by themselves; {parted} parted"
-    );
-    if pairs >= 350 {
-        assert!(carried > 20 && ran > 100, "something must be carried");
-        assert!(filled > 10, "something must be filled by itself");
-        assert!(
-            inside > 10,
-            "something must be carried inside of an argument"
-        );
+    println!("{totals:?}");
+    if totals["pairs"] >= 350 {
+        assert!(totals["carried"] > 20 && totals["ran"] > 100);
+        assert!(totals["filled"] > 10 && totals["inside of an argument"] > 10);
     }
 }
 
@@ -367,27 +350,20 @@ fn of_forms(seed: u64) -> World {
 /// Which values are accepted tells of the value alone: neither a form nor a list lets anything else below.
 #[test]
 fn what_is_accepted_by_its_value_stays_at_its_label() {
-    let mut taken = 0;
-    let mut ran = 0;
-    let mut carried = [0; 2];
-    let mut parted = 0;
-    let seeds = worlds(500);
-    let pairs = seeds.end - seeds.start;
-    for seed in seeds {
+    let mut totals = Counts::default();
+    for seed in worlds(500) {
         let world = of_forms(seed);
-        let among = world.carries == Carries::Word;
         let (compared, _) = holds(&world);
-        carried[usize::from(among)] += compared.carried;
-        taken += compared.taken;
-        ran += compared.ran;
-        parted += usize::from(compared.parting.is_some());
+        totals.join(&compared);
+        let among = match world.carries {
+            Carries::Word => "of a list",
+            _ => "of a form",
+        };
+        totals.add(among, compared.counts["carried"]);
     }
-    println!(
-        "{pairs} pairs: {taken} steps taken below, {ran} calls ran, {carried:?} of them with data above of a \
-         form and of a list; {parted} parted"
-    );
-    if pairs >= 500 {
-        assert!(carried[0] > 40 && carried[1] > 4 && ran > 400);
-        assert!(parted * 2 < usize::try_from(pairs).unwrap());
+    println!("{totals:?}");
+    if totals["pairs"] >= 500 {
+        assert!(totals["of a form"] > 40 && totals["of a list"] > 4 && totals["ran"] > 400);
+        assert!(totals["parted"] * 2 < totals["pairs"]);
     }
 }

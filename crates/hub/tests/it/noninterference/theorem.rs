@@ -1,7 +1,7 @@
 //! The theorem: two worlds that differ above L look the same at L.
 
 use super::chooser::Fixed;
-use super::compare::Parting;
+use super::compare::Counts;
 use super::holds::{holds, worlds};
 use super::labels::flows;
 use super::model::is_stubborn;
@@ -9,91 +9,39 @@ use super::play::play;
 use super::record::Act;
 use super::world::{Side, World};
 
-#[derive(Debug, Default)]
-struct Totals {
-    pairs: usize,
-    secrets: usize,
-    strangers: usize,
-    differ: usize,
-    masked_pairs: usize,
-    progress: usize,
-    recalled: usize,
-    choice: usize,
-    refused: usize,
-    fallback: usize,
-    repeated: usize,
-    approved: usize,
-    prompts: usize,
-    masked: usize,
-    ran: usize,
-    asked: usize,
-    denied: usize,
-    wrong: usize,
-    answers: usize,
-    checked: usize,
-    taken: usize,
-    without: usize,
-    reminded: usize,
-    pictured: usize,
-    summaries: usize,
-    facts: usize,
-    permitted: usize,
-    apart: usize,
-}
-
 #[test]
 fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
-    let mut totals = Totals::default();
+    let mut totals = Counts::default();
     for seed in worlds(500) {
         let world = World::random(seed);
         let (compared, differ) = holds(&world);
-        totals.pairs += 1;
-        totals.secrets += usize::from(world.has_secrets());
+        totals.join(&compared);
+        totals.add("secrets", usize::from(world.has_secrets()));
         let strange = world.tools.iter().any(|tool| tool.only.is_some());
-        totals.strangers += usize::from(strange);
-        totals.differ += usize::from(differ);
-        totals.masked_pairs += usize::from(compared.masked > 0);
-        totals.progress += usize::from(compared.parting == Some(Parting::Progress));
-        totals.recalled += usize::from(compared.parting == Some(Parting::Recalled));
-        totals.choice += usize::from(compared.parting == Some(Parting::Choice));
-        totals.refused += usize::from(compared.parting == Some(Parting::Refused));
-        totals.fallback += usize::from(compared.parting == Some(Parting::Fallback));
-        totals.repeated += usize::from(compared.parting == Some(Parting::Repeated));
-        totals.approved += usize::from(compared.parting == Some(Parting::Approved));
-        totals.prompts += compared.prompts;
-        totals.masked += compared.masked;
-        totals.ran += compared.ran;
-        totals.asked += compared.asked;
-        totals.denied += compared.denied;
-        totals.wrong += compared.wrong;
-        totals.answers += compared.answers;
-        totals.checked += compared.checked;
-        totals.taken += compared.taken;
-        totals.without += compared.without;
-        totals.reminded += compared.reminded;
-        totals.permitted += compared.permitted;
-        totals.apart += compared.apart;
-        totals.pictured += compared.pictured;
-        totals.summaries += compared.summaries;
-        totals.facts += compared.facts;
+        totals.add("strangers", usize::from(strange));
+        totals.add("differ", usize::from(differ));
+        totals.add("masked pairs", usize::from(compared.counts["masked"] > 0));
     }
     println!("{totals:?}");
     // Nothing of this holds of worlds in which nothing happens.
-    let Totals { pairs, .. } = totals;
+    let pairs = totals["pairs"];
     if pairs >= 500 {
-        assert!(totals.secrets * 10 > pairs * 9 && totals.differ * 10 > pairs * 8);
-        assert!(totals.strangers * 3 > pairs);
-        assert!(totals.apart * 100 > pairs && totals.permitted > totals.apart);
-        assert!(totals.masked_pairs * 2 > pairs && totals.masked * 10 > totals.prompts * 8);
-        assert!(totals.ran > pairs && totals.asked * 4 > pairs && totals.denied * 4 > pairs);
-        assert!(totals.prompts > pairs && totals.answers * 5 > pairs);
-        assert!(totals.wrong * 50 > pairs);
-        assert!(totals.checked * 50 > pairs && totals.taken > 0);
-        assert!(totals.without * 50 > pairs && totals.refused * 8 < pairs);
-        assert!(totals.reminded * 4 > pairs && totals.pictured * 50 > pairs);
-        assert!(totals.summaries * 20 > pairs && totals.facts * 10 > pairs);
-        let known = totals.progress + totals.choice + totals.fallback + totals.repeated;
-        let parted = known + totals.recalled + totals.approved;
+        assert!(totals["secrets"] * 10 > pairs * 9 && totals["differ"] * 10 > pairs * 8);
+        assert!(totals["strangers"] * 3 > pairs);
+        assert!(totals["apart"] * 100 > pairs && totals["permitted"] > totals["apart"]);
+        assert!(
+            totals["masked pairs"] * 2 > pairs && totals["masked"] * 10 > totals["prompts"] * 8
+        );
+        assert!(
+            totals["ran"] > pairs && totals["asked"] * 4 > pairs && totals["denied"] * 4 > pairs
+        );
+        assert!(totals["prompts"] > pairs && totals["answers"] * 5 > pairs);
+        assert!(totals["wrong"] * 50 > pairs);
+        assert!(totals["checked"] * 50 > pairs && totals["taken"] > 0);
+        assert!(totals["without"] * 50 > pairs && totals["refused"] * 8 < pairs);
+        assert!(totals["reminded"] * 4 > pairs && totals["pictured"] * 50 > pairs);
+        assert!(totals["summaries"] * 20 > pairs && totals["facts"] * 10 > pairs);
+        let parted = totals["parted"] - totals["refused"];
         assert!(parted * 2 < pairs, "most pairs are compared to their end");
     }
 }
@@ -102,40 +50,35 @@ fn two_worlds_that_differ_above_a_label_look_the_same_at_it() {
 /// see one answer learns nothing of another above it, and nothing runs.
 #[test]
 fn answers_that_are_put_together_keep_their_labels() {
-    let (mut secrets, mut masked, mut answers, mut asked) = (0, 0, 0, 0);
-    let seeds = worlds(300);
-    for seed in seeds.clone() {
+    let mut totals = Counts::default();
+    for seed in worlds(300) {
         let world = World::of_answers(seed);
         let (compared, _) = holds(&world);
-        assert_eq!(compared.ran, 0, "world {seed} runs a call");
-        secrets += usize::from(world.has_secrets());
-        masked += compared.masked;
-        answers += compared.answers;
-        asked += compared.asked;
+        assert_eq!(compared.counts["ran"], 0, "world {seed} runs a call");
+        totals.join(&compared);
+        totals.add("secrets", usize::from(world.has_secrets()));
     }
-    println!(
-        "{secrets} with secrets, {masked} masked prompts, {answers} answers, {asked} asked about"
-    );
-    if seeds.count() >= 300 {
-        assert!(secrets > 200 && masked > 50 && answers > 50 && asked > 5);
+    println!("{totals:?}");
+    if totals["pairs"] >= 300 {
+        assert!(totals["secrets"] > 200 && totals["masked"] > 50);
+        assert!(totals["answers"] > 50 && totals["asked"] > 5);
     }
 }
 
 /// A summary stands for text below its label, and whether there is one is decided by such text.
 #[test]
 fn a_conversation_that_is_too_long_shows_no_more_than_a_short_one() {
-    let (mut summaries, mut summarised, mut secrets) = (0, 0, 0);
-    let seeds = worlds(300);
-    for seed in seeds.clone() {
+    let mut totals = Counts::default();
+    for seed in worlds(300) {
         let world = World::too_long(seed);
         let (compared, _) = holds(&world);
-        secrets += usize::from(world.has_secrets());
-        summaries += compared.summaries;
-        summarised += compared.summarised;
+        totals.join(&compared);
+        totals.add("secrets", usize::from(world.has_secrets()));
     }
-    println!("{secrets} with secrets, {summaries} summaries, shown {summarised} times");
-    if seeds.count() >= 300 {
-        assert!(secrets > 250 && summaries > 100 && summarised > 100);
+    println!("{totals:?}");
+    if totals["pairs"] >= 300 {
+        assert!(totals["secrets"] > 250);
+        assert!(totals["summaries"] > 100 && totals["summarised"] > 100);
     }
 }
 

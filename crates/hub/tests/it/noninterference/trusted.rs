@@ -3,6 +3,7 @@
 use hub::{Asked, Screening};
 use ifc::{Answer, Effect, Label, Until};
 
+use super::compare::Counts;
 use super::holds::{holds, worlds};
 use super::labels::flows;
 use super::random::{Random, hash};
@@ -97,20 +98,13 @@ fn of_trust(seed: u64) -> World {
 /// What the user vouches for above a label changes nothing at it, and lets run what it speaks of.
 #[test]
 fn trust_above_a_label_is_not_seen_at_it() {
-    let (mut trusted, mut by_trust, mut prompts, mut parted) = (0, 0, 0, 0);
-    let seeds = worlds(400);
-    for seed in seeds.clone() {
+    let mut totals = Counts::default();
+    for seed in worlds(400) {
         let (compared, _) = holds(&of_trust(seed));
-        trusted += compared.trusted;
-        by_trust += compared.by_trust;
-        prompts += compared.prompts;
-        parted += usize::from(compared.parting.is_some());
+        totals.join(&compared);
     }
-    println!("{trusted} times trusted, {by_trust} calls by it, {prompts} prompts; {parted} parted");
-    if seeds.count() >= 400 {
-        assert!(
-            trusted > 150 && by_trust > 150 && prompts > 300,
-            "somebody must trust something"
-        );
+    println!("{totals:?}");
+    if totals["pairs"] >= 400 {
+        assert!(totals["trusted"] > 150 && totals["by trust"] > 150 && totals["prompts"] > 300);
     }
 }
