@@ -1,4 +1,4 @@
-//! Where a data argument stands in the arguments of a call.
+//! The place of a data argument in the arguments of a call.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,12 +8,11 @@ use crate::json::{self, Json, Kind};
 
 /// A place in the arguments of a call: `body`, `message.body`, `items[*].note`.
 ///
-/// It begins with an argument's name. `.NAME` is that member of an object, `[*]` every element of a list. A
-/// name with one of the characters `.`, `[`, `]` and `"` is written as in JSON, in brackets: `["a.b"].note`.
+/// It begins with an argument's name. `.NAME` is a member of an object, `[*]` every element of a list. A name with one of
+/// the characters `.`, `[`, `]` and `"` is written as in JSON, in brackets: `["a.b"].note`.
 ///
-/// What leads to a place belongs to the control part: that there is one, the names, and how many elements a
-/// list has. A text in which the way there has another type has no such place, and then nobody can say what of
-/// the argument is data.
+/// The names on the way to a place and the number of elements of a list belong to the control part. An argument of which
+/// something on the way has another type has no such place, and then all of it belongs to the control part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArgumentPath {
     argument: String,
@@ -54,11 +53,10 @@ impl fmt::Display for PathError {
 impl std::error::Error for PathError {}
 
 impl ArgumentPath {
-    /// The most steps below an argument: no schema of a tool is deeper.
+    /// The most steps below an argument. Schemas of tools are less deep.
     pub const MAX_STEPS: usize = 16;
 
-    /// The most places of one path in one call. Each is a region of the history, which is screened and
-    /// labelled by itself.
+    /// The most places of one path in one call. Each is a region of the history.
     pub const MAX_PLACES: usize = 64;
 
     /// All of the argument of this name.
@@ -69,13 +67,13 @@ impl ArgumentPath {
         }
     }
 
-    /// This member of what stands here.
+    /// This member of the object at this place.
     #[must_use]
     pub(crate) fn member(&self, name: impl Into<String>) -> Self {
         self.with(Step::Member(name.into()))
     }
 
-    /// Every element of the list that stands here.
+    /// Every element of the list at this place.
     #[must_use]
     pub(crate) fn elements(&self) -> Self {
         self.with(Step::Elements)
@@ -92,7 +90,7 @@ impl ArgumentPath {
         &self.argument
     }
 
-    /// The last name in it: `note` of `items[*].note`.
+    /// The last name in it: `note` for `items[*].note`.
     pub fn last_name(&self) -> &str {
         let mut steps = self.steps.iter().rev();
         let last = steps.find_map(|step| match step {
@@ -107,14 +105,14 @@ impl ArgumentPath {
         self.steps.is_empty()
     }
 
-    /// Whether the other path leads to this place, or into it.
+    /// Whether the other path leads to this place or into it.
     #[must_use]
     pub fn contains(&self, other: &Self) -> bool {
         self.argument == other.argument && other.steps.starts_with(&self.steps)
     }
 
-    /// Goes to this place from `schema`, that of all arguments: `step` takes one to that of a member (`Some`) or
-    /// of the elements. `None` where it leads nowhere.
+    /// Follows this path from `schema`, the schema of all arguments. `step` goes from a schema to that of a member
+    /// (`Some`) or of the elements (`None`).
     pub fn follow<S>(
         &self,
         schema: S,
@@ -128,11 +126,10 @@ impl ArgumentPath {
         })
     }
 
-    /// Where the values at this place stand in the canonical text of its argument. A member that is not
-    /// there, or a list without elements, has none.
+    /// The spans of the values at this place in the canonical text of its argument; none for a missing member or an
+    /// empty list.
     ///
-    /// `None` where something on the way has another type, or there are more than
-    /// [`ArgumentPath::MAX_PLACES`].
+    /// `None` if something on the way has another type, or there are more than [`ArgumentPath::MAX_PLACES`].
     pub(crate) fn places(&self, argument: &str) -> Option<Vec<Range<usize>>> {
         if self.steps.is_empty() {
             return Some(std::iter::once(0..argument.len()).collect());
@@ -151,12 +148,11 @@ impl ArgumentPath {
                         next.extend(children.filter(is_it).map(|(at, _)| at));
                     }
                     (Step::Elements, Kind::Array) => next.extend(children.map(|(at, _)| at)),
-                    // Another value in its place may hold all that the members would: passed over, it would get around
+                    // A value of another type may hold all that the members would. Skipped, it would get around
                     // their limit.
                     _ => return None,
                 }
-                // Not cut to that many: the rest would have no limit of its own. With none of it data, all of it has
-                // the control part's.
+                // Not cut to that many, since the rest would have no limit of its own.
                 if next.len() > Self::MAX_PLACES {
                     return None;
                 }

@@ -9,12 +9,11 @@ use crate::{ArgumentPath, Label, Labeled};
 
 /// The arguments of a tool call.
 ///
-/// Each value is JSON text in canonical form with a label of its own: that of the prompt that the call
-/// comes from or, of a data argument, that of the draft which it was kept from; a data argument may lie
-/// inside of a value ([`ArgumentPath`]). [`Arguments::to_json`]
-/// is the one serialisation: members sorted by name, no blanks, strings with the shortest escapes, numbers as
-/// their original tokens. What a policy judges, what the user is shown and what an app is sent are
-/// this text, and two calls are equal if it is.
+/// Each value is canonical JSON text with a label of its own: that of the prompt that the call comes from or, for a data
+/// argument, that of the draft from which it was retained. A data argument may be a part of a value ([`ArgumentPath`]).
+///
+/// [`Arguments::to_json`] is the one serialisation, in the canonical form of [`json`]. A policy judges this text, the user
+/// is shown it, an app is sent it, and two calls are equal if it is.
 ///
 /// `Debug` shows labels and lengths only.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -88,7 +87,7 @@ impl Arguments {
     /// The text is anything but one JSON object in which no name stands twice, at any depth, or it
     /// exceeds [`Arguments::MAX_BYTES`] or [`Arguments::MAX_DEPTH`].
     pub fn parse(text: &str, label: &Label) -> Result<Self, ArgumentsError> {
-        // Before it is read: how long a call is, its model says.
+        // Before it is read, since a model chooses the length.
         if text.len() > Self::MAX_BYTES {
             return Err(ArgumentsError::TooLong);
         }
@@ -109,21 +108,20 @@ impl Arguments {
         Ok(Self(members.collect()))
     }
 
-    /// Reads what [`Arguments::to_labeled`] has written, each value with the labels in it; text of any other
-    /// form is read as one written under the join of all of its labels.
+    /// Reads the output of [`Arguments::to_labeled`], each value with its labels. Text of any other form is read as text
+    /// under the join of all of its labels.
     ///
     /// # Errors
     /// As [`Arguments::parse`].
     pub fn parse_labeled(text: &Labeled) -> Result<Self, ArgumentsError> {
         let written = Self::parse(text.reveal_tcb(), &Label::bottom())?;
         let (json, spans) = written.spans();
-        // A model writes blanks and orders names as it likes. Which spans of such a text belong to which value is the
-        // parser's to say, so it has one label.
+        // A model writes blanks and orders names as it likes, and then the spans below are not those of the text.
         if json != text.reveal_tcb() {
             return Self::parse(text.reveal_tcb(), &text.label());
         }
         let labelled = |value: &Labeled, span| {
-            // These spans are of this very text. If one were not, nobody would know what the value was made from.
+            // These spans are of this very text, so the fallback is never used.
             let unknown = || Labeled::unknown(value.reveal_tcb());
             text.slice(span).unwrap_or_else(unknown)
         };
@@ -132,8 +130,7 @@ impl Arguments {
         Ok(Self(values.collect()))
     }
 
-    /// The value of this name becomes at least as restrictive as `label`: it was made from more than
-    /// the rest of the call.
+    /// The value of this name becomes at least as restrictive as `label`.
     #[must_use]
     pub fn restrict(mut self, name: &str, label: &Label) -> Self {
         if let Some(value) = self.0.get_mut(name) {
@@ -143,8 +140,7 @@ impl Arguments {
         self
     }
 
-    /// The same for the values at this place. Where there is no such place for another type on the way,
-    /// all of its argument becomes so.
+    /// The same for the values at this place. If the argument has not the form that leads there, all of it becomes so.
     #[must_use]
     pub fn restrict_at(mut self, path: &ArgumentPath, label: &Label) -> Self {
         let Some(value) = self.0.get_mut(path.argument()) else {
@@ -154,7 +150,7 @@ impl Arguments {
             return self.restrict(path.argument(), label);
         };
         for place in places {
-            // What is as restrictive already needs no region of its own.
+            // A part that is as restrictive already needs no region of its own.
             let part = value.slice(place.clone());
             let part = part.filter(|part| !label.flows_to(&part.label()));
             let restricted = part.and_then(|part| value.replace(place, &part.restrict(label)));
@@ -165,8 +161,8 @@ impl Arguments {
         self
     }
 
-    /// The same with another value at one of the places of a path, given as JSON text: it has the label of what
-    /// it takes the place of. `None` if there is no such place, or the text is no value.
+    /// The same with another value, given as JSON text, at one of the places of a path. It gets the label of the value
+    /// that it replaces. `None` if there is no such place, or the text is not JSON.
     #[must_use]
     pub fn with_value(mut self, path: &ArgumentPath, nth: usize, value: &str) -> Option<Self> {
         let mut canonical = String::new();
@@ -178,9 +174,8 @@ impl Arguments {
         Some(self)
     }
 
-    /// The values at this place, with their labels, in the order in which they stand; none if there is no such
-    /// argument or member. `None` where something on the way has another type: then nobody can say what of
-    /// the argument is data.
+    /// The values at this place, with their labels, in order; empty if there is no such argument or member. `None` if
+    /// the argument has not the form that leads there.
     #[must_use]
     pub fn at(&self, path: &ArgumentPath) -> Option<Vec<Labeled>> {
         let Some(value) = self.0.get(path.argument()) else {
@@ -190,7 +185,8 @@ impl Arguments {
         places.map(|place| value.slice(place)).collect()
     }
 
-    /// The join of the labels of the values at this place; `Some(None)` if there is none. `None` as in [`Arguments::at`].
+    /// The join of the labels of the values at this place; `Some(None)` if there are none. `None` as in
+    /// [`Arguments::at`].
     pub(crate) fn label_at(&self, path: &ArgumentPath) -> Option<Option<Label>> {
         let Some(value) = self.0.get(path.argument()) else {
             return Some(None);
@@ -200,19 +196,24 @@ impl Arguments {
         Some(labels.reduce(|all, label| all.join(&label)))
     }
 
-    /// The label of everything but what stands at these places: the names, and what leads to them, is of it.
-    /// A path whose way has another type has no place.
+    /// The label of everything outside of these places.
     #[must_use]
     pub fn label_but<'p>(&self, paths: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
-        let parts = self.0.iter().flat_map(|(name, value)| {
-            let pieces = outside(name, value, paths.clone()).into_iter();
-            pieces.map(|piece| value.label_in(&piece))
-        });
-        parts.collect()
+        // Most calls have no data arguments.
+        if paths.clone().next().is_none() {
+            return self.label();
+        }
+        let mut label = Label::bottom();
+        for (name, value) in &self.0 {
+            for piece in outside(name, value, paths.clone()) {
+                label.absorb(&value.label_in(&piece));
+            }
+        }
+        label
     }
 
-    /// Whether these are the same names and values, whatever their labels, but for what stands at these places:
-    /// as many values, of which each may be another one.
+    /// Whether these are the same names and values, whatever their labels, apart from the values at these places. The
+    /// number of values at a place must be the same.
     #[must_use]
     pub fn same_but<'p>(
         &self,
@@ -231,8 +232,8 @@ impl Arguments {
                 .all(|((name, value), other)| around(name, value) == around(name, other))
     }
 
-    /// The places whose labels do not flow to this one, each as far in as they tell apart, with the join of
-    /// the labels there.
+    /// The places whose labels do not flow to this one, as deep inside as labels differ, each with the join of the
+    /// labels there.
     #[must_use]
     pub fn beyond(&self, label: &Label) -> BTreeMap<ArgumentPath, Label> {
         let mut found = BTreeMap::new();
@@ -241,7 +242,7 @@ impl Arguments {
                 Ok(json) => {
                     collect_beyond(value, &json, 0, &ArgumentPath::of(name), label, &mut found);
                 }
-                // Values are canonical, so this does not happen. Where it did, the parts could not be told apart.
+                // Values are canonical, so this does not happen.
                 Err(_) => {
                     found.insert(ArgumentPath::of(name), value.label());
                 }
@@ -287,7 +288,7 @@ impl Arguments {
         labels.map(|(_, label)| label).collect()
     }
 
-    /// Whether these are the same names and values, whatever their labels.
+    /// Whether names and values are the same, whatever their labels.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         let text = |value: &Labeled, other: &Labeled| value.reveal_tcb() == other.reveal_tcb();
@@ -296,8 +297,8 @@ impl Arguments {
                 .all(|((a, value), (b, other))| a == b && text(value, other))
     }
 
-    /// One text for all writings of the same values: numbers by value, and no member that is null, an empty list or
-    /// at one of these places.
+    /// One text for all spellings of the same values: numbers by value, and no member that is null, an empty list or at
+    /// one of these places.
     #[must_use]
     pub fn by_value<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> String {
         let mut out = String::new();
@@ -320,7 +321,7 @@ impl Arguments {
         let values = self.0.iter().filter(|(name, _)| counts(name));
         let values =
             values.map(|(name, value)| (name.as_str(), (name.as_str(), value.reveal_tcb())));
-        json::object_by_value(values, write, out);
+        json::write_object(values, write, out);
     }
 
     /// The canonical text, each value with its labels.
@@ -337,41 +338,31 @@ impl Arguments {
         });
         let labelled = Labeled::with_regions_tcb(json, regions);
         // The spans are of this text and do not overlap.
-        labelled.unwrap_or_else(|_| Labeled::unknown(self.to_json()))
+        labelled.unwrap_or_else(|| Labeled::unknown(self.to_json()))
     }
 
-    /// The canonical text, and where in it each value stands.
+    /// The canonical text, and the span of each value in it.
     fn spans(&self) -> (String, Vec<Range<usize>>) {
-        let json = self.to_json();
-        let mut at = 0;
-        let mut name_text = String::new();
-        let spans = self.0.iter().map(|(name, value)| {
-            name_text.clear();
-            json::write_string(name, &mut name_text);
-            // An opening brace or a comma, the name, a colon.
-            let start = at + 1 + name_text.len() + 1;
-            at = start + value.len();
-            start..at
-        });
-        let spans = spans.collect();
+        let members = self.0.iter();
+        let members = members.map(|(name, value)| (name.as_str(), value.reveal_tcb()));
+        let (mut json, mut spans) = (String::new(), Vec::with_capacity(self.len()));
+        let write = |value: &str, out: &mut String| {
+            let start = out.len();
+            out.push_str(value);
+            spans.push(start..out.len());
+        };
+        json::write_object(members, write, &mut json);
         (json, spans)
     }
 
-    /// The canonical text. Only for the trusted computing base, as [`Labeled::reveal_tcb`]: the
-    /// executor sends it, the user and the trace are shown it.
+    /// The canonical text. Only for the trusted computing base, as [`Labeled::reveal_tcb`].
     #[must_use]
     pub fn to_json(&self) -> String {
-        let members = self.0.iter();
-        let mut out = String::new();
-        json::write_object(
-            members.map(|(name, value)| (name.as_str(), value.reveal_tcb())),
-            &mut out,
-        );
-        out
+        self.spans().0
     }
 }
 
-/// What of an argument's value lies outside of all of these places, in pieces: one more than there are places.
+/// The pieces of an argument's value that lie outside of all of these places: one more than there are places.
 fn outside<'p>(
     name: &str,
     value: &Labeled,
@@ -380,7 +371,7 @@ fn outside<'p>(
     let of_argument = paths.filter(|path| path.argument() == name);
     let places = of_argument.filter_map(|path| path.places(value.reveal_tcb()));
     let mut places: Vec<Range<usize>> = places.flatten().collect();
-    // An outer place before those inside of it, which are no places of their own then.
+    // An outer place comes before those inside of it, which are skipped.
     places.sort_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
     let mut pieces = Vec::with_capacity(places.len() + 1);
     let mut from = 0;
@@ -395,7 +386,7 @@ fn outside<'p>(
     pieces
 }
 
-/// Adds the value of this number if it is beyond `label`: its parts, where they have labels of their own.
+/// Adds the value of this number if it is beyond `label`, or its parts if they have labels of their own.
 fn collect_beyond(
     value: &Labeled,
     json: &Json<'_>,
@@ -411,13 +402,13 @@ fn collect_beyond(
     if whole.flows_to(label) {
         return;
     }
-    // What is around the parts is itself beyond the label where the whole is one value.
+    // If the text around the parts is beyond the label, the whole is one value.
     let children = json.children(of).map(|(_, child)| &child.span);
     let starts = children.clone().map(|span| span.start);
     let ends = std::iter::once(node.span.start).chain(children.map(|span| span.end));
     let mut around = ends.zip(starts.chain([node.span.end]));
     if node.children == 0 || !around.all(|(from, to)| value.label_in(&(from..to)).flows_to(label)) {
-        // All elements of a list have one path.
+        // All elements of a list have the same path.
         let known = found.entry(path.clone()).or_default();
         *known = known.join(&whole);
         return;

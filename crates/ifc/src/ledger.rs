@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{Call, json};
 
-/// What is known of a call that was sent.
+/// The state of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ran {
-    /// It was answered, with a result or with an error: an error does not say that nothing happened.
+    /// It was answered, with a result or an error. After an error it may have had an effect all the same.
     Answered,
-    /// Its permit was spent and no answer has come: nobody knows whether it ran.
+    /// Its permit was spent and no answer has come, so it may have run.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ const SPENT: u8 = 1;
 const ANSWERED: u8 = 2;
 const VOID: u8 = 3;
 
-/// The state of one permitted call, shared by its permit, the ledger and whoever waits for it.
+/// The state of one permitted call, shared by its permit, the ledger and the code that waits for it.
 #[derive(Debug, Clone)]
 pub struct Receipt(Arc<AtomicU8>);
 
@@ -39,8 +39,8 @@ impl Receipt {
         Self(Arc::new(AtomicU8::new(PERMITTED)))
     }
 
-    /// What is known of the call; `None` if its permit was dropped unspent, so that it never runs.
-    /// While the permit is still there it may be spent at any moment: [`Ran::Unknown`].
+    /// The state of the call; `None` if its permit was dropped unspent. An unspent permit may be spent at any moment,
+    /// so its call is [`Ran::Unknown`].
     #[must_use]
     pub fn ran(&self) -> Option<Ran> {
         match self.0.load(Ordering::Acquire) {
@@ -50,7 +50,7 @@ impl Receipt {
         }
     }
 
-    /// The call was answered. Without effect on one that was not sent.
+    /// The call was answered. This has no effect on a call that was not sent.
     pub fn answered(&self) {
         self.change(SPENT, ANSWERED);
     }
@@ -75,7 +75,7 @@ impl Drop for Stub {
     }
 }
 
-/// What makes two irreversible calls the same: app, tool, and the arguments as their rule compares them.
+/// Two irreversible calls with the same key are the same call: app, tool, and the arguments as their rule compares them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Key(String);
 
@@ -93,8 +93,7 @@ impl Key {
 
 /// The newest irreversible calls of a session, whatever the label of the step that made them.
 ///
-/// A step sees only what is below its own label, so a step that is taken again below the label of a
-/// payment does not see the payment, and would make it once more. The ledger does see it.
+/// A step that is re-run below the label of a payment does not see the payment, and would make it once more.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Oldest first.
@@ -102,14 +101,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Calls that are remembered. For one more, those that never ran are forgotten, and then the oldest one: a session
-    /// of weeks has moved on since, and where its history still shows the call, the monitor knows it from there.
+    /// Most calls. For one more, those that never ran are forgotten, and then the oldest one. The monitor finds a forgotten
+    /// call in the history, as long as that has it.
     pub(crate) const MAX: usize = 4096;
 
-    /// What is known of the newest equal call.
+    /// The state of the newest equal call.
     pub(crate) fn find(&self, key: &Key) -> Option<Ran> {
         let equal = self.calls.iter().rev().filter(|(known, _)| known == key);
-        // Permits that were dropped unspent are passed over: nothing has happened by them.
+        // A permit that was dropped unspent is skipped: its call has not run.
         equal.map(|(_, receipt)| receipt).find_map(Receipt::ran)
     }
 

@@ -1,9 +1,9 @@
 //! The form that an app asks the user to fill in: flat, with primitive fields only.
 
+use ifc::json::Number as Exact;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
-use crate::json::decimal;
 use crate::limits::MAX_FIELD_ANSWER_BYTES;
 
 /// A question of an app. All texts in it are the app's.
@@ -147,7 +147,7 @@ impl Field {
                     .map_err(|_| Unfit::Type("type a number, such as 12 or -3"))?;
                 // The app gets what is written here, and `Number` has 64 bits: an account of twenty digits would be
                 // another one.
-                match decimal(typed) == decimal(&number.to_string()) {
+                match Exact::read(typed) == Exact::read(&number.to_string()) {
                     true => Value::Number(number),
                     false => return Err(Unfit::Type("it has too many digits for a number")),
                 }

@@ -133,62 +133,9 @@ pub fn check_object(text: &str) -> Result<(), JsonError> {
         .map_err(|_| JsonError::Invalid)
 }
 
-/// A number of JSON by its digits: whether it is negative, its digits without zeros at either end, and the power of ten of
-/// the last one. Two are the same number exactly if these are, however a reader rounds. `None` for an exponent beyond 32
-/// bits.
-#[must_use]
-pub fn decimal(number: &str) -> Option<(bool, String, i64)> {
-    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, i64::from(exponent.parse::<i32>().ok()?)),
-        None => (number, 0),
-    };
-    let (is_negative, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, mantissa),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let significant = digits.trim_end_matches('0');
-    if significant.is_empty() {
-        return Some((is_negative, String::new(), 0));
-    }
-    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
-    let last = exponent - i64::try_from(fraction.len()).ok()? + zeros;
-    Some((
-        is_negative,
-        significant.trim_start_matches('0').to_owned(),
-        last,
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_the_same_by_their_digits() {
-        let same = |one: &str, other: &str| decimal(one) == decimal(other);
-        for (one, other) in [
-            ("1", "1.0"),
-            ("1", "1e0"),
-            ("100", "1E+2"),
-            ("0.10", "1e-1"),
-            ("-2.50", "-25e-1"),
-            ("0", "0.00e7"),
-        ] {
-            assert!(same(one, other), "{one} {other}");
-        }
-        for (one, other) in [
-            ("1", "-1"),
-            ("1", "10"),
-            ("0", "-0"),
-            ("21000418450200051332", "21000418450200051333"),
-            ("0.1", "0.1000000000000000055511151231257827"),
-        ] {
-            assert!(!same(one, other), "{one} {other}");
-        }
-        assert_eq!(decimal("1e99999999999"), None);
-    }
 
     fn scan(text: &str, depth: usize, nodes: usize) -> Result<(), JsonError> {
         JsonScan::new(depth, nodes).feed(text.as_bytes())

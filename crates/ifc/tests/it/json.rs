@@ -1,6 +1,6 @@
 //! Our reader of JSON beside `serde_json`: the same texts, the same values, and where each stands.
 
-use ifc::json::{Fault, Json, Kind, MAX_DEPTH};
+use ifc::json::{Fault, Json, Kind, MAX_DEPTH, Number};
 use ifc::{Arguments, Label};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -177,4 +177,30 @@ fn the_values_beside_a_fault_are_read() {
         .map(|(_, node)| node.fault.is_some())
         .collect();
     assert_eq!(faults, [true, true, true, false]);
+}
+
+#[test]
+fn numbers_are_compared_by_value() {
+    let same = |one: &str, other: &str| Number::read(one) == Number::read(other);
+    for (one, other) in [
+        ("1", "1.0"),
+        ("1", "1e0"),
+        ("100", "1E+2"),
+        ("0.10", "1e-1"),
+        ("-2.50", "-25e-1"),
+        ("-0", "0.00e7"),
+    ] {
+        assert!(same(one, other), "{one} {other}");
+    }
+    for (one, other) in [
+        ("1", "-1"),
+        ("1", "10"),
+        ("21000418450200051332", "21000418450200051333"),
+        ("0.1", "0.1000000000000000055511151231257827"),
+    ] {
+        assert!(!same(one, other), "{one} {other}");
+    }
+    for text in ["1e99999999999", "", "-", ".5", "\"1\"", "null", "[1]"] {
+        assert_eq!(Number::read(text), None, "{text}");
+    }
 }

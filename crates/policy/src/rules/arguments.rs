@@ -1,8 +1,9 @@
-//! What a call carries: its arguments, read strictly, and what a tool says that it takes.
+//! The arguments of a call, read strictly, and the parameters of a tool.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ifc::json::Number;
 use serde_json::{Map, Value, json};
 
 /// The arguments of a call, with their values read.
@@ -12,13 +13,13 @@ pub(crate) struct Arguments<'c>(BTreeMap<&'c str, Argument<'c>>);
 /// One argument.
 #[derive(Debug)]
 pub(crate) struct Argument<'c> {
-    /// The text that will be sent. Numbers are judged by it: in `value` they are rounded.
+    /// The text that is sent. Numbers are judged by it, since `value` has them rounded.
     text: &'c str,
     value: Value,
 }
 
 impl<'c> Arguments<'c> {
-    /// Reads what will be sent.
+    /// Reads the arguments.
     ///
     /// # Errors
     /// One line that says what is wrong.
@@ -33,15 +34,15 @@ impl<'c> Arguments<'c> {
             .map_err(|error| format!("the arguments are not understood: {error}"))
     }
 
-    /// The argument; `None` where it is absent, and where it is `null`.
+    /// The argument; `None` if it is absent or `null`.
     pub(crate) fn get(&self, name: &str) -> Option<&Argument<'c>> {
         self.0
             .get(name)
             .filter(|argument| !argument.value.is_null())
     }
 
-    /// Whether there is a value that is good for this parameter where one is required: `null` is a value where anything
-    /// is taken, as an app has it whose schema says `{"type": ["string", "null"]}`.
+    /// Whether there is a value for this required parameter. For [`ParameterKind::Any`] `null` is one, as for a schema with
+    /// `{"type": ["string", "null"]}`.
     fn has(&self, name: &str, kind: ParameterKind) -> bool {
         match kind {
             ParameterKind::Any => self.0.contains_key(name),
@@ -59,40 +60,37 @@ impl Argument<'_> {
         &self.value
     }
 
-    /// The number to the last digit, if conditions can compare it.
+    /// The exact number, if conditions can compare it.
     pub(crate) fn decimal(&self) -> Option<Decimal> {
         Decimal::of(self.text)
     }
 
     /// The whole number, if conditions can compare it.
     pub(crate) fn long(&self) -> Option<i64> {
-        Digits::of(self.text)?.long(self.text)
+        long(self.text)
     }
 
-    /// Whether it is a number without a fraction, however it is written: JSON Schema's `integer`.
+    /// Whether it is a number without a fraction in any spelling: JSON Schema's `integer`.
     fn is_whole(&self) -> bool {
-        Digits::of(self.text).is_some_and(|digits| digits.is_whole())
+        Number::read(self.text).is_some_and(|number| is_whole(&number))
     }
 }
 
-/// What a parameter takes.
-///
-/// A kind takes what the type of JSON Schema takes after which it is called. Of numbers, a condition can compare less than
-/// that.
+/// The type of a parameter. It takes the values of JSON Schema's type of that name. Conditions can compare fewer numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
     /// Text.
     String,
     /// An array of texts.
     Strings,
-    /// A number without a fraction, such as 5, 5.0 and 5e3. Conditions compare it where it has 64 bits.
+    /// A number without a fraction, such as 5, 5.0 and 5e3. Conditions compare up to 64 bits.
     Integer,
-    /// A number. Conditions compare it where it has at most four digits after the point and is not beyond 900 billion.
+    /// A number. Conditions compare up to 900 billion with at most four digits after the point.
     Number,
     /// An amount of money to pay: a number above zero with at most two digits after the point.
     ///
-    /// A condition like "more than 1000 asks" says nothing of -5000, which some banks take for a
-    /// payment the other way, nor of 0.004, which somebody rounds.
+    /// A condition like "more than 1000 asks" would miss -5000, which some banks read as a payment the other way, and
+    /// 0.004, which an app may round.
     Amount,
     /// True or false.
     Boolean,
@@ -112,7 +110,7 @@ impl ParameterKind {
         ("any", ParameterKind::Any),
     ];
 
-    /// What a model is told of it, as JSON Schema.
+    /// The JSON Schema for a model.
     fn schema(self) -> Value {
         match self {
             Self::String => json!({"type": "string"}),
@@ -135,25 +133,25 @@ impl ParameterKind {
 /// One parameter of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// What it takes.
+    /// Its type.
     pub kind: ParameterKind,
     /// Whether every call must have it.
     pub required: bool,
 }
 
-/// The parameters of a tool, by name: a call with any other argument is denied, and so is one
-/// without a required argument or with a value of another kind.
+/// The parameters of a tool, by name. A call with any other argument is denied, and so is one without a required argument
+/// or with a value of another kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters(pub BTreeMap<String, Parameter>);
 
 impl Parameters {
-    /// Whether the arguments are these.
+    /// Checks the arguments.
     ///
     /// # Errors
-    /// One line that names the first argument that is not.
+    /// One line that names the first wrong argument.
     pub(crate) fn check(&self, arguments: &Arguments<'_>) -> Result<(), String> {
         if let Some(other) = arguments.names().find(|name| !self.0.contains_key(*name)) {
-            // A model chose the name, and the reason is shown to the user: it may neither steer a terminal nor fill it.
+            // A model chose the name, and the user is shown the reason: it must not steer a terminal or fill it.
             let other: String = other.escape_debug().take(MAX_NAME).collect();
             return Err(format!(
                 "the argument '{other}' is not among its parameters ({})",
@@ -194,7 +192,7 @@ impl Parameters {
     }
 }
 
-/// Characters of an argument's name, which a model wrote, in a message.
+/// Most characters of an argument's name in a message.
 const MAX_NAME: usize = 64;
 
 fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Result<(), String> {
@@ -218,77 +216,36 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
     }
 }
 
-/// A number as it is written, exactly: `sign` times 0.SIGNIFICANT times ten to the power of `point`.
-struct Digits {
-    sign: i64,
-    /// Neither begins nor ends with a zero; empty for zero.
-    significant: String,
-    point: i64,
+/// The largest whole number up to which every double is apart from its neighbours, 2^53.
+const MAX_DOUBLE: i64 = 1 << 53;
+
+/// Whether a number has no fraction: its last digit other than zero is not behind the point.
+fn is_whole(number: &Number) -> bool {
+    number.exponent >= 0
 }
 
-impl Digits {
-    /// The largest whole number up to which every double is apart from its neighbours, 2^53.
-    const MAX_DOUBLE: i64 = 1 << 53;
-    /// Digits of the largest number of 64 bits.
-    const LONG_DIGITS: i64 = 19;
-
-    /// Reads a number of JSON. `None` for anything else than a number, and for exponents beyond 32 bits.
-    fn of(text: &str) -> Option<Self> {
-        let (sign, unsigned) = match text.strip_prefix('-') {
-            Some(rest) => (-1, rest),
-            None => (1, text),
-        };
-        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-            // 32 bits, so that the sums of 64 below cannot overflow.
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-            None => (unsigned, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits = format!("{whole}{fraction}");
-        // The text may be any value of JSON, such as a string or a list.
-        if whole.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        // Each leading zero that goes moves the point one place to the left.
-        let without_zeros = digits.trim_start_matches('0');
-        let zeros = digits.len() - without_zeros.len();
-        let point =
-            i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? + i64::from(exponent);
-        Some(Self {
-            sign,
-            significant: without_zeros.trim_end_matches('0').to_owned(),
-            point,
-        })
+/// A number in units of ten to the power of `-places`; `None` for one with more places, or beyond 64 bits.
+fn scaled(number: &Number, places: i64) -> Option<i64> {
+    let power = u32::try_from(number.exponent + places).ok()?;
+    if number.digits.is_empty() {
+        return Some(0);
     }
+    let size = number.digits.parse::<i64>().ok()?;
+    let size = size.checked_mul(10_i64.checked_pow(power)?)?;
+    Some(if number.is_negative { -size } else { size })
+}
 
-    /// Whether it has no fraction.
-    fn is_whole(&self) -> bool {
-        // No significant digit stands behind the point.
-        i64::try_from(self.significant.len()).is_ok_and(|length| length <= self.point)
-            || self.significant.is_empty()
+/// The whole number that every app reads in this text; `None` for any other.
+///
+/// With a point or an exponent most readers take it for a double, and beyond 2^53 that may be another number than the one
+/// that a condition would compare.
+fn long(text: &str) -> Option<i64> {
+    let number = Number::read(text).filter(is_whole)?;
+    if !text.contains(['.', 'e', 'E']) {
+        // Digits alone are exact, and `parse` refuses a number beyond 64 bits.
+        return text.parse().ok();
     }
-
-    /// The whole number that `text`, from which this was read, is for every app. `None` for any other.
-    ///
-    /// With a point or an exponent it is a double for most readers, and beyond 2^53 that may be another number than the
-    /// one that a condition would compare.
-    fn long(&self, text: &str) -> Option<i64> {
-        if self.significant.is_empty() {
-            return Some(0);
-        }
-        // More digits than 64 bits have. It also bounds the power of ten below.
-        if !self.is_whole() || self.point > Self::LONG_DIGITS {
-            return None;
-        }
-        if !text.contains(['.', 'e', 'E']) {
-            // Digits alone are exact, and `parse` refuses what does not fit.
-            return text.parse().ok();
-        }
-        let zeros = self.point - i64::try_from(self.significant.len()).ok()?;
-        let scale = 10i64.checked_pow(u32::try_from(zeros).ok()?)?;
-        let size = self.significant.parse::<i64>().ok()?.checked_mul(scale)?;
-        (size <= Self::MAX_DOUBLE).then_some(self.sign * size)
-    }
+    scaled(&number, 0).filter(|long| long.abs() <= MAX_DOUBLE)
 }
 
 /// A number as Cedar has it: ten-thousandths, exactly.
@@ -302,34 +259,15 @@ impl Decimal {
     const ONE: i64 = 10_000;
     /// A hundredth, in ten-thousandths.
     const CENT: i64 = 100;
-    /// The largest number, 900 billion. Apps read numbers as doubles, and up to 2^53 / 10^4 a double
-    /// has every multiple of 0.0001 apart from its neighbours; above, two amounts would be one.
+    /// The largest number, 900 billion. Apps read numbers as doubles, and up to 2^53 / 10^4 a double has every multiple of
+    /// 0.0001 apart from its neighbours. Above, two amounts would be one.
     const MAX: i64 = 900_000_000_000 * Self::ONE;
-    /// Digits before the point of the largest number.
-    const WHOLE_DIGITS: i64 = 12;
 
-    /// Reads a number of JSON. `None` for what has more digits, other than zeros, and for anything
-    /// else than a number: nothing is rounded, since the app gets the digits that stand there.
+    /// Reads a number of JSON. `None` for a number with more digits, other than zeros, and for any other value. Nothing is
+    /// rounded, since the app gets the digits of the text.
     fn of(text: &str) -> Option<Self> {
-        let Digits {
-            sign,
-            significant,
-            point,
-        } = Digits::of(text)?;
-        // Of either sign: a condition on zero must not miss a minus zero.
-        if significant.is_empty() {
-            return Some(Self(0));
-        }
-        // Below zero there are more digits than Cedar has. Rounded, the conditions would judge another number than the
-        // app gets.
-        let missing = Self::DIGITS - (i64::try_from(significant.len()).ok()? - point);
-        if missing < 0 || point > Self::WHOLE_DIGITS {
-            return None;
-        }
-        // At most 15: there is a significant digit, and at most 12 stand before the point.
-        let scale = 10i64.checked_pow(u32::try_from(missing).ok()?)?;
-        let units = significant.parse::<i64>().ok()?.checked_mul(scale)?;
-        (units <= Self::MAX).then_some(Self(sign * units))
+        let units = scaled(&Number::read(text)?, Self::DIGITS)?;
+        (units.abs() <= Self::MAX).then_some(Self(units))
     }
 
     /// Whether it is above zero and has at most two digits after the point.
@@ -490,10 +428,8 @@ mod tests {
             ("[5]", false, None),
             ("", false, None),
         ] {
-            let digits = Digits::of(text);
-            let is_whole = digits.as_ref().is_some_and(Digits::is_whole);
-            assert_eq!(is_whole, whole, "{text}");
-            assert_eq!(digits.and_then(|it| it.long(text)), long, "{text}");
+            let found = Number::read(text).is_some_and(|number| is_whole(&number));
+            assert_eq!((found, super::long(text)), (whole, long), "{text}");
         }
     }
 
