@@ -4,31 +4,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ifc::{
-    Address, ArgumentPath, Call, Label, Labeled, Origin, Policy, PolicyError, Results, Rule, Sink,
+    Address, ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Origin, Policy, PolicyError,
+    Results, Rule, Sink,
 };
 
 use crate::host::host;
 use crate::rules::{
-    AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_address,
-    judge_answer, judge_delivery, judge_memory,
+    AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_answer,
+    judge_delivery, judge_sink,
 };
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
 pub struct AppPolicy {
     apps: Arc<BTreeMap<String, AppRules>>,
-    /// The parameters of each app's tools as JSON Schema: a proxy needs them for every request.
+    /// The parameters of each app's tools as JSON Schema, which a proxy needs for every request.
     parameters: Arc<BTreeMap<String, BTreeMap<String, Arc<str>>>>,
-    /// Where each app may connect to.
+    /// The destinations of each app.
     destinations: Arc<BTreeMap<String, Destinations>>,
-    /// What may be remembered; without one, nothing.
+    /// The limit of memories; `None` allows none.
     memory: Option<Label>,
     messages: Arc<MessageRules>,
     session: SessionFacts,
 }
 
 impl AppPolicy {
-    /// The policy of these apps, by name, for a session of which nothing is known.
+    /// The policy of these apps, by name.
     pub fn new(apps: BTreeMap<String, AppRules>) -> Self {
         let schemas = apps.iter().map(|(name, app)| (name.clone(), app.schemas()));
         Self {
@@ -41,7 +42,7 @@ impl AppPolicy {
         }
     }
 
-    /// The same policy with these destinations, by app. A connection to any other is denied.
+    /// The same policy with these destinations, by app. Connections to others are denied.
     #[must_use]
     pub fn with_destinations(self, destinations: BTreeMap<String, Destinations>) -> Self {
         let destinations = Arc::new(destinations);
@@ -51,7 +52,7 @@ impl AppPolicy {
         }
     }
 
-    /// The same policy, under which text that flows to this limit may be remembered, and no other.
+    /// The same policy with this limit for memories.
     #[must_use]
     pub fn with_memory(self, limit: Label) -> Self {
         let memory = Some(limit);
@@ -65,20 +66,19 @@ impl AppPolicy {
         Self { messages, ..self }
     }
 
-    /// The same policy for a session of which conditions may know this.
+    /// The same policy for a session with these facts, which conditions may use.
     #[must_use]
     pub fn with_session(self, session: SessionFacts) -> Self {
         Self { session, ..self }
     }
 
-    /// What the rules say of a sink where nothing was read before, and why.
+    /// The judgement of a sink without results that were read before.
     #[must_use]
     pub fn judge(&self, sink: &Sink<'_>) -> Judgement {
         self.judge_after(&Results::none(), sink)
     }
 
-    /// What the rules say of a sink after what calls returned, and why. [`Policy::rule_after`] is this,
-    /// and nothing else.
+    /// The judgement of a sink after these results. [`Policy::rule_after`] is its rule.
     #[must_use]
     pub fn judge_after(&self, results: &Results<'_>, sink: &Sink<'_>) -> Judgement {
         match sink {
@@ -94,59 +94,62 @@ impl AppPolicy {
                 judge_answer(release, release.apps.iter().map(limit).collect())
             }
             Sink::Address(address) => self.judge_address(address),
-            // Who holds the providers has their clearances: the broker.
+            // The broker has the clearances of the providers.
             Sink::Prompt(_) => no_rule("prompts"),
             Sink::Connection(connection) => match self.destinations.get(&connection.app) {
                 Some(destinations) => destinations.judge(connection),
-                // Denies everything, with a reason that names the table to add.
+                // Denies it, with a reason that names the table to add.
                 None => Destinations::default().judge(connection),
             },
             Sink::MemoryWrite(_) => match &self.memory {
-                Some(limit) => judge_memory(sink, limit.clone()),
+                // Users would answer a question after each turn without reading it, so a memory above the limit is denied.
+                Some(limit) => {
+                    let (rule, limit) = ("memory.limit", limit.clone());
+                    judge_sink(sink, Effect::Write, rule, limit, None, Exceeded::Deny)
+                }
                 None => no_rule("memory"),
             },
-            // SecGPT asks about every message; here labels travel along, and `strict` asks as there.
+            // SecGPT asks about every message. Here labels travel along, and `strict` asks about every message.
             Sink::Delivery(delivery) => judge_delivery(&self.messages, delivery),
         }
     }
 
-    /// What may flow into an answer without a question, in a conversation with this app.
+    /// The limit of answers in a conversation with this app.
     fn answer_limit(&self, app: &str) -> Label {
         let app = self.apps.get(app);
         app.map_or(Label::bottom(), |app| app.answer.clone())
     }
 
-    /// What may be active in an answer. An address that the model put together may be made of all that it
-    /// was shown, and an image is fetched before anybody looks at it: both have to be trusted and public.
-    /// A link that stands in what an app returned may lead to where the app itself connects.
+    /// The judgement of an address in an answer. An address that the model composed may depend on all that it was shown, and
+    /// an image is fetched before the user looks at it, so both must be trusted and public. A link from an app's result may
+    /// lead to a host to which the app itself connects.
     fn judge_address(&self, address: &Address) -> Judgement {
         let limit = |app: &String| {
             let app = self.apps.get(app);
             app.map_or(Label::bottom(), |app| app.addresses.clone())
         };
         let limits = address.apps.iter().map(limit);
-        // The answer may hold what any of these apps returned, so it must keep the limit of each.
+        // The answer may depend on the results of all of these apps.
         let own = limits.reduce(|all, limit| all.meet(&limit));
-        // Without an app nobody has set a limit.
         let own = own.unwrap_or(Label::bottom());
         let limit = match &address.origin {
-            // An image is fetched by whatever shows the answer, before the user could look at where it leads.
             Origin::Read(_) if address.fetched => Label::bottom(),
-            // The app can send all that it was given to this host by itself, so its own link there discloses nothing
-            // more.
+            // The app can send all that it was given to this host by itself, so the link discloses nothing more.
             Origin::Read(Some(app)) if self.connects(app, address.text.reveal_tcb()) => {
                 Label::top()
             }
             Origin::Read(_) => own,
             Origin::Model => Label::bottom(),
         };
-        judge_address(address, limit)
+        // A denied address is shown inert. There is no question, since the text stays readable.
+        let (sink, rule) = (Sink::Address(address), "answer.addresses");
+        judge_sink(&sink, Effect::Write, rule, limit, None, Exceeded::Deny)
     }
 
     /// Whether an app connects to the host of this address itself.
     fn connects(&self, app: &str, address: &str) -> bool {
         let known = self.destinations.get(app);
-        // Not the domains: what may flow to them without a question has a limit, and an address may carry anything.
+        // Domains do not count: they have a limit, and an address may carry anything.
         let mut known = known.into_iter().flat_map(|known| &known.relays);
         let host = host(address);
         host.is_some_and(|host| known.any(|(named, _)| named.eq_ignore_ascii_case(host)))
@@ -173,15 +176,14 @@ impl Policy for AppPolicy {
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {
-        // Such a call is denied, so no label lets it run.
         let Some(rule) = self.apps.get(app).and_then(|app| app.tool(tool)) else {
             return Label::bottom();
         };
-        // What a condition makes of a label is not known before the call is.
+        // The verdict of a condition is not known before the call.
         if rule.conditions.is_some() {
             return Label::bottom();
         }
-        // Which data arguments a call will have is not known, so the lowest of all limits counts.
+        // The data arguments of a future call are not known, so the lowest of all limits counts.
         let arguments = rule.arguments.values();
         arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
     }
@@ -197,15 +199,14 @@ impl Policy for AppPolicy {
     }
 
     fn check_arguments(&self, call: &Call) -> Result<(), String> {
-        // Without a rule there is no form, and the call is denied for that.
+        // A call without a rule is denied later.
         self.tool(call).map_or(Ok(()), |rule| rule.check(call))
     }
 
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
-            // Nobody has said anything about this text, and only `any` admits ⊤.
             None => Labeled::label_tcb(result, Label::top()),
-            // An error is in the app's own words, whatever the format of its results: no rule describes it.
+            // An error is free text of the app, which no rule describes.
             Some(tool) if is_error => Labeled::label_tcb(result, tool.result.worst().clone()),
             Some(tool) => tool.result.label_for(&call.arguments, result),
         }

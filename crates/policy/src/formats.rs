@@ -1,7 +1,7 @@
 //! Structured text, with the place of every value and key.
 //!
-//! A tool's results are JSON or text without structure. Another notation is read by a [`Notation`] that the program
-//! registers. [`Document`] joins the places of the values with what they mean, and checks that the two agree.
+//! The results of a tool are JSON or text without structure. A program can register a [`Notation`] for another format.
+//! [`Document`] has the places of the values and the values themselves, and checks that the two agree.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use ifc::json::{Key, Kind, Node, Tree};
 
-/// Why a text is not taken as what it should be, and where.
+/// Why a text is not of its format, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ParseError {
@@ -39,15 +39,14 @@ pub trait Notation: fmt::Debug + Send + Sync {
     /// The values of a text in the order of the text, and the value as a whole.
     ///
     /// # Errors
-    /// The text is not of the notation, or readers of it disagree about what it says.
+    /// The text is not of the notation, or readers of the notation disagree about it.
     fn parse(&self, text: &str) -> Result<(Vec<Node>, Value), ParseError>;
 
-    /// How a line break is written inside a string; `None` if there are several ways. `\n` means that a backslash begins
-    /// an escape.
+    /// The spelling of a line break inside a string; `None` if there are several. With `\n` a backslash begins an escape.
     fn line_break(&self) -> Option<&'static str>;
 }
 
-/// How a tool writes its results.
+/// The format of a tool's results.
 #[derive(Debug, Default, Clone, Copy)]
 pub enum Format {
     /// One JSON value (RFC 8259).
@@ -62,7 +61,7 @@ pub enum Format {
 static REGISTERED: RwLock<Vec<&'static dyn Notation>> = RwLock::new(Vec::new());
 
 impl Format {
-    /// Makes a notation known to configurations by its name. A second one of the same name has no effect.
+    /// Registers a notation by its name. A second one of the same name has no effect.
     pub fn register(notation: &'static dyn Notation) {
         let mut all = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
         if all.iter().all(|known| known.name() != notation.name()) {
@@ -88,12 +87,12 @@ impl Format {
         }
     }
 
-    /// Whether values of this format have types. In text without structure a number is a string.
+    /// Whether values of this format have types. In text without structure all are strings.
     pub(crate) fn has_types(self) -> bool {
         self != Self::Text
     }
 
-    /// How a line break is written inside a string, if there is only one way.
+    /// The spelling of a line break inside a string, if there is only one.
     pub(crate) fn line_break(self) -> Option<&'static str> {
         match self {
             Self::Json => Some("\\n"),
@@ -106,8 +105,7 @@ impl Format {
         match self {
             Self::Json => {
                 let nodes = Json::read(text)?.into_nodes();
-                // Our reader has the places, the other one the values that paths select. What one of them does not take
-                // is not read.
+                // Our reader has the places, the other one the values that paths select. Both must accept the text.
                 let value = serde_json::from_str(text).map_err(|_| ParseError {
                     offset: 0,
                     message: "not JSON as others read it",
@@ -132,7 +130,7 @@ impl PartialEq for Format {
 
 impl Eq for Format {}
 
-/// A text with the places of its values.
+/// A text with its values and their places.
 #[derive(Debug)]
 pub struct Document<'t> {
     text: &'t str,
@@ -161,12 +159,12 @@ impl<'t> Document<'t> {
         &self.nodes
     }
 
-    /// The value that the text is.
+    /// The root value.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// How the text is written.
+    /// The format of the text.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -176,31 +174,31 @@ impl<'t> Document<'t> {
         self.text.len()
     }
 
-    /// The text of a range; empty if it is none of this text.
+    /// The text of a range; empty if it is not a range of this text.
     pub fn slice(&self, span: &Range<usize>) -> &'t str {
         self.text.get(span.clone()).unwrap_or_default()
     }
 
-    /// Every byte that depends on what the value is.
+    /// Every byte that depends on the value.
     pub(crate) fn painted(&self, node: &Node) -> Range<usize> {
-        // JSON has one kind of quotes; elsewhere the value may decide which it gets.
+        // JSON has one kind of quotes. In other formats the quotes may depend on the value.
         match self.format == Format::Json {
             true => node.inner.clone(),
             false => node.span.clone(),
         }
     }
 
-    /// What a key means.
+    /// The name of a key.
     pub fn name<'d>(&'d self, key: &'d Key) -> &'d str {
         key.name
             .as_deref()
             .unwrap_or_else(|| self.slice(&key.inner))
     }
 
-    /// The parsed value of each node, in the order of the nodes. Nodes and tree must agree on every one of them.
+    /// The parsed value of each node, in the order of the nodes.
     ///
     /// # Errors
-    /// The first value that the two do not agree about.
+    /// The first value about which nodes and values disagree.
     pub fn values(&self) -> Result<Vec<&Value>, ParseError> {
         let mut values: Vec<&Value> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -208,8 +206,6 @@ impl<'t> Document<'t> {
                 offset: node.span.start,
                 message,
             };
-            // The nodes are our scanner's, the tree may be another reader's. Walked side by side, the first
-            // difference refuses all.
             let parent = node.parent.map(|at| values.get(at));
             let value = match (parent, &node.key) {
                 (None, _) => Some(&self.value),
@@ -227,7 +223,7 @@ impl<'t> Document<'t> {
                 | (Kind::Null, Value::Null) => 0,
                 _ => return Err(refuse("not what others read here")),
             };
-            // Of equal keys the tree keeps one, so its object has fewer members than the text.
+            // Of equal keys the value keeps one, so it has fewer members than the node.
             if children != node.children {
                 return Err(refuse(Fault::Duplicate.message()));
             }

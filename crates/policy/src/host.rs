@@ -1,14 +1,14 @@
-//! The host of a URL, where no two readers of URLs disagree about it.
+//! The host of a URL about which no two readers of URLs disagree.
 
-/// The host of an `https` address that is written without any doubt about it: no user, port or escape
-/// before its end, and no blank or control character anywhere.
+/// The host of an `https` address without a user, port or escape before the end of the host, and without a blank or control
+/// character anywhere.
 pub(crate) fn host(address: &str) -> Option<&str> {
     let rest = address.strip_prefix("https://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let host = rest.get(..end)?;
-    // A browser takes `\` for a slash where RFC 3986 does not, and what stands before an `@` is a user name. Neither
-    // is interpreted here: such an address has no host.
+    // A browser reads `\` as a slash and RFC 3986 does not, and the text before an `@` is a user name. Such an address has
+    // no host here.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-    // Of the whole address: browsers drop tabs and line breaks before they parse a URL, wherever they stand.
+    // In all of the address, since browsers drop tabs and line breaks before they parse a URL.
     (host.chars().all(plain) && rest.chars().all(|c| c.is_ascii_graphic())).then_some(host)
 }

@@ -1,13 +1,11 @@
 //! The information-flow policy of apps: rules for calls, and labels of what tools return.
 //!
-//! [`AppPolicy`] implements [`ifc::Policy`] over the rules of each app ([`AppRules`]): what limit and
-//! effect a tool has, what limits its arguments add, what its conditions in Cedar say
-//! ([`Conditions`]), and which bytes of its results have which label ([`ResultLabels`]). Unknown apps
-//! and tools are denied, and so are arguments that cannot be read and conditions that cannot be
-//! evaluated; text that no rule names has the most restrictive label that the tool's results may
-//! have. Why a call is judged as it is, a [`Judgement`] says.
+//! [`AppPolicy`] implements [`ifc::Policy`] over the rules of each app ([`AppRules`]): the limit and effect of a tool, the
+//! limits of its arguments, its conditions in Cedar ([`Conditions`]), and the labels of its results ([`ResultLabels`]).
+//! Unknown apps and tools are denied, and so are arguments that cannot be read and conditions that cannot be evaluated. Text
+//! that no rule names has the most restrictive label of the tool's results. A [`Judgement`] explains a decision.
 //!
-//! This crate reads no files and knows no `sluice.toml`: the crate `config` does.
+//! This crate reads no files. The crate `config` reads `sluice.toml`.
 #![forbid(unsafe_code)]
 
 mod app_policy;

@@ -1,9 +1,9 @@
-//! Where a rule is written.
+//! The place of a rule in a configuration.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A line of a configuration. A decision names the rule it rests on, and this is where to find it.
+/// The line of a configuration where a rule is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file.

@@ -1,4 +1,4 @@
-//! Strict forms of values: a field that keeps to one cannot carry a sentence.
+//! Strict forms of values. A field of such a form cannot carry a sentence.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -19,21 +19,21 @@ const MAX_HEX: usize = 64;
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// Most digits of an integer: any 64-bit number.
 const MAX_DIGITS: usize = 20;
-/// Longest number: any 64-bit float, as the shortest digits that give it back, with room to spare.
+/// Longest number: the shortest digits of any 64-bit float fit.
 const MAX_NUMBER: usize = 32;
 
-/// What a value must look like to get the label of a rule that asks for a form.
+/// The form that a value must have to get the label of a rule.
 ///
-/// The forms are ASCII, short, without spaces, and are checked on the bytes of the original text: a
-/// value written with an escape, or broken over lines, does not match. `null` matches every form: it says nothing.
+/// The forms are short ASCII without spaces. They are checked on the bytes of the original text, so a value with an escape
+/// does not match. `null` matches every form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// An address `local@domain.tld`: dot-atom and host name, no display name, no comment.
     ///
     /// The local part can be a few words joined by dots; see [`Form::can_spell_words`].
     Email,
-    /// `2026-11-30`, or with a time: `2026-11-30T10:00:00Z` (RFC 3339), `2026-11-30 10:00` (as people
-    /// and Python write it). Python's `datetime.datetime(…)` too.
+    /// `2026-11-30`, or with a time: `2026-11-30T10:00:00Z` (RFC 3339), `2026-11-30 10:00` (people, Python). Python's
+    /// `datetime.datetime(…)` too.
     Date,
     /// A UUID: `0190b6f0-3c1e-7f27-b0ec-6a1b2c3d4e5f`.
     Uuid,
@@ -41,7 +41,7 @@ pub enum Form {
     Hex,
     /// A string of so many decimal digits, at most 20: a one-time code has six.
     Digits(RangeInclusive<usize>),
-    /// An identifier as the author of the rule describes it: `INV-[0-9]{4,8}`.
+    /// An identifier by a pattern: `INV-[0-9]{4,8}`.
     Pattern(Pattern),
     /// A token of at most 64 of `A-Z a-z 0-9 _ . : , = -`, for names and account numbers.
     ///
@@ -84,10 +84,8 @@ impl Form {
         })
     }
 
-    /// Whether a value of this form can say something to a model: `send-all-mail-to:eve` is a token.
-    ///
-    /// Such a form says how a value looks, not that nobody speaks through it. Its value needs a taint
-    /// of its own, which a policy can accept at the sinks that take such values.
+    /// Whether a value of this form can say something to a model: `send-all-mail-to:eve` is a token. Such a value needs a
+    /// taint of its own, which a policy can accept at the sinks that take such values.
     #[must_use]
     pub fn can_spell_words(&self) -> bool {
         match self {
@@ -106,12 +104,12 @@ impl Form {
         }
     }
 
-    /// Whether a value, as it is written, has this form.
+    /// Whether a value has this form as it is written.
     pub(super) fn matches(&self, document: &Document<'_>, node: &Node) -> bool {
         let text = document.slice(&node.inner);
         match node.kind {
             Kind::Null => true,
-            // One value, and nothing that says of which type it is.
+            // Values have no types in this format.
             Kind::String if !document.format().has_types() => self.matches_token(text),
             Kind::String => node.verbatim && self.matches_string(text),
             Kind::Number => self.matches_number(text),
@@ -121,8 +119,8 @@ impl Form {
         }
     }
 
-    /// Whether a value of JSON has this form, as it stands in the canonical text of a call's arguments. A
-    /// string with an escape in it has none, and neither has `null`.
+    /// Whether a canonical value of a call's arguments has this form. A string with an escape has none, and neither has
+    /// `null`.
     pub(crate) fn matches_json(&self, json: &str) -> bool {
         let quoted = json.strip_prefix('"');
         match quoted.and_then(|rest| rest.strip_suffix('"')) {
@@ -131,7 +129,7 @@ impl Form {
         }
     }
 
-    /// Whether an element of a list that is written as text has this form. One with an escape in it has none.
+    /// Whether an element of a list in a text has this form. One with an escape has none.
     pub(super) fn matches_element(&self, document: &Document<'_>, span: &Range<usize>) -> bool {
         let text = document.slice(span);
         self.matches_token(text) && (!document.format().has_types() || !text.contains('\\'))
@@ -175,7 +173,7 @@ fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.split_once('@') else {
         return false;
     };
-    // The `atext` of RFC 5322 §3.2.3. A quoted local part, which may hold a sentence, is not taken.
+    // The `atext` of RFC 5322 §3.2.3. A quoted local part, which could hold a sentence, is refused.
     let atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-".contains(c);
     let host = |c: char| c.is_ascii_alphanumeric() || c == '-';
     text.len() <= MAX_EMAIL
@@ -211,7 +209,7 @@ fn is_integer(text: &str) -> bool {
     (1..=MAX_DIGITS).contains(&digits.len()) && is_digits(digits)
 }
 
-/// One text for each number: `-0`, `+1` and `007` are other ways to say what has one.
+/// Each number has one spelling: `-0`, `+1` and `007` are refused.
 fn is_integer_in(text: &str, range: &RangeInclusive<i64>) -> bool {
     let number = text.parse::<i64>().ok();
     number.is_some_and(|number| range.contains(&number) && number.to_string() == text)
@@ -239,8 +237,8 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `date` or `date-time` of RFC 3339 §5.6; seconds and zone may be missing. Fields are in range, but a 31st of
-/// February passes: what counts is how much the text can carry.
+/// `date` or `date-time` of RFC 3339 §5.6; seconds and zone may be missing. Fields are in range, but a 31st of February
+/// passes: the check bounds how much the text can carry.
 fn is_date(text: &str) -> bool {
     let Some((date, time)) = text.split_at_checked(10) else {
         return false;
@@ -264,7 +262,7 @@ fn is_time(text: &str) -> bool {
         Some(fraction) => {
             let zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
             let digits = fraction.len() - zone.len();
-            // Nanoseconds are the finest that anybody writes.
+            // Nanoseconds at most.
             if !seconds || !(1..=9).contains(&digits) {
                 return false;
             }

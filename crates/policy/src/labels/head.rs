@@ -1,4 +1,4 @@
-//! The beginning of a string that the app writes itself, before somebody else's words.
+//! The beginning of a string that the app writes itself, before text of others.
 
 use std::ops::Range;
 
@@ -7,13 +7,11 @@ use ifc::Label;
 use super::form::Form;
 use crate::formats::{Document, Kind, Node};
 
-/// Tools paste texts together: `Rating: 4.5\nReviews: …` is one string, whose first line is the
-/// app's own and whose second is not. A head gives `before`, the token of `form` after it and
-/// `after` a label of their own; everything behind keeps the label of the rule.
+/// Tools join texts: in `Rating: 4.5\nReviews: …` the first line is the app's own and the second is not. A head gives
+/// `before`, the token of `form` after it, and `after` a label of their own. The text behind keeps the label of the rule.
 ///
-/// Whoever writes the words behind the head cannot reach into it: it is matched from the start of
-/// the string, literally, as the format writes it, without any escape but the line break's. A
-/// string that begins in another way has no head.
+/// Text behind the head cannot change the head, which is matched literally from the start of the string, as the format
+/// writes it, with no escape but that of a line break. A string that begins otherwise has no head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     before: String,
@@ -24,12 +22,11 @@ pub struct Head {
 }
 
 impl Head {
-    /// A head: literal, token, literal. The second literal ends the token, so it must begin with a
-    /// character that no token has: a blank or a line break. Both are printable ASCII without
-    /// quotes and backslashes.
+    /// A head: literal, token, literal. Both literals are printable ASCII without quotes and backslashes. The second one
+    /// begins with a blank or a line break, which no token has.
     ///
     /// # Errors
-    /// What is wrong with the literals.
+    /// The mistake in the literals.
     pub fn new(before: &str, form: Form, after: &str, label: Label) -> Result<Self, &'static str> {
         let plain = |text: &str| {
             let allowed = |c: char| c == '\n' || matches!(c, ' '..='~') && !"'\"\\".contains(c);
@@ -54,13 +51,12 @@ impl Head {
         if node.kind != Kind::String {
             return None;
         }
-        // Where a format writes a line break in several ways, the literals cannot be compared with its text.
+        // If a format has several spellings of a line break, the literals cannot be compared with its text.
         let line_break = document.format().line_break()?;
         let written = |literal: &str| literal.replace('\n', line_break);
         let text = document.slice(&node.inner);
         let (before, after) = (written(&self.before), written(&self.after));
         let rest = text.strip_prefix(before.as_str())?;
-        // The first one ends the token: it begins with a blank or a line break, which no token has.
         let (token, _) = rest.split_once(after.as_str())?;
         if !self.form.matches_token(token) {
             return None;

@@ -1,40 +1,39 @@
-//! Lists that are written as text.
+//! Lists in a text.
 
 use std::ops::Range;
 
 use crate::formats::{Document, Format, Kind, Node};
 
-/// Most elements of a list in one text. A longer one is a text.
+/// Most elements of a list in one text. A longer list is one text.
 const MAX_ELEMENTS: usize = 1000;
 
-/// How a text writes a list, so that each element can have a label of its own.
+/// The notation of a list in a text, so that each element can have a label of its own.
 ///
-/// Whoever writes an element may write a separator as well, and so make two elements of one. That is why only
-/// elements of a [`Form`](super::Form) have the label of the rule: such an element says nothing, whoever wrote it.
+/// The author of an element may write a separator, and so make two elements of one. So only elements of a
+/// [`Form`](super::Form), which cannot carry a sentence, have the label of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum List {
     /// One element a line.
     Lines,
     /// `a, b,c`: a comma, and blanks after it.
     Commas,
-    /// One element a line, after its number: `1. a`, `2) b`. Numbers that do not count from 1 belong to the
-    /// element.
+    /// One element a line, after its number from 1: `1. a`, `2) b`. Other numbers belong to the element.
     Numbered,
     /// One element a line, after `- ` or `* `.
     Bullets,
 }
 
-/// A part of a list that is written as text.
+/// A part of a list in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Where it stands in the text.
+    /// Its place in the text.
     pub(super) span: Range<usize>,
-    /// Whether it is an element, and not what stands around one.
+    /// Whether it is an element; else it is a mark or separator.
     pub(super) is_element: bool,
 }
 
 impl List {
-    /// Each way with the name that a configuration uses.
+    /// Each notation with its name in a configuration.
     pub const NAMES: [(&str, Self); 4] = [
         ("lines", Self::Lines),
         ("commas", Self::Commas),
@@ -42,8 +41,8 @@ impl List {
         ("bullets", Self::Bullets),
     ];
 
-    /// A string in pieces without a gap. `None` if it is no string, has too many elements, or if its
-    /// format can write a line break in several ways.
+    /// The pieces of a string, without a gap. `None` if it is no string, has too many elements, or if its format has several
+    /// spellings of a line break.
     pub(super) fn pieces(self, document: &Document<'_>, node: &Node) -> Option<Vec<Piece>> {
         if node.kind != Kind::String {
             return None;
@@ -51,7 +50,7 @@ impl List {
         let format = document.format();
         let line_break = match format.line_break() {
             Some(line_break) => line_break,
-            // A verbatim value lies on one line there, so its commas can be found.
+            // A verbatim value is on one line there, so its commas can be found.
             None if self == Self::Commas && node.verbatim => "\n",
             None => return None,
         };
@@ -67,7 +66,7 @@ impl List {
             if count > MAX_ELEMENTS {
                 return None;
             }
-            // What marks the element, the element, and what separates it from the next: no byte is without a piece.
+            // The mark of the element, the element, and the separator. Every byte is in a piece.
             let before = self.before(line, count);
             for (length, is_element) in
                 [(before, false), (length - before, true), (separator, false)]
@@ -85,14 +84,14 @@ impl List {
         Some(pieces)
     }
 
-    /// The bytes of the first element with all that stands before it, and of what ends it.
+    /// The lengths of the first element with its mark, and of the separator after it.
     fn split(self, text: &str, format: Format, line_break: &str) -> (usize, usize) {
         let escapes = format.line_break() == Some("\\n");
         let mut chars = text.char_indices();
         while let Some((at, c)) = chars.next() {
             let rest = text.get(at..).unwrap_or_default();
             if rest.starts_with(line_break) {
-                // The end of a text may be the end of its last line.
+                // In a list with commas, a line break counts only at the end of the text.
                 if self != Self::Commas || rest.len() == line_break.len() {
                     return (at, line_break.len());
                 }
@@ -110,7 +109,7 @@ impl List {
         (text.len(), 0)
     }
 
-    /// The bytes before an element that every list of this kind has there.
+    /// The length of the mark before an element.
     fn before(self, line: &str, number: usize) -> usize {
         let of = |prefix: &str| line.starts_with(prefix).then_some(prefix.len());
         let found = match self {

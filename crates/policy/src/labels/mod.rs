@@ -1,4 +1,4 @@
-//! Which bytes of a tool's result, or of a user's message, have which label.
+//! The labels of the bytes of a tool's result and of a user's message.
 
 mod folder;
 mod form;

@@ -7,14 +7,14 @@ use ifc::Label;
 
 use crate::formats::{Document, Key, Kind, Node};
 
-/// What the rules that select a value say of it.
+/// The labels that the rules give a selected value.
 #[derive(Debug, Clone)]
 pub(super) struct Chosen {
     /// The join of their labels.
     pub(super) label: Label,
     /// The join of their labels for its key.
     pub(super) key: Option<Label>,
-    /// What in it has labels of its own.
+    /// Its parts with labels of their own.
     pub(super) parts: Parts,
 }
 
@@ -23,15 +23,14 @@ pub(super) struct Chosen {
 pub(super) enum Parts {
     /// It is one text.
     None,
-    /// Its head; what is behind it, even if that is nothing, has the label of the value.
+    /// Its head. The text behind it, even if empty, has the label of the value.
     Head(Range<usize>, Label),
-    /// The pieces of a list, in order, which are all that is between its quotes.
+    /// The pieces of a list, in order, which cover all of it.
     List(Vec<(Range<usize>, Label)>),
 }
 
 impl Chosen {
-    /// What two rules say together. Their parts would have to agree; the value is one text with one label
-    /// then.
+    /// The labels of two rules together. The value is one text with one label then.
     pub(super) fn join(self, other: Self) -> Self {
         let key = match (self.key, other.key) {
             (Some(one), Some(two)) => Some(one.join(&two)),
@@ -45,20 +44,20 @@ impl Chosen {
     }
 }
 
-/// Everything that does not change while a text is painted.
+/// The inputs for painting a text.
 #[derive(Clone, Copy)]
 pub(super) struct Painter<'d> {
     pub(super) document: &'d Document<'d>,
-    /// The keys that some rule spells out.
+    /// The keys that some rule names.
     pub(super) names: &'d BTreeSet<String>,
     /// The label of brackets, commas and those keys.
     pub(super) structure: &'d Label,
-    /// The label of what no rule selects.
+    /// The label of values that no rule selects.
     pub(super) worst: &'d Label,
 }
 
 impl Painter<'_> {
-    /// The regions of the text, given for each node what the rules that select it say.
+    /// The regions of the text, given the labels of each selected node.
     pub(super) fn paint(self, chosen: &[Option<Chosen>]) -> Vec<(Range<usize>, Label)> {
         let brush = Brush {
             painter: self,
@@ -78,7 +77,7 @@ struct Brush<'d> {
     open: Vec<Open<'d>>,
 }
 
-/// A container whose end is still to come.
+/// A container whose end is not reached yet.
 struct Open<'d> {
     node: &'d Node,
     /// The label of everything inside, if a rule selects this container or one around it.
@@ -89,7 +88,7 @@ impl Brush<'_> {
     fn run(mut self, chosen: &[Option<Chosen>]) -> Vec<(Range<usize>, Label)> {
         let document = self.painter.document;
         for (at, (node, chosen)) in document.nodes().iter().zip(chosen).enumerate() {
-            // Nodes lie in the order of the text: the containers that end before this one are closed first.
+            // The containers that end before this node are closed first.
             while self.open.last().is_some_and(|open| open.node.end <= at) {
                 self.close();
             }
@@ -98,7 +97,7 @@ impl Brush<'_> {
                 let own = chosen.as_ref().and_then(|chosen| chosen.key.as_ref());
                 self.key(key, outer.as_ref(), own);
             }
-            // Whatever covers the container covers the parts of a value in it as well.
+            // A label that covers the container covers the parts of its values as well.
             let parts = chosen.as_ref().filter(|_| outer.is_none());
             let parts = parts.map_or(&Parts::None, |chosen| &chosen.parts);
             let chosen = chosen.as_ref().map(|chosen| &chosen.label);
@@ -122,7 +121,7 @@ impl Brush<'_> {
                             for (span, of_piece) in pieces {
                                 self.part(span, &label, of_piece);
                             }
-                            // A text without an element is empty, and has a region all the same.
+                            // A text without an element is empty, and still has a region.
                             pieces.is_empty()
                         }
                     };
@@ -133,19 +132,19 @@ impl Brush<'_> {
         while !self.open.is_empty() {
             self.close();
         }
-        // White space after the value; there is nothing else.
+        // White space after the value.
         self.structure(usize::MAX);
         self.regions
     }
 
-    /// A part of a value, after what of the value stands before it.
+    /// A part of a value, after the text of the value before it.
     fn part(&mut self, span: &Range<usize>, of_value: &Label, own: &Label) {
         self.paint(span.start, of_value, false);
         self.paint(span.end, own, false);
     }
 
     fn close(&mut self) {
-        // Before it is taken off: the closing bracket has the label of the container.
+        // First, since the closing bracket has the label of the container.
         if let Some(end) = self.open.last().map(|open| open.node.span.end) {
             self.structure(end);
         }
@@ -154,7 +153,7 @@ impl Brush<'_> {
 
     fn key(&mut self, key: &Key, cover: Option<&Label>, own: Option<&Label>) {
         self.structure(key.span.start);
-        // As it is written: a key with an escape is not known, even where it means a name that is.
+        // As it is written: a key with an escape is never known.
         let known = self
             .painter
             .names
@@ -164,22 +163,21 @@ impl Brush<'_> {
             (Some(cover), None) => cover.clone(),
             (None, Some(own)) => own.clone(),
             (None, None) if known => self.painter.structure.clone(),
-            // Whoever adds a member chooses its key.
+            // An attacker who adds a member chooses its key.
             (None, None) => self.painter.worst.clone(),
         };
         self.paint(key.span.end, &label, false);
     }
 
-    /// What stands between values: it belongs to the innermost open container.
+    /// The text between values, which belongs to the innermost open container.
     fn structure(&mut self, until: usize) {
         let cover = self.open.last().and_then(|open| open.cover.clone());
         let label = cover.unwrap_or_else(|| self.painter.structure.clone());
         self.paint(until, &label, false);
     }
 
-    /// Gives the text up to `until` a label. An empty value has a region too: it must not look
-    /// different from a long one. Neighbours of one label become one region: what is masked and what
-    /// a step depends on is decided by label, so fewer regions lose nothing and cost less.
+    /// Labels the text up to `until`. An empty value has a region too, since it must not look different from a long one.
+    /// Neighbours of one label become one region.
     fn paint(&mut self, until: usize, label: &Label, even_empty: bool) {
         let until = until.min(self.painter.document.len());
         // Only forwards: regions may not overlap.

@@ -7,17 +7,17 @@ use std::str::FromStr;
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// Longest path, in bytes. Nobody writes a longer one by hand.
+/// Longest path, in bytes.
 const MAX_PATH_BYTES: usize = 1024;
 
-/// Most opening parentheses. The parser tries each of them in several ways, one inside another.
+/// Most opening parentheses. The time of the parser grows exponentially with them.
 const MAX_GROUPS: usize = 4;
 
 /// An RFC 9535 JSONPath that selects the values a label is for.
 ///
-/// The document is hostile, so the paths whose cost can be more than its size times its depth are
-/// refused: more than one `..`, more than one filter, a query from the root inside a filter, several selectors in
-/// brackets that are no names and numbers, each once, and the functions `match` and `search`.
+/// The document is hostile, so paths that could cost more than its size times its depth are refused: more than one `..`, more
+/// than one filter, a query from the root inside a filter, several selectors in brackets other than distinct names and
+/// numbers, and the functions `match` and `search`.
 #[derive(Clone)]
 pub struct LabelPath {
     text: String,
@@ -30,9 +30,9 @@ pub struct LabelPath {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PathError {
-    /// What is wrong and what to write.
+    /// The mistake, and how to correct it.
     pub message: String,
-    /// Where in the path, in bytes.
+    /// The place in the path, in bytes.
     pub offset: usize,
 }
 
@@ -49,17 +49,16 @@ impl LabelPath {
         if text.len() > MAX_PATH_BYTES {
             return Err(refuse("the path is longer than 1024 bytes", MAX_PATH_BYTES));
         }
-        // The parser panics on an escape that the end of the path cuts off, and a character can
-        // always be written as it is.
+        // The parser panics on an escape that the end of the path cuts off, and any character can be written as it is.
         if let Some(offset) = unicode_escape(text) {
             return Err(refuse(
                 "an escape '\\u'; write the character itself",
                 offset,
             ));
         }
-        // Counted before the parser runs: its own time grows with parentheses, as the limit on them says.
+        // Before the parser runs, because of the limit on parentheses.
         let parts = Parts::of(text);
-        // Each of these runs once for every value that what stands before it selects, and the document is hostile.
+        // Each of these runs once for every value that the path before it selects.
         let limits = [
             (
                 &parts.descents,
@@ -77,7 +76,7 @@ impl LabelPath {
                 MAX_GROUPS,
                 "too many '('; write a simpler filter",
             ),
-            // What is selected twice is selected four times behind a second list like it.
+            // A value that is selected twice is selected four times behind a second such list.
             (
                 &parts.overlaps,
                 0,
@@ -107,13 +106,13 @@ impl LabelPath {
         &self.text
     }
 
-    /// Where a filter begins, in bytes, if there is one: it selects a value by what others are.
+    /// The first byte of a filter, if there is one. It selects a value by the values of others.
     #[must_use]
     pub fn filter(&self) -> Option<usize> {
         self.filter
     }
 
-    /// The key names that the path spells out. They are the author's words, not the document's.
+    /// The key names in the path. The author of the rule chose them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -124,7 +123,7 @@ impl LabelPath {
     }
 }
 
-/// Where a `\u` begins whose backslash is not escaped itself.
+/// The first byte of a `\u` whose backslash is not escaped.
 fn unicode_escape(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| {
@@ -156,7 +155,7 @@ impl PartialEq for LabelPath {
 
 impl Eq for LabelPath {}
 
-/// What stands outside the quotes of a path, and the names inside and outside.
+/// The parts of a path outside of quotes, and all names.
 #[derive(Default)]
 struct Parts {
     names: BTreeSet<String>,
@@ -164,14 +163,14 @@ struct Parts {
     filters: Vec<usize>,
     roots: Vec<usize>,
     groups: Vec<usize>,
-    /// Selectors that may select what another one of their brackets selects.
+    /// Selectors that may select the same value as another one in their brackets.
     overlaps: Vec<usize>,
 }
 
 impl Parts {
     fn of(text: &str) -> Self {
         let mut parts = Self::default();
-        // Where the selectors of each open bracket begin; a parenthesis has none.
+        // The starts of the selectors in each open bracket; none in a parenthesis.
         let mut open: Vec<Vec<usize>> = Vec::new();
         let mut chars = text.char_indices().peekable();
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
@@ -185,9 +184,9 @@ impl Parts {
                         escaped = d == '\\' && !escaped;
                         ends
                     });
-                    // A quote that is not closed takes the rest of the text, and the parser refuses the path.
+                    // The parser refuses a path with an open quote.
                     let name = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
-                    // A name with an escape is left out: a key is then not known, which is safe.
+                    // A name with an escape is left out. Its key is not known then, which is safe.
                     if !name.contains('\\') {
                         parts.names.insert(name.to_owned());
                     }
@@ -204,14 +203,14 @@ impl Parts {
                     open.push(Vec::new());
                 }
                 '[' => open.push(vec![at + 1]),
-                // Between arguments of a function it separates no selectors.
+                // Between arguments of a function a comma separates no selectors.
                 ',' => {
                     let selectors = open.last_mut().filter(|selectors| !selectors.is_empty());
                     if let Some(selectors) = selectors {
                         selectors.push(at + 1);
                     }
                 }
-                // Brackets that do not fit are the parser's to refuse.
+                // The parser refuses brackets that do not fit.
                 ')' | ']' => {
                     let selectors = open.pop().unwrap_or_default();
                     parts.overlaps.extend(overlap(text, &selectors, at));
@@ -219,7 +218,7 @@ impl Parts {
                 _ if is_name(c) => {
                     let rest = text.get(at..).unwrap_or_default();
                     let end = rest.find(|d| !is_name(d)).unwrap_or(rest.len());
-                    // What begins with a digit is a number: it says where an element stands, and no key is spelled by it.
+                    // A number selects an element and names no key.
                     if !c.is_ascii_digit() {
                         let name = rest.get(..end).unwrap_or_default();
                         parts.names.insert(name.to_owned());
@@ -233,7 +232,7 @@ impl Parts {
     }
 }
 
-/// The first of several selectors, which begin here and end before `end`, that may select what one before it selects.
+/// The first of the selectors, from these starts to `end`, that may select the same value as one before it.
 fn overlap(text: &str, starts: &[usize], end: usize) -> Option<usize> {
     if starts.len() < 2 {
         return None;
@@ -249,18 +248,18 @@ fn overlap(text: &str, starts: &[usize], end: usize) -> Option<usize> {
     found.map(|(start, _)| *start)
 }
 
-/// What a selector selects, if that is one member or one element: its name, or its number.
+/// The name or number of the one member or element that a selector selects; `None` for others.
 fn single(selector: &str) -> Option<(bool, String)> {
     let quoted = |quote: char| selector.strip_prefix(quote)?.strip_suffix(quote);
     if let Some(name) = quoted('\'').or_else(|| quoted('"')) {
         return Some((true, unescaped(name)));
     }
-    // Counted from the end it may be any.
+    // A negative number may mean any element.
     let is_number = selector.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| (false, selector.to_owned()))
 }
 
-/// The name that is meant: with escapes one has several spellings. There is no `\u`, see [`LabelPath::parse`].
+/// The name with its escapes resolved. There is no `\u`, see [`LabelPath::parse`].
 fn unescaped(name: &str) -> String {
     let mut chars = name.chars();
     let next = || {

@@ -3,32 +3,29 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest pattern text, in bytes. Nobody writes a longer one by hand.
+/// Longest pattern, in bytes.
 const MAX_PATTERN_BYTES: usize = 256;
 
-/// Longest text that a pattern may match, in bytes: a SHA-256 in hexadecimal. It is also what makes
-/// a set of positions fit into one `u128`.
+/// Longest text that a pattern may match, in bytes: a SHA-256 in hexadecimal. A set of positions fits into one `u128`.
 const MAX_LENGTH: usize = 64;
 
-/// Most characters of a match that may be letters or signs of the writer's choice, hexadecimal
-/// digits apart. The identifiers of today's services have up to eleven; a sentence has more.
+/// Most free characters of a match: those of a class with more than hexadecimal digits. Identifiers of services have up to
+/// eleven; a sentence has more.
 const MAX_FREE: usize = 12;
 
-/// Characters besides letters and digits that identifiers have. None of them ends a token of any
-/// [`Format`](crate::Format), none is white space, and none has a meaning in a regular expression.
+/// Signs of identifiers. None of them ends a token of any [`Format`](crate::Format), and none has a meaning in a regular
+/// expression.
 const SIGNS: &[u8] = b"-_:/,=@#";
 
-/// A pattern that an identifier keeps to, matched against the whole value.
+/// A pattern of identifiers, matched against the whole value.
 ///
-/// The syntax is a small part of that of regular expressions and means the same there: characters
-/// that stand for themselves (`A-Z a-z 0-9 - _ : / , = @ #`), classes of them and of `.`
-/// (`[0-9]`, `[A-Za-z_.-]`), and after either of the two a count (`{8}`, `{1,20}`). There are no
-/// open counts, groups, alternatives or negations, so that a pattern says how long its longest match
-/// is, and matching costs no more than that times the pattern's length.
+/// The syntax is a small part of that of regular expressions, with the same meaning: literal characters
+/// (`A-Z a-z 0-9 - _ : / , = @ #`), classes of them and of `.` (`[0-9]`, `[A-Za-z_.-]`), and after either a count (`{8}`,
+/// `{1,20}`). There are no open counts, groups, alternatives or negations, so the longest match is known, and matching costs
+/// at most that times the length of the pattern.
 ///
-/// A match cannot hold a sentence: it is at most 64 characters long, and at most 12 of them may be
-/// of a class that has more than hexadecimal digits. What the author of the pattern wrote out does
-/// not count.
+/// A match cannot hold a sentence: it has at most 64 characters, of which at most 12 are free. Literal characters do not
+/// count as free.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
@@ -42,7 +39,7 @@ struct Item {
     class: u128,
     least: usize,
     most: usize,
-    /// Whether it is one character that the author wrote, not a class.
+    /// Whether it is a literal character and not a class.
     literal: bool,
 }
 
@@ -50,9 +47,9 @@ struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatternError {
-    /// What is wrong: one line.
+    /// The mistake in one line.
     pub message: String,
-    /// Where in the pattern, in bytes.
+    /// The place in the pattern, in bytes.
     pub offset: usize,
 }
 
@@ -63,7 +60,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the whole text is as the pattern says.
+    /// Whether the pattern matches the whole text.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
@@ -88,7 +85,7 @@ impl Pattern {
         (reached >> bytes.len()) & 1 == 1
     }
 
-    /// The most characters that a match can have, and how many of them are free.
+    /// The length of the longest match, and how many of its characters are free.
     fn lengths(&self) -> (usize, usize) {
         let total = self.items.iter().map(|item| item.most).sum();
         let free = self.items.iter().filter(|item| item.is_free());
@@ -97,7 +94,7 @@ impl Pattern {
 }
 
 impl Item {
-    /// Whether its characters could spell a word.
+    /// Whether its characters are free: they could spell a word.
     fn is_free(&self) -> bool {
         let hexadecimal = (0..=127_u8).filter(u8::is_ascii_hexdigit);
         let hexadecimal = hexadecimal.fold(0, |all, byte| all | bit(byte));
@@ -244,7 +241,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of at most two digits: more is out of range anyway.
+    /// A number of at most two digits. A longer one is out of range.
     fn number(&mut self) -> Option<usize> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let digits = rest.iter().take(2).take_while(|byte| byte.is_ascii_digit());

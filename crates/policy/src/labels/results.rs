@@ -1,4 +1,4 @@
-//! Which bytes of a tool's result have which label.
+//! The labels of the bytes of a tool's result.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,46 +17,42 @@ use crate::formats::{Document, Format, Kind, Node, ParseError};
 
 /// The label rules of one tool's results.
 ///
-/// It lays a label over every byte:
-/// - a value that rules select has the *join* of their labels, and so has everything inside it. A rule whose
-///   conditions certainly do not hold for the call is left out; where it is unknown whether they hold, the
-///   value has [`worst`](Self::worst);
-/// - a value that no rule selects, and a key that no rule spells out, has [`worst`](Self::worst):
-///   an attacker who adds a field gains nothing;
-/// - the rest is structure: brackets, commas, white space, and keys that a rule spells out. It can
-///   have a label of its own, since it carries only how many elements there are and which values
-///   are containers.
+/// Every byte gets a label:
+/// - a value that rules select has the *join* of their labels, and so has everything inside it. A rule whose conditions
+///   certainly do not hold for the call is left out. If it is not known whether they hold, the value has
+///   [`worst`](Self::worst);
+/// - a value that no rule selects, and a key that no rule names, has [`worst`](Self::worst), so an attacker who adds a field
+///   gains nothing;
+/// - the rest is structure: brackets, commas, white space, and keys that a rule names. It can have a label of its own, since
+///   it tells only the number of elements and which values are containers.
 ///
-/// Text that is not of the [`Format`] (strictly: see duplicate keys, depth) has `worst` as a whole.
+/// Text that is not of the [`Format`] has `worst` as a whole.
 ///
-/// # Why the spans can be relied on
-/// A serializer writes each value as one token and reads back what it wrote, so the tokens that
-/// every reader of the format finds are those that it wrote. Text of an attacker is inside the
-/// token of its field, whatever it imitates: to end the token, the serializer would have to write
-/// something else than it was given. So the spans are right if we find the same tokens as every
-/// other reader. What readers disagree about (duplicate keys, tabs and line breaks that only some
-/// of them know, comments, anchors, lone surrogates) is therefore not read at all, and has `worst`.
-/// A tool that pastes text together, without a serializer, does not keep the format: its results
-/// are [`Format::Text`].
+/// # Why the spans are right
+/// A serializer writes each value as one token, and every reader of the format finds the tokens that it wrote. Text of an
+/// attacker is inside the token of its field. So the spans are right if we find the same tokens as every other reader. Texts
+/// about which readers disagree (duplicate keys, tabs and line breaks that only some know, comments, anchors, lone
+/// surrogates) are not read, and have `worst`. A tool that joins text without a serializer does not keep the format: its
+/// results are [`Format::Text`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultLabels {
     format: Format,
     rules: Vec<LabelRule>,
     structure: Label,
     worst: Label,
-    /// Every key that some rule spells out.
+    /// Every key that some rule names.
     names: BTreeSet<String>,
 }
 
 impl ResultLabels {
-    /// Rules for JSON, the label of what no rule names, and the label of the structure.
+    /// Rules for JSON, the label of values that no rule names, and the label of the structure.
     ///
-    /// `rest` can only add: what no rule names gets at least the join of all the rules' labels. If
-    /// `rest` is not given and that join is ⊥, it is ⊤, and so it is if rules have conditions on calls: what
-    /// other calls return nobody has described. `structure` is that worst label if not given.
+    /// `rest` can only add: the worst label is at least the join of all labels in the rules. Without `rest` it is that join,
+    /// or ⊤ if the join is ⊥ or if rules have conditions on calls, since no rule describes the results of other calls.
+    /// `structure` is the worst label if not given.
     pub fn new(rules: Vec<LabelRule>, rest: Option<Label>, structure: Option<Label>) -> Self {
         let unless = rules.iter().filter_map(|rule| rule.unless.as_ref());
-        // Of rules for other calls, too, and of both sides of `unless`: what nobody foresaw may be anything of it.
+        // Rules for other calls and both labels of `unless` count as well.
         let named: Label = rules.iter().flat_map(LabelRule::labels).collect();
         let named = structure.iter().fold(named, |all, label| all.join(label));
         let by_call = rules.iter().any(|rule| !rule.when.is_empty());
@@ -66,7 +62,7 @@ impl ResultLabels {
             None => named,
         };
         let names = rules.iter().flat_map(|rule| rule.path.names());
-        // A sibling's name is the author's word as much as a path's: that the key is there says nothing.
+        // The author of the rule chose the name of a sibling, as the names in a path.
         let siblings = unless.flat_map(|unless| unless.siblings.iter());
         let siblings = siblings.map(|sibling| sibling.name.as_str());
         Self {
@@ -84,23 +80,23 @@ impl ResultLabels {
         Self { format, ..self }
     }
 
-    /// One label for everything that the tool returns.
+    /// One label for all results of the tool.
     pub fn uniform(label: Label) -> Self {
         Self::new(Vec::new(), Some(label), None)
     }
 
-    /// How the results are written.
+    /// The format of the results.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The most restrictive label that a result of the tool may have: that of errors, of text that
-    /// is not of the format, and of everything that no rule names.
+    /// The most restrictive label of a result of the tool: that of errors, of text that is not of the format, and of
+    /// everything that no rule names.
     pub fn worst(&self) -> &Label {
         &self.worst
     }
 
-    /// Every key that some rule spells out.
+    /// Every key that some rule names.
     pub(super) fn named(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -131,21 +127,18 @@ impl ResultLabels {
 
     /// Labels the result of a call with these arguments. Never fails; see the type.
     ///
-    /// These are the labels of the text by itself. The caller joins them with the label of the call, which says who
-    /// chose the arguments.
+    /// These are the labels of the text by itself. The caller joins them with the label of the call.
     pub fn label_for(&self, arguments: &Arguments, text: String) -> Labeled {
         if self.rules.is_empty() {
             return Labeled::label_tcb(text, self.worst.clone());
         }
-        // Text that cannot be read, a path that fails, regions that do not fit: one answer to all of it.
+        // After any error all of the text has the worst label.
         let regions = self.regions(arguments, &text).ok();
-        let labeled =
-            regions.and_then(|regions| Labeled::with_regions_tcb(text.as_str(), regions).ok());
+        let labeled = regions.and_then(|regions| Labeled::with_regions_tcb(text.as_str(), regions));
         labeled.unwrap_or_else(|| Labeled::label_tcb(text, self.worst.clone()))
     }
 
-    /// Takes out of `wanted` what stands at a path of this result, and is known. That is nothing of a result that is not
-    /// of the format.
+    /// Removes from `wanted` the known values at a path of this result. A result that is not of the format has none.
     pub(crate) fn take_known(
         &self,
         result: &KnownResult<'_>,
@@ -164,14 +157,14 @@ impl ResultLabels {
         };
         let selected = path.select(document.value()).filter(is_wanted);
         let selected: Vec<&Value> = selected.collect();
-        // Most results have none of them, and where their values stand need not be known.
+        // Most results have none of them, and then the places need not be computed.
         if selected.is_empty() {
             return;
         }
         let places = places(&values);
         for value in selected {
             let node = place_of(&places, value).and_then(|at| document.nodes().get(at));
-            // A stranger may have written the same value into the same list: each place counts by its own label.
+            // Each place counts by its own label, since an attacker may have written the same value into the list.
             if node.is_some_and(|node| result.knows(document.painted(node))) {
                 wanted.retain(|one| Some(*one) != Single::of(value));
             }
@@ -207,14 +200,14 @@ impl ResultLabels {
         for (rule, met) in counting.filter(|(_, met)| *met != Met::No) {
             for value in rule.path.select(document.value()) {
                 let at = place_of(&places, value);
-                // A value that is not in the document: the query is not to be trusted.
+                // A value outside of the document is an error of the query.
                 let (at, slot) =
                     at.and_then(|at| Some((at, chosen.get_mut(at)?)))
                         .ok_or(ParseError {
                             offset: 0,
                             message: "a path selects what is not there",
                         })?;
-                // Only a rule that certainly counts may say anything low.
+                // Only a rule that certainly counts may give a low label.
                 let node = document.nodes().get(at).filter(|_| met == Met::Yes);
                 let new = match node {
                     Some(node) => {
@@ -232,7 +225,7 @@ impl ResultLabels {
         Ok(chosen)
     }
 
-    /// What a rule says of a value where it cannot be told whether the rule counts.
+    /// The labels of a value if it is not known whether the rule counts.
     fn unsaid(&self, rule: &LabelRule) -> Chosen {
         Chosen {
             label: self.worst.clone(),
@@ -241,7 +234,7 @@ impl ResultLabels {
         }
     }
 
-    /// What a rule that counts says of a value.
+    /// The labels that a rule gives a value.
     fn say(
         &self,
         rule: &LabelRule,
@@ -273,7 +266,7 @@ impl ResultLabels {
         Chosen { label, key, parts }
     }
 
-    /// The label of a text that is a list as a whole, and those of its pieces.
+    /// The label of a list in a text, and the labels of its pieces.
     fn list(
         &self,
         form: &Form,
@@ -282,9 +275,9 @@ impl ResultLabels {
         document: &Document<'_>,
         node: &Node,
     ) -> (Label, Parts) {
-        // How many elements there are is structure.
+        // The number of elements is structure.
         let around = low.join(&self.structure);
-        // `null` is a list of nothing, as it is a value of every form.
+        // `null` is an empty list, as it is a value of every form.
         if node.kind == Kind::Null {
             return (around, Parts::None);
         }
@@ -301,18 +294,18 @@ impl ResultLabels {
             .iter()
             .map(|it| (it.span.clone(), label(it)))
             .collect();
-        // For a second rule that selects the same text, and then has it as a whole.
+        // The label of the whole text counts if a second rule selects it.
         let whole = parts.iter().fold(around, |all, (_, label)| all.join(label));
         (whole, Parts::List(parts))
     }
 }
 
-/// Which node each value is. A query gives references to values, so they are known by address.
+/// The address and node number of each value, sorted. A query returns references, so values are found by address.
 fn places(values: &[&Value]) -> Vec<(usize, usize)> {
     let values = values.iter().enumerate();
     let places = values.map(|(at, value)| (std::ptr::from_ref(*value).addr(), at));
     let mut places: Vec<(usize, usize)> = places.collect();
-    // No two values share an address, since none has the size zero, and nothing moves while the document is borrowed.
+    // No two values share an address, and nothing moves while the document is borrowed.
     places.sort_unstable();
     places
 }

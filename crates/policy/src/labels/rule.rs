@@ -1,4 +1,4 @@
-//! What a configuration says of the values that a path selects.
+//! A label rule: the labels of the values that a path selects.
 
 use ifc::Label;
 use serde_json::Value;
@@ -14,29 +14,25 @@ use crate::place::Place;
 /// The label of the values that a path selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelRule {
-    /// Selects the values. Of a JSON string it covers what is between the quotes; of any other value
-    /// everything, keys, quotes and punctuation included.
+    /// Selects the values. The label covers the text between the quotes of a JSON string, and all bytes of other values.
     pub path: LabelPath,
     /// Their label.
     pub label: Label,
-    /// Only a value of this form has the label; any other has the most restrictive
-    /// label of the tool's results.
+    /// Only a value of this form has the label. Others have the most restrictive label of the tool's results.
     pub form: Option<Form>,
-    /// A text that is a list: each element is of the form for itself, and has its label for itself.
+    /// The notation of a list in a text. The form and the label are for each element by itself.
     pub list: Option<List>,
-    /// A lower label, if the text says elsewhere where the value comes from.
+    /// A lower label that depends on fields beside the value.
     pub unless: Option<Unless>,
     /// The rule counts only for calls whose arguments meet all of these.
     pub when: Vec<When>,
-    /// The label of the values' own keys, where they are members of an object: for maps whose keys
-    /// are the app's words, or the call's. A key has no label of its own where this is `None`.
+    /// The label of the values' own keys, for maps whose keys the app or the call chooses.
     pub key: Option<Label>,
-    /// Only a key of this form has that label; any other has the most restrictive label of the tool's
-    /// results.
+    /// Only a key of this form has that label. Others have the most restrictive label of the tool's results.
     pub key_form: Option<Form>,
     /// The beginning of the values that the app writes itself.
     pub head: Option<Head>,
-    /// Where the rule is written.
+    /// The place of the rule.
     pub place: Option<Place>,
 }
 
@@ -62,16 +58,16 @@ impl LabelRule {
         match &self.unless {
             None => self.label.clone(),
             Some(unless) if unless.holds(holder) => unless.label.clone(),
-            // Not the rule's own label alone: a condition that does not hold must not lower anything either.
+            // The join, so that a condition that does not hold lowers nothing.
             Some(unless) => self.label.join(&unless.label),
         }
     }
 
-    /// Whether the key of a value is of the form that the rule has for it.
+    /// Whether the key of a value has the form of the rule.
     pub(super) fn has_key(&self, document: &Document<'_>, node: &Node) -> bool {
         let key = node.key.as_ref();
         let is_formed = |form: &Form| {
-            // A key with an escape is of no form, as a value is.
+            // A key with an escape has no form.
             let verbatim = key.filter(|key| key.name.is_none());
             verbatim.is_some_and(|key| form.matches_token(document.slice(&key.inner)))
         };
@@ -92,22 +88,20 @@ impl LabelRule {
 /// Fields beside a value that lower the value's label: "`subject` is untrusted unless `sender` is
 /// me".
 ///
-/// The condition holds only if the value is a direct member of an object and the siblings that it asks for are
-/// what they must be. In every other case the value has the rule's label joined with this one, so a condition can
-/// only lower.
+/// The condition holds only if the value is a direct member of an object whose other members match. Otherwise the value has
+/// the join of the rule's label and this one.
 ///
-/// Choose siblings that whoever writes the value cannot write: what the *server* found out, like
-/// the authenticated sender or the owner of a file. A `From` header, a display name or a signature
-/// is written by the sender of the text, and lowers nothing.
+/// Choose siblings that the author of the value cannot write: facts that the *server* found out, like the authenticated
+/// sender or the owner of a file. The sender of a text writes its `From` header, display name and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unless {
     /// The siblings.
     pub siblings: Siblings,
-    /// The label of the value then.
+    /// The label of the value if the condition holds.
     pub label: Label,
 }
 
-/// Which of several siblings must be what they say. Without any sibling nothing is said, and neither holds.
+/// The siblings that must match. An empty list never holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Siblings {
     /// Every one.
@@ -121,7 +115,7 @@ pub enum Siblings {
 pub struct Sibling {
     /// Its name.
     pub name: String,
-    /// What it must be, any one of these: a string equal to it to the byte.
+    /// Its possible values. One of them must be equal to the byte.
     pub is: Vec<String>,
 }
 
@@ -135,11 +129,11 @@ impl Siblings {
 }
 
 impl Unless {
-    /// Whether the object that holds the value says so.
+    /// Whether the object that holds the value matches.
     pub(super) fn holds(&self, holder: Option<&Value>) -> bool {
         let holds = |sibling: &Sibling| {
             let found = holder.and_then(|holder| holder.get(sibling.name.as_str()));
-            // A number or a list that looks like the text is another value.
+            // Only strings match.
             let found = found.and_then(Value::as_str);
             found.is_some_and(|found| sibling.is.iter().any(|word| word == found))
         };

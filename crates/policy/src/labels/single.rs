@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A value that can be looked for: what has one way to be compared.
+/// A value that can be searched for, since it has one spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Single<'v> {
     Text(&'v str),
@@ -10,7 +10,7 @@ pub(crate) enum Single<'v> {
 }
 
 impl<'v> Single<'v> {
-    /// `None` for other values, and for an empty text, which every list can be without.
+    /// `None` for other values, and for an empty text.
     pub(crate) fn of(value: &'v Value) -> Option<Self> {
         match value {
             Value::String(text) if !text.is_empty() => Some(Self::Text(text)),

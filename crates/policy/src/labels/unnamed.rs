@@ -1,4 +1,4 @@
-//! What the rules of a tool do not understand of a result, for whoever writes them.
+//! The places of a result that the rules of a tool do not cover, for the author of the rules.
 
 use std::collections::BTreeSet;
 
@@ -10,25 +10,23 @@ use super::rule::LabelRule;
 use super::when::Met;
 use crate::formats::{Document, Kind, Node};
 
-/// Places that are listed. The rules have to be changed for the first of them already.
+/// Most listed places.
 const MOST: usize = 50;
 
-/// A place of a result that has the most restrictive label of its tool's results, since no rule gives it
-/// another.
+/// A place of a result that has the most restrictive label, since no rule gives it another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unnamed {
     /// The byte at which it begins.
     pub offset: usize,
-    /// Its path, `$.mails[0].body`; `$` where the text as a whole is not understood. Keys are the app's words.
+    /// Its path, `$.mails[0].body`; `$` if the text cannot be read. The app chose the keys.
     pub path: String,
     /// Why no rule counts.
     pub reason: String,
 }
 
 impl ResultLabels {
-    /// The places of the result of a call with these arguments that no rule understands, in order, 50 at most: values
-    /// that no rule selects which counts, or that are not of their form, and keys that no rule spells out. Empty for a
-    /// tool whose results have one label.
+    /// The first 50 places of the result of a call that no rule covers: values without a rule that counts, or not of the
+    /// form of their rule, and keys that no rule names. Empty for a tool whose results have one label.
     #[must_use]
     pub fn unnamed(&self, arguments: &Arguments, text: &str) -> Vec<Unnamed> {
         if self.rules().is_empty() {
@@ -106,7 +104,7 @@ impl ResultLabels {
                 );
             }
             let is_leaf = !matches!(node.kind, Kind::Array | Kind::Object);
-            // A container without a rule is structure; only what is inside of it can lack one.
+            // A container without a rule is structure.
             let reason = match unformed_value(&rules, document, node) {
                 None if is_leaf && !of_rule && !covered => Some(match selecting.count() {
                     0 => "no rule selects this value".to_owned(),
@@ -121,7 +119,7 @@ impl ResultLabels {
     }
 }
 
-/// Why no rule counts for a key: it is not of the form of the rules about it, or nobody spells it out.
+/// Why no rule counts for a key: it is not of the form of its rules, or no rule names it.
 fn unnamed_key(
     rules: &[(&LabelRule, Met)],
     document: &Document<'_>,
@@ -140,7 +138,7 @@ fn unnamed_key(
     }
 }
 
-/// Why a value keeps the most restrictive label although rules are about it.
+/// Why a value has the most restrictive label although rules select it.
 fn unformed_value(
     rules: &[(&LabelRule, Met)],
     document: &Document<'_>,
@@ -155,7 +153,7 @@ fn unformed_value(
     })
 }
 
-/// What is not of the form of a rule that counts: the value, or an element of the list that it is.
+/// Whether the value, or an element of the list in it, is not of the form of a rule that counts.
 fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'static str> {
     let form = rule.form.as_ref()?;
     let Some(list) = rule.list.filter(|_| node.kind != Kind::Null) else {
@@ -169,11 +167,11 @@ fn unformed(rule: &LabelRule, document: &Document<'_>, node: &Node) -> Option<&'
     unformed.then_some("an element of it is not of the form of")
 }
 
-/// A path in words. Written for places that are listed alone: each value below a key of a megabyte has it in its path.
+/// The path of a node. Written only for listed places, since a key of a megabyte is in the path of each value below it.
 fn path(document: &Document<'_>, node: &Node) -> String {
     let parent = |node: &&Node| document.nodes().get(node.parent?);
     let mut steps: Vec<&Node> = std::iter::successors(Some(node), parent).collect();
-    // What is left out is the text as a whole.
+    // The root has no step.
     steps.pop();
     let mut path = "$".to_owned();
     for step in steps.iter().rev() {

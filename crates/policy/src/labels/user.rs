@@ -7,9 +7,8 @@ use ifc::{Label, Labeled};
 /// Marks a part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
-    /// From the first `open` to the last `close` after it, the marks themselves left out; without a
-    /// `close`, to the end. The *last*, because what is pasted between them may hold a `close` too,
-    /// and must not end its own region. So two marked parts are one region with what is between them.
+    /// From the first `open` to the last `close` after it, without the marks; to the end if there is no `close`. It is the
+    /// *last*, since pasted text may have a `close` too. So two marked parts are one region with the text between them.
     Between {
         /// Begins the part.
         open: String,
@@ -20,19 +19,19 @@ pub enum Mark {
     Lines(String),
 }
 
-/// The label of the parts that a mark marks.
+/// A mark, and the label of the parts that it marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRule {
-    /// Which parts.
+    /// The mark.
     pub mark: Mark,
     /// Their label.
     pub label: Label,
 }
 
-/// Which parts of the user's messages the user did not write: pasted text, quoted mail.
+/// The labels of parts of the user's messages that the user did not write: pasted text, quoted mail.
 ///
-/// What no rule marks is the user's own word: trusted and public. Rules only add labels, and a part
-/// that several rules mark has the join of theirs, so a mark inside pasted text gains nothing.
+/// Text without a mark is the user's own: trusted and public. A part with several marks has the join of their labels, so a
+/// mark inside of pasted text gains nothing.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct UserLabels {
     rules: Vec<UserRule>,
@@ -53,11 +52,11 @@ impl UserLabels {
     pub fn label(&self, text: String) -> Labeled {
         let regions = self.regions(&text);
         let labeled = Labeled::with_regions_tcb(text.as_str(), regions);
-        labeled.unwrap_or_else(|_| Labeled::unknown(text))
+        labeled.unwrap_or_else(|| Labeled::unknown(text))
     }
 
     fn regions(&self, text: &str) -> Vec<(Range<usize>, Label)> {
-        // Where which rule begins and ends to count.
+        // The starts and ends of marked parts.
         let mut edges: Vec<(usize, bool, usize)> = Vec::new();
         for (number, rule) in self.rules.iter().enumerate() {
             for part in rule.mark.parts(text) {
@@ -65,8 +64,6 @@ impl UserLabels {
                 edges.push((part.end, false, number));
             }
         }
-        // From the beginning of the text to its end, so that a part which several rules mark has the labels of all that
-        // count there.
         edges.sort_unstable();
         let mut active = vec![0_usize; self.rules.len()];
         let mut regions: Vec<(Range<usize>, Label)> = Vec::new();
@@ -103,7 +100,7 @@ impl Mark {
                 };
                 let start = found + open.len();
                 let rest = text.get(start..).unwrap_or_default();
-                // To the end of the text where the mark is missing: that must not make pasted text the user's own.
+                // To the end if there is no `close`, so that pasted text does not count as the user's own.
                 let length = rest.rfind(close.as_str()).unwrap_or(rest.len());
                 std::iter::once(start..start + length).collect()
             }

@@ -8,50 +8,49 @@ use serde_json::Value;
 use super::folder::{Folder, differ};
 use crate::host::host;
 
-/// Most texts of a list that are looked at. About a longer one nothing is certain.
+/// Longest list of texts that is read. For a longer one the condition is unknown.
 const MAX_TEXTS: usize = 256;
 
-/// A condition of a [`LabelRule`](super::rule::LabelRule) on an argument of the call: "what is read in my own folder is mine".
+/// A condition of a [`LabelRule`](super::rule::LabelRule) on an argument of the call: "files in my own folder are mine".
 ///
-/// It is about a text, or a list of texts all of which it must hold for. About anything else, an argument that
-/// is absent included, nothing is certain; see [`Met`].
+/// It is about a text, or about all texts of a list. For any other value, and for an absent argument, it is unknown; see
+/// [`Met`].
 ///
-/// The model chooses the arguments, and whoever influenced the choice is in the label of the call,
-/// which its result has in any case. So an attacker who names a trusted place gets nothing trusted. What a
-/// condition rests on is that nobody else *writes* what lies there.
+/// The model chooses the arguments. The label of the call says who may have influenced that choice, and the result has this
+/// label in any case, so an attacker who names a trusted place gains nothing. A condition is right if only trusted programs
+/// *write* at the place that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct When {
     /// The name of the argument.
     pub argument: String,
-    /// What it must be.
+    /// The required value.
     pub is: ArgumentIs,
 }
 
-/// What an argument must be, any one of these.
+/// The possible values of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArgumentIs {
     /// A text, to the byte.
     OneOf(Vec<String>),
     /// A path of a folder, or of something in it; see [`Folder::holds`].
     Under(Vec<Folder>),
-    /// An `https` URL at a host of this name, without user, port, or any sign that readers of URLs take
-    /// differently. Where the host redirects to, it does not say.
+    /// An `https` URL at a host of this name, without a user, a port, or a sign about which readers of URLs disagree.
+    /// Redirects are not seen.
     Host(Vec<String>),
 }
 
 /// Whether a condition holds for a call.
 ///
-/// It holds, or cannot be told. That it does *not* hold is certain of a text only if it meets
-/// another condition of the tool on the same argument, so that it is known where it belongs, and
-/// if it differs from what this one names in more than case and signs. Of a path that lies in no named folder
-/// nothing is known: `/proc/self/root/home/me` is `/home/me`.
+/// It certainly does *not* hold for a text only if the text meets another condition of the tool on the same argument, and
+/// differs from the names in this one in more than case and signs. A path in no named folder is unknown:
+/// `/proc/self/root/home/me` is `/home/me`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Met {
     /// It certainly holds: the rule counts.
     Yes,
     /// It certainly does not: the rule does not count.
     No,
-    /// Nobody knows. What the rule selects has the most restrictive label.
+    /// It is not known. The selected values have the most restrictive label.
     Unknown,
 }
 
@@ -73,8 +72,7 @@ impl When {
         let Some(texts) = texts(arguments, &self.argument) else {
             return Met::Unknown;
         };
-        // Only what another condition claims for itself is known to be elsewhere: a name that no rule mentions may lead
-        // anywhere, also into what this one names.
+        // A name that no condition mentions may lead anywhere, also into the places of this one.
         let same = all.iter().filter(|other| other.argument == self.argument);
         let is_elsewhere = |text: &str| {
             let mut others = same.clone().filter(|other| other.is.holds(text));
@@ -85,7 +83,7 @@ impl When {
             text if is_elsewhere(text) => Met::No,
             _ => Met::Unknown,
         });
-        // A list is of one kind, or nothing is certain about the result that mixes them.
+        // All texts of a list must agree.
         let first = found.next().unwrap_or(Met::Unknown);
         match found.all(|other| other == first) {
             true => first,
@@ -118,7 +116,7 @@ fn texts(arguments: &Arguments, name: &str) -> Option<Vec<String>> {
     let text = arguments.get(name).map(Labeled::reveal_tcb)?;
     match serde_json::from_str(text).ok()? {
         Value::String(text) => Some(vec![text]),
-        // Everything holds of the texts of an empty list, so nothing follows from it.
+        // An empty list says nothing.
         Value::Array(items) if (1..=MAX_TEXTS).contains(&items.len()) => {
             let texts = items.into_iter().map(|item| match item {
                 Value::String(text) => Some(text),
@@ -142,17 +140,17 @@ impl ArgumentIs {
         }
     }
 
-    /// Whether a text, of which another condition holds, is certainly none of these.
+    /// Whether a text that meets another condition certainly does not meet this one.
     fn excludes(&self, text: &str, other: &Self) -> bool {
         match self {
-            // Then the text is a word of the author's. Of others too much may be written in two ways.
+            // The text is then one of the author's words, which have one spelling.
             Self::OneOf(words) => {
                 matches!(other, Self::OneOf(_)) && words.iter().all(|word| differ(word, text))
             }
             Self::Under(folders) => folders.iter().all(|folder| folder.excludes(text)),
             Self::Host(hosts) => {
                 let found = host(text);
-                // A dot at the end is the root of all names: the same host.
+                // A dot at the end makes no other host.
                 found.is_some_and(|found| {
                     let found = found.trim_end_matches('.');
                     hosts.iter().all(|own| !own.eq_ignore_ascii_case(found))

@@ -1,4 +1,4 @@
-//! Whether the values of an argument are such as its rule accepts.
+//! Whether a rule accepts the values of an argument.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::accepts::{Accept, AcceptedValues, Among};
 use super::app::AppRules;
 use crate::labels::Single;
 
-/// What a decision about values may rest on.
+/// The data on which a decision about values may depend.
 pub(crate) struct Known<'a> {
     pub(crate) apps: &'a BTreeMap<String, AppRules>,
     pub(crate) results: &'a Results<'a>,
@@ -20,8 +20,8 @@ pub(crate) struct Known<'a> {
 }
 
 impl Accept {
-    /// Whether it accepts the values of a data argument, given as canonical JSON text: those at each of its
-    /// places count together as one list.
+    /// Whether it accepts the values of a data argument, given as canonical JSON text. The values at all of its places count
+    /// as one list.
     pub(super) fn accepts(&self, places: &[&str], known: &Known<'_>) -> bool {
         let all = |values: &[&str]| match &self.values {
             AcceptedValues::Form(form) => values.iter().all(|text| form.matches_json(text)),
@@ -46,8 +46,8 @@ impl Accept {
     }
 }
 
-/// The elements of a list, or the value itself, as they are written. `None` for what is no text, word or whole
-/// number: other numbers are rounded by reading them.
+/// The elements of a list, or the value itself, as JSON text. `None` if an element is no text, boolean or whole number, since
+/// other numbers are rounded by reading them.
 fn items(text: &str) -> Option<Vec<String>> {
     if !text.starts_with('[') {
         return Some(vec![text.to_owned()]);
@@ -64,7 +64,7 @@ fn items(text: &str) -> Option<Vec<String>> {
 }
 
 impl Among {
-    /// Whether all of these values are among them.
+    /// Whether all of these values are among the known ones.
     fn has(&self, texts: &[&str], known: &Known<'_>) -> bool {
         let values = texts.iter().map(|text| serde_json::from_str(text).ok());
         let Some(values) = values.collect::<Option<Vec<Value>>>() else {
@@ -78,7 +78,7 @@ impl Among {
             return false;
         };
         let limit = self.labelled.as_ref().unwrap_or(known.limit);
-        // Nothing above the control part: that the user is asked, or not, would tell of it.
+        // Nothing above the control part, since whether the user is asked would tell of it.
         let limit = limit.meet(known.control);
         // Each result once, for all values: a conversation may have 32 MiB of them.
         for result in known.results.of(&self.app, &self.tool, &limit) {

@@ -1,4 +1,4 @@
-//! The rules of an app's tools, complete: nothing is left to a default.
+//! The complete rules of an app's tools. The crate `config` has filled in every default.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,22 +12,21 @@ use super::conditions::Conditions;
 use crate::labels::ResultLabels;
 use crate::place::Place;
 
-/// What is said of the tools of one app, and of answers in its conversation.
+/// The rules of one app: of its tools, and of answers in its conversation.
 #[derive(Debug, Clone)]
 pub struct AppRules {
     /// Rules by tool.
     pub tools: BTreeMap<String, ToolRule>,
     /// The rule of the tools that are not listed; `None` denies them.
     pub other_tools: Option<ToolRule>,
-    /// What may flow into the final answer without a question.
+    /// The limit of the final answer.
     pub answer: Label,
-    /// What an address in an answer may have, where it stands byte for byte in what was read, to be shown
-    /// as an address. Any other is shown inert.
+    /// The limit of an address in an answer that stands byte for byte in a text that was read. Others are shown inert.
     pub addresses: Label,
-    /// Whether there are conditions for the app as a whole. They cannot judge a tool that is not
-    /// listed, so that its calls are denied.
+    /// Whether there are conditions for the app as a whole. They cannot judge a tool that is not listed, whose calls are
+    /// denied then.
     pub has_conditions: bool,
-    /// What the app's claims about the labels of its results mean; `None` is nothing.
+    /// The meaning of the app's claims about the labels of its results; `None` is no meaning.
     pub claims: Option<Claims>,
 }
 
@@ -38,7 +37,7 @@ impl AppRules {
         self.tools.get(name).or(self.other_tools.as_ref())
     }
 
-    /// The parameters of the tools that have rules about them, each as JSON Schema.
+    /// The JSON Schema of the parameters of each tool that has a rule about them.
     pub(crate) fn schemas(&self) -> BTreeMap<String, Arc<str>> {
         let tools = self.tools.iter();
         let schemas = tools.filter_map(|(name, tool)| {
@@ -49,21 +48,21 @@ impl AppRules {
     }
 }
 
-/// What is said of one tool.
+/// The rules of one tool.
 #[derive(Debug, Clone)]
 pub struct ToolRule {
-    /// What it does to the world.
+    /// Its effect on the world.
     pub effect: Effect,
-    /// The limit of the control part: calls whose control part flows here, and each of whose data
-    /// arguments flows to its own limit, run without a question.
+    /// The limit of the control part. A call runs without a question if its control part flows here and each data argument
+    /// flows to its own limit.
     pub limit: Label,
-    /// Where the limit is written, or the tool if it is a default.
+    /// The place of the limit, or of the tool if the limit is a default.
     pub place: Option<Place>,
-    /// The arguments that a call may have; `None` is any.
+    /// The arguments that a call may have; `None` allows any.
     pub parameters: Option<Parameters>,
-    /// Limits of the data arguments, by their places; everything else is of the control part.
+    /// The limits of the data arguments, by their places.
     pub arguments: BTreeMap<ArgumentPath, ArgumentLimit>,
-    /// The arguments by which two irreversible calls are the same one; those of the control part if `None`.
+    /// The arguments by which two irreversible calls are the same; `None` is all of the control part.
     pub once: Option<Arc<[String]>>,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
@@ -72,7 +71,7 @@ pub struct ToolRule {
 }
 
 impl ToolRule {
-    /// Whether a call's arguments are those that `parameters` names, of their kinds.
+    /// Checks that a call's arguments are those of `parameters`, with values of their kinds.
     ///
     /// # Errors
     /// One line that says what is wrong.
@@ -82,22 +81,20 @@ impl ToolRule {
         parameters.map_or(Ok(()), |parameters| parameters.check(&arguments))
     }
 
-    /// The places that only carry something: they have a limit of their own, and no condition looks at the
-    /// argument.
+    /// The data arguments: the places with a limit of their own in arguments at which no condition looks.
     pub(crate) fn data(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
         let paths = self.arguments.keys();
         paths.filter(|path| !self.is_looked_at(path))
     }
 
-    /// The limit with all that permits of its conditions could add, whether any call meets them or not.
+    /// The limit with everything that permits in its conditions could add.
     #[must_use]
     pub fn highest_limit(&self) -> Label {
         let raised = self.conditions.as_ref().map(Conditions::raised);
         raised.map_or_else(|| self.limit.clone(), |raised| self.limit.join(&raised))
     }
 
-    /// Whether a condition looks at the argument that a path is in. What of the argument it sees, it does
-    /// not say.
+    /// Whether a condition looks at the argument that a path is in.
     pub(crate) fn is_looked_at(&self, path: &ArgumentPath) -> bool {
         let conditions = self.conditions.as_ref();
         conditions.is_some_and(|conditions| conditions.looks_at(path.argument()))
@@ -111,6 +108,6 @@ pub struct ArgumentLimit {
     pub label: Label,
     /// Values for which it is higher.
     pub accepts: Vec<Accept>,
-    /// Where it is written.
+    /// The place of the rule.
     pub place: Place,
 }

@@ -1,4 +1,4 @@
-//! What an app's claims about the labels of its results mean (`_meta.ifc`).
+//! The meaning of an app's claims about the labels of its results (`_meta.ifc`).
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use ifc::Label;
 
 /// The meaning of the claims that are known, and of all others.
 ///
-/// An app is not believed: a claim can only restrict what the rules say. One that is not known, and a result
-/// without a claim for an axis that has a meaning, is restricted by `rest`.
+/// A claim can only restrict the label that the rules give. An unknown claim restricts by `rest`, and so does a result
+/// without a claim for an axis that has a meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
     /// By axis and value.
@@ -17,7 +17,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// What these claims, each `AXIS:VALUE`, restrict a result by.
+    /// The label by which these claims, each `AXIS:VALUE`, restrict a result.
     #[must_use]
     pub fn label(&self, claims: &[String]) -> Label {
         let claims: Vec<Option<(&str, &str)>> =
@@ -27,7 +27,7 @@ impl Claims {
             self.known.get(axis)?.get(value).cloned()
         };
         let is_claimed = |axis: &String| claims.iter().flatten().any(|(own, _)| own == axis);
-        // An axis that the configuration does not name says nothing. A claim without an axis counts, as an unknown one.
+        // An axis that the configuration does not name is ignored. A claim without an axis counts as an unknown one.
         let counts = |claim: &&Option<(&str, &str)>| {
             claim.is_none_or(|(axis, _)| self.known.contains_key(axis))
         };
@@ -36,7 +36,7 @@ impl Claims {
             .map(|claim| of(claim).unwrap_or_else(|| self.rest.clone()))
             .collect();
         let said: Label = said.iter().collect();
-        // Silence must not get an app less than a claim would.
+        // An app must not gain by leaving a claim out.
         match self.known.keys().all(is_claimed) {
             true => said,
             false => said.join(&self.rest),

@@ -1,4 +1,4 @@
-//! From Cedar text to [`Conditions`]; every mistake is found, with its place in the text.
+//! Compiles Cedar text to [`Conditions`]. Every mistake is reported with its place in the text.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,18 +16,18 @@ use super::arguments::Parameters;
 use super::conditions::{Conditions, Sets, Vocabulary, schema, uid};
 use super::extent::{self, MAX_WORD_BYTES};
 
-/// Most conditions in one text: each is evaluated for every call.
+/// Most conditions in one text. Each is evaluated for every call.
 const MAX_CONDITIONS: usize = 64;
 
-/// Most mistakes that are looked for. Cedar compares each unknown name with all known ones, and nobody reads more.
+/// Most reported mistakes. Cedar compares each unknown name with all known ones.
 const MAX_ERRORS: usize = 100;
 
-/// Cedar text. Where it stands is the caller's business: `origin` comes back with every error.
+/// Cedar text. Every error has its `origin`.
 #[derive(Debug, Clone, Copy)]
 pub struct CedarText<'a> {
     /// The text.
     pub text: &'a str,
-    /// The caller's number for the place of the text.
+    /// A number by which the caller knows the place of the text.
     pub origin: usize,
 }
 
@@ -48,13 +48,13 @@ pub struct CedarError {
     pub origin: usize,
     /// Where in the text, in bytes; `None` is the text as a whole.
     pub span: Option<Range<usize>>,
-    /// What is wrong: one line.
+    /// The mistake in one line.
     pub message: String,
-    /// What would be right; may be empty.
+    /// How to correct it; may be empty.
     pub help: String,
 }
 
-/// One policy, understood.
+/// One policy and its kind.
 struct Condition {
     policy: Policy,
     kind: Kind,
@@ -67,10 +67,9 @@ enum Kind {
     Permit(Label),
 }
 
-/// The conditions of an app's tools, and every mistake in them, or the first ones of many; tools without any are left out.
+/// The conditions of an app's tools, and the mistakes in them. Tools without conditions are left out.
 ///
-/// What is compiled in spite of a mistake serves to find further mistakes. A caller must check that there is none
-/// before it runs anything.
+/// Text after a mistake is compiled to find further mistakes. The caller must start nothing if there is any.
 pub fn compile_conditions(
     lattice: &Lattice,
     app: &str,
@@ -118,7 +117,7 @@ pub fn compile_conditions(
         // A condition of the app that is about other tools is not evaluated for this one.
         let about_it = shared.iter().filter(|it| is_about(&it.policy, name));
         let all: Vec<&Condition> = about_it.chain(&own).collect();
-        // Of a listed tool that none of them is about, they say that there is nothing against it.
+        // A tool without a condition of its own still gets an empty set if the app has conditions: they allow it.
         if shared.is_empty() && own.is_empty() {
             continue;
         }
@@ -138,10 +137,10 @@ pub fn compile_conditions(
     (compiled, compiler.errors.into_inner())
 }
 
-/// What the conditions of these tools speak about.
+/// The vocabulary of the conditions of these tools.
 ///
 /// # Errors
-/// What is wrong with a name, and what would be right.
+/// The mistake in a name, and how to correct it.
 fn vocabulary(
     lattice: &Lattice,
     app: &str,
@@ -150,7 +149,7 @@ fn vocabulary(
     let parameters = tools.values().filter_map(|tool| tool.parameters);
     let names = tools.keys().map(String::as_str);
     let mut names = names.chain(parameters.flat_map(Parameters::names));
-    // As long as the words of conditions, since Cedar compares a word that it does not know with each name.
+    // The limit of words in conditions, since Cedar compares each unknown word with every name.
     if names.any(|name| name.len() > MAX_WORD_BYTES) {
         let message =
             format!("a tool or a parameter has a name of more than {MAX_WORD_BYTES} bytes");
@@ -175,7 +174,7 @@ impl Compiler<'_> {
         schema: impl FnOnce() -> Result<Schema, String>,
         prefix: &str,
     ) -> Vec<Condition> {
-        // Nothing starts with a mistake, so what is not judged after many of them allows nothing.
+        // Nothing starts with a mistake, so the rest may stay unchecked.
         if self.errors.borrow().len() >= MAX_ERRORS {
             return Vec::new();
         }
@@ -194,7 +193,7 @@ impl Compiler<'_> {
                 // Without an @id, its position in the text, from 1.
                 None => (at + 1).to_string(),
             };
-            // The id is the name of the rule in questions and in the trace, so it says in which text to look.
+            // The id is the name of the rule in questions and in the trace.
             let policy = policy.new_id(PolicyId::new(format!("{prefix}.{id}")));
             if let Some(kind) = self.kind(text, &policy) {
                 found.push(Condition { policy, kind });
@@ -228,13 +227,13 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        // A template that nobody links is never evaluated: a forbid would forbid nothing.
+        // A template that is not linked is never evaluated, so a forbid would forbid nothing.
         if set.templates().next().is_some() {
             let message = "a condition has a slot, like ?principal";
             self.error(text, None, message, "write what it stands for");
         }
         let mut policies: Vec<Policy> = set.policies().cloned().collect();
-        // Cedar calls them `policy0`, `policy1`, … in the order of the text, and does not promise to keep that order.
+        // Cedar calls them `policy0`, `policy1`, … in the order of the text, and does not return them in that order.
         let number = |policy: &Policy| {
             let id = policy.id().to_string();
             id.trim_start_matches(|c: char| !c.is_ascii_digit())
@@ -256,7 +255,7 @@ impl Compiler<'_> {
 
     fn kind(&self, text: &CedarText<'_>, policy: &Policy) -> Option<Kind> {
         let name = policy.id().to_string();
-        // Cedar takes any annotation. A misspelt @ask would make a denial of a question, without a word.
+        // Cedar accepts any annotation. A misspelt @ask would silently turn a question into a denial.
         let known = ["id", "ask", "limit"];
         for (key, _) in policy.annotations() {
             if !known.contains(&key) {
@@ -271,8 +270,7 @@ impl Compiler<'_> {
             (Effect::Permit, None, Some(names)) => {
                 Some(Kind::Permit(self.limit(text, &name, names)))
             }
-            // In Cedar a permit allows. Here nothing is allowed by a condition but what the limits say, so that one which
-            // names no limit would be read as more than it is.
+            // In Cedar a permit allows. Here it raises a limit, so one without a limit would be misread.
             (Effect::Permit, _, _) => {
                 let message =
                     format!("{name}: a permit raises the limit, and this does not say to what");
@@ -299,17 +297,17 @@ impl Compiler<'_> {
         self.lattice.labels(names).unwrap_or_else(|error| {
             let help = "write names of labels with commas between them, like @limit(\"untrusted\")";
             self.error(text, None, format!("{name}: @limit: {error}"), help);
-            // ⊥ only so that the rest of the text is judged: the error is reported, and nothing starts.
+            // ⊥, so that the rest of the text is checked. Nothing starts, since the error is reported.
             Label::bottom()
         })
     }
 
     fn validate(&self, text: &CedarText<'_>, schema: Schema, conditions: &[Condition]) {
         let Ok(set) = PolicySet::from_policies(conditions.iter().map(|c| c.policy.clone())) else {
-            // Two of one name; that is reported.
+            // Two conditions of one name, which `check_names` reports.
             return;
         };
-        // Strict: it also refuses comparisons between types, which are never true.
+        // Strict validation refuses comparisons between types, which are never true.
         let result = Validator::new(schema).validate(&set, ValidationMode::Strict);
         let help = "conditions see principal (Session), action, resource (App) and \
                     context.{arguments, label, untrusted, secret, control, session}; \
@@ -317,8 +315,7 @@ impl Compiler<'_> {
         for error in result.validation_errors() {
             self.cedar_error(text, error, help);
         }
-        // A warning may be the mistake: a condition that matches no call forbids nothing, and looks as if it did.
-        // What is wrong is also useless; one of the two is enough.
+        // A warning may be a mistake: a condition that matches no call forbids nothing. After an error it adds nothing.
         let warnings = result.validation_warnings();
         for warning in warnings.filter(|_| result.validation_passed()) {
             match warning {
@@ -336,7 +333,7 @@ impl Compiler<'_> {
     }
 
     fn check_names(&self, texts: &[CedarText<'_>], conditions: &[Condition]) {
-        // The limits of permits are kept by name: of two with one name, one would raise to the limit of the other.
+        // The limits of permits are stored by name, so of two with one name, one would get the limit of the other.
         let mut names = BTreeSet::new();
         for condition in conditions {
             let name = condition.policy.id().to_string();
@@ -347,7 +344,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// An error of Cedar's, with its first place in the text if it says one.
+    /// An error of Cedar, with its first place in the text, if it has one.
     fn cedar_error(&self, text: &CedarText<'_>, error: &dyn Diagnostic, help: &str) {
         let place = error.labels().and_then(|mut labels| labels.next());
         let span = place.map(|label| label.offset()..label.offset() + label.len());
@@ -400,7 +397,7 @@ fn sets(conditions: &[&Condition]) -> Sets {
                 &mut sets.permit
             }
         };
-        // Refused for a name that is taken; that was reported, and nothing will start.
+        // It fails only for a second condition of one name, which was reported.
         let _ = set.add(policy.clone());
     }
     sets

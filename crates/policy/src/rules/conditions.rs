@@ -1,10 +1,10 @@
-//! Conditions in Cedar: what a call may do, by its tool, arguments, label and session.
+//! Conditions in Cedar on calls: by tool, arguments, label and session.
 //!
-//! A condition is one of three things, and nothing else is accepted:
+//! There are three kinds of conditions:
 //! - `forbid (…) when {…};` denies the calls that it matches;
-//! - `@ask forbid (…) when {…};` puts them to the user, whatever their label;
-//! - `@limit("NAME, …") permit (…) when {…};` raises the limit of the tool to the join with these
-//!   labels for the calls that it matches. The limits of arguments hold all the same.
+//! - `@ask forbid (…) when {…};` always asks the user about them;
+//! - `@limit("NAME, …") permit (…) when {…};` joins the limit of the tool with these labels for them. The limits of arguments
+//!   still hold.
 //!
 //! Cedar skips a policy that cannot be evaluated. Here any error of any condition denies the call.
 
@@ -35,18 +35,18 @@ struct Compiled {
     looks_at: LooksAt,
 }
 
-/// The conditions by what they do; each policy's id is the rule's name.
+/// The conditions by kind. The id of each policy is the name of the rule.
 #[derive(Debug, Default)]
 pub(crate) struct Sets {
     pub(crate) forbid: PolicySet,
     pub(crate) ask: PolicySet,
     pub(crate) permit: PolicySet,
-    /// What each permit raises the limit to.
+    /// The label with which each permit joins the limit.
     pub(crate) limits: BTreeMap<String, Label>,
 }
 
-/// What conditions speak about, the same for all tools of an app. Entities are kept as such: to read their names costs more
-/// than all the rest of a decision.
+/// The entities of an app's conditions. They are built once, since parsing their names costs more than the rest of a
+/// decision.
 #[derive(Debug)]
 pub(crate) struct Vocabulary {
     pub(crate) app: String,
@@ -54,9 +54,9 @@ pub(crate) struct Vocabulary {
     resource: EntityUid,
     /// In the order of [`Front::ALL`].
     fronts: Vec<(Front, EntityUid)>,
-    /// Every taint by name; a label has it if this label flows to it.
+    /// Every taint by name. A label has it if the taint's label flows to it.
     taints: Vec<(String, EntityUid, Label)>,
-    /// Names of the taints that are about integrity; the others are about confidentiality.
+    /// The taints about integrity.
     pub(crate) integrity: Label,
     pub(crate) confidentiality: Label,
 }
@@ -81,12 +81,12 @@ impl Vocabulary {
     }
 }
 
-/// What the conditions say of a call that they do not forbid.
+/// The result of the conditions for a call that they do not forbid.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The condition that puts it to the user.
+    /// The condition that asks the user.
     pub(crate) ask: Option<String>,
-    /// The permits that match, each with what it raises the limit to.
+    /// The permits that match, each with its label.
     pub(crate) raises: Vec<(String, Label)>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Finding {
 pub(crate) enum Refusal {
     /// This condition forbids it.
     Forbidden(String),
-    /// The conditions cannot be judged.
+    /// The conditions cannot be evaluated.
     Error(String),
 }
 
@@ -110,8 +110,8 @@ impl Conditions {
     ) -> Result<Self, String> {
         let all = [&sets.forbid, &sets.ask, &sets.permit];
         let looks_at = LooksAt::of(all.into_iter().flat_map(PolicySet::policies));
-        // A request holds only the arguments that some condition looks at: a value that Cedar cannot represent is a
-        // reason to deny only where a condition compares it.
+        // A request has only the arguments that some condition looks at, so that a value that Cedar cannot represent denies
+        // a call only if a condition compares it.
         let seen = parameters.map(|parameters| {
             let seen = parameters.0.iter();
             let seen = seen.filter(|(name, _)| looks_at.contains(name));
@@ -127,7 +127,7 @@ impl Conditions {
         })))
     }
 
-    /// What all permits together could raise a limit to.
+    /// The join of the labels of all permits.
     pub(crate) fn raised(&self) -> Label {
         self.0.sets.limits.values().collect()
     }
@@ -137,9 +137,9 @@ impl Conditions {
         self.0.looks_at.contains(argument)
     }
 
-    /// What the conditions say of a call whose arguments are as `parameters` demands. `control` is the
-    /// label of what decides over it, and `context.control` says that; the rest of the context is about the
-    /// label of all of it, so that "no secret" means none in data arguments either.
+    /// Evaluates the conditions for a call whose arguments are those of `parameters`. `context.control` is about `control`,
+    /// the label of the control part. The rest of the context is about the label of the whole call, so that "no secret"
+    /// includes data arguments.
     pub(crate) fn judge(
         &self,
         call: &Call,
@@ -158,7 +158,7 @@ impl Conditions {
             )
             .map_err(|error| Refusal::Error(format!("the conditions cannot be judged: {error}")))?;
         let sets = &self.0.sets;
-        // Forbids first, and each set by itself: in one set Cedar would not say which permit matched beside a forbid.
+        // Each kind by itself, since in one set Cedar would not say which permit matched beside a forbid.
         if let Some(name) = matching(&sets.forbid, &request)?.into_iter().next() {
             return Err(Refusal::Forbidden(name));
         }
@@ -187,7 +187,7 @@ impl Conditions {
             schema,
             ..
         } = &*self.0;
-        // A label that nobody knows (⊤) has every taint, and so is of both kinds.
+        // ⊤ has every taint, and so is of both kinds.
         let facts = |label: &Label| {
             let taints = vocabulary.taints.iter();
             let held = taints.filter(|(_, _, taint)| taint.flows_to(label));
@@ -204,7 +204,7 @@ impl Conditions {
         };
         let mut fronts = vocabulary.fronts.iter();
         let front = fronts.find(|(front, _)| *front == session.front);
-        // `Front::ALL` has every front. One that is forgotten there is an error here, and so a denial.
+        // A front that is missing in `Front::ALL` is an error, and so a denial.
         let (_, front) = front.ok_or("the session comes from nowhere")?;
         let session = record([
             ("attended", Expression::new_bool(session.attended)),
@@ -230,23 +230,22 @@ impl Conditions {
     }
 }
 
-/// The names of the policies that match, sorted. Whether they permit or forbid, Cedar gives those
-/// that decided as the reason, and a set holds one kind only.
+/// The sorted names of the policies that match. Cedar gives the deciding policies as reasons, and a set holds one kind only.
 fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refusal> {
     if policies.is_empty() {
         return Ok(Vec::new());
     }
-    // No entity has attributes or parents: all that conditions can ask for is in the context.
+    // Entities have no attributes and no parents. All facts are in the context.
     let response = Authorizer::new().is_authorized(request, policies, &Entities::empty());
     let diagnostics = response.diagnostics();
-    // Cedar goes on without a policy that fails. A forbid that was skipped would allow.
+    // Cedar skips a policy that fails. A skipped forbid would allow.
     if let Some(error) = diagnostics.errors().next() {
         return Err(Refusal::Error(format!(
             "a condition cannot be evaluated: {error}"
         )));
     }
     let mut names: Vec<String> = diagnostics.reason().map(ToString::to_string).collect();
-    // Cedar keeps its reasons in no order, and the same call should be explained in the same way each time.
+    // Cedar returns reasons in no order, and a call must get the same explanation each time.
     names.sort();
     Ok(names)
 }
@@ -254,15 +253,14 @@ fn matching(policies: &PolicySet, request: &Request) -> Result<Vec<String>, Refu
 /// The arguments that conditions look at.
 ///
 /// # Errors
-/// One of them cannot be compared exactly. Left out, a condition that asks whether it is there would miss it.
+/// One of them cannot be compared exactly. If it were left out, a condition on its presence would miss it.
 fn visible(
     parameters: &Parameters,
     looks_at: &LooksAt,
     arguments: &Arguments<'_>,
 ) -> Result<Vec<(String, Expression)>, String> {
     let mut found = Vec::new();
-    // By the parameters and not by the call: an argument that nobody declared is in no schema, and was denied before
-    // (`judge`).
+    // An argument that is not declared was denied before (`judge`).
     let seen = parameters.0.iter();
     for (name, parameter) in seen.filter(|(name, _)| looks_at.contains(name)) {
         let argument = arguments.get(name);
@@ -286,10 +284,9 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
             let items = value.as_array()?.iter().map(string);
             Expression::new_set(items.collect::<Option<Vec<_>>>()?)
         }
-        // From the text that is sent, as below: 5.0 is a double as a value.
+        // Numbers are read from the text that is sent, since the value is a rounded double.
         ParameterKind::Integer => Expression::new_long(argument.long()?),
         ParameterKind::Number | ParameterKind::Amount => {
-            // From the text that is sent: the value is a double, and rounded.
             Expression::new_decimal(argument.decimal()?.to_string())
         }
         ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
@@ -297,14 +294,13 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
     })
 }
 
-/// What a condition can compare of a kind.
+/// The values of a kind that a condition can compare.
 fn compared(kind: ParameterKind) -> &'static str {
     match kind {
         ParameterKind::Integer => "a whole number of 64 bits",
         ParameterKind::Number | ParameterKind::Amount => {
             "a number up to 900 billion with at most four digits after the point"
         }
-        // All that is of these kinds.
         ParameterKind::String
         | ParameterKind::Strings
         | ParameterKind::Boolean
@@ -344,7 +340,7 @@ pub(crate) fn schema<'t>(
         .map(|(name, ..)| name.as_str())
         .collect();
     let fronts = Front::ALL.map(Front::name);
-    // Enumerated entities, so that the validator finds a misspelt taint, app or front, which would match no call.
+    // Enumerated entities, so that the validator finds a misspelt taint, app or front.
     let document = json!({"": {
         "entityTypes": {
             "Session": {},
@@ -354,7 +350,7 @@ pub(crate) fn schema<'t>(
         },
         "actions": actions,
     }});
-    // The error's source says what is wrong, the error itself only that something is.
+    // The reason is in the source of the error.
     Schema::from_json_value(document).map_err(|error| {
         let source = std::error::Error::source(&error).map(ToString::to_string);
         source.unwrap_or_else(|| error.to_string())

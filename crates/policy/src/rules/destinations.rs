@@ -1,18 +1,18 @@
-//! Where an app may connect to.
+//! The destinations of an app.
 
 use ifc::{Connection, Effect, Exceeded, Label, Sink};
 use names::{DomainName, Pattern};
 
-use super::judge::{Judgement, LimitPart, decide};
+use super::judge::{Judgement, judge_sink};
 
-/// Where one app may connect to.
+/// The destinations of one app.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Destinations {
-    /// Hosts and ports that the configuration relays for it.
+    /// Hosts and ports of the configuration.
     pub relays: Vec<(String, u16)>,
-    /// Domains that it may name itself.
+    /// Domains that the app may name itself.
     pub domains: Vec<DomainRule>,
-    /// What becomes of other names; without it they are denied.
+    /// The rule for other names; `None` denies them.
     pub others: Option<OtherDomains>,
 }
 
@@ -23,7 +23,7 @@ pub struct DomainRule {
     pub pattern: Pattern,
     /// The ports.
     pub ports: Vec<u16>,
-    /// What the app may have been given when it connects there unasked.
+    /// The limit of everything that the app was given, for a connection without a question.
     pub limit: Label,
 }
 
@@ -32,22 +32,22 @@ pub struct DomainRule {
 pub struct OtherDomains {
     /// The ports.
     pub ports: Vec<u16>,
-    /// What the app may have been given when the user need not be told of it.
+    /// The limit of everything that the app was given; the question names the taints beyond it.
     pub limit: Label,
 }
 
 impl Destinations {
-    /// What becomes of a connection.
+    /// The judgement of a connection.
     pub(crate) fn judge(&self, connection: &Connection) -> Judgement {
         match connection.domain {
-            // Without a domain, the configuration relays the destination. With one, the app named it itself.
+            // A destination without a domain is from the configuration. With a domain, the app named it itself.
             None => self.judge_relay(connection),
             Some(_) => self.judge_domain(connection),
         }
     }
 
-    /// The configuration names the destination, or there is none. Whatever the app was given may flow
-    /// there: the limits of its tools are the place to say what it is given.
+    /// A destination of the configuration. Everything that the app was given may flow there. The limits of its tools say
+    /// what it is given.
     fn judge_relay(&self, connection: &Connection) -> Judgement {
         let Connection {
             app: name,
@@ -67,7 +67,7 @@ impl Destinations {
         limited(connection, rule, Label::top(), None, Exceeded::Deny)
     }
 
-    /// The rule of the nearest domain above the name counts; what it does not cover is asked about, if anything is.
+    /// The rule of the nearest domain above the name counts. Without one, the rule for other names does.
     fn judge_domain(&self, connection: &Connection) -> Judgement {
         let Connection {
             app,
@@ -78,7 +78,7 @@ impl Destinations {
         } = connection;
         let domain = domain.as_deref().unwrap_or_default();
         let name = DomainName::new(host).ok();
-        // A question shows the registrable domain, and a permission covers it, so it must be this name's own.
+        // A question shows the registrable domain and a permission covers it, so it must be that of the name.
         let Some(name) = name.filter(|name| name.registrable() == domain) else {
             let reason = format!("{host} is no domain name");
             return Judgement::denied(format!("{app}.domain"), None, reason);
@@ -97,7 +97,7 @@ impl Destinations {
                 limited(connection, rule, others.limit.clone(), ask, Exceeded::Ask)
             }
             _ => {
-                // The ports of the web are those of an entry without any.
+                // An entry without ports has those of the web.
                 let ports = match port {
                     443 | 80 => String::new(),
                     port => format!(" and ports = [{port}]"),
@@ -119,6 +119,6 @@ fn limited(
     ask: Option<String>,
     exceeded: Exceeded,
 ) -> Judgement {
-    let limit = LimitPart::of(&Sink::Connection(connection), rule, limit);
-    decide(Effect::Write, limit, Vec::new(), ask, exceeded)
+    let sink = Sink::Connection(connection);
+    judge_sink(&sink, Effect::Write, rule, limit, ask, exceeded)
 }

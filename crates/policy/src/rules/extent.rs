@@ -1,25 +1,25 @@
-//! How large one condition may be, checked before Cedar's parser sees it: the parser recurses for each bracket and each
-//! operator, so two hundred brackets in a stranger's configuration would overflow the stack and end the program. And what it
-//! does not know it compares letter by letter with all that it knows, so that one long word would take all memory.
+//! The largest condition, checked before Cedar's parser reads it. The parser recurses for each bracket and operator, so two
+//! hundred brackets would overflow the stack. It compares an unknown word letter by letter with all known words, so one long
+//! word would take all memory.
 
-/// Most brackets inside of each other.
+/// Deepest nesting of brackets.
 const MAX_DEPTH: usize = 16;
 
-/// Most words, operators and opening brackets of one condition. What stands in quotes does not count, so that a list of
-/// names may be long.
+/// Most words, operators and opening brackets of one condition. Text in quotes does not count, so a list of names may be
+/// long.
 const MAX_STEPS: usize = 256;
 
-/// Longest word, and longest text in quotes, in bytes. Longer than an address, and than what anybody names.
+/// Longest word, and longest text in quotes, in bytes. Addresses are shorter.
 pub(super) const MAX_WORD_BYTES: usize = 512;
 
-/// Where and how a text becomes larger than it may be.
+/// The place and reason of a text that is too large.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exceeded {
     /// In bytes.
     pub(super) at: usize,
     /// One line.
     pub(super) message: &'static str,
-    /// What would be right.
+    /// How to correct it.
     pub(super) help: &'static str,
 }
 
@@ -33,8 +33,8 @@ const TOO_LONG: (&str, &str) = (
     "write a shorter one",
 );
 
-/// Where a condition becomes larger than one may be. Comments, quotes and words end where they end for Cedar's
-/// lexer (`grammar.lalrpop` of `cedar-policy-core`): a bracket that only Cedar saw would not be counted.
+/// The place where a condition becomes too large. Comments, quotes and words end where they end for Cedar's lexer
+/// (`grammar.lalrpop` of `cedar-policy-core`), so that each bracket that Cedar sees is counted.
 pub(super) fn exceeded(text: &str) -> Option<Exceeded> {
     let exceeded = |at, (message, help)| Some(Exceeded { at, message, help });
     let (mut depth, mut steps) = (0_usize, 0_usize);
@@ -47,7 +47,7 @@ pub(super) fn exceeded(text: &str) -> Option<Exceeded> {
             '"' => {
                 while let Some((_, inner)) = chars.next() {
                     match inner {
-                        // Whatever is escaped does not end it.
+                        // An escaped quote does not end it.
                         '\\' => drop(chars.next()),
                         '"' => break,
                         _ => {}
@@ -72,7 +72,7 @@ pub(super) fn exceeded(text: &str) -> Option<Exceeded> {
                 Part::Other
             }
             ')' | ']' | '}' => {
-                // Brackets without a partner are the parser's to refuse.
+                // The parser refuses brackets without a partner.
                 depth = depth.saturating_sub(1);
                 Part::Other
             }
@@ -81,11 +81,11 @@ pub(super) fn exceeded(text: &str) -> Option<Exceeded> {
                 steps = 0;
                 Part::Other
             }
-            // What separates elements does not make the parser recurse: a list may be long.
+            // The parser does not recurse for separators.
             ',' | ':' | ';' => Part::Other,
             c if c.is_whitespace() => Part::Other,
             c if c.is_alphanumeric() || c == '_' => Part::Word,
-            // Each by itself, since a row of them (`!!!`) is as many steps.
+            // Each by itself, since `!!!` is three steps.
             _ => {
                 steps += 1;
                 Part::Other

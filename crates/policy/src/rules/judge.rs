@@ -1,10 +1,8 @@
-//! What the rules say of one call.
+//! The judgement of one flow by the rules.
 
 use std::collections::BTreeMap;
 
-use ifc::{
-    Address, ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink,
-};
+use ifc::{ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink};
 
 use super::accepted::Known;
 use super::app::{AppRules, ArgumentLimit, ToolRule};
@@ -13,14 +11,14 @@ use super::conditions::{Finding, Refusal};
 use super::session::SessionFacts;
 use crate::place::Place;
 
-/// What becomes of a call.
+/// The verdict on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It runs without a question.
+    /// The call runs without a question.
     Allow,
     /// The user is asked.
     Ask,
-    /// It does not run.
+    /// The call does not run.
     Deny,
 }
 
@@ -46,48 +44,36 @@ pub struct LimitPart {
     pub rule: String,
     /// The limit.
     pub limit: Label,
-    /// The label of what it bounds: of the control part, or of a data argument.
+    /// The label of the part: of the control part, or of a data argument.
     pub label: Label,
-    /// Where it is written; `None` for a default and for a permit.
+    /// The place of the limit; `None` for a default and for a permit.
     pub place: Option<Place>,
 }
 
-impl LimitPart {
-    /// The one limit of a sink that is no call.
-    pub(super) fn of(sink: &Sink<'_>, rule: String, limit: Label) -> Self {
-        Self {
-            rule,
-            limit,
-            label: sink.label(),
-            place: None,
-        }
-    }
-}
-
-/// What the rules say of one call, and why.
+/// The verdict on one call, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// What becomes of the call, grants of the session aside.
+    /// The verdict without grants of the session.
     pub verdict: Verdict,
-    /// The rule that decides. Of several limits, the first that the call exceeds.
+    /// The rule that decides: of several limits, the first that the call exceeds.
     pub rule: String,
-    /// Where that rule is written, if it is known.
+    /// The place of that rule, if it is known.
     pub place: Option<Place>,
-    /// Why it is denied, or asked about whatever its label.
+    /// Why it is denied, or always asked about.
     pub reason: Option<String>,
-    /// What the call does to the world; `None` if there is no rule for it.
+    /// The effect of the call; `None` if there is no rule for it.
     pub effect: Option<Effect>,
     /// `P(call)`, the limit of the control part; ⊥ for a call that is denied.
     pub limit: Label,
-    /// The limits of its data arguments, by their places.
+    /// The limits of the data arguments, by their places.
     pub arguments: BTreeMap<ArgumentPath, Label>,
     /// All limits that it must keep.
     pub limits: Vec<LimitPart>,
     /// The taints of its parts beyond their limits.
     pub excess: Label,
-    /// Whether the user is asked whatever the label.
+    /// Whether the user is always asked.
     pub always_ask: bool,
-    /// What becomes of a flow above the limit.
+    /// The consequence of a flow above the limit.
     pub exceeded: Exceeded,
 }
 
@@ -118,7 +104,7 @@ impl Judgement {
         let denied = |reason: Option<String>| {
             ifc::PolicyError(reason.unwrap_or_else(|| "no rule allows it".to_owned()))
         };
-        // A limit that denies whatever exceeds it is a rule; a denial for a reason is none.
+        // A denial for a reason is no rule. A limit that denies what exceeds it is one.
         match (
             self.reason.is_some() && self.verdict == Verdict::Deny,
             self.effect,
@@ -137,7 +123,7 @@ impl Judgement {
     }
 }
 
-/// What an app's rules say of a call to one of its tools, after what calls returned.
+/// The judgement of a call to a tool of this app, after these results.
 pub(crate) fn judge(
     apps: &BTreeMap<String, AppRules>,
     app: &AppRules,
@@ -153,7 +139,7 @@ pub(crate) fn judge(
         );
         return Judgement::denied(format!("{name}.tools"), None, reason);
     };
-    // They are read by the strict reader of `ifc` already, so only a rule that looks at their values needs more.
+    // The reader of `ifc` has checked the arguments already, so only a rule that looks at values reads them again.
     let is_looked_at = rule.parameters.is_some() || rule.conditions.is_some();
     let read = is_looked_at.then(|| Arguments::read(&call.arguments));
     let arguments = match read.unwrap_or_else(|| Ok(Arguments::default())) {
@@ -163,8 +149,8 @@ pub(crate) fn judge(
             return Judgement::denied(format!("{name}.{tool}"), rule.place.clone(), reason);
         }
     };
-    // Before the conditions: they were validated against these kinds, and none of them looks at an argument that is not
-    // listed. The turn machine rejects such a call before it asks for a judgement; for other callers it is denied here.
+    // Before the conditions, which were validated against these kinds. The turn machine has rejected such a call already;
+    // for other callers it is denied here.
     if let Some(Err(reason)) = rule.parameters.as_ref().map(|p| p.check(&arguments)) {
         let reason = format!("{name}.{tool}: {reason}");
         return Judgement::denied(
@@ -173,11 +159,10 @@ pub(crate) fn judge(
             reason,
         );
     }
-    match finding(app, rule, call, &arguments, session) {
+    let control = call.control_label(rule.data());
+    match finding(app, rule, call, &control, &arguments, session) {
         Ok(finding) => {
-            // Which values an argument accepts may rest on results at or below the control part only: what is decided by
-            // others would tell of them (`Among`).
-            let control = call.control_label(rule.data());
+            // The values that an argument accepts may depend only on results at or below the control part (`Among`).
             let known = Known {
                 apps,
                 results,
@@ -193,32 +178,31 @@ pub(crate) fn judge(
     }
 }
 
-/// What the user can write to have a rule for a tool.
+/// The line that the user can add for a tool.
 fn remedy(app: &str, tool: &str) -> String {
     let key = toml_key(tool);
     format!("add [app.{app}.tools.{key}] with its effect to sluice.toml")
 }
 
-/// A name as a key of TOML. It may be a stranger's.
+/// A name as a key of TOML. An app may have chosen it.
 #[must_use]
 pub fn toml_key(name: &str) -> String {
     // TOML takes only these characters without quotes.
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.chars().all(bare) {
         true => name.to_owned(),
-        // A string of JSON is one of TOML, DEL aside.
+        // A string of JSON is one of TOML, except for DEL.
         false => serde_json::Value::from(name)
             .to_string()
             .replace('\u{7f}', "\\u007f"),
     }
 }
 
-/// What becomes of a final answer: a sink with a limit and nothing else.
+/// The judgement of a final answer in a conversation of apps with these limits, by app.
 pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Judgement {
     let sink = Sink::Answer(answer);
     let label = sink.label();
-    // Without an app there is nothing but the user's own words and a model's. With several, the answer may hold what any of
-    // them returned, so it keeps the limits of all.
+    // An answer may depend on the results of all of these apps. Without an app it has no limit.
     let limit = limits
         .iter()
         .fold(Label::top(), |all, (_, limit)| all.meet(limit));
@@ -227,36 +211,39 @@ pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Ju
         Some((app, _)) => format!("{app}.answer.limit"),
         None => "answer.limit".to_owned(),
     };
-    let limit = LimitPart::of(&sink, rule, limit);
-    decide(Effect::Read, limit, Vec::new(), None, Exceeded::Ask)
+    judge_sink(&sink, Effect::Read, rule, limit, None, Exceeded::Ask)
 }
 
-/// What becomes of an address in an answer: what may not be active is shown inert. Nobody is asked, since the
-/// text stays readable.
-pub(crate) fn judge_address(address: &Address, limit: Label) -> Judgement {
-    let rule = "answer.addresses".to_owned();
-    let limit = LimitPart::of(&Sink::Address(address), rule, limit);
-    decide(Effect::Write, limit, Vec::new(), None, Exceeded::Deny)
-}
-
-/// What becomes of a text that is to be remembered. What exceeds the limit is not: a question after
-/// each turn would be answered without reading it.
-pub(crate) fn judge_memory(write: &Sink<'_>, limit: Label) -> Judgement {
-    let limit = LimitPart::of(write, "memory.limit".to_owned(), limit);
-    decide(Effect::Write, limit, Vec::new(), None, Exceeded::Deny)
+/// The judgement of a sink that is no call: it has one limit.
+pub(crate) fn judge_sink(
+    sink: &Sink<'_>,
+    effect: Effect,
+    rule: impl Into<String>,
+    limit: Label,
+    ask: Option<String>,
+    exceeded: Exceeded,
+) -> Judgement {
+    let limit = LimitPart {
+        rule: rule.into(),
+        limit,
+        label: sink.label(),
+        place: None,
+    };
+    decide(effect, limit, Vec::new(), ask, exceeded)
 }
 
 fn finding(
     app: &AppRules,
     rule: &ToolRule,
     call: &Call,
+    control: &Label,
     arguments: &Arguments<'_>,
     session: &SessionFacts,
 ) -> Result<Finding, Box<Judgement>> {
     let (name, tool) = (&call.app, &call.tool);
     let Some(conditions) = &rule.conditions else {
         if app.has_conditions {
-            // They were validated against the tools that are listed; of this one they say nothing.
+            // The conditions were validated against the tools that are listed.
             let reason = format!(
                 "the conditions of the app '{name}' cannot judge the tool '{tool}', which is not listed; {}",
                 remedy(name, tool)
@@ -266,8 +253,7 @@ fn finding(
         }
         return Ok(Finding::default());
     };
-    let label = call.control_label(rule.data());
-    let judged = conditions.judge(call, &label, arguments, rule.parameters.as_ref(), session);
+    let judged = conditions.judge(call, control, arguments, rule.parameters.as_ref(), session);
     judged.map_err(|refusal| {
         let (rule, reason) = match refusal {
             Refusal::Forbidden(condition) => {
@@ -283,7 +269,7 @@ fn finding(
     })
 }
 
-/// The limits of the tool and of the data arguments that are present. Permits raise the tool's alone.
+/// The limits of the tool and of the data arguments that are present. Permits raise the limit of the tool only.
 fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> Judgement {
     let (app, tool) = (&call.app, &call.tool);
     let label = known.control.clone();
@@ -297,10 +283,9 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
         .raises
         .iter()
         .fold(rule.limit.clone(), |joined, (_, l)| joined.join(l));
-    // Permits are named only where they decide. Where they do not reach far enough, the user is shown the limit to
-    // change.
+    // Permits are named only if they decide. Otherwise the user is shown the limit to change.
     if !label.flows_to(&of_tool.limit) && label.flows_to(&raised) {
-        // Which permits matter: those that cover something that the tool's own limit does not.
+        // The permits that cover a taint which the tool's own limit does not.
         let matter = finding
             .raises
             .iter()
@@ -313,8 +298,7 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
     let (paths, data): (Vec<ArgumentPath>, Vec<LimitPart>) = (rule.arguments.iter())
         .filter_map(|(path, own)| {
             let mut part = limit_of(path, own, call, known)?;
-            // A condition has decided by what it says, so it is of the control part in spite of its limit, which can then
-            // take away and add nothing.
+            // A condition depends on this argument, so it belongs to the control part, and its limit can only restrict.
             if rule.is_looked_at(path) {
                 part.limit = part.limit.meet(&of_tool.limit);
             }
@@ -331,11 +315,11 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
     }
 }
 
-/// The limit of a data argument: its own, and where that is exceeded also those of what accepts its values.
-/// `None` where the call has no such argument.
+/// The limit of a data argument: its own, and if that is exceeded also those of the entries that accept its values. `None` if
+/// the call has no such argument.
 ///
-/// Where its value has not the form that leads to a data argument inside of it, all of the argument must keep the
-/// limit, and nothing of it is accepted.
+/// If the value has not the form that leads to the data argument, all of the argument must keep the limit, and nothing of it
+/// is accepted.
 fn limit_of(
     path: &ArgumentPath,
     own: &ArgumentLimit,
@@ -344,14 +328,12 @@ fn limit_of(
 ) -> Option<LimitPart> {
     let argument = call.arguments.get(path.argument())?;
     let values = call.arguments.at(path);
-    // Nothing lies there, as in an empty list. That it is empty is of the control part.
+    // There is no value, as in an empty list. That it is empty belongs to the control part.
     if values.as_ref().is_some_and(Vec::is_empty) {
         return None;
     }
-    // The value has not the form that the path needs, so nobody can say which part of it the limit is about.
     let whole = std::slice::from_ref(argument);
     let parts = values.as_deref().unwrap_or(whole).iter();
-    // What was carried was chosen by whoever made the call, too.
     let label = parts.fold(call.label.clone(), |all, value| all.join(&value.label()));
     let part = |rule: &str, limit: Label, place: &Place| LimitPart {
         rule: rule.to_owned(),
@@ -360,7 +342,7 @@ fn limit_of(
         place: Some(place.clone()),
     };
     let of_own = part("limit", own.label.clone(), &own.place);
-    // Only where the limit does not suffice: `accepts` may look through every result of the conversation.
+    // Only if the limit does not suffice, since `accepts` may search every result of the conversation.
     let Some(values) = values.filter(|_| !label.flows_to(&own.label)) else {
         return Some(of_own);
     };
@@ -369,7 +351,6 @@ fn limit_of(
     Some(match accepting.next() {
         None => of_own,
         Some(first) => {
-            // Each entry says what such a value may depend on, and the value is such a one for all of them.
             let limits = accepting.map(|accept| &accept.limit);
             let raised = limits.fold(own.label.join(&first.limit), |all, limit| all.join(limit));
             part("accepts", raised, &first.place)
@@ -377,9 +358,9 @@ fn limit_of(
     })
 }
 
-/// What becomes of a flow whose parts have these limits, the control part's first. `ask` is the condition
-/// that asks about it, whatever its labels.
-pub(super) fn decide(
+/// The judgement of a flow whose parts have these limits, the control part's first. `ask` is a condition that always asks
+/// about it.
+fn decide(
     effect: Effect,
     first: LimitPart,
     more: Vec<LimitPart>,
@@ -390,7 +371,7 @@ pub(super) fn decide(
     let limits: Vec<LimitPart> = std::iter::once(first.clone()).chain(more).collect();
     let excess = limits.iter().map(|part| part.label.beyond(&part.limit));
     let excess = excess.fold(Label::bottom(), |all, one| all.join(&one));
-    // The control part's limit stands first: it is the one that is named, whatever the call carries.
+    // The control part's limit is first, so it is named if both it and a data argument's are exceeded.
     let over = limits.iter().find(|part| !part.label.flows_to(&part.limit));
     let flows = over.is_none();
     let (rule, place) = match &ask {
@@ -400,7 +381,7 @@ pub(super) fn decide(
             (part.rule.clone(), part.place.clone())
         }
     };
-    // Said where a limit is exceeded as well: widening the limit alone would not end the question.
+    // Given even if a limit is exceeded, since a wider limit alone would not end the question.
     let reason = ask.as_ref().map(|condition| {
         format!("the condition {condition} puts this call to the user, whatever its label")
     });

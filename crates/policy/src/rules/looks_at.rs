@@ -1,14 +1,14 @@
-//! Which arguments a condition looks at.
+//! The arguments that a condition looks at.
 
 use std::collections::BTreeSet;
 
 use cedar_policy::Policy;
 use serde_json::Value;
 
-/// The arguments that decide over a condition.
+/// The arguments on which a condition depends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum LooksAt {
-    /// All that a call has: it says so, or nobody can tell.
+    /// All of them, or it is not known.
     #[default]
     All,
     /// These.
@@ -23,11 +23,11 @@ impl LooksAt {
         }
     }
 
-    /// What these conditions look at together.
+    /// The arguments that any of these conditions looks at.
     pub(crate) fn of<'a>(policies: impl IntoIterator<Item = &'a Policy>) -> Self {
         let mut names = BTreeSet::new();
         for policy in policies {
-            // The strict reading: an argument that conditions look at is of the control part, and keeps its limit.
+            // The strict reading: an argument that conditions look at belongs to the control part.
             let Ok(json) = policy.to_json() else {
                 return Self::All;
             };
@@ -39,8 +39,7 @@ impl LooksAt {
     }
 }
 
-/// Adds each argument that is taken out of `context.arguments`. False where the context or all of its
-/// arguments are used as a whole.
+/// Adds each argument that is read from `context.arguments`; false if the context or all arguments are used as a whole.
 fn collect(json: &Value, names: &mut BTreeSet<String>) -> bool {
     match json {
         Value::Object(object) => {
@@ -59,12 +58,12 @@ fn collect(json: &Value, names: &mut BTreeSet<String>) -> bool {
                     names.insert(attribute.to_owned());
                     return true;
                 }
-                // What else the context has is not of the call's arguments.
+                // Other members of the context do not depend on arguments.
                 if is_context(left) {
                     return attribute != "arguments" || operator == "has";
                 }
             }
-            // The context as a value of its own, as in a comparison, depends on every argument.
+            // The context as a value, as in a comparison, depends on every argument.
             !is_context(json) && object.values().all(|value| collect(value, names))
         }
         Value::Array(items) => items.iter().all(|item| collect(item, names)),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{Delivery, Effect, Exceeded, Label, Sink, Stage};
 
-use super::judge::{Judgement, LimitPart, decide};
+use super::judge::{Judgement, judge_sink};
 
-/// What is said of messages between apps.
+/// The rules for messages between apps.
 #[derive(Debug, Clone, Default)]
 pub struct MessageRules {
     /// Whether the user is asked about every message, as in SecGPT.
@@ -15,13 +15,13 @@ pub struct MessageRules {
     pub apps: BTreeMap<String, AppMessages>,
 }
 
-/// What is said of the messages of one app.
+/// The rules for the messages of one app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppMessages {
-    /// What may go to it without a question. Any text keeps its labels on the way, so that all
-    /// that the app does with it is decided on as well.
+    /// The limit of messages to it. A text keeps its labels on the way, so the calls that the app makes of it are decided
+    /// on as well.
     pub receives: Label,
-    /// The apps that it serves; `None` is any.
+    /// The apps that it serves; `None` is all.
     pub serves: Option<BTreeSet<String>>,
 }
 
@@ -34,7 +34,7 @@ impl Default for AppMessages {
     }
 }
 
-/// What becomes of a message. Whom an app serves is decided at the probe, and again at the rest.
+/// The judgement of a message.
 pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judgement {
     let Delivery {
         from,
@@ -48,7 +48,6 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
         let reason = format!("'{from}' and '{to}' are not both apps in sluice.toml");
         return Judgement::denied("messages".to_owned(), None, reason);
     };
-    // A response goes the other way, but who serves whom stays the same.
     let (asks, serves, serving) = match stage {
         Stage::Probe | Stage::Request => (from, to, receiver),
         Stage::Response => (to, from, sender),
@@ -64,9 +63,9 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
         return Judgement::denied(format!("{serves}.serves"), None, reason);
     }
     let sink = Sink::Delivery(delivery);
-    let limit = LimitPart::of(&sink, format!("{to}.receives"), receiver.receives.clone());
+    let (rule, limit) = (format!("{to}.receives"), receiver.receives.clone());
     let strict = || format!("strict {} of {functionality}", stage.name());
     let ask = rules.strict.then(strict);
-    // A message changes nothing by itself: each call that the receiver makes of it is decided on as well.
-    decide(Effect::Read, limit, Vec::new(), ask, Exceeded::Ask)
+    // A message changes nothing by itself. Each call that the receiver makes of it is decided on.
+    judge_sink(&sink, Effect::Read, rule, limit, ask, Exceeded::Ask)
 }

@@ -22,7 +22,7 @@ pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::destinations::{Destinations, DomainRule, OtherDomains};
 pub use self::judge::{Judgement, LimitPart, Verdict, toml_key};
-pub(crate) use self::judge::{judge, judge_address, judge_answer, judge_memory};
+pub(crate) use self::judge::{judge, judge_answer, judge_sink};
 pub(crate) use self::messages::judge_delivery;
 pub use self::messages::{AppMessages, MessageRules};
 pub use self::session::{Front, SessionFacts};

@@ -1,15 +1,15 @@
-//! What conditions may know of the session that a call is made in.
+//! The facts about a session that conditions may use.
 
-/// Facts about the session, from whoever starts it.
+/// Facts about the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionFacts {
-    /// Whether somebody is there to answer questions.
+    /// Whether a user answers questions.
     pub attended: bool,
-    /// Where the user's queries come from.
+    /// The source of the user's queries.
     pub front: Front,
 }
 
-/// Where queries come from.
+/// The source of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Front {
@@ -19,7 +19,7 @@ pub enum Front {
     Chat,
     /// Another agent, by way of the guard proxy.
     Proxy,
-    /// Anything else, and nothing known.
+    /// Another or unknown source.
     Other,
 }
 
@@ -39,7 +39,7 @@ impl Front {
 }
 
 impl Default for SessionFacts {
-    /// Nobody is there, and nothing is known.
+    /// No user, and an unknown source.
     fn default() -> Self {
         Self {
             attended: false,
