@@ -42,9 +42,9 @@ impl Permitted {
 
     fn action(&self, what: Permissible<'_>) -> Result<Action> {
         Ok(match what {
-            Permissible::Tool(tool) => Action::Tool {
-                app: self.app(tool.app)?,
-                tool: ReversibleTool::new(Name::new(tool.tool)?, tool.effect)?,
+            Permissible::Tool { app, tool, effect } => Action::Tool {
+                app: self.app(app)?,
+                tool: ReversibleTool::new(Name::new(tool)?, effect)?,
             },
             Permissible::Collaboration(it) => Action::Collaboration {
                 from: self.app(&it.asks)?,
@@ -52,9 +52,9 @@ impl Permitted {
                 functionality: Name::new(it.functionality.as_str())?,
                 direction: it.direction,
             },
-            Permissible::Domain(it) => Action::Egress {
-                app: self.app(it.app)?,
-                domain: Domain::new(it.domain)?,
+            Permissible::Domain { app, domain } => Action::Egress {
+                app: self.app(app)?,
+                domain: Domain::new(domain)?,
             },
         })
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ifc::{
-    Answer, Arguments, ArgumentsError, Call, CallId, Collaboration, Content, Decision, Denial,
-    Flow, History, Label, Labeled, Monitor, Permit, Policy, PolicyError, Question, Relevance, Rule,
+    Answer, Arguments, ArgumentsError, Call, CallId, Content, Decision, Denial, Flow, History,
+    Label, Labeled, Monitor, Permit, Policy, PolicyError, Principal, Question, Relevance, Rule,
     Sink,
 };
 
@@ -28,17 +28,6 @@ pub struct Guard {
     pub policy: Arc<dyn Policy>,
 }
 
-/// In whose name a call is made. It decides which grants and permissions count.
-#[derive(Debug, Clone)]
-pub enum Principal {
-    /// The conversation itself.
-    User,
-    /// Another app, whose request this call is.
-    Request(Collaboration),
-    /// A conversation that serves another app's request.
-    Serving(Collaboration),
-}
-
 /// What is known of a result that was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
@@ -51,39 +40,33 @@ pub struct Received {
 impl Guard {
     /// Decides on a flow (Algorithm 4, lines 7 to 11). `relevance` chooses what a question shows, nothing else.
     pub fn decide<F: Flow>(&self, relevance: &Relevance, flow: F) -> Decision<F> {
-        let policy = self.policy.as_ref();
-        self.monitor
-            .decide_screened(policy, &self.history, relevance, flow)
+        self.decide_as(relevance, flow, &Principal::User)
     }
 
-    /// Decides on a call that is made in this name.
-    pub fn decide_as(&self, relevance: &Relevance, call: Call, principal: Principal) -> Decision {
-        let (monitor, policy, history) = (&self.monitor, self.policy.as_ref(), &self.history);
-        match principal {
-            Principal::User => monitor.decide_screened(policy, history, relevance, call),
-            Principal::Request(it) => {
-                monitor.decide_requested(policy, history, relevance, call, it)
-            }
-            Principal::Serving(it) => monitor.decide_served(policy, history, relevance, call, it),
-        }
+    /// Decides on a flow that is made in this name.
+    pub fn decide_as<F: Flow>(
+        &self,
+        relevance: &Relevance,
+        flow: F,
+        principal: &Principal,
+    ) -> Decision<F> {
+        let policy = self.policy.as_ref();
+        self.monitor
+            .decide_as(policy, &self.history, relevance, flow, principal)
     }
 
     /// Whether no label is in the way of a flow. No permit is made.
     #[must_use]
     pub fn would_allow<F: Flow>(&self, flow: &F) -> bool {
-        let policy = self.policy.as_ref();
-        self.monitor.would_allow(policy, &self.history, flow)
+        self.would_allow_as(flow, &Principal::User)
     }
 
-    /// The same for a call that is made in this name.
+    /// The same for a flow that is made in this name.
     #[must_use]
-    pub fn would_allow_as(&self, call: &Call, principal: Principal) -> bool {
-        let (monitor, policy, history) = (&self.monitor, self.policy.as_ref(), &self.history);
-        match principal {
-            Principal::User => monitor.would_allow(policy, history, call),
-            Principal::Request(it) => monitor.would_allow_requested(policy, history, call, it),
-            Principal::Serving(it) => monitor.would_allow_served(policy, history, call, it),
-        }
+    pub fn would_allow_as<F: Flow>(&self, flow: &F, principal: &Principal) -> bool {
+        let policy = self.policy.as_ref();
+        self.monitor
+            .would_allow_as(policy, &self.history, flow, principal)
     }
 
     /// Turns the user's answer into a permit. Trusted: the answer must be the user's.

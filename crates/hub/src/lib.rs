@@ -26,7 +26,7 @@ pub use apps::Apps;
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
-pub use guard::{Guard, Principal, Received, bounded};
+pub use guard::{Guard, Received, bounded};
 pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
 pub use outcome::{HandOver, Outcome, Stop};
 pub use question::{Asked, Requested};

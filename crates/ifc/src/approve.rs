@@ -1,12 +1,11 @@
-//! What a yes to a call endorses: that this call was made.
+//! Approvals: what a yes to one call endorses.
 //!
-//! The user has read the tool and the control arguments, and said yes. So that the call was made with these
-//! arguments is from then on the user's own word, whatever had proposed it: its control part has no taint about
-//! integrity any more ([`History::approve`]). What it reveals stays as secret as it was. Data arguments keep their
-//! labels, and so does whatever the tool's rule says of the result.
+//! The user has read the tool and the control arguments, and has allowed the call. From then on the call counts as the
+//! user's own, so its control part has no taint about integrity any more ([`History::approve`]). Taints about
+//! confidentiality stay, and so do the labels of data arguments and those that the tool's rule gives the result.
 //!
-//! Only an answer to a question that shows the control part whole endorses. A grant or a permission covers
-//! calls that nobody has seen.
+//! Only an answer to a question that shows the full control part approves a call. A grant or a permission covers calls that
+//! the user has not seen.
 
 use std::collections::BTreeSet;
 
@@ -14,34 +13,35 @@ use std::collections::BTreeSet;
 use crate::History;
 use crate::{ArgumentPath, Arguments, Call, Label, Labeled};
 
-/// The user's yes to one call. Only the monitor makes one, for a question, and only a permit that was made by
-/// the answer to that question hands it out.
+/// The user's yes to one call. The monitor makes one for a question, and only the permit that answers that question has it.
 ///
 /// `Debug` shows labels and lengths only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
     call: Call,
-    /// Where its data arguments are, which are not endorsed.
+    /// The places of its data arguments, which are not endorsed.
     data: BTreeSet<ArgumentPath>,
     /// The taints that its control part loses.
     taints: Label,
 }
 
 impl Approval {
-    /// Characters of control arguments, with their names, that a question shows whole: about 13 lines of a
-    /// terminal. Nobody reads more before saying yes, so a call with more is allowed and not endorsed.
+    /// Most characters of control arguments with their names, about 13 lines of a terminal. A user would not read more, so
+    /// a yes to a longer call allows it and does not endorse it.
     pub const MOST: usize = 1000;
 
-    /// What a yes to this call would endorse, where data arguments are at these places. `None` where that is nothing:
-    /// the control part has no taint about integrity, or unknown ones (⊤), or is too long to be read.
+    /// The approval by a yes to this call, where data arguments are at these places. `None` if the control part has no
+    /// taint about integrity, has unknown taints (⊤), or is too long to be read.
     pub(crate) fn of<'p>(
         call: &Call,
         data: impl Iterator<Item = &'p ArgumentPath> + Clone,
         integrity: &Label,
     ) -> Option<Self> {
+        if integrity.is_bottom() {
+            return None;
+        }
         let control = call.control_label(data.clone());
         let tainted = !control.unendorsed().meet(integrity).is_bottom();
-        // Nobody can vouch for the unknown; and where there is no such taint, a yes has nothing to take away.
         if control.is_top() || !tainted {
             return None;
         }
@@ -50,8 +50,7 @@ impl Approval {
             data: data.cloned().collect(),
             taints: integrity.clone(),
         };
-        // Of an argument with data inside, the name and the rest are of the control part, so all of it is counted and
-        // shown.
+        // An argument with data inside of it is counted and shown as a whole.
         let shown = approval.shown().map(|name| {
             let value = call.arguments.get(name).map(Labeled::reveal_tcb);
             name.chars().count() + value.map_or(0, |value| value.chars().count())
@@ -59,13 +58,13 @@ impl Approval {
         (shown.sum::<usize>() <= Self::MOST).then_some(approval)
     }
 
-    /// The arguments that are not data as a whole.
+    /// The names of the arguments that are not data as a whole.
     pub(crate) fn shown(&self) -> impl Iterator<Item = &str> {
         let names = self.call.arguments.iter().map(|(name, _)| name);
         names.filter(|name| !self.data.contains(&ArgumentPath::of(*name)))
     }
 
-    /// Bytes of text that it holds.
+    /// The bytes of text that it holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let values = self.call.arguments.iter();
@@ -73,17 +72,17 @@ impl Approval {
         self.call.tool.len() + values.sum::<usize>()
     }
 
-    /// What a call has left of its step's label.
+    /// The label that a call of a step at `step` has with this approval.
     pub(crate) fn label(&self, step: &Label) -> Label {
         step.beyond(&self.taints)
     }
 
-    /// Whether it is about the call of this name with these arguments.
+    /// Whether it is about this call.
     pub(crate) fn is_of(&self, tool: &str, arguments: &Arguments) -> bool {
         self.call.is_of(tool) && self.call.arguments.same(arguments)
     }
 
-    /// The text of arguments with ⊤ wherever it is data.
+    /// This text of arguments, with ⊤ where it is data.
     pub(crate) fn marked(&self, text: &str) -> Option<Labeled> {
         let arguments = Arguments::parse(text, &Label::bottom()).ok()?;
         let data = self.data.iter();

@@ -7,9 +7,9 @@ use crate::{ArgumentPath, Arguments, Label};
 
 /// A tool call as a model proposed it.
 ///
-/// It has a *control part* (that it is made, which tool, which arguments it has, and the values of
-/// those without a limit of their own) and *data arguments*, which only carry something. The control
-/// part was made from a prompt at [`Call::label`]; a data argument may have been made from more.
+/// It has a *control part* (that it is made, its tool, the names of its arguments, and the values of those without a limit
+/// of their own) and *data arguments*. The control part was made from a prompt at [`Call::label`]. A data argument may
+/// have been made from more.
 ///
 /// `Debug` shows the label and lengths, not what a model wrote.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,23 +20,21 @@ pub struct Call {
     pub tool: String,
     /// The arguments. Their serialisation is what the executor sends.
     pub arguments: Arguments,
-    /// The label of the prompt that the control part comes from: it may depend on everything below. It
-    /// flows to the label of each argument.
+    /// The label of the prompt that the control part comes from. It flows to the label of each argument.
     pub label: Label,
 }
 
 impl Call {
-    /// The name of an app's tool in a conversation that has tools of several apps: `APP__TOOL`. No app
-    /// of such a conversation has two underscores in its name, so none can take on another's name.
+    /// The name of an app's tool in a conversation that has tools of several apps: `APP__TOOL`.
     #[must_use]
     pub fn qualified(app: &str, tool: &str) -> String {
         format!("{app}{}{tool}", Self::BETWEEN)
     }
 
-    /// What stands between the names of an app and its tool.
+    /// The separator between the names of an app and its tool.
     const BETWEEN: &str = "__";
 
-    /// Two of these apps whose tools could have one qualified name. They share no conversation.
+    /// Two of these apps whose tools could have one qualified name. They must not share a conversation.
     #[must_use]
     pub fn confusable(apps: &BTreeSet<String>) -> Option<(&str, &str)> {
         let prefix = |app: &str| Self::qualified(app, "");
@@ -48,23 +46,21 @@ impl Call {
         pairs.find(|(one, other)| prefix(other).starts_with(&prefix(one)))
     }
 
-    /// Whether a conversation names this call's tool so.
+    /// Whether a conversation names this call's tool so, alone or qualified.
     pub(crate) fn is_of(&self, tool: &str) -> bool {
-        let qualified = || {
-            let own = tool.strip_prefix(&*self.app)?.strip_prefix(Self::BETWEEN)?;
-            Some(own == self.tool)
-        };
-        self.tool == tool || qualified() == Some(true)
+        // By the end first: of most names it differs.
+        tool.strip_suffix(&*self.tool).is_some_and(|before| {
+            before.is_empty() || before.strip_suffix(Self::BETWEEN) == Some(&self.app)
+        })
     }
 
-    /// The label of the control part, where data arguments are at these places: of the prompt that the call
-    /// was made from, and of all arguments but these.
+    /// The label of the control part, where data arguments are at these places.
     #[must_use]
     pub fn control_label<'p>(&self, data: impl Iterator<Item = &'p ArgumentPath> + Clone) -> Label {
         self.label.join(&self.arguments.label_but(data))
     }
 
-    /// Whether this is the same call, whatever its labels: app, tool and arguments in canonical form.
+    /// Whether app, tool and arguments are the same, whatever the labels.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         self.app == other.app && self.tool == other.tool && self.arguments.same(&other.arguments)

@@ -1,4 +1,4 @@
-//! Why a call is not allowed: the regions that stand in its way.
+//! Why a call is not allowed: the regions that are in its way.
 
 use crate::message::Origin;
 use crate::{History, Label, Labeled, Part, RegionId, RegionRef, Relevance, Source};
@@ -12,8 +12,8 @@ pub struct Cause {
     pub source: Source,
     /// The text of its regions, shortened to [`Cause::EXCERPT`] characters, with its label.
     pub excerpt: Labeled,
-    /// Whether the step's screener left it in, or nothing else explains one of its taints. What is not
-    /// relevant is named all the same: a screener can be swayed by the very text that it leaves out.
+    /// Whether the step's screener left it in, or nothing else explains one of its taints. Other causes are named as well,
+    /// since a screener can be swayed by the text that it leaves out.
     pub relevant: bool,
     /// Its other regions.
     more: Vec<RegionId>,
@@ -25,7 +25,7 @@ impl Cause {
         std::iter::once(self.region).chain(self.more.iter().copied())
     }
 
-    /// Characters of a cause that a question carries: enough to recognise, short enough to read.
+    /// Most characters of a cause in a question.
     pub const EXCERPT: usize = 240;
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Cause {
 }
 
 impl RegionRef<'_> {
-    /// The beginning of its text, [`Cause::EXCERPT`] characters at most, with its label.
+    /// The first [`Cause::EXCERPT`] characters of its text, with its label.
     #[must_use]
     pub fn excerpt(&self) -> Labeled {
         Labeled::label_tcb(excerpt(self.reveal_tcb()), self.label.clone())
@@ -48,19 +48,17 @@ impl RegionRef<'_> {
 }
 
 impl History {
-    /// The regions that some part of a flow may depend on, and that do not flow to that part's limit:
-    /// why a call is not allowed. Regions of one text with one label are one cause.
+    /// The regions on which a part of a flow may depend and that do not flow to that part's limit. Regions of one text with
+    /// one label are one cause.
     ///
-    /// What the model itself wrote, and what the hub answered in an app's place, is left out: its
-    /// taints come from regions that are listed. What a screener found not to be relevant is marked
-    /// so, as long as the rest has all of its taints beyond the limit: no taint is without a relevant
-    /// cause.
+    /// Texts of the model and of the hub are left out: their taints come from other regions. A region that the screener
+    /// left out is marked as not relevant, unless it has a taint that no relevant region has.
     pub fn causes(&self, parts: &[Part<'_>], relevance: &Relevance) -> Vec<Cause> {
         let exceeding: Vec<&Part<'_>> = parts.iter().filter(|part| part.exceeds()).collect();
         if exceeding.is_empty() {
             return Vec::new();
         }
-        // Its taints that are beyond the limit of a part which may depend on it.
+        // The taints beyond the limit of a part that may depend on them.
         let excess = |own: &Label| {
             let of = exceeding.iter().filter(|part| own.flows_to(&part.label));
             of.fold(Label::bottom(), |all, part| {
@@ -71,12 +69,12 @@ impl History {
             Relevance::Everything => true,
             Relevance::Only(wanted) => wanted.contains(region),
         };
-        let mut found: Vec<Found<'_>> = Vec::new();
+        // Each with its text and label in the history and its taints beyond the limits, and the text to show.
+        let mut found: Vec<(&Labeled, &Label, Label, String, Cause)> = Vec::with_capacity(64);
         // The taints of the regions that the screener left in.
         let mut explained = Label::bottom();
         for (region, origin, text, span, label) in self.numbered() {
-            // What a model wrote has its taints from a region that is listed; to quote it would show the attacker's text
-            // in the assistant's words.
+            // A quote of the model would show an attacker's text as the assistant's words.
             if matches!(origin, Origin::Assistant | Origin::Hub) {
                 continue;
             }
@@ -89,62 +87,42 @@ impl History {
                 explained.absorb(label);
             }
             let piece = excerpt(text.reveal_tcb().get(span).unwrap_or_default());
-            // Regions come text by text, so only the newest causes can be of this one.
-            let of_text = |found: &&mut Found<'_>| std::ptr::eq(found.text, text);
-            let mut of_text = found.iter_mut().rev().take_while(of_text);
-            match of_text.find(|found| found.label == label && found.relevant == left_in) {
-                Some(found) => {
-                    found.more.push(region);
-                    if found.shown.len() < Cause::EXCERPT {
-                        found.shown.push_str(" … ");
-                        found.shown.push_str(piece);
+            // Regions come text by text, so only the newest causes can be of this text.
+            let known = found.iter_mut().rev();
+            let mut known = known.take_while(|(of, ..)| std::ptr::eq(*of, text));
+            match known.find(|(_, own, .., cause)| *own == label && cause.relevant == left_in) {
+                Some((.., shown, cause)) => {
+                    cause.more.push(region);
+                    if shown.len() < Cause::EXCERPT {
+                        shown.push_str(" … ");
+                        shown.push_str(piece);
                     }
                 }
-                None => found.push(Found {
-                    text,
-                    label,
-                    excess,
-                    region,
-                    more: Vec::new(),
-                    origin,
-                    relevant: left_in,
-                    shown: piece.to_owned(),
-                }),
+                None => {
+                    let cause = Cause {
+                        region,
+                        source: origin.source(),
+                        excerpt: Labeled::trusted_tcb(""),
+                        relevant: left_in,
+                        more: Vec::new(),
+                    };
+                    // With room for a few short pieces.
+                    let mut shown = String::with_capacity(piece.len().max(64));
+                    shown.push_str(piece);
+                    found.push((text, label, excess, shown, cause));
+                }
             }
         }
-        // A screener reads what attacks it and may leave out the region that is to blame. So a taint that no chosen
-        // region has makes each region with it relevant.
-        for found in &mut found {
-            found.relevant |= !found.excess.flows_to(&explained);
-        }
-        found.into_iter().map(Found::cause).collect()
-    }
-}
-
-/// A cause while its regions are gathered.
-struct Found<'a> {
-    text: &'a Labeled,
-    label: &'a Label,
-    /// Its taints beyond the limits.
-    excess: Label,
-    region: RegionId,
-    more: Vec<RegionId>,
-    origin: Origin<'a>,
-    relevant: bool,
-    shown: String,
-}
-
-impl Found<'_> {
-    fn cause(self) -> Cause {
-        let mut shown = self.shown;
-        shown.truncate(excerpt(&shown).len());
-        Cause {
-            region: self.region,
-            source: self.origin.source(),
-            excerpt: Labeled::label_tcb(shown, self.label.clone()),
-            relevant: self.relevant,
-            more: self.more,
-        }
+        let found = found.into_iter();
+        let causes = found.map(|(_, label, excess, mut shown, mut cause)| {
+            // A screener reads texts that attack it, and may leave out the true cause. So each region with a taint that no
+            // chosen region has is relevant.
+            cause.relevant |= !excess.flows_to(&explained);
+            shown.truncate(excerpt(&shown).len());
+            cause.excerpt = Labeled::label_tcb(shown, label.clone());
+            cause
+        });
+        causes.collect()
     }
 }
 

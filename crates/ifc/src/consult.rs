@@ -28,65 +28,45 @@ impl fmt::Display for Nonce {
 /// answer may be used for one thing only: to choose a label.
 #[derive(Debug)]
 pub struct Consultation {
-    /// What to send.
+    /// The prompt to send.
     pub prompt: Prompt,
     /// Marker number (from 1) to region: marker `n` is `regions[n - 1]`.
     pub regions: Vec<RegionId>,
     /// Regions that are not shown, each with the marked region that stands for it too.
     companions: Vec<(RegionId, RegionId)>,
-    /// What is left for the judge to decide, if not everything; and what is relevant anyway.
+    /// The regions that are left for the judge to decide, and those that are relevant in any case; `None` leaves all.
     left: Option<(BTreeSet<RegionId>, BTreeSet<RegionId>)>,
 }
 
 impl Consultation {
-    /// Leaves only the regions `open` for the judge to decide. Of the others those in `relevant`
-    /// are relevant and the rest is not, whatever the judge says.
+    /// Leaves only the regions `unset` for the judge to decide. Of the others, those in `relevant` are relevant.
     #[must_use]
-    pub fn settle(self, open: BTreeSet<RegionId>, relevant: BTreeSet<RegionId>) -> Self {
-        let left = Some((open, relevant));
+    pub fn settle(self, unset: BTreeSet<RegionId>, relevant: BTreeSet<RegionId>) -> Self {
+        let left = Some((unset, relevant));
         Self { left, ..self }
     }
 
-    /// The regions that these marker numbers name; `None` if one of them is not a marker.
-    ///
-    /// A tool's parameters go with its description: the judge is not shown them, and a tool that
-    /// may be read about but not called would help nobody.
+    /// The regions that these marker numbers name; `None` if one of them is not a marker. A tool's parameters, which the
+    /// judge is not shown, go with its description.
     #[must_use]
     pub fn resolve(&self, markers: impl IntoIterator<Item = usize>) -> Option<BTreeSet<RegionId>> {
         let mut wanted = BTreeSet::new();
         for marker in markers {
             wanted.insert(*self.regions.get(marker.checked_sub(1)?)?);
         }
-        let goes_along = |(with, _): &&(RegionId, RegionId)| wanted.contains(with);
-        let along: Vec<RegionId> = (self.companions.iter().filter(goes_along))
-            .map(|(_, region)| *region)
-            .collect();
-        wanted.extend(along);
-        if let Some((open, relevant)) = &self.left {
-            wanted.retain(|region| open.contains(region));
+        // A companion is never the first of a pair, so the set may grow in this loop.
+        for (shown, companion) in &self.companions {
+            if wanted.contains(shown) {
+                wanted.insert(*companion);
+            }
+        }
+        if let Some((unset, relevant)) = &self.left {
+            wanted.retain(|region| unset.contains(region));
             wanted.extend(relevant);
         }
         Some(wanted)
     }
 }
-
-/// Why no consultation can be made. The screener then answers "everything".
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConsultError {
-    /// The nonce occurs in the history. With 64 random bits somebody must have guessed.
-    NonceInHistory,
-}
-
-impl fmt::Display for ConsultError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NonceInHistory => f.write_str("the marker nonce occurs in the history"),
-        }
-    }
-}
-
-impl std::error::Error for ConsultError {}
 
 /// The history as one transcript with regions marked `«REGION_n:nonce» … «/REGION_n:nonce»`,
 /// between the judge's instructions (`before`, as system message) and their repetition
@@ -94,16 +74,16 @@ impl std::error::Error for ConsultError {}
 ///
 /// `before` and `after` are `'static`: only the developer's own literals can stand there.
 ///
-/// # Errors
-/// [`ConsultError`]; treat it as "everything is relevant".
+/// `None` if the nonce occurs in the history, which with 64 random bits is a guess of an attacker. Everything is relevant then.
 pub fn consult(
     history: &History,
     nonce: &Nonce,
     before: &'static str,
     after: &'static str,
-) -> Result<Consultation, ConsultError> {
+) -> Option<Consultation> {
     let mut transcript = Transcript {
         nonce,
+        has_nonce: false,
         text: String::new(),
         regions: Vec::new(),
         companions: Vec::new(),
@@ -129,10 +109,9 @@ pub fn consult(
             }
         }
     }
-    // A text that knows the nonce could end its own region and begin another: then nothing that the judge says of
-    // regions counts.
-    if transcript.occurs(history) {
-        return Err(ConsultError::NonceInHistory);
+    // A text that knows the nonce could end its own region and begin another.
+    if transcript.has_nonce {
+        return None;
     }
     let Transcript {
         text,
@@ -152,7 +131,7 @@ pub fn consult(
     ];
     let kept = regions.len();
     let prompt = Prompt {
-        // The judge sees everything, so its provider needs a clearance for all of it.
+        // The judge reads everything, so its provider needs a clearance for all of it.
         label: history.label(),
         messages,
         images: Vec::new(),
@@ -160,7 +139,7 @@ pub fn consult(
         kept,
         masked: 0,
     };
-    Ok(Consultation {
+    Some(Consultation {
         prompt,
         regions,
         companions,
@@ -170,31 +149,30 @@ pub fn consult(
 
 struct Transcript<'a> {
     nonce: &'a Nonce,
+    /// Whether a name or text of the history has the nonce in it.
+    has_nonce: bool,
     text: String,
     regions: Vec<RegionId>,
     companions: Vec<(RegionId, RegionId)>,
     next: u32,
 }
 
-/// What stands for a tool's parameters where no region of its description can stand for them.
-const PARAMETERS: &str = "parameters";
-
 impl Transcript<'_> {
-    /// A tool's line. Its parameters are long and not shown, but their regions count: the numbers
-    /// must stay in step, and the judge must be able to keep them.
+    /// A tool's line. Its parameters are long and not shown, but their regions have numbers, and the judge must be able to
+    /// choose them.
     fn tool(&mut self, tool: &Tool) {
         let shown_before = self.regions.len();
         self.line("tool", Some(&tool.name), &tool.description);
         let mut of_description: Vec<RegionId> =
             self.regions.iter().skip(shown_before).copied().collect();
-        // Numbered where `History::numbered` numbers them: one number out of step, and the judge would choose other
+        // Numbered where `History::numbered` numbers them. One number out of step, and the judge would choose other
         // regions than it has read.
         for _ in tool.parameters.regions() {
             if of_description.is_empty() {
                 self.text.push_str("parameters of ");
                 self.text.push_str(&tool.name);
                 self.text.push_str(": ");
-                of_description.push(self.marked(PARAMETERS));
+                of_description.push(self.marked("parameters"));
                 self.text.push('\n');
                 continue;
             }
@@ -212,6 +190,8 @@ impl Transcript<'_> {
         }
         self.text.push_str(": ");
         let source = text.reveal_tcb();
+        let has_nonce = |text: &str| text.contains(&self.nonce.0);
+        self.has_nonce |= has_nonce(source) || name.is_some_and(has_nonce);
         let mut copied = 0;
         for (span, _) in text.regions() {
             self.text
@@ -234,30 +214,10 @@ impl Transcript<'_> {
         region
     }
 
-    /// Takes the number of the next region in reading order.
+    /// The number of the next region in reading order.
     fn number(&mut self) -> RegionId {
         let region = RegionId(self.next);
         self.next = self.next.saturating_add(1);
         region
-    }
-
-    fn occurs(&self, history: &History) -> bool {
-        let in_text = |text: &Labeled| text.reveal_tcb().contains(&self.nonce.0);
-        history
-            .tools()
-            .iter()
-            .any(|tool| tool.name.contains(&self.nonce.0) || in_text(&tool.description))
-            || history.messages().any(|(_, message)| match message {
-                Message::System(text) | Message::User(text) | Message::Memory(text) => {
-                    in_text(text)
-                }
-                Message::Assistant { text, calls } => {
-                    in_text(text)
-                        || calls.iter().any(|call| {
-                            in_text(&call.arguments) || call.tool.contains(&self.nonce.0)
-                        })
-                }
-                Message::Result { content, .. } => in_text(content),
-            })
     }
 }

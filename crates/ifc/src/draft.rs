@@ -1,17 +1,16 @@
-//! A step as the model would take it, before anything is masked (RTBAS §8.3.3).
+//! A draft: the next step as the model would make it from the whole history (RTBAS §8.3.3).
 
 use std::fmt;
 
 /// A step that a model has drafted from the whole history.
 ///
-/// It may have been made from everything, so it is as sensitive as the history's own label, and it
-/// may be used for one thing only: to find out which regions it depends on. What a screener answers
-/// chooses a label; the draft itself is dropped unless that label covers all that it saw.
+/// It has the label of the history, and a screener finds out on which regions it depends. The draft is dropped unless the
+/// label that this gives covers all that the draft was made from.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Draft {
-    /// What the model says to the user.
+    /// The words to the user.
     pub text: String,
-    /// The calls that it makes, in order. Without one, the text is the final answer.
+    /// The calls, in order. Without one, the text is the final answer.
     pub calls: Vec<DraftCall>,
 }
 
@@ -24,7 +23,7 @@ pub struct DraftCall {
     pub arguments: String,
 }
 
-/// Its text is as sensitive as the history, so none of it is shown.
+/// Shows lengths only: the text is as sensitive as the history.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, calls) = (self.text.len(), self.calls.len());

@@ -1,12 +1,12 @@
-//! What a sink does to the world.
+//! The effect of a sink on the world.
 
-/// What a sink does to the world.
+/// The effect of a sink on the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
     /// Reads; nothing changes.
     Read,
-    /// Reads, and changes by it what it reads: mails are marked as read, a queue is shorter. It counts as no
-    /// write, and is never made twice unasked to find out more.
+    /// Reads, and changes what it reads: a mail is marked as read, a queue gets shorter. It is no write, and it is never
+    /// repeated without the user's request.
     ReadOnce,
     /// Changes something that can be changed back.
     Write,
@@ -18,7 +18,7 @@ impl Effect {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Read, Self::ReadOnce, Self::Write, Self::Irreversible];
 
-    /// Whether its result is what it is for: it changes nothing but what it reads.
+    /// Whether it changes nothing but what it reads.
     #[must_use]
     pub fn reads(self) -> bool {
         matches!(self, Self::Read | Self::ReadOnce)

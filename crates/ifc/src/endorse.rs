@@ -1,9 +1,8 @@
-//! What the user has vouched for: exactly these texts of these sources, for what one app may do.
+//! Endorsements: the user vouches for certain texts, for calls of one app.
 //!
-//! An endorsement lowers no label of the lattice. The taints of the text become *endorsed* ones
-//! ([`Label::endorse_tcb`]), which flow wherever the taints do; and the limits of the tools that the
-//! question named are raised by them. So nothing changes for any other sink, and when the endorsement
-//! ends, an endorsed taint is once more what the taint is.
+//! The taints of such a text become *endorsed* ([`Label::endorse_tcb`]). They still flow only where the taints do, but the
+//! limits of the app's tools are raised by them. So nothing changes for any other sink, and when the endorsement ends, an
+//! endorsed taint counts as the taint itself.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +11,10 @@ use crate::{
     Call, Cause, Effect, History, Label, Labeled, Pieces, RegionId, Relevance, Rule, Source,
 };
 
-/// Until when the user vouches for something.
+/// How long an endorsement counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// For the task: until the user says something else.
+    /// Until the user's next message.
     Task,
     /// Until the session ends.
     Session,
@@ -31,14 +30,13 @@ impl Until {
     }
 }
 
-/// What a user who trusts the causes of a question would vouch for, and for what. Only an offer of the
-/// monitor can be taken.
+/// The texts that a user who trusts the causes of a question would vouch for. Only the monitor makes an offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub(crate) texts: Vec<Offered>,
-    /// The causes of the question that have them, each by its first region.
+    /// The first region of each cause of the question that has them.
     pub(crate) regions: Vec<RegionId>,
-    /// The taints that would no longer stand in the way; all about integrity.
+    /// The taints that would no longer be in the way. All are about integrity.
     pub(crate) taints: Label,
     pub(crate) app: String,
     pub(crate) effect: Effect,
@@ -49,16 +47,15 @@ pub struct Offer {
 pub struct Offered {
     /// Where it comes from.
     pub source: Source,
-    /// Its parts with the taints in question, in the order in which they stand in the result or message,
-    /// whole.
+    /// Its parts with the taints in question, complete and in order.
     pub parts: Vec<Labeled>,
 }
 
 impl Offer {
-    /// Texts of more sources than a person reads before saying yes are not vouched for.
+    /// The most texts. A user would not read more before the answer.
     pub const MOST: usize = 3;
 
-    /// The texts, whole.
+    /// The complete texts.
     pub fn texts(&self) -> &[Offered] {
         &self.texts
     }
@@ -68,12 +65,12 @@ impl Offer {
         self.regions.contains(&cause.region)
     }
 
-    /// The app whose tools may then do what the texts ask for.
+    /// The app whose tools may then be called because of the texts.
     pub fn app(&self) -> &str {
         &self.app
     }
 
-    /// The worst that these tools may do.
+    /// The worst effect of a tool that may be called then.
     pub fn effect(&self) -> Effect {
         self.effect
     }
@@ -87,11 +84,11 @@ struct Endorsement {
     source: Source,
     parts: Vec<String>,
     taints: Label,
-    /// For what. Empty where the endorsement has ended; its number is never that of another text.
+    /// Empty after the endorsement has ended. Its number is not used again, since it marks taints in histories.
     reach: Vec<Reach>,
 }
 
-/// Calls of an app's tools that do no worse than this.
+/// The calls of an app's tools with at most this effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Reach {
     app: String,
@@ -113,22 +110,21 @@ pub(crate) struct Endorsements {
     first: u64,
 }
 
-/// Texts that one session vouches for; nobody reads more. Beyond it nothing is offered.
+/// Most endorsed texts of one session. Beyond it nothing is offered.
 const MAX_ENDORSEMENTS: usize = 64;
 
 impl Endorsements {
-    /// Numbers, beginning here, that no other session has whose labels could be mixed with this one's.
+    /// Begins with numbers that no other session has whose labels could be mixed with this one's.
     pub(crate) fn number_from(&mut self, session: u64) {
         self.first = session.saturating_mul(MAX_ENDORSEMENTS as u64);
     }
 
-    /// Whether there is room for whatever is offered.
+    /// Whether there is room for any offer.
     pub(crate) fn has_room(&self) -> bool {
-        // Before it is offered, so that no yes of the user comes to nothing.
         self.all.len() + Offer::MOST <= MAX_ENDORSEMENTS
     }
 
-    /// The user takes an offer.
+    /// The user accepts an offer.
     pub(crate) fn add(&mut self, offer: &Offer, place: &BTreeSet<String>, until: Until) {
         for offered in &offer.texts {
             let parts = offered
@@ -142,7 +138,7 @@ impl Endorsements {
                 until,
             };
             let same = |known: &&mut Endorsement| {
-                // A tool's name means one tool within a place only, so the source is the same only there.
+                // A tool's name means one tool only within one conversation.
                 known.place == *place && known.source == offered.source && known.parts == parts
             };
             match self.all.iter_mut().find(same) {
@@ -161,7 +157,7 @@ impl Endorsements {
         }
     }
 
-    /// Whether the user has taken this offer before, all of it: something else stands in the way.
+    /// Whether the user has accepted all of this offer before.
     pub(crate) fn have(&self, offer: &Offer) -> bool {
         offer.texts.iter().all(|offered| {
             let parts = || offered.parts.iter().map(Labeled::reveal_tcb);
@@ -177,22 +173,19 @@ impl Endorsements {
     /// Another task begins.
     pub(crate) fn begin_task(&mut self) {
         for endorsement in &mut self.all {
-            endorsement
-                .reach
-                // The endorsement stays without a reach: its number marks taints in histories, and must never mean
-                // another text.
-                .retain(|reach| reach.until == Until::Session);
+            let reach = &mut endorsement.reach;
+            reach.retain(|reach| reach.until == Until::Session);
         }
     }
 
-    /// The rule for a call, with each of its limits raised by what the user has vouched for.
+    /// Raises each limit of the rule for a call by what the user has vouched for.
     pub(crate) fn raise(&self, rule: &mut Rule, call: &Call) {
         for (endorsement, by) in self.numbered() {
             let mut reach = endorsement.reach.iter();
             if !reach.any(|reach| reach.covers(&call.app, rule.effect)) {
                 continue;
             }
-            // By the number of the endorsement: another text with the same taints stays above this limit.
+            // By the number of the endorsement, so that another text with the same taints stays above this limit.
             let endorsed = Label::endorsed(&endorsement.taints, by);
             rule.limit = rule.limit.join(&endorsed);
             for limit in rule.arguments.values_mut() {
@@ -216,16 +209,16 @@ impl Endorsements {
 }
 
 impl Endorsement {
-    /// Endorses this text wherever it stands in a history: in a text of this source that has all of its
-    /// parts, in their order, these parts. Whatever stands between them is not endorsed.
+    /// Endorses this text wherever it is in a history: in each text of this source that has all of its parts in their
+    /// order, those parts. Text between them is not endorsed.
     fn mark(&self, history: &mut History, by: u64) {
         let mut found = BTreeSet::new();
         for (origin, pieces) in history.own_pieces() {
             if origin.source() != self.source {
                 continue;
             }
-            // A text can be read again with other things around it: only the parts that the user was shown count, one
-            // after another and all of them. One alone could be put where it means something else.
+            // A text can be read again with other text around it. All parts must follow in order, since one alone could be
+            // put where it means something else.
             let mut pieces = tainted(pieces, &self.taints).into_iter();
             loop {
                 let mut next = |part: &String| pieces.find(|piece| piece.words == part);
@@ -244,8 +237,7 @@ impl Endorsement {
 }
 
 impl History {
-    /// What the user would vouch for of a cause: the parts of its regions that came with one of these
-    /// taints. `None` if there are none.
+    /// The parts of a cause's regions that came with one of these taints; `None` if there are none.
     pub(crate) fn offered(&self, cause: &Cause, taints: &Label) -> Option<Offered> {
         let chosen = self.chosen(cause)?;
         let label = cause.excerpt.label();
@@ -265,8 +257,8 @@ impl History {
         })
     }
 
-    /// Whether an image of a cause came with one of these taints: a user who is shown its note cannot vouch
-    /// for it, so to vouch for the text beside it would let nothing pass.
+    /// Whether an image of a cause came with one of these taints. The user, who is shown its note, cannot vouch for it, and
+    /// to vouch for the text beside it would not let the call pass.
     pub(crate) fn has_tainted_image(&self, cause: &Cause, taints: &Label) -> bool {
         let Some(chosen) = self.chosen(cause) else {
             return true;
@@ -275,7 +267,7 @@ impl History {
         pieces.any(|piece| piece.is_image && chosen.contains(&piece.number))
     }
 
-    /// What the regions of a cause are made of.
+    /// The numbers of the pieces of a cause's regions.
     fn chosen(&self, cause: &Cause) -> Option<BTreeSet<usize>> {
         let regions = cause.regions().collect();
         let Pieces(chosen) = self.pieces_of(&Relevance::Only(regions));

@@ -1,4 +1,4 @@
-//! A message with its label, and what that is computed from.
+//! A message with its label, and the data from which the label is computed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,10 +11,10 @@ pub(crate) struct Entry {
     /// The label of the message's existence; it flows to the label of each of its regions.
     pub(crate) label: Label,
     pub(crate) message: Message,
-    /// The images of its first text; `None` for most messages, so that an entry stays small: each step walks over all of
+    /// The images of its first text. Most messages have none, and an entry is small, since each step walks over all of
     /// them.
     images: Option<Arc<Vec<Pictured>>>,
-    /// Shared by the copies of a history: it is looked at only where labels change.
+    /// Shared by the copies of a history, since labels change rarely.
     pub(crate) came: Arc<Came>,
 }
 
@@ -23,14 +23,14 @@ pub(crate) struct Entry {
 pub(crate) struct Came {
     /// Where the label of its existence comes from.
     pub(crate) made: Made,
-    /// Its texts, before what they were made from restricted them.
+    /// Its texts as they came.
     pub(crate) own: Vec<OwnText>,
-    /// The arguments of its calls, once they are compared with another call's.
+    /// The arguments of its calls, read when they are first compared with another call's.
     arguments: OnceLock<Vec<Option<Arguments>>>,
 }
 
 impl Came {
-    /// The arguments of each of its calls, as far as they can be read. Their labels are not those of the calls.
+    /// The arguments of each of its calls, as far as they can be read, without their labels.
     pub(crate) fn arguments(&self, calls: &[PastCall]) -> &[Option<Arguments>] {
         self.arguments.get_or_init(|| {
             let texts = calls.iter().map(|call| call.arguments.reveal_tcb());
@@ -41,7 +41,7 @@ impl Came {
 }
 
 impl Entry {
-    /// A message under a label that comes from here.
+    /// A message under a label that comes from `made`.
     pub(crate) fn new(label: Label, made: Made, message: Message, images: Vec<Pictured>) -> Self {
         let has_calls = matches!(&message, Message::Assistant { calls, .. } if !calls.is_empty());
         // A message with images has one text.
@@ -70,7 +70,7 @@ impl Entry {
         self.images.as_ref().map_or(&[], |images| images)
     }
 
-    /// Puts them so many bytes further on.
+    /// Moves the images by so many bytes.
     pub(crate) fn shift_images(&mut self, by: usize) {
         for pictured in self.images.iter_mut().flat_map(Arc::make_mut) {
             pictured.span.start += by;
@@ -88,21 +88,19 @@ impl Entry {
         images.map(|pictured| &pictured.image)
     }
 
-    /// Restricts all of its text by what it was made from: by the label of the message, and a result by
-    /// the arguments of its call as well.
+    /// Restricts its texts by the label of the message, and a result by the label of its call's arguments as well. `of`
+    /// gives the label of a text that has an origin of its own.
     pub(crate) fn restrict(&mut self, arguments: &Label, of: impl Fn(&Made) -> Label) {
         let whole = self.label.join(arguments);
         let merges = matches!(self.message, Message::Result { .. } | Message::Memory(_));
         let images = self.images().first().map_or(usize::MAX, |it| it.span.start);
         let own = &mut Arc::make_mut(&mut self.came).own;
         for (own, text) in own.iter_mut().zip(self.message.texts_mut()) {
-            // A text that was made from more than the rest of its message: the words of a step whose calls alone came
-            // out again.
+            // The words of a step may have been made from more than its calls (`Remade::Calls`).
             let label = own.made.as_ref().map(&of);
             let label = label.map_or(whole.clone(), |label| label.join(&whole));
             own.restrict(text, &label);
-            // Regions that end up with one label become one: no screener and no redactor could tell them
-            // apart.
+            // Neighbours that end up with one label become one region, since nothing treats them differently.
             if merges {
                 let merged = std::mem::replace(text, Labeled::trusted_tcb(""));
                 *text = merged.merge_apart(images);

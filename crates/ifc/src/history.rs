@@ -15,15 +15,14 @@ use crate::{
 
 /// Everything that a language model may be shown a part of.
 ///
-/// Each message has a label of its own beside those of its regions: the label of the *fact* that
-/// it exists (the program counter under which the step was taken). Without it, redaction would
-/// still show how many steps were taken above the prompt's label.
+/// Each message has a label of its own beside those of its regions: the label of the *fact* that it exists (the program
+/// counter under which the step was taken). Without it, a prompt would show how many steps were taken above its label.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    tools: Vec<Tool>,
-    /// What is said of the tools, as it came.
-    own_tools: Vec<OwnTool>,
-    entries: Vec<Entry>,
+    pub(crate) tools: Vec<Tool>,
+    /// The texts of the tools, as they came.
+    pub(crate) own_tools: Vec<OwnTool>,
+    pub(crate) entries: Vec<Entry>,
     calls: u32,
     /// The app whose tools have their own names here; `None` where names are qualified.
     app: Option<String>,
@@ -32,8 +31,7 @@ pub struct History {
 }
 
 impl History {
-    /// An empty history over these tools. What is said of a tool becomes at least as restrictive as
-    /// its name, as the regions of a message are at least as restrictive as the message.
+    /// An empty history over these tools. The texts of a tool become at least as restrictive as its name.
     pub fn new(mut tools: Vec<Tool>) -> Self {
         let mut own_tools: Vec<OwnTool> = tools.iter().map(OwnTool::of).collect();
         for (own, tool) in own_tools.iter_mut().zip(&mut tools) {
@@ -46,15 +44,15 @@ impl History {
         }
     }
 
-    /// The same in a conversation with this app alone: its tools have the names that it gave them. Without
-    /// one, each name is [`Call::qualified`].
+    /// The same in a conversation with this app alone, whose tools have the app's own names. Otherwise each name is
+    /// [`Call::qualified`].
     #[must_use]
     pub fn of_app(self, app: impl Into<String>) -> Self {
         let app = Some(app.into());
         Self { app, ..self }
     }
 
-    /// What the calls of this tool returned, oldest first; not the hub's own words in place of a result.
+    /// The results of this tool, oldest first, without the hub's words in place of a result.
     pub(crate) fn results<'h>(
         &'h self,
         app: &str,
@@ -63,7 +61,7 @@ impl History {
         let shown = match &self.app {
             None => Some(Call::qualified(app, tool)),
             Some(own) if own == app => Some(tool.to_owned()),
-            // One app's tool can have a name that looks like the qualified one of another's.
+            // A tool of the one app may have a name that looks like the qualified name of another's.
             Some(_) => None,
         };
         let entries = self.entries.iter();
@@ -80,25 +78,23 @@ impl History {
 
     /// Appends the developer's instructions.
     pub fn push_system(&mut self, text: Labeled) {
-        self.push_fixed(&Label::bottom(), Message::System(text));
+        self.push_fixed(&Label::bottom(), Message::System(text), Vec::new());
     }
 
-    /// Appends what the user said. That the user speaks is not secret.
+    /// Appends the words of the user. That the user speaks is not secret.
     pub fn push_user(&mut self, said: impl Into<Content>) {
         let Content { text, images } = said.into();
-        let (label, message) = (Label::bottom(), Message::User(text));
-        self.push(&label, Made::fixed(label.clone()), message, images);
+        self.push_fixed(&Label::bottom(), Message::User(text), images);
     }
 
-    /// Appends what was remembered and found under `label`: the text and the fact that something was
-    /// found become at least that restrictive. It is shown with the user's next message.
+    /// Appends memories that were found under `label`: the text and the fact that something was found become at least that
+    /// restrictive. A prompt shows them with the user's next message.
     pub fn push_memory(&mut self, label: &Label, text: Labeled) {
-        self.push_fixed(label, Message::Memory(text));
+        self.push_fixed(label, Message::Memory(text), Vec::new());
     }
 
-    /// Appends what a model said under `label`, whatever it was made from: text, calls and the fact
-    /// that there was such a step all become at least that restrictive, and stay it. Returns the calls'
-    /// names.
+    /// Appends a step of a model that has `label` whatever it was made from: text, calls and the fact that there was such
+    /// a step become at least that restrictive, and stay so. Returns the ids of the calls.
     pub fn push_assistant(
         &mut self,
         label: &Label,
@@ -108,9 +104,9 @@ impl History {
         self.push_made(label, Made::fixed(label.clone()), text, calls)
     }
 
-    /// Appends what the model said to the prompt of this history at `label` (Algorithm 4, line 18). It
-    /// has that label for as long as what the prompt showed has it. `floor` is the part of the label that
-    /// comes from nothing in the history.
+    /// Appends a step that the model made from the prompt of this history at `label` (Algorithm 4, line 18). Its label
+    /// falls when the labels of what the prompt showed fall. `floor` is the part of the label that comes from nothing in
+    /// the history.
     pub fn push_step(
         &mut self,
         label: &Label,
@@ -124,7 +120,7 @@ impl History {
         self.push_made(&label.join(floor), made, text, calls)
     }
 
-    /// Appends a step under `label` that is one call. Returns its name.
+    /// Appends a step under `label` that is one call. Returns its id.
     pub fn push_call(&mut self, label: &Label, tool: String, arguments: Labeled) -> CallId {
         let nothing = Labeled::trusted_tcb("");
         self.push_step(label, &Label::bottom(), nothing, [(tool, arguments)]);
@@ -152,22 +148,23 @@ impl History {
             })
             .collect();
         let ids = calls.iter().map(|call| call.id).collect();
-        self.push(label, made, Message::Assistant { text, calls }, Vec::new());
+        let message = Message::Assistant { text, calls };
+        self.push(label, &Label::bottom(), made, message, Vec::new());
         ids
     }
 
-    /// Takes the newest message back, if it is a step: nothing of it has happened, and it is taken again.
+    /// Removes the newest message if it is a step, so that the step can be made again. The ids of its calls are not used
+    /// again.
     pub fn take_back(&mut self) {
         let newest = self.entries.last().map(|entry| &entry.message);
-        // With a result behind it something has happened, and it stays. The numbers of its calls are not given out
-        // again.
+        // A step with a result behind it has had an effect, and stays.
         if let Some(Message::Assistant { .. }) = newest {
             self.entries.pop();
         }
     }
 
-    /// Says what the model's server called a call, so that it is told its own name again. The name
-    /// must come from the step that made the call.
+    /// Sets the id that the model's server gave a call, which prompts for that server repeat. The id must come from the
+    /// step that made the call.
     pub fn name_call(&mut self, call: CallId, wire_id: impl Into<String>) {
         let calls = self.entries.iter_mut().rev();
         let mut calls = calls.flat_map(|entry| match &mut entry.message {
@@ -179,29 +176,32 @@ impl History {
         }
     }
 
-    /// Appends what a call returned, under the label of the call: that of the step that made it, unless the
-    /// user has endorsed it (Algorithm 4, line 13).
+    /// Appends the result of a call (Algorithm 4, line 13) under the label of the call: that of its step, unless the user
+    /// has endorsed the call. The result's label then falls when the call's does. Under any other label, it stays.
     pub fn push_result(&mut self, label: &Label, call: CallId, content: impl Into<Content>) {
-        // Under another label than its call's, it has that one whatever becomes of the step.
-        // From the call, so that it falls when the step does or the user says yes to it (`relabel`).
-        let made = match self.call_label(call).is_some_and(|own| own == *label) {
+        let own = self.step_of(call);
+        let is_own = own.is_some_and(|(step, call)| match &call.approval {
+            Some(approval) => approval.label(&step.label) == *label,
+            None => step.label == *label,
+        });
+        let made = match is_own {
             true => Made::Call(call),
             false => Made::fixed(label.clone()),
         };
         self.push_answer(label, made, call, content.into(), Author::App);
     }
 
-    /// Appends the hub's own words in place of a result: the call was refused, failed, or never
-    /// ran. They must not repeat anything that an app said, but for names of tools that flow to this label.
+    /// Appends the hub's own words in place of a result: the call was refused, failed, or never ran. They must not repeat
+    /// anything that an app said, except names of tools that flow to this label.
     ///
-    /// They keep this label: whether a call was refused depended on the label that its step had then.
+    /// The label stays: whether a call was refused depended on the label that its step had then.
     pub fn push_note(&mut self, label: &Label, call: CallId, note: impl Into<String>) {
         let (made, note) = (Made::fixed(label.clone()), Labeled::trusted_tcb(note));
         self.push_answer(label, made, call, note.into(), Author::Hub);
     }
 
-    /// That there is an answer is known where the call is; what it says may depend on all of the call,
-    /// its data arguments too.
+    /// The fact that there is an answer is known where the call is. Its text may depend on all of the call, data arguments
+    /// included.
     fn push_answer(
         &mut self,
         label: &Label,
@@ -210,18 +210,22 @@ impl History {
         content: Content,
         author: Author,
     ) {
-        let tool = self.call(call).map(|call| call.tool.clone());
+        // An answer to no call of this history could be anyone's.
+        let (tool, arguments) = match self.call(call) {
+            Some(call) => (call.tool.clone(), call.arguments.label()),
+            None => (String::new(), Label::top()),
+        };
         let result = Message::Result {
             call,
-            tool: tool.unwrap_or_default(),
+            tool,
             content: content.text,
             author,
         };
-        self.push(label, made, result, content.images);
+        self.push(label, &arguments, made, result, content.images);
     }
 
-    /// The same with the parameters of tools in the user's own words, each a JSON Schema, by the tool's name: they
-    /// are shown where what the tool's app says of them is masked.
+    /// The same with the parameters of tools in the user's own words, each a JSON Schema, by the tool's name. A prompt
+    /// shows them where the app's own are masked.
     ///
     /// Trusted: nothing that an app said may be in them.
     #[must_use]
@@ -246,7 +250,7 @@ impl History {
             .map(|entry| (&entry.label, &entry.message))
     }
 
-    /// Bytes of all messages and tools: of their texts and of their images.
+    /// The bytes of all texts and images.
     pub fn bytes(&self) -> usize {
         let images = self.entries.iter().flat_map(Entry::images);
         let images = images.map(|pictured| pictured.image.bytes().len());
@@ -254,7 +258,7 @@ impl History {
         texts.chain(images).sum()
     }
 
-    /// How many images of the message at this position a prompt at `label` shows, if it shows the message.
+    /// How many images of the message at this position a prompt at `label` shows.
     #[must_use]
     pub fn images_at(&self, position: usize, label: &Label) -> usize {
         let entry = self.entries.get(position);
@@ -280,8 +284,8 @@ impl History {
         tools.find(|tool| tool.name == name && tool.label.flows_to(label))
     }
 
-    /// The join of every label in this history: what naive tainting assumes of the next step. The
-    /// labels of tools' names are among those of their descriptions.
+    /// The join of every label in this history, which naive tainting gives the next step. The labels of tools' names are
+    /// among those of their descriptions.
     #[must_use]
     pub fn label(&self) -> Label {
         let messages = self.entries.iter().map(|entry| &entry.label);
@@ -291,8 +295,8 @@ impl History {
         messages.chain(regions).collect()
     }
 
-    /// Algorithm 2: the join of the labels of the relevant regions. A region that does not exist
-    /// counts as everything: a screener that is confused must not lower a label.
+    /// Algorithm 2: the join of the labels of the relevant regions. A region that does not exist counts as everything,
+    /// since a confused screener must not lower a label.
     #[must_use]
     pub fn label_of(&self, relevance: &Relevance) -> Label {
         let Relevance::Only(wanted) = relevance else {
@@ -308,64 +312,56 @@ impl History {
         }
         match wanted.next() {
             None => joined,
-            // Left over: a number past the last region. Nothing that such an answer says counts.
+            // A number past the last region is left.
             Some(_) => self.label(),
         }
     }
 
-    /// The join of every label in this history that flows to `limit`: nothing more can be shown to a
-    /// step that is to stay below it.
+    /// The join of every label in this history that flows to `limit`: the most that a step below the limit can be shown.
     #[must_use]
     pub fn label_below(&self, limit: &Label) -> Label {
-        // A name can be below the limit while all that is said of the tool is above it; a prompt that shows the name
-        // has at least its label.
+        // The name of a tool can be below the limit while its texts are above it.
         let names = self.tools.iter().map(|tool| &tool.label);
         let regions = self.numbered().map(|(_, _, _, _, label)| label);
         let all = names.chain(regions);
         all.filter(|label| label.flows_to(limit)).collect()
     }
 
-    /// What this history says of calls in earlier steps whose arguments compare as this one's, whatever their labels.
-    /// Calls that the hub answered in the app's place did not run. Those of the newest step do not
-    /// count: they are what is being decided on.
+    /// What this history knows of the newest call in earlier steps that may have run, and whose tool and arguments are
+    /// those of this call, whatever its label. The newest step does not count, since its calls are being decided on.
     pub(crate) fn ran(&self, call: &Call, is_same: impl Fn(&Arguments) -> bool) -> Option<Ran> {
         let is_step = |entry: &Entry| matches!(entry.message, Message::Assistant { .. });
         let newest = self.entries.iter().rposition(is_step)?;
-        let earlier = self.entries.get(..newest).unwrap_or_default();
-        let mut ids = Vec::new();
-        for entry in earlier {
-            let Message::Assistant { calls, .. } = &entry.message else {
-                continue;
-            };
-            for (at, past) in calls.iter().enumerate() {
-                // By either name: a step that a client brings back names its tool as its conversation does.
-                // The label of the past call does not matter: it is compared, and shown to nobody.
-                let is_equal = || {
-                    let arguments = entry.came.arguments(calls).get(at);
-                    let arguments = arguments.and_then(Option::as_ref);
-                    arguments.is_some_and(&is_same)
-                };
-                if call.is_of(&past.tool) && is_equal() {
-                    ids.push(past.id);
-                }
-            }
-        }
-        let author = |id: &CallId| {
+        let earlier = self.entries.get(..newest)?;
+        let author = |id: CallId| {
             earlier.iter().find_map(|entry| match &entry.message {
-                Message::Result { call, author, .. } if call == id => Some(*author),
+                Message::Result { call, author, .. } if *call == id => Some(*author),
                 _ => None,
             })
         };
-        // The newest one that may have run.
-        ids.iter().rev().find_map(|id| match author(id) {
-            // A call that the hub answered was refused, rejected or never sent.
-            Some(Author::Hub) => None,
-            Some(Author::App) => Some(Ran::Answered),
-            None => Some(Ran::Unknown),
+        earlier.iter().rev().find_map(|entry| {
+            let Message::Assistant { calls, .. } = &entry.message else {
+                return None;
+            };
+            calls.iter().enumerate().rev().find_map(|(at, past)| {
+                let is_equal = || {
+                    let arguments = entry.came.arguments(calls).get(at)?;
+                    arguments.as_ref().map(&is_same)
+                };
+                if !call.is_of(&past.tool) || is_equal() != Some(true) {
+                    return None;
+                }
+                match author(past.id) {
+                    // A call that the hub answered was refused, rejected or never sent.
+                    Some(Author::Hub) => None,
+                    Some(Author::App) => Some(Ran::Answered),
+                    None => Some(Ran::Unknown),
+                }
+            })
         })
     }
 
-    /// The call of this name, and the step that made it.
+    /// The call with this id, and the step that made it.
     fn step_of(&self, id: CallId) -> Option<(&Entry, &PastCall)> {
         let mut entries = self.entries.iter().rev();
         entries.find_map(|entry| match &entry.message {
@@ -377,21 +373,21 @@ impl History {
         })
     }
 
-    /// The label of a call's control part: of its step, unless the user has endorsed it.
+    /// The label of a call's control part: that of its step, unless the user has endorsed the call.
     #[must_use]
     pub fn call_label(&self, id: CallId) -> Option<Label> {
         let (step, call) = self.step_of(id)?;
         Some(call.label(&step.label))
     }
 
-    /// The call of this name.
+    /// The call with this id.
     #[must_use]
     pub fn call(&self, id: CallId) -> Option<&PastCall> {
         Some(self.step_of(id)?.1)
     }
 
-    /// The labels of everything that a prompt before this message could show: of each tool and each
-    /// message that there is one, and then of its texts.
+    /// The labels of everything that a prompt before this message could show: for each tool and message first the label of
+    /// its existence, then those of its texts.
     pub(crate) fn labels_before(&self, message: usize) -> Vec<Label> {
         let mut labels = Vec::new();
         for (tool, OwnTool(own)) in self.tools.iter().zip(&self.own_tools) {
@@ -405,27 +401,7 @@ impl History {
         labels
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
-        &mut self.entries
-    }
-
-    pub(crate) fn own_tools(&self) -> &[OwnTool] {
-        &self.own_tools
-    }
-
-    pub(crate) fn own_mut(&mut self) -> (&mut [OwnTool], &mut [Entry]) {
-        (&mut self.own_tools, &mut self.entries)
-    }
-
-    pub(crate) fn tools_mut(&mut self) -> impl Iterator<Item = (&mut Tool, &mut OwnTool)> {
-        self.tools.iter_mut().zip(&mut self.own_tools)
-    }
-
-    /// The same tools, and the names of calls, over other messages, each under the label that it has.
+    /// A history of other messages with the same tools. Each message keeps the label that it has.
     pub(crate) fn with_entries(&self, entries: Vec<Entry>) -> Self {
         let fixed = |entry: Entry| {
             let made = Made::fixed(entry.label.clone());
@@ -442,21 +418,22 @@ impl History {
         }
     }
 
-    fn push_fixed(&mut self, label: &Label, message: Message) {
-        self.push(label, Made::fixed(label.clone()), message, Vec::new());
+    fn push_fixed(&mut self, label: &Label, message: Message, images: Vec<Pictured>) {
+        let made = Made::fixed(label.clone());
+        self.push(label, &Label::bottom(), made, message, images);
     }
 
-    fn push(&mut self, label: &Label, made: Made, message: Message, images: Vec<Pictured>) {
-        // What a result says may depend on all of the call.
-        let arguments = match &message {
-            Message::Result { call, .. } => self
-                .call(*call)
-                // An answer to no call of this history could be anybody's.
-                .map_or(Label::top(), |call| call.arguments.label()),
-            _ => Label::bottom(),
-        };
+    /// Appends a message. `arguments` is the label of the arguments of the call that it answers.
+    fn push(
+        &mut self,
+        label: &Label,
+        arguments: &Label,
+        made: Made,
+        message: Message,
+        images: Vec<Pictured>,
+    ) {
         let mut entry = Entry::new(label.clone(), made, message, images);
-        entry.restrict(&arguments, |_| Label::bottom());
+        entry.restrict(arguments, |_| Label::bottom());
         self.entries.push(entry);
     }
 
@@ -473,7 +450,7 @@ impl History {
             .map(|((origin, text, span, label), id)| (RegionId(id), origin, text, span, label))
     }
 
-    /// Every text in reading order. The one place that says what a history contains.
+    /// Every text in reading order. Regions are numbered in this order.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (Origin<'_>, &Labeled)> {
         let tools = self.tools.iter().flat_map(|tool| {
             let origin = Origin::Description(&tool.name);

@@ -1,4 +1,4 @@
-//! An image: bytes that nothing here looks into, beside a text that says what they are.
+//! Images: bytes that nothing here reads, beside a note in a text.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,8 +8,7 @@ use crate::{Label, Labeled};
 
 /// An image of a known kind.
 ///
-/// The kind is told by its first bytes, whatever anybody says of it: a provider is never told another one.
-/// Nothing else of it is read. `Debug` shows no byte.
+/// The first bytes tell the kind, and nothing else is read. `Debug` shows no byte.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image {
     kind: Kind,
@@ -25,8 +24,7 @@ enum Kind {
 }
 
 impl Image {
-    /// An image of these bytes; `None` if they do not begin as a PNG, JPEG, GIF or WebP does, the kinds that
-    /// every provider takes.
+    /// An image of these bytes; `None` if they do not begin as a PNG, JPEG, GIF or WebP does, which every provider takes.
     #[must_use]
     pub fn read(bytes: Vec<u8>) -> Option<Self> {
         let kind = match bytes.as_slice() {
@@ -65,14 +63,14 @@ impl Image {
         }
     }
 
-    /// All of it.
+    /// All of its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// What stands for it in a text: what it is, in words of ours.
+/// Its note in a text.
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, bytes) = (self.media_type(), self.bytes.len());
@@ -91,18 +89,18 @@ impl fmt::Debug for Image {
     }
 }
 
-/// What a message holds: a text, and images that stand in it as notes of what they are.
+/// The content of a message: a text, and images with a note each at the end of the text.
 ///
-/// An image is tied to its note, not named by it: no text that somebody writes stands for an image. It has
-/// the label of its note, whatever becomes of that, and a prompt that does not show the note does not have
-/// the image. The notes come after the text, and one that a prompt does not show leaves no mark there.
+/// An image is tied to the place of its note, so no text that an app writes stands for an image. It has the label of its
+/// note, and a prompt that does not show the note does not have the image. A note that a prompt does not show leaves no
+/// mark.
 #[derive(Debug, Clone)]
 pub struct Content {
     pub(crate) text: Labeled,
     pub(crate) images: Vec<Pictured>,
 }
 
-/// An image, and where in its message's text its note is, with the line break before it.
+/// An image, and the span of its note in the message's text, with the line break before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Pictured {
     pub(crate) span: Range<usize>,
@@ -138,14 +136,13 @@ impl Pictured {
     /// The label of its note in this text; ⊤ if it is not there.
     pub(crate) fn label_in(&self, text: &Labeled) -> Label {
         if text.reveal_tcb().get(self.span.clone()).is_none() {
-            // Its note is not where it was put, so nobody knows what the image depends on.
             return Label::top();
         }
         let over = text.regions().filter(|(span, _)| self.covers(span));
         over.map(|(_, label)| label).collect()
     }
 
-    /// Whether a part of its note is there.
+    /// Whether a part of its note is in this span.
     pub(crate) fn covers(&self, span: &Range<usize>) -> bool {
         span.start < self.span.end && self.span.start < span.end
     }

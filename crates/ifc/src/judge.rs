@@ -1,4 +1,4 @@
-//! What a policy is asked of a sink.
+//! How a policy is asked about a sink.
 
 use crate::{
     Address, Call, Connection, Delivery, History, MemoryWrite, Policy, PolicyError, Prompt,
@@ -6,10 +6,8 @@ use crate::{
 };
 
 impl Sink<'_> {
-    /// A policy's rule for it. A policy knows taints, and not that the user has vouched for one: a rule
-    /// that looks for a taint must find it.
-    ///
-    /// Of what was read before it may know what flows to the label of the call itself, endorsed or not.
+    /// A policy's rule for it. The policy sees each label without endorsements, so that a rule that looks for a taint finds
+    /// it. Of the results that were read before, it may use what flows to the label of the call.
     pub(crate) fn judged_by(
         &self,
         policy: &dyn Policy,
@@ -17,7 +15,7 @@ impl Sink<'_> {
     ) -> Result<Rule, PolicyError> {
         let label = self.label();
         let results = match self {
-            // Seen at the label of the control part: whether a call is asked about is seen by whoever sees the call.
+            // Whether a call is asked about is visible where the call is: at the label of its control part.
             Self::Call(call) => Results::new(history, &call.label),
             _ => Results::none(),
         };

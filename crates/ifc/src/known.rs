@@ -4,25 +4,25 @@ use std::ops::Range;
 
 use crate::{History, Label, Labeled};
 
-/// What calls returned before a sink is decided on, as far as the decision may rest on it.
+/// The results that were read before a sink is decided on, as far as the decision may depend on them.
 #[derive(Debug, Clone, Copy)]
 pub struct Results<'h>(Option<(&'h History, &'h Label)>);
 
 impl<'h> Results<'h> {
-    /// Nothing was read, or nothing may count.
+    /// No results.
     #[must_use]
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Those in a history, for a decision that is seen at this label.
+    /// The results in a history, for a decision that is visible at this label.
     #[must_use]
     pub fn new(history: &'h History, seen_at: &'h Label) -> Self {
         Self(Some((history, seen_at)))
     }
 
-    /// What this tool returned, oldest first, as far as it flows to `limit` and to where the decision is
-    /// seen.
+    /// The results of this tool, oldest first. Their parts are known if they flow to `limit` and to the label at which the
+    /// decision is visible.
     pub fn of<'a>(
         &self,
         app: &'a str,
@@ -47,8 +47,7 @@ impl<'h> Results<'h> {
     }
 }
 
-/// What a call returned, as far as a decision may rest on it: what it says is known where its label flows to
-/// the limits of the decision, and nowhere else.
+/// The result of a call. A decision may depend on the parts whose labels flow to its limits, and on no others.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownResult<'h> {
     content: &'h Labeled,
@@ -56,18 +55,17 @@ pub struct KnownResult<'h> {
 }
 
 impl<'h> KnownResult<'h> {
-    /// All of its text, to find out where values stand. Only for the trusted computing base, as
-    /// [`Labeled::reveal_tcb`]: what a value says counts only if it [is known](Self::knows).
+    /// All of its text, to find the places of values. Only for the trusted computing base, as [`Labeled::reveal_tcb`]. A
+    /// value counts only if it [is known](Self::knows).
     #[must_use]
     pub fn reveal_tcb(&self) -> &'h str {
         self.content.reveal_tcb()
     }
 
-    /// Whether every byte of this span is known. False of what is no span of the text.
+    /// Whether every byte of this span is known; false for a span outside of the text.
     #[must_use]
     pub fn knows(&self, span: Range<usize>) -> bool {
         let label = self.content.slice(span).map(|part| part.label());
-        // Both: a value above the sight of the decision would show in whether it was asked about.
         label.is_some_and(|label| self.limits.iter().all(|limit| label.flows_to(limit)))
     }
 }

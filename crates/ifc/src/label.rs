@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 /// One reason for care, interned by a [`Lattice`](crate::Lattice).
 ///
-/// A taint says either who may have influenced a text (integrity, `untrusted:email`) or what it
-/// may reveal (confidentiality, `secret:card`). Every finite distributive lattice embeds into
-/// sets of such taints (Birkhoff), so sets are the one representation we need.
+/// A taint says either who may have influenced a text (integrity, `untrusted:email`) or what it may reveal
+/// (confidentiality, `secret:card`). Every finite distributive lattice embeds into sets of such taints (Birkhoff), so no
+/// other representation is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Taint(pub(crate) u8);
 
@@ -22,13 +22,12 @@ impl Taint {
 /// - [`join`](Label::join) (⊔) is union: the least label that is at least as restrictive as both.
 /// - [`flows_to`](Label::flows_to) (⊑) is subset, a partial order.
 /// - [`bottom`](Label::bottom) (⊥) is the empty set: trusted and public.
-/// - [`top`](Label::top) (⊤) is above every set, also above taints that no lattice has named yet.
-///   It stands for the unknown: untrusted and secret in every way.
+/// - [`top`](Label::top) (⊤) is above every set, also above taints that no lattice has named yet. It is the label of the
+///   unknown.
 ///
-/// A taint can be *endorsed*: the user has vouched for the text that brought it. An endorsed taint is
-/// strictly below the taint itself, so it flows wherever the taint may flow, and to the limits that the
-/// user has raised by it (see [`Monitor`](crate::Monitor)) besides. The set is then a down-set of this
-/// order, and everything above still holds.
+/// A taint can be *endorsed*: the user has vouched for the text that brought it. An endorsed taint is strictly below the
+/// taint itself. It flows wherever the taint may flow, and also to the limits that the user has raised by it (see
+/// [`Monitor`](crate::Monitor)). The set is then a down-set of this order, and everything above still holds.
 ///
 /// A label without endorsed taints is two machine words, and needs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,7 +36,7 @@ pub struct Label(Repr);
 /// Canonical: `Endorsed` only if some taint is, so that derived equality is set equality.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Repr {
-    /// A bit for each taint. Two words and no `u128`, which would make a label a third larger.
+    /// A bit for each taint. A `u128` would make a label a third larger.
     Words([u64; 2]),
     Endorsed(Box<Endorsed>),
     Top,
@@ -48,8 +47,7 @@ enum Repr {
 struct Endorsed {
     /// The other taints; not ⊤.
     plain: Label,
-    /// The taints by their endorsements: no set is empty, and none has a taint of `plain`, which is
-    /// above it.
+    /// The taints by their endorsements. No set is empty, and none has a taint of `plain`, which is above it.
     by: BTreeMap<u64, Label>,
 }
 
@@ -63,7 +61,7 @@ impl Default for Label {
 }
 
 impl Label {
-    /// How many taints a label can tell apart.
+    /// The most taints that a label can hold.
     pub(crate) const BITS: usize = 2 * WORD;
 
     /// ⊥: no taint at all. It flows everywhere.
@@ -92,7 +90,7 @@ impl Label {
             (_, Repr::Top) => true,
             (Repr::Top, _) => false,
             (Repr::Words([a, b]), Repr::Words([c, d])) => a & !c == 0 && b & !d == 0,
-            // Rare, and worth no case of its own: this is the order by definition.
+            // Rare, so by the definition of the order.
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => self.beyond(other).is_bottom(),
         }
     }
@@ -110,7 +108,7 @@ impl Label {
         }
     }
 
-    /// Becomes the join with another label. In place, since each step joins all labels of a history.
+    /// Becomes the join with another label, in place: each step joins all labels of a history.
     pub(crate) fn absorb(&mut self, other: &Label) {
         match (&mut self.0, &other.0) {
             (Repr::Words([a, b]), Repr::Words([c, d])) => {
@@ -121,7 +119,7 @@ impl Label {
         }
     }
 
-    /// The greatest lower bound (⊓): what flows to both.
+    /// The greatest lower bound (⊓).
     #[must_use]
     pub fn meet(&self, other: &Label) -> Label {
         match (&self.0, &other.0) {
@@ -131,17 +129,15 @@ impl Label {
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
                 let (mine, theirs) = (self.plain(), other.plain());
                 self.by_endorsement(other, mine.meet(theirs), |a, b| {
-                    // An endorsed taint is below the taint itself, so of each endorsement both have what each has
-                    // either way; what is plain in both is taken out again (`of_parts`).
+                    // An endorsed taint is below the taint itself, so a plain taint of the one meets an endorsed taint of
+                    // the other. `of_parts` removes what is plain in both.
                     mine.join(a).meet(&theirs.join(b))
                 })
             }
         }
     }
 
-    /// What `self` has beyond `limit`: the taints that stand in the way of a flow.
-    ///
-    /// ⊤ minus anything but ⊤ is ⊤: unknown taints remain.
+    /// The taints of `self` beyond `limit`, which are in the way of a flow. ⊤ beyond anything but ⊤ is ⊤.
     #[must_use]
     pub fn beyond(&self, limit: &Label) -> Label {
         match (&self.0, &limit.0) {
@@ -151,8 +147,7 @@ impl Label {
             (Repr::Endorsed(_), _) | (_, Repr::Endorsed(_)) => {
                 let (mine, allowed) = (self.plain(), limit.plain());
                 self.by_endorsement(limit, mine.beyond(allowed), |a, b| {
-                    // A limit admits an endorsed taint by the taint itself or by this very endorsement, and by no other
-                    // one.
+                    // A limit admits an endorsed taint by the taint itself or by the same endorsement.
                     a.beyond(allowed).beyond(b)
                 })
             }
@@ -171,8 +166,8 @@ impl Label {
         matches!(self.0, Repr::Top)
     }
 
-    /// The same taints, with each that is endorsed as the taint itself: the label as if nobody had
-    /// vouched for anything. It is at or above this one.
+    /// The label as if the user had vouched for nothing: each endorsed taint is the taint itself. It is at or above this
+    /// one.
     #[must_use]
     pub fn unendorsed(&self) -> Label {
         match &self.0 {
@@ -198,11 +193,10 @@ impl Label {
         }
     }
 
-    /// This label with those of `taints` that it has endorsed by this endorsement of the session. ⊤ stays
-    /// ⊤: nobody can vouch for what nobody can name. Trusted: the user must have vouched for the text.
+    /// This label, with those of `taints` that it has endorsed by this endorsement of the session. ⊤ stays ⊤, since the
+    /// user cannot vouch for the unknown. Trusted: the user must have vouched for the text.
     #[must_use]
     pub fn endorse_tcb(&self, taints: &Label, by: u64) -> Label {
-        // What nobody can name, nobody can vouch for.
         if self.is_top() || taints.is_top() {
             return self.clone();
         }
@@ -211,7 +205,7 @@ impl Label {
         plain.join(&Self::endorsed(&mine, by))
     }
 
-    /// These taints, endorsed: what a limit is raised by.
+    /// These taints, endorsed. A limit is raised by joining it with them.
     pub(crate) fn endorsed(taints: &Label, by: u64) -> Label {
         if taints.is_top() {
             return Label::bottom();
@@ -220,7 +214,7 @@ impl Label {
         Self::of_parts(Label::bottom(), by)
     }
 
-    /// Combines both labels' taints of each endorsement, beside these plain ones.
+    /// The label of these plain taints and, for each endorsement, the combined taints of both labels.
     fn by_endorsement(
         &self,
         other: &Label,
@@ -258,8 +252,7 @@ impl Label {
         }
     }
 
-    /// The taints of this label in ascending order, or `None` for ⊤, which has no list. An endorsed
-    /// taint is still one of them.
+    /// The taints of this label in ascending order, endorsed ones included; `None` for ⊤.
     pub fn taints(&self) -> Option<impl Iterator<Item = Taint> + use<>> {
         let Repr::Words(words) = self.unendorsed().0 else {
             return None;

@@ -7,12 +7,11 @@ use crate::Label;
 
 /// Text with non-overlapping labelled regions; the rest is ⊥ (RTBAS §7).
 ///
-/// Slicing, concatenation and editing keep every label with its characters. There is no
-/// `Display` and no `Debug` that shows the text; reading it takes [`Labeled::reveal_tcb`], which
-/// belongs to the trusted computing base (the hub's own edges: policy, the user's screen, the
-/// trace). Language models get text only through the redactor.
+/// Slicing, concatenation and editing keep every label with its characters. Neither `Display` nor `Debug` shows the text.
+/// [`Labeled::reveal_tcb`] does, for the trusted computing base (policy, the user's screen, the trace). Language models get
+/// text only through the redactor.
 ///
-/// A region may be empty: an empty secret must not look different from a long one.
+/// A region may be empty, since an empty secret must not look different from a long one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Labeled {
     text: String,
@@ -26,44 +25,13 @@ pub(crate) struct Region {
     pub(crate) label: Label,
 }
 
-/// Why regions cannot be laid over a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RegionError {
-    /// A span ends past the text, is reversed, or cuts a character.
-    BadSpan(Range<usize>),
-    /// Two spans overlap.
-    Overlap(Range<usize>, Range<usize>),
-}
-
-impl fmt::Display for RegionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadSpan(span) => {
-                write!(
-                    f,
-                    "bytes {}..{} are not a slice of the text",
-                    span.start, span.end
-                )
-            }
-            Self::Overlap(a, b) => write!(
-                f,
-                "regions {}..{} and {}..{} overlap",
-                a.start, a.end, b.start, b.end
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RegionError {}
-
 impl Labeled {
     /// Text of unknown origin: everything is ⊤.
     pub fn unknown(text: impl Into<String>) -> Self {
         Self::label_tcb(text, Label::top())
     }
 
-    /// Trusted, public text (⊥): what the developer or the user wrote.
+    /// Trusted, public text (⊥), which the developer or the user wrote.
     pub fn trusted_tcb(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -76,33 +44,26 @@ impl Labeled {
         Self::trusted_tcb(text).restrict(&label)
     }
 
-    /// Text with labelled spans (byte offsets), in any order; uncovered text is ⊥.
-    ///
-    /// # Errors
-    /// A span outside the text or two spans that overlap.
+    /// Text with labelled spans (byte offsets), in any order; uncovered text is ⊥. `None` if a span is outside of the text
+    /// or cuts a character, or if two spans overlap.
     pub fn with_regions_tcb(
         text: impl Into<String>,
         regions: impl IntoIterator<Item = (Range<usize>, Label)>,
-    ) -> Result<Self, RegionError> {
+    ) -> Option<Self> {
         let text = text.into();
+        let regions = regions.into_iter();
         let mut regions: Vec<Region> = regions
-            .into_iter()
             .map(|(span, label)| Region { span, label })
             .collect();
         regions.sort_by_key(|region| (region.span.start, region.span.end));
+        let mut end = 0;
         for Region { span, .. } in &regions {
-            if text.get(span.clone()).is_none() {
-                return Err(RegionError::BadSpan(span.clone()));
-            }
+            text.get(span.clone()).filter(|_| end <= span.start)?;
+            end = span.end;
         }
-        for (a, b) in regions.iter().zip(regions.iter().skip(1)) {
-            if a.span.end > b.span.start {
-                return Err(RegionError::Overlap(a.span.clone(), b.span.clone()));
-            }
-        }
-        // Checked first: two spans that overlap are a mistake of whoever labels, also where one of them says nothing.
+        // After the checks: overlapping spans are a mistake, even if one of them is ⊥.
         regions.retain(|region| !region.label.is_bottom());
-        Ok(Self { text, regions })
+        Some(Self { text, regions })
     }
 
     /// Length in bytes.
@@ -141,13 +102,12 @@ impl Labeled {
             .map(|region| (region.span.clone(), &region.label))
     }
 
-    /// The whole text. Only for the trusted computing base; see the type.
+    /// The full text. Only for the trusted computing base; see the type.
     pub fn reveal_tcb(&self) -> &str {
         &self.text
     }
 
-    /// Every character, labelled or not, becomes at least as restrictive as `label`
-    /// (Algorithm 4, line 13: `m^(l_t ⊔ l)`).
+    /// Every character becomes at least as restrictive as `label` (Algorithm 4, line 13: `m^(l_t ⊔ l)`).
     #[must_use]
     pub fn restrict(mut self, label: &Label) -> Self {
         if label.is_bottom() {
@@ -168,7 +128,7 @@ impl Labeled {
                 span: region.span,
             });
         }
-        // An empty text gets a region too: that there is nothing is as secret as what would be there.
+        // An empty text gets a region too: that it is empty is as secret as its text would be.
         if covered < self.text.len() || regions.is_empty() {
             regions.push(Region {
                 span: covered..self.text.len(),
@@ -195,7 +155,7 @@ impl Labeled {
         self.merge_apart(usize::MAX)
     }
 
-    /// The same, where what goes beyond this byte stays apart from what is before it.
+    /// The same, without merging across this byte.
     pub(crate) fn merge_apart(mut self, at: usize) -> Self {
         self.regions.dedup_by(|next, last| {
             let apart = last.span.end <= at && next.span.end > at;
@@ -243,15 +203,14 @@ impl Labeled {
     /// The regions that a slice has a part of.
     fn touching(&self, range: &Range<usize>) -> impl Iterator<Item = &Region> {
         let Range { start, end } = *range;
-        // Regions do not overlap, so their ends are in order as their starts are, and those of a slice are found by
-        // bisection: a caller that cuts a text into its regions would take quadratic time otherwise, and an app decides how
-        // many regions its result has.
+        // By bisection, since an app decides how many regions its result has, and a caller that cuts a text into its
+        // regions would take quadratic time otherwise.
         let first = self
             .regions
             .partition_point(|region| region.span.end < start);
         let near = self.regions.iter().skip(first);
         let near = near.take_while(move |region| region.span.start <= end);
-        // An empty region at the edge goes with both parts: that there is an empty secret must not get lost by a cut.
+        // An empty region at the edge belongs to both parts, so that a cut does not lose an empty secret.
         near.filter(move |Region { span, .. }| {
             span.is_empty() || (span.start < end && start < span.end)
         })
@@ -280,8 +239,8 @@ impl Labeled {
 
     /// This text with `range` replaced by `insert`; `None` where `str` slicing would fail.
     ///
-    /// The label of what was removed does not stay: callers that decided on the removed text
-    /// restrict the result by its label themselves.
+    /// The label of the removed text does not stay. A caller whose decision depended on that text restricts the result by
+    /// its label.
     #[must_use]
     pub fn replace(&self, range: Range<usize>, insert: &Labeled) -> Option<Self> {
         let before = self.slice(0..range.start)?;

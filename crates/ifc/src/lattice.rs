@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Label, Taint};
 
-/// Longest name, in bytes. An error in a label is answered with names, and a lattice has up to [`Lattice::MAX_TAINTS`].
+/// Longest name, in bytes. An error message lists names, and a lattice has up to [`Lattice::MAX_TAINTS`].
 const MAX_NAME_BYTES: usize = 64;
 
 /// Most names that an error lists.
@@ -56,8 +56,8 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LatticeError {
-    /// A name is used twice, or is a built-in name that would mean something else: a level
-    /// `public` above the bottom, a level `secret` at the bottom, or one of the other dimension.
+    /// A name is used twice, or is a built-in name with another meaning: a level `public` above the bottom, a level
+    /// `secret` at the bottom, or a name of the other dimension.
     Duplicate(String),
     /// A name is empty or longer than 64 bytes, or has characters outside `a-z 0-9 - _ .`.
     BadName(String),
@@ -69,7 +69,7 @@ pub enum LatticeError {
     Unknown {
         /// The name as written.
         name: String,
-        /// Names that would do: all of them, or the first ones of many.
+        /// The names that exist, or the first ones of many.
         known: Vec<String>,
     },
 }
@@ -104,8 +104,8 @@ impl std::error::Error for LatticeError {}
 
 /// The product of an integrity order and a confidentiality order.
 ///
-/// It interns taints and translates between the names of a configuration and [`Label`]s.
-/// Labels of different lattices must not be mixed; a hub has one.
+/// It interns taints and translates between the names of a configuration and [`Label`]s. Labels of different lattices
+/// must not be mixed. A hub has one lattice.
 #[derive(Debug, Clone, Default)]
 pub struct Lattice {
     /// Their names, by number.
@@ -118,7 +118,7 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// The most taints that one may have: a label is a bit for each.
+    /// The most taints that one may have. A label is a bit for each.
     pub const MAX_TAINTS: usize = Label::BITS;
 
     /// The four-point lattice of RTBAS §6.2.
@@ -141,14 +141,13 @@ impl Lattice {
         }
     }
 
-    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, one of `trusted`,
-    /// `untrusted`, `public`, `secret` (⊥ and the whole of a dimension), or `any` (⊤).
+    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, `trusted` or `public` (⊥),
+    /// `untrusted` or `secret` (every taint of a dimension), or `any` (⊤).
     ///
     /// # Errors
     /// [`LatticeError::Unknown`], with names that exist.
     pub fn label(&self, name: &str) -> Result<Label, LatticeError> {
         match (name, self.names.get(name)) {
-            // No name of a configuration is `any`: ⊤ must not be renamed.
             ("any", _) => Ok(Label::top()),
             (_, Some(label)) => Ok(label.clone()),
             (_, None) => {
@@ -184,9 +183,8 @@ impl Lattice {
 
     /// The names of a label's taints, for people. ⊤ is `any`; ⊥ is an empty list.
     ///
-    /// A level of a chain is shown as its one name, not as the taints below it. For a join of named
-    /// labels, [`Lattice::labels`] of the result is the label again. A taint that the user has endorsed in
-    /// this session is named all the same: the name is where the text comes from.
+    /// A level of a chain has its one name, without the taints below it. For a join of named labels, [`Lattice::labels`]
+    /// of the result is the label again. Endorsed taints are named as well.
     pub fn describe(&self, label: &Label) -> Vec<String> {
         let Some(taints) = label.taints() else {
             return vec!["any".to_owned()];
@@ -209,8 +207,7 @@ impl Lattice {
         names
     }
 
-    /// Every taint of this lattice by name, with its label. The taint of a level comes with everything below it: a label
-    /// has it exactly where its level flows to the label.
+    /// Every taint of this lattice by name, with its label. The label of a level has the taints below it as well.
     pub fn taints(&self) -> impl Iterator<Item = (&str, Label)> {
         self.taints
             .iter()
@@ -244,15 +241,14 @@ impl Lattice {
         Ok(())
     }
 
-    /// Level k is the set of the first k taints; the least level is ⊥. A taint is shown by the
-    /// level that it makes.
+    /// Level k is the set of the first k taints. The least level is ⊥.
     fn add_chain(&mut self, dimension: Dimension, levels: &[String]) -> Result<(), LatticeError> {
         check(dimension, levels)?;
         let mut chain = Vec::new();
         let mut below = Label::bottom();
         for (at, level) in levels.iter().enumerate() {
-            // The names of the ends keep their meaning: what is called `secret` is never ⊥, what is called `public`
-            // always is, and neither says anything of integrity.
+            // The names of the ends keep their meaning: `secret` is never ⊥, `public` always is, and both are about
+            // confidentiality.
             let is_misused = |of: Dimension| {
                 let (bottom, top) = of.ends();
                 let is_own = of == dimension;
@@ -280,7 +276,7 @@ impl Lattice {
     }
 
     fn intern(&mut self, name: String, dimension: Dimension) -> Label {
-        // Past the limit the construction fails as a whole; until then the label is ⊤.
+        // Past the limit the construction fails at its end. Until then the label is ⊤.
         let label = match u8::try_from(self.taints.len()) {
             Ok(number) if self.taints.len() < Self::MAX_TAINTS => Label::of(Taint(number)),
             _ => Label::top(),

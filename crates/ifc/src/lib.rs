@@ -1,14 +1,13 @@
 //! Information-flow control for agents: labels, labelled text, redaction, permits.
 //!
-//! This crate is the core that everything else leans on: pure, std-only, no I/O, no panics.
-//! Its nouns are those of RTBAS: a [`Label`] says who may have influenced a text and what it may
-//! reveal, [`Labeled`] is text with labelled regions, a [`History`] is the tagged message sequence
-//! `M`, the redactor ([`redact`], Algorithm 3) turns it into a [`Prompt`] at one label, and the
-//! [`Monitor`] decides on every [`Sink`]: whether a [`Call`] may run, an answer be shown or a prompt be
-//! sent under that label. Only a decision makes a [`Permit`], and only a permit can be acted on.
+//! This crate is the core of Sluice: pure, std-only, no I/O, no panics. Its terms are those of RTBAS. A [`Label`] says who
+//! may have influenced a text and what the text may reveal. [`Labeled`] is text with labelled regions. A [`History`] is the
+//! tagged message sequence `M`. The redactor ([`redact`], Algorithm 3) turns it into a [`Prompt`] at one label. The
+//! [`Monitor`] decides on every [`Sink`]: whether a [`Call`] may run, an answer be shown or a prompt be sent under its label.
+//! Only a decision makes a [`Permit`], and only a permit can be acted on.
 //!
-//! Two things are impossible to write outside this crate, and compile-fail tests hold them:
-//! a permit without a decision (or used twice), and a prompt with text that was not redacted.
+//! Two things cannot be written outside this crate, and compile-fail tests hold them: a permit without a decision (or used
+//! twice), and a prompt with text that was not redacted.
 #![forbid(unsafe_code)]
 
 mod approve;
@@ -50,7 +49,7 @@ pub use argument_path::{ArgumentPath, PathError};
 pub use arguments::{Arguments, ArgumentsError};
 pub use call::Call;
 pub use cause::Cause;
-pub use consult::{ConsultError, Consultation, Nonce, consult};
+pub use consult::{Consultation, Nonce, consult};
 pub use draft::{Draft, DraftCall};
 pub use effect::Effect;
 pub use endorse::{Offer, Offered, Until};
@@ -58,14 +57,12 @@ pub use history::History;
 pub use image::{Content, Image};
 pub use known::{KnownResult, Results};
 pub use label::{Label, Taint};
-pub use labeled::{Labeled, RegionError};
+pub use labeled::Labeled;
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
 pub use ledger::{Ran, Receipt};
 pub use message::{Author, CallId, Message, PastCall, Tool};
 pub use monitor::Monitor;
-pub use permissions::{
-    Collaboration, Direction, Permissible, Permissions, PermittedDomain, PermittedTool,
-};
+pub use permissions::{Collaboration, Direction, Permissible, Permissions};
 pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};
 pub use policy::{Exceeded, Part, Policy, PolicyError, Rule};
 pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool, REDACTED};
@@ -74,6 +71,7 @@ pub use region::{RegionId, RegionRef, Relevance};
 pub use relabel::{Pieces, Remade};
 pub use screener::{AnswerForm, Report, Screener, Screening};
 pub use sink::{
-    Address, Connection, Delivery, Flow, MemoryWrite, Origin, Release, Sink, Stage, Submission,
+    Address, Connection, Delivery, Flow, MemoryWrite, Origin, Principal, Release, Sink, Stage,
+    Submission,
 };
 pub use source::{Source, UnknownSource};

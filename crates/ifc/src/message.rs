@@ -1,4 +1,4 @@
-//! What a history is made of: messages, calls and tools.
+//! The parts of a history: messages, calls and tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ pub struct CallId(pub(crate) u32);
 /// A tool that the model may be told of.
 #[derive(Clone, PartialEq)]
 pub struct Tool {
-    /// The label of the name, and of the fact that there is such a tool. ⊥ only where the user or
-    /// the developer chose the name: a stranger's name is a stranger's text.
+    /// The label of the name, and of the fact that there is such a tool. ⊥ only if the user or the developer chose the
+    /// name.
     pub label: Label,
     /// The name to call it by.
     pub name: String,
-    /// What its app says about it. Labelled, since the app wrote it.
+    /// Its description, which the app wrote.
     pub description: Labeled,
-    /// Its parameters: a JSON Schema, as JSON text. Labelled, since the app wrote it.
+    /// Its parameters: a JSON Schema, as JSON text, which the app wrote.
     pub parameters: Labeled,
 }
 
@@ -38,18 +38,18 @@ impl fmt::Debug for Tool {
 pub enum Message {
     /// Instructions of the agent's developer (`m_s`).
     System(Labeled),
-    /// What the user said.
+    /// The words of the user.
     User(Labeled),
-    /// What was remembered of earlier conversations, for the next message of the user.
+    /// Memories of earlier conversations, for the next message of the user.
     Memory(Labeled),
-    /// What the model said, and the calls that it made.
+    /// A step of the model.
     Assistant {
         /// The text; may be empty.
         text: Labeled,
         /// The calls, in order.
         calls: Vec<PastCall>,
     },
-    /// What a call returned.
+    /// The result of a call.
     Result {
         /// The call that it answers.
         call: CallId,
@@ -57,7 +57,7 @@ pub enum Message {
         tool: String,
         /// The result.
         content: Labeled,
-        /// Who wrote it.
+        /// The author of the result.
         author: Author,
     },
 }
@@ -82,7 +82,7 @@ impl Message {
         std::iter::once(first).chain(calls.iter_mut().map(|call| &mut call.arguments))
     }
 
-    /// What the first of its texts is.
+    /// The origin of its texts.
     pub(crate) fn origin(&self) -> Origin<'_> {
         match self {
             Self::System(_) => Origin::System,
@@ -98,7 +98,7 @@ impl Message {
     }
 }
 
-/// Who wrote the answer to a call.
+/// The author of the answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
     /// The app that has the tool.
@@ -116,8 +116,7 @@ pub struct PastCall {
     pub tool: String,
     /// JSON text: as the model wrote it with one label, or as [`Arguments::to_labeled`] writes it.
     pub arguments: Labeled,
-    /// What the model's server called it, if a prompt is to say so; as sensitive as the message's
-    /// existence.
+    /// The id that the model's server gave it; as sensitive as the message's existence.
     pub wire_id: Option<String>,
     /// The user's yes to it, if that endorsed it.
     pub approval: Option<Arc<Approval>>,
@@ -134,7 +133,7 @@ impl PastCall {
     }
 }
 
-/// A [`Source`] that has not been copied: most walks over a history look at labels only.
+/// A borrowed [`Source`]: most walks over a history look at labels only.
 #[derive(Clone, Copy)]
 pub(crate) enum Origin<'a> {
     System,

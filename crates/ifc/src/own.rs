@@ -1,4 +1,4 @@
-//! Texts as they came, before what they were made from restricted them.
+//! Texts as they came, before the labels of what they were made from restricted them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,10 +12,9 @@ use crate::{Approval, Arguments, CallId, Label, Labeled, Tool};
 pub(crate) enum Made {
     /// From a prompt of this history.
     Prompt {
-        /// The part of its label that comes from nothing in the history; all of it, where the prompt is
-        /// not known.
+        /// The part of its label that comes from nothing in the history; all of it if the prompt is not known.
         floor: Label,
-        /// Which of the pieces before it the prompt showed.
+        /// Which of the labels before it ([`crate::History::labels_before`]) the prompt showed.
         shown: Shown,
     },
     /// From the step that made this call.
@@ -23,20 +22,18 @@ pub(crate) enum Made {
 }
 
 impl Made {
-    /// From the prompt at `label` over pieces with these labels. The label stays where `label` is not that
-    /// of anything which the prompt showed.
+    /// From the prompt at `label` over a history with these labels.
     pub(crate) fn at(label: &Label, floor: &Label, labels: &[Label]) -> Self {
         let shown = labels.iter().filter(|own| own.flows_to(label));
         let from: Label = std::iter::once(floor).chain(shown).collect();
         Self::Prompt {
-            // A prompt at a label that no region has (a check's, a limit's) does not make its step lower than it: the
-            // rest stays whatever happens.
+            // The part of the label that nothing in the prompt has (from a check or a limit) stays.
             floor: floor.join(&label.beyond(&from)),
             shown: Shown::of(labels.iter().map(|own| own.flows_to(label))),
         }
     }
 
-    /// Whether it is known what it was made from.
+    /// Whether its origin is known.
     pub(crate) fn is_known(&self) -> bool {
         match self {
             Self::Prompt { shown, .. } => shown.count > 0,
@@ -44,13 +41,13 @@ impl Made {
         }
     }
 
-    /// Under this label, whatever becomes of the rest of the history.
+    /// Under a label that stays.
     pub(crate) fn fixed(floor: Label) -> Self {
         let shown = Shown::default();
         Self::Prompt { floor, shown }
     }
 
-    /// The label that comes from there, by those of the pieces and calls before it.
+    /// The label that follows from the labels and calls before it.
     pub(crate) fn label(&self, labels: &[Label], calls: &Calls) -> Label {
         match self {
             Self::Prompt { floor, shown } => {
@@ -66,14 +63,12 @@ impl Made {
     }
 }
 
-/// Which pieces of a history a prompt showed.
-///
-/// A step keeps it as long as the conversation lasts, and an app decides how many pieces there are: nothing where all
-/// are shown, as in most prompts, and a bit for each otherwise.
+/// Which of the labels of a history a prompt showed. Each step keeps one, and an app decides how many labels there are,
+/// so it is small: a bit for each, and nothing if all are shown, as in most prompts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
     count: usize,
-    /// As many pieces in each as it has bits; empty where all are shown.
+    /// Empty if all are shown.
     bits: Arc<[u64]>,
 }
 
@@ -122,19 +117,18 @@ pub(crate) struct Piece {
     is_endorsed: bool,
 }
 
-/// What the labels of a text are computed from.
+/// The data from which the labels of a text are computed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnText {
     pub(crate) pieces: Vec<Piece>,
-    /// What it was made from, if not from what the rest of its message was made from.
+    /// Where its label comes from, if not from where the label of its message comes from.
     pub(crate) made: Option<Made>,
-    /// The label of what it was made from.
+    /// The label that restricts all of it.
     restriction: Option<Label>,
-    /// The user's yes to the call whose arguments it is.
+    /// The user's approval of the call whose arguments it is.
     approval: Option<Arc<Approval>>,
-    /// Whether it is empty beside calls: then it carries nothing beyond the message's existence, which is
-    /// labelled itself, and is no region. That it is empty is something to hide only where it was made
-    /// from more than the calls.
+    /// Whether it is empty beside calls. It is no region then, since it says no more than the existence of the message,
+    /// unless it was made from more than the calls.
     pub(crate) is_silent: bool,
 }
 
@@ -167,7 +161,7 @@ impl OwnText {
         }
     }
 
-    /// The same of a text with images at its end: its own pieces are those that it has without them.
+    /// A text with images at its end, whose notes are pieces of their own.
     pub(crate) fn of_pictured(text: &Labeled, images: &[Pictured]) -> Self {
         let Some(first) = images.first() else {
             return Self::of(text);
@@ -182,13 +176,13 @@ impl OwnText {
         own
     }
 
-    /// The arguments of a call that the user has said yes to, with `text` as their canonical text: blanks and the
-    /// order of names may depend on more than what the user has read.
+    /// The arguments of a call that the user has approved, and their canonical text. Blanks and the order of names may
+    /// depend on more than the user has read.
     pub(crate) fn approved(came: &Arguments, approval: &Arc<Approval>) -> Option<(Self, Labeled)> {
         let text = came.to_labeled();
         let mut own = Self::of(&approval.marked(text.reveal_tcb())?);
         for piece in &mut own.pieces {
-            // `marked` has ⊤ where data is: everything else is what the user has read.
+            // `marked` has ⊤ for data. The user has read everything else.
             piece.is_endorsed = piece.label.is_bottom();
             piece.label = text.slice(piece.span.clone())?.label();
         }
@@ -211,7 +205,7 @@ impl OwnText {
         })
     }
 
-    /// Restricts the text as it came by what it was made from.
+    /// Lays the labels of the text as it came, restricted by `label`, over the text.
     pub(crate) fn restrict(&mut self, text: &mut Labeled, label: &Label) {
         self.restriction = Some(label.clone());
         let spans = self.pieces.iter().map(|piece| piece.span.clone());
@@ -219,23 +213,21 @@ impl OwnText {
         text.relabel(spans.zip(self.labels()).filter(|_| is_region));
     }
 
-    /// Its pieces in the region that has this span and label, by the labels that its pieces have now
-    /// ([`OwnText::labels`]).
+    /// The numbers of its pieces in the region with this span and label. `labels` are those of [`OwnText::labels`].
     pub(crate) fn within<'a>(
         &'a self,
         labels: &'a [Label],
         span: &'a Range<usize>,
         label: &'a Label,
     ) -> impl Iterator<Item = usize> + 'a {
-        // Pieces are in order and do not overlap, as regions are: those of a region are neighbours. They are asked for
-        // after each result and at each question, of a result with as many pieces as its app likes.
+        // By bisection, since an app decides how many pieces its result has.
         let starts_before = |piece: &Piece| piece.span.start < span.start;
         let first = self.pieces.partition_point(starts_before);
         let pieces = self.pieces.get(first..).unwrap_or_default();
         let labels = labels.get(first..).unwrap_or_default();
         let inside = pieces.iter().zip(labels).zip(first..);
         let inside = inside.take_while(|((piece, _), _)| piece.span.end <= span.end);
-        // An empty piece at its edge can be a region of its own.
+        // An empty piece at the edge can be a region of its own, with another label.
         inside.filter_map(move |((_, own), at)| (own == label).then_some(at))
     }
 }
@@ -249,7 +241,7 @@ impl OwnTool {
         Self([&tool.description, &tool.parameters].map(OwnText::of))
     }
 
-    /// Restricts what is said of a tool by the label of its name.
+    /// Restricts the texts of a tool by the label of its name.
     pub(crate) fn restrict(&mut self, tool: &mut Tool) {
         let Self([description, parameters]) = self;
         description.restrict(&mut tool.description, &tool.label);

@@ -1,4 +1,4 @@
-//! A part of a history, as a prompt is made of it.
+//! A part of a history.
 
 use std::ops::Range;
 
@@ -6,20 +6,19 @@ use crate::entry::Entry;
 use crate::{History, Labeled, Message};
 
 impl History {
-    /// The messages at these positions, with the developer's instructions and the user's words that
-    /// they answer. `before` stands before the first words of the user.
+    /// The messages at these positions, with the developer's instructions and the user's words that they answer. `before`
+    /// is put before the first words of the user.
     ///
-    /// Whoever is shown the part learns where it begins: choose the position of a message by what the
-    /// reader sees.
+    /// A reader of the part learns where it begins, so the caller must choose the position by what the reader may see.
     #[must_use]
     pub fn part(&self, at: Range<usize>, before: &Labeled) -> Self {
-        let end = at.end.min(self.entries().len());
-        let (old, rest) = self.entries().split_at(at.start.min(end));
+        let end = at.end.min(self.entries.len());
+        let (old, rest) = self.entries.split_at(at.start.min(end));
         let kept = rest.get(..end - old.len()).unwrap_or_default();
         let is = |wanted: fn(&Message) -> bool| move |entry: &&Entry| wanted(&entry.message);
         let system = old.iter().filter(is(|it| matches!(it, Message::System(_))));
         let mut entries: Vec<Entry> = system.cloned().collect();
-        // Within a turn: its task is not in the part.
+        // The part begins within a turn, whose task is before it.
         if let Some(Message::Assistant { .. }) = kept.first().map(|entry| &entry.message) {
             let mut said = old.iter().rev();
             entries.extend(said.find(is(|it| matches!(it, Message::User(_)))).cloned());

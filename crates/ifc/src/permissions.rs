@@ -2,38 +2,30 @@
 
 use crate::{Effect, Label};
 
-/// What a permission can be about. The irreversible has none: it is asked about each time.
+/// The target of a permission. There are none for irreversible calls, which are asked about each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permissible<'a> {
     /// Calls of a tool in conversations of its own app.
-    Tool(PermittedTool<'a>),
+    Tool {
+        /// The app.
+        app: &'a str,
+        /// Its tool.
+        tool: &'a str,
+        /// The effect of the tool in the policy of today.
+        effect: Effect,
+    },
     /// One direction of the exchanges of two apps about a functionality.
     Collaboration(&'a Collaboration),
-    /// Connections of an app to a registrable domain and what is below it.
-    Domain(PermittedDomain<'a>),
+    /// Connections of an app to a registrable domain and the names below it.
+    Domain {
+        /// The app.
+        app: &'a str,
+        /// The registrable domain.
+        domain: &'a str,
+    },
 }
 
-/// A domain that a permission is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PermittedDomain<'a> {
-    /// The app.
-    pub app: &'a str,
-    /// The registrable domain.
-    pub domain: &'a str,
-}
-
-/// A tool that a permission is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PermittedTool<'a> {
-    /// The app.
-    pub app: &'a str,
-    /// Its tool.
-    pub tool: &'a str,
-    /// What the tool does to the world, as the policy says now.
-    pub effect: Effect,
-}
-
-/// One app asks another for a functionality, or takes what the other answers.
+/// One direction of an exchange: one app asks another for a functionality, or the other answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collaboration {
     /// The app that asks.
@@ -42,8 +34,7 @@ pub struct Collaboration {
     pub serves: String,
     /// The functionality.
     pub functionality: String,
-    /// Which way it flows. A word on the one is none on the other: what an app may be told is not
-    /// what it may have done.
+    /// The direction. A permission is for one of them.
     pub direction: Direction,
 }
 
@@ -69,16 +60,15 @@ impl Direction {
     }
 }
 
-/// What the user has allowed for good, wherever it is kept. Trusted: nothing but the user's word is
-/// among it.
+/// The stored permissions of the user. Trusted: only the user's answers may create one.
 pub trait Permissions: Send + Sync {
-    /// The name of a permission that allows this with these taints, which no rule allows by itself.
-    /// `None` if there is none now, and wherever that cannot be told: it is asked about then.
+    /// The id of a permission that allows this with these taints; `None` if there is none, or if that is not known. The
+    /// user is asked then.
     fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String>;
 
-    /// Keeps the user's word that this may happen with these taints, and names the permission.
+    /// Stores a permission for this with these taints, and returns its id.
     ///
     /// # Errors
-    /// Why it cannot be kept. The flow is denied, so that nobody believes that it was.
+    /// Why it cannot be stored. The flow is denied then, so that the user knows.
     fn keep(&self, what: Permissible<'_>, taints: &Label) -> Result<String, String>;
 }

@@ -1,4 +1,4 @@
-//! What a decision gives out: permits and questions, each of which owns the flow it is about.
+//! The results of a decision: permits and questions, each of which owns its flow.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{
     Offer, Part, Release, Rule, Sink, Until,
 };
 
-/// What the monitor says of a flow.
+/// The monitor's decision on a flow.
 #[must_use = "nothing flows but by the permit inside"]
 #[derive(Debug)]
 pub enum Decision<F: Flow = Call> {
@@ -24,14 +24,14 @@ pub enum Decision<F: Flow = Call> {
 
 /// The right to do exactly one thing, once: to make one call, to show one answer, to send one prompt.
 ///
-/// It *owns* the flow: what is done is what was decided on, to the byte. It cannot be made outside
-/// this crate, copied, or used twice, and whoever acts takes it by value.
+/// It *owns* the flow, so the code that acts does exactly what was decided on. It cannot be made outside this crate,
+/// copied, or used twice.
 #[must_use = "a permit that is dropped allows nothing"]
 #[derive(Debug)]
 pub struct Permit<F: Flow = Call> {
     pub(crate) flow: F,
     pub(crate) basis: Basis,
-    /// The answer that it was made by, if that endorses the call.
+    /// The endorsement by the user's answer.
     pub(crate) approval: Option<Box<Approval>>,
     pub(crate) stub: Stub,
 }
@@ -44,15 +44,15 @@ pub enum Basis {
         /// The rule's name.
         rule: String,
     },
-    /// The user said yes to this very flow.
+    /// The user allowed this flow.
     UserOnce,
-    /// The user said yes to this target and these taints earlier in the session.
+    /// The user allowed this target and these taints earlier in the session.
     UserSession,
-    /// The user trusts the texts that stood in the way, for this task or session.
+    /// The user trusts the texts that were in the way, for this task or session.
     UserTrust,
-    /// The user said yes to this tool or collaboration and these taints for good.
+    /// The user has a permission for this target and these taints.
     Permission {
-        /// The permission's name where it is kept.
+        /// The id under which it is stored.
         id: String,
     },
 }
@@ -69,26 +69,24 @@ impl fmt::Display for Basis {
     }
 }
 
-/// A question to the user: everything needed to decide, and nothing that a model wrote about it.
+/// A question to the user. It has nothing that a model wrote about the flow.
 ///
 /// `Debug` shows labels and lengths only.
-#[must_use = "a question that nobody answers denies what it is about"]
+#[must_use = "a question without an answer denies its flow"]
 #[derive(Debug)]
 pub struct Question<F: Flow = Call> {
     pub(crate) flow: F,
     pub(crate) rule: Box<Rule>,
     pub(crate) excess: Label,
-    /// What a yes for longer than once would be about.
+    /// The target of an answer for longer than once.
     pub(crate) target: Box<Target>,
     pub(crate) causes: Vec<Cause>,
     pub(crate) ran: Option<Ran>,
-    /// What an answer for the session would cover.
+    /// The scope of an answer for the session.
     pub(crate) scope: Option<Scope>,
-    /// Whether there is somewhere to keep a permission for it.
+    /// Whether a permission for it can be stored.
     pub(crate) can_last: bool,
-    /// What the user can vouch for instead of this flow alone.
     pub(crate) offer: Option<Box<Offer>>,
-    /// What a yes endorses.
     pub(crate) approval: Option<Box<Approval>>,
 }
 
@@ -97,13 +95,12 @@ pub struct Question<F: Flow = Call> {
 pub enum Answer {
     /// This flow only.
     Once,
-    /// The texts that stand in the way, whole, for whatever they ask this app for that is no worse than
-    /// this call. It is no permit: the call is decided on again.
+    /// The texts that are in the way, for calls of this app with at most this call's effect. It is no permit: the call is
+    /// decided on again.
     Trust(Until),
-    /// This target under these taints, until the session ends. Not for the irreversible.
+    /// This target under these taints, until the session ends. Not for an irreversible call.
     Session,
-    /// This tool or collaboration under these taints, until the permission is revoked. Not for the
-    /// irreversible.
+    /// This target under these taints, until the permission is revoked. Not for an irreversible call.
     Always,
     /// No.
     No,
@@ -123,18 +120,18 @@ impl Answer {
     }
 }
 
-/// Why something may not flow. Its words are the policy's and our own.
+/// Why a flow is denied. Its `Display` has words of the policy and of this crate only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Denial {
-    /// The user, or whoever answers for an absent user, said no.
+    /// The user, or the program that answers for an absent user, said no.
     Refused {
         /// The rule that asked.
         rule: String,
     },
-    /// The user has said no to this very call in this turn, and is not asked again.
+    /// The user has refused this call in this turn, and is not asked again.
     RefusedBefore,
-    /// The label does not flow to the limit of this rule, and the rule lets nobody be asked.
+    /// The label does not flow to the limit of this rule, and the rule does not ask.
     Exceeded {
         /// The rule's name.
         rule: String,
@@ -143,10 +140,9 @@ pub enum Denial {
     },
     /// The policy cannot judge it.
     Policy(String),
-    /// "For the session" and "always" are no answers for the irreversible, nor where nobody can say
-    /// which taints they would cover (⊤); and nobody can trust what the question does not offer.
+    /// The answer was not among the choices of the question.
     OnceOnly,
-    /// The user allowed it for good, and the permission could not be kept.
+    /// The user allowed it for good, and the permission could not be stored.
     NotKept(String),
 }
 
@@ -166,7 +162,7 @@ impl fmt::Display for Denial {
 }
 
 impl<F: Flow> Permit<F> {
-    /// What may flow.
+    /// The allowed flow.
     pub fn flow(&self) -> &F {
         &self.flow
     }
@@ -176,16 +172,13 @@ impl<F: Flow> Permit<F> {
         &self.basis
     }
 
-    /// Follows what becomes of the permit.
+    /// A handle that tells whether the permit was spent and answered.
     pub fn receipt(&self) -> Receipt {
         self.stub.0.clone()
     }
 
-    /// Uses the permit up: the caller acts now. From here on the ledger holds the call for one that
-    /// may have run.
+    /// Uses the permit up: the caller acts now. From here on the call counts as one that may have run.
     pub fn spend(self) -> F {
-        // First the ledger, then the flow: if whoever acts fails from here on, the call counts as one that may have
-        // run.
         self.stub.0.spent();
         self.flow
     }
@@ -197,7 +190,7 @@ impl Permit<Call> {
         &self.flow
     }
 
-    /// What the user's answer endorses, where this permit was made by one: see [`History::approve`].
+    /// The approval, if the user's answer to a question made this permit: see [`History::approve`].
     ///
     /// [`History::approve`]: crate::History::approve
     pub fn approval(&self) -> Option<&Approval> {
@@ -206,7 +199,7 @@ impl Permit<Call> {
 }
 
 impl<F: Flow> Question<F> {
-    /// What would flow.
+    /// The flow in question.
     pub fn flow(&self) -> &F {
         &self.flow
     }
@@ -216,11 +209,9 @@ impl<F: Flow> Question<F> {
         &self.rule
     }
 
-    /// The limit that the flow exceeds: of its control part, or of the first data argument that exceeds
-    /// its own. The rule's name says which.
+    /// The policy's limit that the flow exceeds: of its control part, or of the first data argument that exceeds its own.
     pub fn limit(&self) -> &Label {
-        // Without what other endorsements have raised it by: that is no word of the policy.
-        // Where nothing exceeds, the rule asks about every flow, and its limit is the control part's.
+        // Nothing exceeds where the rule asks about every flow.
         let limit = self.exceeded().map_or(&self.rule.limit, |part| part.limit);
         limit.plain()
     }
@@ -235,7 +226,7 @@ impl<F: Flow> Question<F> {
         parts.into_iter().find(Part::exceeds)
     }
 
-    /// The taints that go beyond the rule's limits; ⊥ where the question has another reason.
+    /// The taints beyond the rule's limits; ⊥ if the question has another reason.
     pub fn excess(&self) -> &Label {
         &self.excess
     }
@@ -245,19 +236,18 @@ impl<F: Flow> Question<F> {
         &self.causes
     }
 
-    /// What the user would vouch for by [`Answer::Trust`], if that is an answer: where taints about
-    /// integrity alone stand in the way of a call, and come from the results and messages of few sources.
-    /// It is the call that is decided on again then, whatever the texts are.
+    /// The texts that the user would vouch for by [`Answer::Trust`]. There is an offer if only taints about integrity are in the way
+    /// of a call, and come from the results and messages of few sources.
     pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
     }
 
-    /// If an equal irreversible call was sent before in this session: what is known of it.
+    /// The state of an equal irreversible call that was sent before in this session.
     pub fn ran(&self) -> Option<Ran> {
         self.ran
     }
 
-    /// The app and the registrable domain that a yes for longer than once would be about, if it is about one.
+    /// The app and the registrable domain, if an answer for longer than once would be about a domain.
     pub fn domain(&self) -> Option<(&str, &str)> {
         match self.target.as_ref() {
             Target::Domain(app, domain) => Some((app, domain)),
@@ -265,7 +255,7 @@ impl<F: Flow> Question<F> {
         }
     }
 
-    /// The collaboration that a yes for longer than once would be about, if it is about one.
+    /// The collaboration, if an answer for longer than once would be about one.
     pub fn collaboration(&self) -> Option<&Collaboration> {
         match self.target.as_ref() {
             Target::Collaboration(collaboration) => Some(collaboration),
@@ -273,21 +263,19 @@ impl<F: Flow> Question<F> {
         }
     }
 
-    /// The taints that a yes for longer than once would cover.
+    /// The taints that an answer for longer than once would cover.
     pub fn covers(&self) -> Label {
         self.rule.unallowed(&self.flow.sink())
     }
 
-    /// The answers that make sense: `Session` and `Always` are missing where the call is irreversible,
-    /// where the rule asks about every call, where they would cover no taint at all, or taints that
-    /// nobody has named (⊤), and where several arguments need an answer each. `Always` is missing where no permission can be kept, too.
-    /// `Trust` needs an [`Question::offer`].
+    /// The possible answers. `Session` and `Always` are missing if the call is irreversible, if the rule asks about every
+    /// call, if they would cover no taint or unknown ones (⊤), or if several arguments need an answer each. `Always` is
+    /// missing too if no permission can be stored. `Trust` needs an [`Question::offer`].
     pub fn choices(&self) -> Vec<Answer> {
         let (sink, covers) = (self.flow.sink(), self.covers());
-        // A yes for longer is for taints that the user has seen named. Consent to an app or a domain is worth something
-        // without any: it says that there may be such messages or connections at all.
+        // Consent to an app or a domain has a meaning without any taint: there may be such messages or connections.
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
-        // From the least to the most that a yes can mean, and no at the end: fronts show them in this order.
+        // From the least to the most that a yes can mean, and no at the end. Fronts show them in this order.
         let mut choices = vec![Answer::Once];
         if self.offer.is_some() {
             choices.extend([Answer::Trust(Until::Task), Answer::Trust(Until::Session)]);
@@ -307,8 +295,7 @@ impl Question<Call> {
         &self.flow
     }
 
-    /// Where a yes endorses the call, beside allowing it: the arguments of which the question must show all. The
-    /// others are data.
+    /// The arguments that the question must show in full, if a yes endorses the call. The others are data.
     pub fn endorses(&self) -> Option<Vec<&str>> {
         Some(self.approval.as_ref()?.shown().collect())
     }
@@ -329,25 +316,22 @@ impl Question<Delivery> {
 }
 
 impl Rule {
-    /// Whether no word of the user for longer than once lets this flow pass: it is a question of its own, or none at
-    /// all.
+    /// Whether no grant and no permission lets this flow pass.
     pub(crate) fn once(&self, sink: &Sink<'_>) -> bool {
         let asks_each =
             self.effect == Effect::Irreversible || self.always_ask && !self.wants_consent(sink);
-        // A target can have several rules, by the arguments of a call or the name below a domain, and a configuration
-        // changes while its permissions stay: what was granted under a rule that asks says nothing to one that lets
-        // nobody be asked.
+        // A target can have several rules, and a configuration can change. A grant under a rule that asks does not count
+        // for a rule that denies.
         let asks_nobody = self.exceeded == Exceeded::Deny;
         asks_each || asks_nobody && !self.excess(sink).is_bottom()
     }
 
-    /// Whether this rule wants the user's consent to a collaboration or a domain, whatever the label.
+    /// Whether this rule wants the user's consent to a collaboration or a domain.
     pub(crate) fn wants_consent(&self, sink: &Sink<'_>) -> bool {
         self.always_ask && matches!(sink, Sink::Delivery(_) | Sink::Connection(_))
     }
 
-    /// The taints that the rule does not allow by itself. Where it wants consent it allows none: the
-    /// limit says what may flow once there is consent.
+    /// The taints that the rule does not allow by itself. A rule that wants consent allows none.
     pub(crate) fn unallowed(&self, sink: &Sink<'_>) -> Label {
         match self.wants_consent(sink) {
             true => sink.label(),

@@ -1,4 +1,4 @@
-//! What a policy says of a sink, and of a call's result (RTBAS §6.2, `P : t^i ↦ L`).
+//! The rules of a policy for sinks, and its labels for results (RTBAS §6.2, `P : t^i ↦ L`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,57 +6,40 @@ use std::sync::Arc;
 
 use crate::{ArgumentPath, Arguments, Call, Effect, Label, Labeled, Results, Sink};
 
-/// What becomes of a flow above its limit.
+/// The consequence of a flow above its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exceeded {
     /// The user is asked.
     Ask,
-    /// It is denied: nobody could answer, or no answer is meant to help. Providers and connections.
+    /// It is denied: providers and connections.
     Deny,
 }
 
-/// What the policy says of one flow.
+/// The rule of a policy for one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// `P(t^i)`: what flows here may flow without a question. Of a call it bounds the control part.
+    /// `P(t^i)`: what flows here may flow without a question. For a call it bounds the control part.
     pub limit: Label,
-    /// The limits of a call's data arguments, by their places. Everything else is of the control part.
+    /// The limits of a call's data arguments, by their places. The other arguments belong to the control part.
     pub arguments: BTreeMap<ArgumentPath, Label>,
-    /// What becomes of what does not.
+    /// The consequence of a flow above a limit.
     pub exceeded: Exceeded,
-    /// What the sink does to the world.
+    /// The effect of the sink on the world.
     pub effect: Effect,
-    /// The arguments by which two irreversible calls are the same one; those of the control part where there are none.
+    /// The arguments by which two irreversible calls are the same. `None` is all arguments of the control part.
     pub same_by: Option<Arc<[String]>>,
-    /// The rule in words a user can find in the configuration (`mail.send_email.limit`).
+    /// The name of the rule, as the configuration has it (`mail.send_email.limit`).
     pub name: String,
-    /// Whether the user is asked even where the label flows. Each such flow is a question of its own,
-    /// except of a message between apps and of a connection: there the rule wants consent to the
-    /// collaboration (SecGPT Figure 3) or the domain (appendix B.1), which the user can give for longer, for
-    /// the taints that it has.
+    /// Whether the user is asked even where the label flows. Each such flow is a question of its own. A message between
+    /// apps and a connection are exceptions: there the rule wants consent to the collaboration (SecGPT Figure 3) or the
+    /// domain (appendix B.1), which the user can give for longer, for the taints that it has.
     pub always_ask: bool,
-}
-
-impl Rule {
-    /// A rule that has one limit for all of a flow, and asks about what exceeds it.
-    pub fn asking(name: impl Into<String>, effect: Effect, limit: Label) -> Self {
-        Self {
-            limit,
-            arguments: BTreeMap::new(),
-            exceeded: Exceeded::Ask,
-            effect,
-            same_by: None,
-            name: name.into(),
-            always_ask: false,
-        }
-    }
 }
 
 /// A part of a flow, and the limit that it has under a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// The data argument that it is; `None` for the control part of a call, and for all of any other
-    /// flow.
+    /// The data argument; `None` for the control part of a call, and for all of any other flow.
     pub argument: Option<&'a ArgumentPath>,
     /// Its label.
     pub label: Label,
@@ -79,8 +62,21 @@ impl Part<'_> {
 }
 
 impl Rule {
-    /// Appends the arguments as two calls are compared by them: by value, and without data, which can be written in any
-    /// number of ways.
+    /// A rule that has one limit for all of a flow, and asks about what exceeds it.
+    pub fn asking(name: impl Into<String>, effect: Effect, limit: Label) -> Self {
+        Self {
+            limit,
+            arguments: BTreeMap::new(),
+            exceeded: Exceeded::Ask,
+            effect,
+            same_by: None,
+            name: name.into(),
+            always_ask: false,
+        }
+    }
+
+    /// Appends the arguments as two calls are compared by them: by value, and without data, since data can be written
+    /// in any number of ways.
     pub(crate) fn compared(&self, arguments: &Arguments, out: &mut String) {
         match &self.same_by {
             Some(names) => {
@@ -97,7 +93,7 @@ impl Rule {
             Some(names) => names.iter().any(|it| it == name),
             None => !self.arguments.keys().any(|path| path.argument() == name),
         };
-        // Most calls differ in a string, and a string has one spelling.
+        // Most calls differ in a string, and a canonical string has one spelling.
         let differs = one.iter().any(|(name, value)| {
             let value = value.reveal_tcb();
             let other = || other.get(name).map(Labeled::reveal_tcb);
@@ -111,45 +107,34 @@ impl Rule {
         !differs && compared(one) == compared(other)
     }
 
-    /// The parts of a flow that have a limit each: of a call the control part and the data arguments
-    /// that it has, in this order.
+    /// The parts of a flow that have a limit each: of a call first the control part, then the data arguments that it
+    /// has.
     ///
-    /// Where the value of an argument has not the form that leads to a data argument inside of it, all of that
-    /// argument is of the control part, and must keep the limit that it would have got around as well.
+    /// If the value of an argument has not the form that leads to a data argument inside of it, all of that argument
+    /// belongs to the control part. It must keep the data argument's limit as well, so that another form does not get
+    /// around it.
     #[must_use]
     pub fn parts<'a>(&'a self, sink: &Sink<'_>) -> Vec<Part<'a>> {
-        let Sink::Call(call) = sink else {
-            return vec![Part {
-                argument: None,
-                label: sink.label(),
-                limit: &self.limit,
-            }];
+        let part = |argument, label, limit| Part {
+            argument,
+            label,
+            limit,
         };
-        let mut parts = vec![Part {
-            argument: None,
-            label: call.control_label(self.arguments.keys()),
-            limit: &self.limit,
-        }];
+        let Sink::Call(call) = sink else {
+            return vec![part(None, sink.label(), &self.limit)];
+        };
+        let control = call.control_label(self.arguments.keys());
+        let mut parts = vec![part(None, control, &self.limit)];
         let mut data = Vec::new();
         for (path, limit) in &self.arguments {
             match call.arguments.label_at(path) {
                 Some(None) => {}
-                Some(Some(label)) => data.push(Part {
-                    argument: Some(path),
-                    // That there are such values is the control part's.
-                    label: call.label.join(&label),
-                    limit,
-                }),
+                // That there are such values is known where the call is.
+                Some(Some(label)) => data.push(part(Some(path), call.label.join(&label), limit)),
                 None => {
-                    // `control_label` has counted it already. This is the second limit: the control part's may be
-                    // higher, and another form must not get around the argument's own.
                     let whole = call.arguments.get(path.argument());
                     let whole = whole.map_or(Label::top(), Labeled::label);
-                    parts.push(Part {
-                        argument: None,
-                        label: call.label.join(&whole),
-                        limit,
-                    });
+                    parts.push(part(None, call.label.join(&whole), limit));
                 }
             }
         }
@@ -178,15 +163,15 @@ impl Rule {
     /// Whether every part of a flow flows to its limit.
     #[must_use]
     pub fn admits(&self, sink: &Sink<'_>) -> bool {
-        // Most rules have one limit, and every step asks.
+        // Most rules have one limit, and then no part needs to be made.
         if self.arguments.is_empty() {
             return sink.label().flows_to(&self.limit);
         }
         !self.parts(sink).iter().any(Part::exceeds)
     }
 
-    /// The taints that stand in the way of a flow: those of each part beyond its limit. ⊥ exactly if
-    /// every part flows to its limit.
+    /// The taints that are in the way of a flow: those of each part beyond its limit. ⊥ exactly if every part flows to
+    /// its limit.
     #[must_use]
     pub fn excess(&self, sink: &Sink<'_>) -> Label {
         if self.arguments.is_empty() {
@@ -196,7 +181,7 @@ impl Rule {
     }
 }
 
-/// What an answer that lasts covers of a flow.
+/// The part of a flow that a grant covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The control part of a call and all of its arguments; all of any other flow.
@@ -206,20 +191,19 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// What an answer to a question about a flow could cover: nothing that the question is not about.
-    /// `None` if it could only be given once.
-    pub(crate) fn of(rule: &Rule, sink: &Sink<'_>) -> Option<Self> {
-        let parts = rule.parts(sink);
+    /// The scope of an answer to a question about a flow with these parts. It covers only what the question shows. `None`
+    /// if the answer can be given once only.
+    pub(crate) fn of(parts: &[Part<'_>]) -> Option<Self> {
         let mut exceeding = parts.iter().filter(|part| part.exceeds());
-        // Nothing exceeds where the rule always asks: such a yes is about the flow as a whole.
+        // Nothing exceeds where the rule always asks. Then the answer is about the flow as a whole.
         let Some(first) = exceeding.next() else {
             return Some(Self::Whole);
         };
         let excess = first.excess();
         match first.argument {
             None => exceeding
-                // The control part comes first: a yes to what it depends on covers data that depends on no more. With
-                // more, the grant would cover taints in a part in which the question does not have them.
+                // A yes to what the control part depends on covers data that depends on no more. With more, the grant
+                // would cover taints in a part in which the question does not show them.
                 .all(|part| part.excess().flows_to(&excess))
                 .then_some(Self::Whole),
             Some(name) => match exceeding.next() {
@@ -229,9 +213,9 @@ impl Scope {
         }
     }
 
-    /// Whether it covers what goes beyond the limits, given for these taints.
+    /// Whether a grant of this scope for these taints covers what goes beyond the limits.
     pub(crate) fn covers(&self, taints: &Label, rule: &Rule, sink: &Sink<'_>) -> bool {
-        // What there is consent to is no part beyond a limit: it is all of what flows.
+        // Consent is about all of what flows, and not about a part beyond a limit.
         if rule.wants_consent(sink) {
             return rule.unallowed(sink).flows_to(taints);
         }
@@ -247,7 +231,7 @@ impl Scope {
     }
 }
 
-/// Why a policy has no rule for a sink. It is denied.
+/// Why a policy has no rule for a sink. The sink is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError(pub String);
 
@@ -261,16 +245,16 @@ impl std::error::Error for PolicyError {}
 
 /// An information-flow policy. All methods are pure.
 pub trait Policy: Send + Sync {
-    /// The rule for a sink. That of an answer must not depend on its text: the machine asks for it
-    /// before there is one.
+    /// The rule for a sink. The rule for an answer must not depend on its text: the turn machine asks for it before
+    /// there is one.
     ///
     /// # Errors
-    /// The policy has no rule for it, or cannot judge it; the monitor denies it.
+    /// The policy has no rule for it, or cannot judge it. The monitor denies it.
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError>;
 
-    /// The same after what was read: the limit of an argument may be higher for values that stood in trusted
-    /// results. It may rest on what of these [is known](crate::KnownResult::knows), and on nothing else of them:
-    /// else the decision would tell of what is above.
+    /// The same after what was read: the limit of an argument may be higher for values that were in trusted results. It
+    /// may depend on the parts of the results that [are known](crate::KnownResult::knows) and on nothing else of them.
+    /// Otherwise the decision would tell of what is above.
     ///
     /// # Errors
     /// As [`Policy::rule`].
@@ -279,31 +263,28 @@ pub trait Policy: Send + Sync {
         self.rule(sink)
     }
 
-    /// A limit that every call of this tool keeps to, whatever its arguments: under a label that
-    /// flows here, none of its calls is asked about or denied for its label, so a screener could
-    /// save nothing. It is no permission. ⊥ wherever the policy cannot tell.
+    /// A limit below which no call of this tool is asked about or denied for its label, whatever its arguments. Under
+    /// such a label a screener could save nothing. It is no permission. ⊥ if the policy cannot tell.
     fn floor(&self, app: &str, tool: &str) -> Label {
         let _ = (app, tool);
         Label::bottom()
     }
 
-    /// The places in the arguments of this tool that have a limit of their own in some rule for its
-    /// calls: its data arguments.
+    /// The data arguments of this tool: the places that have a limit of their own in some rule for its calls.
     fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
         let _ = (app, tool);
         Vec::new()
     }
 
-    /// The parameters of this tool as the user's rules have them, a JSON Schema as JSON text; `None` where they
-    /// say nothing. It is the user's own word, so a prompt shows it where the app's schema is masked.
+    /// The parameters of this tool as the user's rules have them, a JSON Schema as JSON text; `None` if the rules say
+    /// nothing. A prompt shows it where the app's schema is masked.
     fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
         let _ = (app, tool);
         None
     }
 
-    /// Whether a call's arguments are of the form that the user's rules give its tool. What is not is no call that
-    /// anybody could decide on, and the model that made it is told so and may make it anew. [`Policy::rule`] fails for
-    /// such a call as well.
+    /// Whether a call's arguments have the form that the user's rules give its tool. If not, the model is told so and
+    /// may correct the call. [`Policy::rule`] fails for such a call as well.
     ///
     /// # Errors
     /// One line for a model that says what is wrong. It depends on the arguments and the rules alone, so it has the
@@ -313,12 +294,12 @@ pub trait Policy: Send + Sync {
         Ok(())
     }
 
-    /// Labels what the call returned. Never fails: text that no rule understands gets the most
-    /// restrictive label that the tool's results may have, and an unknown tool's result ⊤.
+    /// Labels what the call returned. It never fails: text that no rule understands gets the most restrictive label
+    /// that the tool's results may have, and the result of an unknown tool gets ⊤.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled;
 
-    /// What the app's own claims about a result's label restrict it by; none may mean something too. ⊥ where
-    /// the policy gives them no meaning.
+    /// The label by which the app's own claims restrict a result. No claim at all may have a meaning too. ⊥ if the policy
+    /// gives them no meaning.
     fn claimed(&self, call: &Call, claims: &[String]) -> Label {
         let _ = (call, claims);
         Label::bottom()

@@ -4,15 +4,13 @@ use std::fmt;
 
 use crate::{Image, Label, Labeled};
 
-/// What stands for masked text (`◇` in the paper). The same for every length and label, so it
-/// tells nothing about what it hides.
+/// The mark for masked text (`◇` in the paper). It is the same for every length and label, so it tells nothing.
 pub const REDACTED: &str = "[redacted]";
 
 /// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
 ///
-/// Only the redactor makes one, so holding a `Prompt` proves that every character in it may
-/// flow to [`Prompt::label`]. There is no public constructor. `Debug` shows its label and sizes, here
-/// and of its parts: a prompt in a log would be a way around every clearance.
+/// Only the redactor makes one, so every character in it may flow to [`Prompt::label`]. There is no public constructor.
+/// `Debug` shows the label and sizes, since a prompt in a log would get around every clearance.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Prompt {
     pub(crate) label: Label,
@@ -29,7 +27,7 @@ pub struct Prompt {
 pub enum PromptMessage {
     /// Instructions of the agent's developer.
     System(String),
-    /// What the user said.
+    /// The words of the user.
     User(String),
     /// An earlier message of the model.
     Assistant {
@@ -52,8 +50,8 @@ pub enum PromptMessage {
 /// An earlier tool call, as a prompt shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PromptCall {
-    /// The name that the model's server gave it, or a number that is given afresh in each prompt
-    /// (`call_1`, `call_2`, …), so that it reveals nothing. No two calls of a prompt share one.
+    /// The id that the model's server gave it, or a number of this prompt (`call_1`, `call_2`, …). No two calls of a prompt
+    /// share one.
     pub id: String,
     /// The tool's name.
     pub tool: String,
@@ -66,7 +64,7 @@ pub struct PromptCall {
 pub struct PromptTool {
     /// The tool's name.
     pub name: String,
-    /// What it does, redacted.
+    /// Its description, redacted.
     pub description: String,
     /// Its parameters: a JSON Schema, as JSON text.
     pub parameters: String,
@@ -83,8 +81,7 @@ impl Prompt {
         &self.messages
     }
 
-    /// The images of the message at this position, in the order of their notes in its text: for a model that
-    /// takes images.
+    /// The images of the message at this position, in the order of their notes in its text.
     pub fn images(&self, position: usize) -> impl Iterator<Item = &Image> {
         let images = self.images.iter();
         images.filter_map(move |(at, image)| (*at == position).then_some(image))
@@ -95,16 +92,15 @@ impl Prompt {
         &self.tools
     }
 
-    /// The same with words of our own after everything else, as a message of the user. They are a part
-    /// of the program, so that nothing which was read can be in them.
+    /// The same with a note at the end, as a message of the user. The note is part of the program, so nothing that was read
+    /// can be in it.
     #[must_use]
     pub fn with_note(mut self, note: &'static str) -> Self {
         self.messages.push(PromptMessage::User(note.to_owned()));
         self
     }
 
-    /// The same with a request after everything else, as a message of the user. Above the label of the prompt it is
-    /// masked.
+    /// The same with a request at the end, as a message of the user. It is masked if it is above the label of the prompt.
     #[must_use]
     pub fn with_request(mut self, request: &Labeled) -> Self {
         let shown = match request.label().flows_to(&self.label) {
@@ -138,16 +134,15 @@ impl fmt::Debug for Prompt {
 
 impl fmt::Debug for PromptMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System(text) => write!(f, "System({} bytes)", text.len()),
-            Self::User(text) => write!(f, "User({} bytes)", text.len()),
+        let (name, text) = match self {
+            Self::System(text) => ("System", text),
+            Self::User(text) => ("User", text),
             Self::Assistant { text, calls } => {
-                write!(f, "Assistant({} bytes, {calls:?})", text.len())
+                return write!(f, "Assistant({} bytes, {calls:?})", text.len());
             }
-            Self::Tool { call, content, .. } => {
-                write!(f, "Tool({call}, {} bytes)", content.len())
-            }
-        }
+            Self::Tool { content, .. } => ("Tool", content),
+        };
+        write!(f, "{name}({} bytes)", text.len())
     }
 }
 

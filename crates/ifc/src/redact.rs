@@ -9,26 +9,23 @@ use crate::{
     PromptTool, REDACTED, Tool,
 };
 
-/// What stands for masked arguments of a past call: a JSON object, since chat templates parse it.
+/// The mark for masked arguments of a past call: a JSON object, since chat templates parse it.
 const REDACTED_ARGUMENTS: &str = r#"{"redacted":true}"#;
-/// What stands for one masked argument: a string.
+/// The mark for one masked argument: a string.
 const REDACTED_ARGUMENT: &str = r#""[redacted]""#;
-/// What stands for a masked JSON Schema: any object.
+/// The mark for a masked JSON Schema: any object.
 const REDACTED_PARAMETERS: &str = r#"{"type":"object"}"#;
 
-/// What stands before memories and after them. Each memory is a line of its own.
+/// The words before memories and after them. Each memory is a line of its own.
 const REMEMBERED: &str = "Remembered from earlier conversations:\n";
 const NOW: &str = "\nThe user says now:\n";
 
-/// The view of `history` at `label`: every region that does not flow to `label` is masked in
-/// place, and every step that was taken above `label` is left out. So is every tool whose name is
-/// above it.
+/// The view of `history` at `label`: every region that does not flow to `label` is masked in place. Steps and tools whose
+/// existence does not flow to it are left out.
 ///
-/// The paper puts `◇` for each masked message. We leave whole messages out where their very
-/// existence is above the label: the number of marks would tell how many steps were taken there,
-/// or how many tools a stranger's app has.
-/// Adjacent masked regions become one mark, and calls are numbered afresh, for the same reason.
-/// So a prompt at `label` is a function of the text below `label` alone.
+/// The paper puts `◇` for each masked message. The number of such marks would tell how many steps were taken above the
+/// label, or how many tools an app has. For the same reason adjacent masked regions become one mark, and calls are numbered
+/// afresh. So a prompt at `label` is a function of the text below `label` alone.
 #[must_use]
 pub fn redact(history: &History, label: &Label) -> Prompt {
     let mut redactor = Redactor {
@@ -36,7 +33,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         kept: 0,
         masked: 0,
         calls: Vec::new(),
-        names: None,
+        ids: None,
         memory: String::new(),
     };
     let tools = history
@@ -44,7 +41,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         .iter()
         .filter_map(|tool| redactor.tool(tool, history.declared(&tool.name)))
         .collect();
-    let entries = history.entries();
+    let entries = &history.entries;
     let (mut messages, mut images) = (Vec::with_capacity(entries.len()), Vec::new());
     for entry in entries {
         let Some(message) = redactor.message(entry) else {
@@ -70,36 +67,17 @@ struct Redactor<'a> {
     label: &'a Label,
     kept: usize,
     masked: usize,
-    /// The visible calls so far, sorted, and what each is called.
-    calls: Vec<(CallId, Name)>,
-    /// The names that are taken, once one of them is that of a server: it could be a number of ours.
-    names: Option<BTreeSet<String>>,
-    /// What was remembered for the user's next message, as far as it is visible.
+    /// The visible calls so far, sorted, with the id that each has in the prompt.
+    calls: Vec<(CallId, String)>,
+    /// The ids in use, from the first id of a server on: it could look like a number of ours.
+    ids: Option<BTreeSet<String>>,
+    /// The visible memories for the user's next message.
     memory: String,
-}
-
-/// What a call is shown as.
-#[derive(Clone)]
-enum Name {
-    /// `call_1`, `call_2`, …
-    Number(usize),
-    /// The name that its server gave it.
-    Own(String),
-}
-
-impl Name {
-    fn text(&self) -> String {
-        match self {
-            Self::Number(number) => format!("call_{number}"),
-            Self::Own(name) => name.clone(),
-        }
-    }
 }
 
 impl Redactor<'_> {
     fn message(&mut self, entry: &Entry) -> Option<PromptMessage> {
-        // First the fact that there is such a message, then what it says. A step above the label may have a call that
-        // the user has said yes to: that call is shown, and nothing beside it.
+        // A step above the label may have a call that the user has endorsed. That call is shown, and nothing beside it.
         let is_visible = entry.label.flows_to(self.label);
         if !is_visible && !self.has_endorsed(entry) {
             self.leave_out(&entry.message);
@@ -107,8 +85,8 @@ impl Redactor<'_> {
         }
         Some(match &entry.message {
             Message::System(text) => PromptMessage::System(self.text(text)),
-            // Memories are one message with what the user says: most models know no other role for
-            // them, and many take no two messages of a user in a row.
+            // Memories are one message with the user's words: most models know no other role for them, and many refuse two
+            // messages of a user in a row.
             Message::Memory(text) => {
                 let text = self.text(text);
                 self.memory.push_str(&text);
@@ -125,16 +103,12 @@ impl Redactor<'_> {
             Message::Assistant { text, calls } => PromptMessage::Assistant {
                 text: match is_visible {
                     true => self.text(text),
-                    // That a step said something beside a call is above the call.
                     false => self.hidden(text),
                 },
                 calls: {
                     let mut shown = Vec::with_capacity(calls.len());
-                    shown.extend(
-                        calls
-                            .iter()
-                            .filter_map(|call| self.call(call, &entry.label)),
-                    );
+                    let calls = calls.iter();
+                    shown.extend(calls.filter_map(|call| self.call(call, &entry.label)));
                     shown
                 },
             },
@@ -144,11 +118,11 @@ impl Redactor<'_> {
                 content,
                 ..
             } => {
-                // No call, no result: an answer to nothing would tell that there was a call.
-                let name = self.calls.binary_search_by_key(call, |(id, _)| *id).ok();
-                let (_, name) = self.calls.get(name?)?;
+                // A result without its call would tell that there was a call.
+                let at = self.calls.binary_search_by_key(call, |(id, _)| *id).ok();
+                let (_, id) = self.calls.get(at?)?;
                 PromptMessage::Tool {
-                    call: name.text(),
+                    call: id.clone(),
                     tool: tool.clone(),
                     content: self.pictured(content, entry),
                 }
@@ -171,13 +145,12 @@ impl Redactor<'_> {
             self.hidden(&call.arguments);
             return None;
         }
-        // The server gave its name to what the step proposed.
+        // The id of the server is as sensitive as the step.
         let wire_id = call.wire_id.as_ref().filter(|_| step.flows_to(self.label));
-        let name = self.name(wire_id);
-        // At the end, but for a history whose calls were put together in another order.
+        let id = self.id(wire_id);
+        // At the end, unless the calls of the history are in another order.
         let place = self.calls.partition_point(|(id, _)| *id < call.id);
-        let id = name.text();
-        self.calls.insert(place, (call.id, name));
+        self.calls.insert(place, (call.id, id.clone()));
         Some(PromptCall {
             id,
             tool: call.tool.clone(),
@@ -185,31 +158,27 @@ impl Redactor<'_> {
         })
     }
 
-    /// What a call is shown as: a function of the visible calls alone.
-    fn name(&mut self, wire_id: Option<&String>) -> Name {
+    /// The id of the next call: a function of the visible calls alone, and unlike any before it.
+    fn id(&mut self, wire_id: Option<&String>) -> String {
         let next = self.calls.len() + 1;
-        if self.names.is_none() && wire_id.is_none() {
-            return Name::Number(next);
+        if self.ids.is_none() && wire_id.is_none() {
+            return numbered(next);
         }
-        // Servers of models know calls by the ids that they gave; to them a prompt in which two are the same makes no
-        // sense.
-        let taken = || self.calls.iter().map(|(_, name)| name.text()).collect();
-        let names = self.names.get_or_insert_with(taken);
-        let own = wire_id.filter(|name| !names.contains(*name)).cloned();
-        let own = own.map(Name::Own);
-        let name = own.unwrap_or_else(|| {
-            let mut numbers = (next..).map(Name::Number);
-            let free = numbers.find(|name| !names.contains(&name.text()));
-            free.unwrap_or(Name::Number(next))
+        let used = || self.calls.iter().map(|(_, id)| id.clone()).collect();
+        let ids = self.ids.get_or_insert_with(used);
+        let own = wire_id.filter(|id| !ids.contains(*id)).cloned();
+        let id = own.unwrap_or_else(|| {
+            let mut numbers = (next..).map(numbered);
+            let free = numbers.find(|id| !ids.contains(id));
+            free.unwrap_or_else(|| numbered(next))
         });
-        names.insert(name.text());
-        name
+        ids.insert(id.clone());
+        id
     }
 
     fn tool(&mut self, tool: &Tool, declared: Option<&str>) -> Option<PromptTool> {
         if !tool.label.flows_to(self.label) {
-            // A draft that was made with this tool in sight has seen more than a prompt without it (`Prompt::masked`).
-            // There is at least one: both are labelled with the name's label.
+            // `Prompt::masked` tells whether a draft has seen more than this prompt shows, tools included.
             let regions =
                 [&tool.description, &tool.parameters].map(|text| text.raw_regions().len());
             self.masked += regions.into_iter().sum::<usize>();
@@ -222,8 +191,8 @@ impl Redactor<'_> {
         })
     }
 
-    /// JSON that stays JSON: one masked region and the whole value is replaced by `instead`.
-    /// A mark in the middle could fall outside a string, and no parser would take the rest.
+    /// JSON that stays JSON. With one masked region all of it is replaced by `instead`, since a mark in the middle could be
+    /// outside of a string.
     fn json(&mut self, text: &Labeled, instead: &str) -> String {
         if text.label().flows_to(self.label) {
             self.text(text)
@@ -237,8 +206,8 @@ impl Redactor<'_> {
     fn arguments(&mut self, text: &Labeled) -> String {
         let masked = self.masked;
         let kept = self.kept;
-        // Argument by argument where that leaves one JSON object, so that a model sees what it had decided itself. What
-        // is masked inside of a string does not, and masks all: templates and servers parse arguments.
+        // Argument by argument if that leaves a JSON object, which templates and servers parse. A mark inside of a string
+        // does not, and then all is masked.
         let shown = self.marked(text, REDACTED_ARGUMENT, usize::MAX);
         let is_object = |text: &str| {
             let root = Json::read(text)
@@ -266,7 +235,7 @@ impl Redactor<'_> {
         self.marked(text, REDACTED, images)
     }
 
-    /// No mark stands for what is masked beyond `images`: it would tell that there is an image.
+    /// The text with marks. There is no mark beyond the byte `images`, since it would tell that there is an image.
     fn marked(&mut self, text: &Labeled, mark: &str, images: usize) -> String {
         let source = text.reveal_tcb();
         let mut out = String::with_capacity(source.len());
@@ -290,7 +259,7 @@ impl Redactor<'_> {
         out
     }
 
-    /// Nothing stands for a text that is left out; it is counted.
+    /// The empty text in the place of one that is left out. It counts as masked.
     fn hidden(&mut self, text: &Labeled) -> String {
         self.masked += text.raw_regions().len();
         String::new()
@@ -308,4 +277,19 @@ impl Redactor<'_> {
             }
         };
     }
+}
+
+/// `call_1`, `call_2`, …: by hand, since `format!` would take a fifth of a redaction.
+fn numbered(number: usize) -> String {
+    fn push(number: usize, out: &mut String) {
+        if number >= 10 {
+            push(number / 10, out);
+        }
+        let digit = u8::try_from(number % 10).unwrap_or_default();
+        out.push(char::from(b'0' + digit));
+    }
+    let mut id = String::with_capacity(12);
+    id.push_str("call_");
+    push(number, &mut id);
+    id
 }

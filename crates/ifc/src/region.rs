@@ -1,4 +1,4 @@
-//! The labelled regions of a history, and which of them are of interest.
+//! The labelled regions of a history.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,10 +37,10 @@ impl<'a> RegionRef<'a> {
 
 /// The regions of interest.
 ///
-/// A wrong answer costs questions or context, never security: whatever is left out is masked.
+/// A wrong answer costs questions or context, never security: regions that are left out are masked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relevance {
-    /// Every region. What every doubt and every error must become.
+    /// Every region. Any doubt and any error must give this.
     Everything,
     /// Exactly these regions.
     Only(BTreeSet<RegionId>),

@@ -1,8 +1,8 @@
-//! Labels that fall after the fact, and what follows from it.
+//! Labels that fall after the fact.
 //!
-//! A history remembers of each text the labels that its parts came with, and of each step what the prompt
-//! showed that it was made from. So all labels can be computed anew, in reading order, once something has
-//! become known that lowers one: [`History::refine_tcb`] and [`History::endorse_tcb`].
+//! A history stores for each text the labels that its parts came with, and for each step what its prompt showed. So all
+//! labels can be computed anew, in reading order, when one of them falls: [`History::refine_tcb`],
+//! [`History::endorse_tcb`], [`History::approve`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::message::Origin;
 use crate::own::{Calls, Made, OwnText, OwnTool};
 use crate::{Approval, Arguments, CallId, History, Label, Labeled, Message, RegionId, Relevance};
 
-/// How much of a step was made again.
+/// How much of a step came out the same when it was re-run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remade {
-    /// Its calls. Its words came out otherwise, and keep the label of what they were made from.
+    /// Its calls. Its words keep the label of the first run.
     Calls,
     /// Its calls and its words.
     Whole,
 }
 
-/// Parts of a history, whatever their labels become: the numbers of regions may change with them.
+/// Parts of a history. Unlike the numbers of regions, they stay the same when labels change. `None` is everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pieces(pub(crate) Option<BTreeSet<usize>>);
 
 /// A part of a text, as it came.
 pub(crate) struct OwnPiece<'a> {
     pub(crate) number: usize,
-    /// Of an image its note.
+    /// Its text; the note of an image.
     pub(crate) words: &'a str,
     /// The label that it came with.
     pub(crate) label: &'a Label,
@@ -36,12 +36,12 @@ pub(crate) struct OwnPiece<'a> {
 }
 
 impl History {
-    /// Lowers the label of the step at this position of [`History::messages`], and of everything that was
-    /// derived from it. Its calls were made once more from what stands before it and flows to `label`, and
-    /// came out the same. `floor` is the part of the new label that comes from nothing in the history.
+    /// Lowers the label of the step at this position of [`History::messages`], and of everything derived from it. The step
+    /// was re-run from the texts before it that flow to `label`, and its calls came out the same. `floor` is the part of
+    /// the new label that comes from nothing in the history.
     ///
-    /// Trusted: the caller has taken the step from such a prompt. Returns whether a label has fallen; none
-    /// rises, and no step is refined to what does not flow to its label, or of which nothing is known.
+    /// Trusted: the caller has re-run the step from such a prompt. Returns whether the label has fallen. Nothing changes if
+    /// `label` does not flow to the step's label, or if the origin of the step is not known.
     pub fn refine_tcb(
         &mut self,
         step: usize,
@@ -50,11 +50,9 @@ impl History {
         remade: Remade,
     ) -> bool {
         let labels = self.labels_before(step);
-        let Some(entry) = self.entries_mut().get_mut(step) else {
+        let Some(entry) = self.entries.get_mut(step) else {
             return false;
         };
-        // A label only falls. One that was pushed under a label of its own (`push_assistant`) has nothing that it could
-        // be computed from.
         let is_step =
             matches!(entry.message, Message::Assistant { .. }) && entry.came.made.is_known();
         if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
@@ -63,22 +61,22 @@ impl History {
         let came = Arc::make_mut(&mut entry.came);
         let old = std::mem::replace(&mut came.made, Made::at(label, floor, &labels));
         if let (Remade::Calls, Some(words)) = (remade, came.own.first_mut()) {
-            // Of several refinements the first: its prompt is the one that the words were made from.
+            // The first of several refinements has the prompt that the words were made from.
             words.made.get_or_insert(old);
         }
         let before = entry.label.clone();
         self.compute_labels();
-        let entry = self.entries().get(step);
+        let entry = self.entries.get(step);
         entry.is_some_and(|entry| entry.label != before)
     }
 
-    /// The user has said yes to the call of this name: its control part loses the taints about integrity, and what
-    /// comes of it is labelled by that. What the step said beside it, and its other calls, keep their labels.
+    /// The user has approved the call with this id: its control part loses the taints about integrity, and so does what is
+    /// derived from it. The step's words and its other calls keep their labels.
     ///
-    /// Returns whether it is endorsed: an approval is for one call, and counts while nothing follows its step.
+    /// Returns whether the call is endorsed. An approval is for one call of the newest step.
     pub fn approve(&mut self, id: CallId, approval: &Approval) -> bool {
         let approval = Arc::new(approval.clone());
-        let mut entries = self.entries_mut().iter_mut().rev();
+        let mut entries = self.entries.iter_mut().rev();
         let newest = entries.find_map(|entry| match &mut entry.message {
             Message::Assistant { calls, .. } => {
                 Some((calls, &mut Arc::make_mut(&mut entry.came).own))
@@ -97,24 +95,22 @@ impl History {
         let pieces = own.pieces.iter();
         came.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
         let came = Arguments::parse_labeled(&came).ok();
-        // The very call that the question showed: another one of the same step, or of another history, has no yes.
+        // Another call of the same step, or of another history, is not approved.
         let came = came.filter(|came| approval.is_of(&call.tool, came));
         let Some((approved, text)) = came.and_then(|came| OwnText::approved(&came, &approval))
         else {
             return false;
         };
-        // In canonical form from here on: blanks and the order of names are the step's, and the user has not seen them.
         (*own, call.arguments) = (approved, text);
         call.approval = Some(approval);
         self.compute_labels();
         true
     }
 
-    /// Endorses these taints of these pieces, and of everything that has them from there alone: the user
-    /// vouches for the texts.
+    /// Endorses these taints of these pieces, and of everything that has the taints from there alone.
     ///
-    /// Trusted: it must be the user's word. The unknown (⊤) stays unknown. A taint that a result has from
-    /// its call stays, and so does that of an image: the user was shown its note.
+    /// Trusted: the user must have vouched for the texts. ⊤ stays ⊤. A taint that a result has from its call stays, and so
+    /// does the taint of an image, since the user was shown its note only.
     pub fn endorse_tcb(&mut self, pieces: &Pieces, taints: &Label, by: u64) {
         let Pieces(Some(chosen)) = pieces else {
             return;
@@ -123,7 +119,6 @@ impl History {
         let mut endorse = |own: &mut OwnText, images: &[Pictured]| {
             for piece in &mut own.pieces {
                 if chosen.contains(&number) {
-                    // The user was shown the image's note, and not the image.
                     let endorsed = match images.iter().any(|it| it.covers(&piece.span)) {
                         true => piece.label.clone(),
                         false => piece.label.endorse_tcb(taints, by),
@@ -134,11 +129,10 @@ impl History {
                 number += 1;
             }
         };
-        let (tools, entries) = self.own_mut();
-        for OwnTool(own) in tools {
+        for OwnTool(own) in &mut self.own_tools {
             own.iter_mut().for_each(|own| endorse(own, &[]));
         }
-        for entry in entries {
+        for entry in &mut self.entries {
             // The images are of the first text; a message that has any has no other.
             let mut came = entry.came.clone();
             let own = &mut Arc::make_mut(&mut came).own;
@@ -150,11 +144,11 @@ impl History {
         }
     }
 
-    /// Of each text its origin and its pieces.
+    /// The origin and the pieces of each text.
     pub(crate) fn own_pieces(&self) -> impl Iterator<Item = (Origin<'_>, Vec<OwnPiece<'_>>)> {
-        let tools = self.own_tools().iter().flat_map(|OwnTool(own)| own);
+        let tools = self.own_tools.iter().flat_map(|OwnTool(own)| own);
         let tools = tools.map(|own| (own, [].as_slice()));
-        let entries = self.entries().iter();
+        let entries = self.entries.iter();
         // The images are of the first text; a message that has any has no other.
         let texts = entries.flat_map(|it| it.came.own.iter().map(|own| (own, it.images())));
         let mut number = 0;
@@ -178,15 +172,14 @@ impl History {
     /// Whether the message at this position was made from a prompt of this history.
     #[must_use]
     pub fn is_from_prompt(&self, at: usize) -> bool {
-        let entry = self.entries().get(at);
+        let entry = self.entries.get(at);
         entry.is_some_and(|entry| entry.came.made.is_known())
     }
 
-    /// The texts of the message at this position, as they came: without the labels of what they were made
-    /// from.
+    /// The texts of the message at this position as they came, without the labels of what they were made from.
     #[must_use]
     pub fn as_they_came(&self, at: usize) -> Vec<Labeled> {
-        let Some(entry) = self.entries().get(at) else {
+        let Some(entry) = self.entries.get(at) else {
             return Vec::new();
         };
         let texts = entry.came.own.iter().zip(entry.message.texts());
@@ -199,11 +192,11 @@ impl History {
         came.collect()
     }
 
-    /// Whether some text of a result of this call came with a label that flows to `limit`. What stands
-    /// above it all the same is there only for the label of the call.
+    /// Whether some text of a result of this call came with a label that flows to `limit`. If it is above the limit all
+    /// the same, the label of the call is the reason.
     #[must_use]
     pub fn has_own_below(&self, call: CallId, limit: &Label) -> bool {
-        let results = self.entries().iter().filter(|entry| match entry.came.made {
+        let results = self.entries.iter().filter(|entry| match entry.came.made {
             Made::Call(made) => made == call,
             Made::Prompt { .. } => false,
         });
@@ -213,10 +206,9 @@ impl History {
         pieces.any(|piece| !piece.span.is_empty() && piece.label.flows_to(limit))
     }
 
-    /// What these regions are made of.
+    /// The pieces of these regions.
     #[must_use]
     pub fn pieces_of(&self, relevance: &Relevance) -> Pieces {
-        // Everything stays everything, whatever the regions become.
         let Relevance::Only(wanted) = relevance else {
             return Pieces(None);
         };
@@ -246,8 +238,8 @@ impl History {
 
     /// Every region, with the numbers of its pieces.
     fn each_region(&self, mut each: impl FnMut(RegionId, Vec<usize>)) {
-        let tools = self.own_tools().iter().flat_map(|OwnTool(own)| own);
-        let own = tools.chain(self.entries().iter().flat_map(|entry| &entry.came.own));
+        let tools = self.own_tools.iter().flat_map(|OwnTool(own)| own);
+        let own = tools.chain(self.entries.iter().flat_map(|entry| &entry.came.own));
         let (mut first, mut id) = (0, 0);
         for (own, (_, text)) in own.zip(self.texts()) {
             let labels: Vec<Label> = own.labels().collect();
@@ -262,14 +254,14 @@ impl History {
 
     /// Computes every label anew, each from those of what stands before it.
     fn compute_labels(&mut self) {
-        for (tool, own) in self.tools_mut() {
+        for (tool, own) in self.tools.iter_mut().zip(&mut self.own_tools) {
             own.restrict(tool);
         }
-        // One pass in reading order: whatever a label is computed from stands before it. `labels` grows to that of
-        // `labels_before` at each step, by which `Made` counts.
+        // One pass in reading order, since a label is computed from those before it. At each step `labels` is what
+        // `labels_before` gives for it.
         let mut labels = self.labels_before(0);
         let mut calls = Calls::new();
-        for entry in self.entries_mut() {
+        for entry in &mut self.entries {
             entry.label = entry.came.made.label(&labels, &calls);
             let arguments = match &entry.message {
                 Message::Result { call, .. } => calls

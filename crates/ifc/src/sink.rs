@@ -1,15 +1,14 @@
 //! Sinks: every way in which information leaves the monitor's reach.
 //!
-//! A sink as somebody proposes it is a *flow*: a [`Call`], a [`Release`], … . Flows are plain data
-//! that anybody may make; what counts is that nothing is done with one but by a
-//! [`Permit`](crate::Permit) for it. [`Sink`] is the one type that a policy judges: it is closed, so
-//! a policy says what it does about each, and a new sink does not compile until it has.
+//! A proposed use of a sink is a *flow*: a [`Call`], a [`Release`], … . Flows are plain data that any code may make, but only
+//! a [`Permit`](crate::Permit) lets one happen. A policy judges the type [`Sink`]. It is closed, so that a policy does not
+//! compile until it handles every sink.
 
 use std::collections::BTreeSet;
 
 use crate::{Call, Collaboration, Direction, Label, Labeled, Prompt};
 
-/// Showing a text to the user: the final answer of a turn, or foreign words about why there is none.
+/// Showing a text to the user: the final answer of a turn, or an app's words about why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
     /// The apps whose conversation it is; none for a vanilla spoke (SecGPT §4.2.5).
@@ -18,27 +17,26 @@ pub struct Release {
     pub text: Labeled,
 }
 
-/// Showing an address in an answer so that it is active: whatever shows the answer may fetch it, and a click
-/// opens it. What is sent there is the address itself.
+/// Showing an address in an answer so that it is active: the program that shows the answer may fetch it, and a click opens
+/// it. This sends the address itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// The apps whose conversation it is.
     pub apps: BTreeSet<String>,
-    /// The address, with the label of the place where it stands; of one that the model put together, with
-    /// that of the answer.
+    /// The address, with the label of its origin.
     pub text: Labeled,
-    /// Where it stands.
+    /// Where the model has it from.
     pub origin: Origin,
     /// Whether it is fetched as soon as it is shown, as an image is.
     pub fetched: bool,
 }
 
-/// Where an address of an answer stands, byte for byte.
+/// Where the model has an address of an answer from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nowhere in what the model was shown: it put it together from anything.
+    /// The model composed it. It has the label of the answer.
     Model,
-    /// In a text that it was shown; of a result, with the app.
+    /// It stands byte for byte in a text that the model was shown; for a result, with the app.
     Read(Option<String>),
 }
 
@@ -60,11 +58,10 @@ pub struct Connection {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// The registrable domain (eTLD+1) of a destination that the app named itself; `None` for one that
-    /// stands in the configuration. A yes for longer than once is about all of it (SecGPT appendix B.1).
+    /// The registrable domain (eTLD+1) of a destination that the app named itself; `None` for a destination of the
+    /// configuration. A yes for longer than once is about all of the domain (SecGPT appendix B.1).
     pub domain: Option<String>,
-    /// What the app may send there: the join of the labels of everything that it was given, ⊤ where
-    /// nobody keeps count.
+    /// The join of the labels of everything that the app was given; ⊤ if that is not known.
     pub label: Label,
 }
 
@@ -80,9 +77,9 @@ impl Connection {
 /// Writing to the long-term memory of a conversation (SecGPT §4.1.3, §4.2.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryWrite {
-    /// The apps whose conversation remembers it; none for the hub's own, a vanilla spoke.
+    /// The apps whose conversation remembers it; none for a vanilla spoke.
     pub apps: BTreeSet<String>,
-    /// What is remembered.
+    /// The text to remember.
     pub text: Labeled,
 }
 
@@ -106,7 +103,6 @@ impl Delivery {
     fn collaboration(&self) -> Collaboration {
         let (asks, serves, direction) = match self.stage {
             Stage::Probe | Stage::Request => (&self.from, &self.to, Direction::Asking),
-            // Who asks and who serves stays the same in both directions: it is one collaboration.
             Stage::Response => (&self.to, &self.from, Direction::Answering),
         };
         Collaboration {
@@ -118,15 +114,14 @@ impl Delivery {
     }
 }
 
-/// The places of an exchange at which something flows from one app to another, and at which a user
-/// could be asked (SecGPT Figure 3).
+/// The messages of an exchange between two apps (SecGPT Figure 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// One app wants to know whether another serves a functionality.
+    /// One app asks whether another serves a functionality.
     Probe,
     /// It makes its request.
     Request,
-    /// The other one answers.
+    /// The other app answers.
     Response,
 }
 
@@ -144,7 +139,7 @@ impl Stage {
     }
 }
 
-/// What a policy judges. The closed set of ways in which information leaves.
+/// A flow as a policy judges it.
 #[derive(Debug, Clone, Copy)]
 pub enum Sink<'a> {
     /// Calling a tool.
@@ -168,7 +163,6 @@ impl Sink<'_> {
     #[must_use]
     pub fn label(&self) -> Label {
         match self {
-            // A data argument flows out with its call, however high its own limit is.
             Self::Call(call) => call.label.join(&call.arguments.label()),
             Self::Answer(release) => release.text.label(),
             Self::Address(address) => address.text.label(),
@@ -179,11 +173,10 @@ impl Sink<'_> {
         }
     }
 
-    /// Where it would flow, without what.
+    /// Where it would flow.
     pub(crate) fn target(&self) -> Target {
         match self {
             Self::Call(call) => Target::Tool(call.app.clone(), call.tool.clone()),
-            // By conversation: a yes about what one app may show is none about another.
             Self::Answer(release) => Target::User(release.apps.clone()),
             Self::Address(address) => Target::Address(address.apps.clone()),
             Self::Prompt(submission) => Target::Provider(submission.provider.to_owned()),
@@ -194,7 +187,7 @@ impl Sink<'_> {
     }
 }
 
-/// Where a sink leads, and on whose behalf. A yes for longer than once covers one target.
+/// Where a sink leads, and in whose name. A yes for longer than once covers one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Tool(String, String),
@@ -210,12 +203,41 @@ pub(crate) enum Target {
     Served(Box<Collaboration>, String),
 }
 
+/// In whose name a flow is made. It decides which grants and permissions count.
+#[derive(Debug, Clone)]
+pub enum Principal {
+    /// The conversation itself.
+    User,
+    /// Another app, whose request this call serves. A yes for longer than once is about the collaboration of the two
+    /// apps, and grants for the tool alone do not count.
+    Request(Collaboration),
+    /// A conversation that serves another app's request. A yes for the session is about this tool in this
+    /// collaboration, and no permission counts: what the user allowed in the app's own conversations was not said of
+    /// another app's requests.
+    Serving(Collaboration),
+}
+
+impl Principal {
+    /// The target of an answer for longer than once.
+    pub(crate) fn target(&self, sink: &Sink<'_>) -> Target {
+        match (self, sink) {
+            (Self::Serving(collaboration), Sink::Call(call)) => {
+                Target::Served(Box::new(collaboration.clone()), call.tool.clone())
+            }
+            (Self::Request(collaboration) | Self::Serving(collaboration), _) => {
+                Target::Collaboration(collaboration.clone())
+            }
+            (Self::User, _) => sink.target(),
+        }
+    }
+}
+
 mod sealed {
-    /// Nobody outside adds a sink.
+    /// Only this crate has flows.
     pub trait Sealed {}
 }
 
-/// A flow that the monitor decides on. Implemented by the flows of this crate, and by nothing else.
+/// A flow that the monitor decides on.
 pub trait Flow: sealed::Sealed {
     /// The flow as a policy judges it.
     fn sink(&self) -> Sink<'_>;

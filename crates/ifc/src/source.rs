@@ -1,22 +1,20 @@
-//! Where text comes from.
+//! The sources of text.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a region's text comes from.
-///
-/// `Display` says it in words, and [`FromStr`] reads exactly these words.
+/// The source of a region's text. [`FromStr`] reads exactly the words of `Display`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// The system message.
     System,
     /// The user.
     User,
-    /// What was remembered of earlier conversations.
+    /// Text remembered from earlier conversations.
     Memory,
     /// The model's own earlier text or arguments.
     Assistant,
-    /// The hub, in place of a result.
+    /// The hub, in the place of a result.
     Hub,
     /// The result of a tool.
     Tool(String),
@@ -68,7 +66,7 @@ impl FromStr for Source {
             MEMORY => Ok(Self::Memory),
             ASSISTANT => Ok(Self::Assistant),
             HUB => Ok(Self::Hub),
-            // A tool's name is a stranger's: only what stands before it is ours.
+            // A tool may have any name.
             _ => {
                 let tool = words.strip_prefix(TOOL).map(str::to_owned);
                 let described = words.strip_prefix(DESCRIPTION).map(str::to_owned);

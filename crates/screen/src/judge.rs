@@ -91,11 +91,11 @@ impl Screener for LmJudge {
         // The judge sees no draft: what an injection made the model draft cannot call its own region
         // relevant.
         match consult(history, nonce, BEFORE, AFTER) {
-            Ok(consultation) if !consultation.regions.is_empty() => {
+            Some(consultation) if !consultation.regions.is_empty() => {
                 Screening::Consult(consultation)
             }
-            // Nothing to choose from, or somebody knows the nonce.
-            Ok(_) | Err(_) => Screening::Decided(Relevance::Everything),
+            // There is nothing to choose from, or an attacker knows the nonce.
+            Some(_) | None => Screening::Decided(Relevance::Everything),
         }
     }
 

@@ -2,13 +2,12 @@
 
 use ifc::{
     Answer, Arguments, Call, CallId, Decision, Denial, Effect, Flow, Label, Labeled, Message,
-    Permit, Question, Sink, Until,
+    Permit, Principal, Question, Sink, Until,
 };
 
 use super::machine::TurnMachine;
 use super::state::{Calls, State, Strategy, Waiting};
 use super::step::{Rejection, StepCall};
-use crate::guard::Principal;
 use crate::isc::{Functionality, Offer, ServedBy};
 use crate::trace::{self, Cause, Event};
 use crate::{
@@ -78,7 +77,7 @@ impl TurnMachine {
             Some(exchange) => Principal::Request(exchange.parties.asking()),
             None => self.principal(),
         };
-        match self.guard.decide_as(&self.turn.relevance, call, principal) {
+        match self.guard.decide_as(&self.turn.relevance, call, &principal) {
             Decision::Allow(permit) => {
                 let by = permit.basis().to_string();
                 self.events.push(Event::Allowed { step, flow, by });

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ifc::{
     Answer, Call, CallId, Collaboration, Decision, Delivery, Direction, Label, Labeled, Permit,
-    Question, Sink, Stage,
+    Principal, Question, Sink, Stage,
 };
 
 use super::calls::{call_of, request_of};
@@ -20,7 +20,7 @@ use super::conversation::{AppTools, serving};
 use super::machine::TurnMachine;
 use super::state::{Asking, Calls, Message, State, Waiting};
 use super::step::Rejection;
-use crate::guard::{Principal, bounded};
+use crate::guard::bounded;
 use crate::isc::{
     self, Asks, Exchange, ExchangeId, Functionality, Offer, Parties, Response, ServedBy,
 };
@@ -453,7 +453,7 @@ impl TurnMachine {
             direction: Direction::Asking,
         };
         !self.is_request_held(proposed, &call.label)
-            && self.guard.would_allow_as(call, Principal::Request(asking))
+            && self.guard.would_allow_as(call, &Principal::Request(asking))
     }
 
     /// Whether the label of a proposed request blocks its messages.
@@ -535,7 +535,7 @@ impl TurnMachine {
 
     /// Whether no label blocks a call of this conversation.
     pub(super) fn may_call(&self, call: &Call) -> bool {
-        self.guard.would_allow_as(call, self.principal())
+        self.guard.would_allow_as(call, &self.principal())
     }
 
     /// A request was delivered to the conversation of the app that serves it.

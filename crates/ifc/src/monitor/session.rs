@@ -1,4 +1,4 @@
-//! What the monitor holds of a session.
+//! The state of a session in the monitor.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,59 +6,69 @@ use crate::endorse::Endorsements;
 use crate::ledger::{Key, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Basis, Call, Collaboration, Effect, Flow, History, Label, Permit, Rule, Sink};
+use crate::{Basis, Call, Effect, Flow, History, Label, Permit, Principal, Rule, Sink};
 
-/// What decisions of one session depend on beside the policy: what the user granted for the session, what the user
-/// refused in the turn, whom the user trusted, and what was done.
+/// The state on which decisions of one session depend, beside the policy.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) grants: Vec<Grant>,
-    /// Calls that the user has said no to in this turn.
+    /// Calls that the user has refused in this turn.
     pub(super) refusals: Vec<Call>,
     pub(super) endorsements: Endorsements,
     /// Shared by monitors of one conversation that share nothing else.
     pub(super) ledger: Arc<Mutex<Ledger>>,
 }
 
-/// "Yes, for the session": one target or an argument of it, and the taints that the user has seen in the
-/// question.
+/// "Yes, for the session": one target or an argument of it, and the taints that the question showed.
 pub(super) struct Grant {
     pub(super) target: Target,
     pub(super) scope: Scope,
     pub(super) taints: Label,
 }
 
-/// Grants that one session holds; nobody answers more often. Beyond it a yes is for once.
+/// Most grants of one session. Beyond it a yes counts once.
 const MAX_GRANTS: usize = 1024;
 
-/// Refusals that one turn holds: many times the steps and calls of a turn. Beyond it the user may be
-/// asked the same again.
+/// Most refusals of one turn, many times the calls of a turn. Beyond it the user may be asked the same again.
 const MAX_REFUSALS: usize = 1024;
 
 impl State {
-    /// The ledger, locked. Always after the state.
+    /// The ledger, locked. Lock it after the state, never before.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Each change is one push: the ledger of a thread that died is whole.
+        // Each change is one push, so a poisoned ledger is consistent.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The policy, or the user's word for the session.
-    pub(super) fn basis(&self, sink: &Sink<'_>, behalf: &Behalf, rule: &Rule) -> Option<Basis> {
-        if rule.admits(sink) && !rule.always_ask {
-            // Where an endorsed taint is beyond the policy's own limit, it is the user's word.
+    /// Raises the limits of a call by what the user has vouched for. A call that serves another app's request is left
+    /// as it is, since the user vouched for nothing in that app's name.
+    pub(super) fn raise(&self, rule: &mut Rule, sink: &Sink<'_>, principal: &Principal) {
+        if let (Sink::Call(call), Principal::User) = (sink, principal) {
+            self.endorsements.raise(rule, call);
+        }
+    }
+
+    /// The policy, or the user's word for the session. Takes the name out of a rule that allows the flow.
+    pub(super) fn basis(
+        &self,
+        sink: &Sink<'_>,
+        principal: &Principal,
+        rule: &mut Rule,
+    ) -> Option<Basis> {
+        if !rule.always_ask && rule.admits(sink) {
+            // Where an endorsed taint is beyond the policy's own limit, the user has allowed it.
             let is_policy = !rule.is_raised() || rule.unraised().admits(sink);
             return Some(match is_policy {
                 true => Basis::Policy {
-                    rule: rule.name.clone(),
+                    rule: std::mem::take(&mut rule.name),
                 },
                 false => Basis::UserTrust,
             });
         }
-        // A flow that the rule lets the user allow only once is covered by no grant, whatever it was given for.
+        // No grant covers a flow that the rule lets the user allow only once.
         if self.grants.is_empty() || rule.once(sink) {
             return None;
         }
-        let target = behalf.target(sink);
+        let target = principal.target(sink);
         // One grant must cover all of it: two answers do not add up to a third.
         let covers =
             |grant: &Grant| grant.target == target && grant.scope.covers(&grant.taints, rule, sink);
@@ -66,37 +76,37 @@ impl State {
     }
 
     pub(super) fn grant(&mut self, grant: Grant) {
-        // The flow that was asked about is allowed all the same, as one that was allowed once.
         if self.grants.len() < MAX_GRANTS {
             self.grants.push(grant);
         }
     }
 
-    /// A refusal is known to steps at or above its label only: otherwise a step above a label could
-    /// speak to a step at it, past the redactor.
+    /// A refusal is known to steps at or above its label only. Otherwise a step above a label could tell something to a
+    /// step at it, past the redactor.
     pub(super) fn is_refused(&self, call: &Call) -> bool {
+        if self.refusals.is_empty() {
+            return false;
+        }
         let label = Sink::Call(call).label();
-        // By all of the call, its data arguments too: the user has read them, and said no to them.
+        // Data arguments are compared as well: the user has read them and refused them.
         let known = |past: &Call| past.same(call) && Sink::Call(past).label().flows_to(&label);
         self.refusals.iter().any(known)
     }
 
     pub(super) fn refuse(&mut self, sink: &Sink<'_>) {
-        if let Sink::Call(call) = sink
-            && self.refusals.len() < MAX_REFUSALS
-        {
-            self.refusals.push((*call).clone());
+        if let Sink::Call(call) = sink {
+            self.recall([(*call).clone()]);
         }
     }
 
-    /// Takes over refusals from elsewhere.
+    /// Adds refusals.
     pub(super) fn recall(&mut self, refused: impl IntoIterator<Item = Call>) {
         let room = MAX_REFUSALS.saturating_sub(self.refusals.len());
         self.refusals.extend(refused.into_iter().take(room));
     }
 }
 
-/// The key of an irreversible call; nothing else is entered in the ledger.
+/// The key of an irreversible call. Nothing else is entered in the ledger.
 pub(super) fn key(sink: &Sink<'_>, rule: &Rule) -> Option<Key> {
     match sink {
         Sink::Call(call) if rule.effect == Effect::Irreversible => {
@@ -106,35 +116,31 @@ pub(super) fn key(sink: &Sink<'_>, rule: &Rule) -> Option<Key> {
     }
 }
 
-/// What is known of an equal call, if this one is irreversible. Whatever the labels of both: this
-/// is the one thing that a step may learn of steps above it, by being asked about.
-/// A call that another machine made is known by the history alone.
+/// The state of an equal irreversible call, whatever the labels of both. This is the one thing that a step may learn
+/// of steps above it, by being asked about. A call that another machine made is known from the history alone.
 pub(super) fn ran(
     ledger: &Ledger,
-    key: Option<&Key>,
+    key: &Key,
     sink: &Sink<'_>,
     rule: &Rule,
     history: &History,
 ) -> Option<Ran> {
-    match sink {
-        Sink::Call(call) => {
-            let is_same = |past: &_| rule.same(past, &call.arguments);
-            ledger.find(key?).or_else(|| history.ran(call, is_same))
-        }
-        _ => None,
-    }
+    let Sink::Call(call) = sink else {
+        return None;
+    };
+    let is_same = |past: &_| rule.same(past, &call.arguments);
+    ledger.find(key).or_else(|| history.ran(call, is_same))
 }
 
-/// Makes a permit, and enters an irreversible call into the ledger first.
+/// Makes a permit. An irreversible call is entered into the ledger first: as soon as the permit is returned, it may be
+/// spent at any moment.
 pub(super) fn permit<F: Flow>(
-    ledger: &mut Ledger,
+    entry: Option<(MutexGuard<'_, Ledger>, Key)>,
     flow: F,
-    key: Option<Key>,
     basis: Basis,
 ) -> Permit<F> {
     let stub = Stub(Receipt::new());
-    if let Some(key) = key {
-        // Before the permit leaves: from then on it may be spent at any moment, by whoever has it.
+    if let Some((mut ledger, key)) = entry {
         ledger.enter(key, &stub.0);
     }
     Permit {
@@ -142,30 +148,5 @@ pub(super) fn permit<F: Flow>(
         basis,
         approval: None,
         stub,
-    }
-}
-
-/// In whose name a flow is made.
-pub(super) enum Behalf {
-    /// Its own conversation's.
-    Own,
-    /// Of another app, whose request the call serves.
-    Requested(Collaboration),
-    /// Of another app, whose request the app's model serves when it makes the call.
-    Served(Collaboration),
-}
-
-impl Behalf {
-    /// What a yes for longer than once is about.
-    pub(super) fn target(&self, sink: &Sink<'_>) -> Target {
-        match (self, sink) {
-            (Self::Served(collaboration), Sink::Call(call)) => {
-                Target::Served(Box::new(collaboration.clone()), call.tool.clone())
-            }
-            (Self::Requested(collaboration) | Self::Served(collaboration), _) => {
-                Target::Collaboration(collaboration.clone())
-            }
-            (Self::Own, _) => sink.target(),
-        }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ifc::{
     Answer, Approval, Arguments, Call, CallId, Collaboration, Decision, Direction, Effect, History,
-    Label, Labeled, Monitor, Permit, Policy, PolicyError, PromptMessage, Relevance, Rule, Sink,
-    redact,
+    Label, Labeled, Monitor, Permit, Policy, PolicyError, Principal, PromptMessage, Relevance,
+    Rule, Sink, redact,
 };
 
 use crate::common::{label, lattice};
@@ -183,24 +183,13 @@ fn nothing_else_than_an_answer_to_a_question_about_the_call_endorses() {
         direction: Direction::Asking,
     };
     let monitor = Monitor::new().with_trust(&lattice());
-    let everything = Relevance::Everything;
-    let served = [
-        monitor.decide_requested(
-            &Rules,
-            &history,
-            &everything,
-            about(&untrusted),
-            collaboration.clone(),
-        ),
-        monitor.decide_served(
-            &Rules,
-            &history,
-            &everything,
-            about(&untrusted),
-            collaboration,
-        ),
-    ];
-    for decision in served {
+    for principal in [
+        Principal::Request(collaboration.clone()),
+        Principal::Serving(collaboration),
+    ] {
+        let everything = Relevance::Everything;
+        let call = about(&untrusted);
+        let decision = monitor.decide_as(&Rules, &history, &everything, call, &principal);
         let Decision::Ask(question) = decision else {
             panic!("a question");
         };

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use ifc::{
     Answer, Basis, Call, Collaboration, Decision, Delivery, Direction, Effect, History, Label,
-    Labeled, Monitor, Permissible, Permissions, Policy, PolicyError, Question, Relevance, Rule,
-    Sink, Stage,
+    Labeled, Monitor, Permissible, Permissions, Policy, PolicyError, Principal, Question,
+    Relevance, Rule, Sink, Stage,
 };
 use proptest::prelude::*;
 
@@ -117,13 +117,17 @@ fn allows(monitor: &Monitor, rules: &Rules, message: Delivery) -> bool {
     would
 }
 
-fn serves(monitor: &Monitor, rules: &Rules, call: &Call, on: Collaboration) -> Decision {
-    let would = monitor.would_allow_requested(rules, &History::default(), call, on.clone());
+fn decide_as(monitor: &Monitor, rules: &Rules, call: &Call, principal: &Principal) -> Decision {
+    let history = History::default();
+    let would = monitor.would_allow_as(rules, &history, call, principal);
     let everything = &Relevance::Everything;
-    let decided =
-        monitor.decide_requested(rules, &History::default(), everything, call.clone(), on);
+    let decided = monitor.decide_as(rules, &history, everything, call.clone(), principal);
     assert_eq!(would, matches!(decided, Decision::Allow(_)));
     decided
+}
+
+fn serves(monitor: &Monitor, rules: &Rules, call: &Call, on: Collaboration) -> Decision {
+    decide_as(monitor, rules, call, &Principal::Request(on))
 }
 
 /// Every word that lasts, on each kind of rule: it covers its own direction, and the call that serves
@@ -214,14 +218,8 @@ fn a_model_that_serves_has_no_more_than_was_said_of_it() {
     permissions.0.lock().unwrap().push(kept);
     let monitor = session(&permissions);
     let call = call_of("mail", "search", &web);
-    let decide = |call: &Call, on: Collaboration| {
-        let would = monitor.would_allow_served(&rules, &History::default(), call, on.clone());
-        let everything = &Relevance::Everything;
-        let (history, call) = (History::default(), call.clone());
-        let decided = monitor.decide_served(&rules, &history, everything, call, on);
-        assert_eq!(would, matches!(decided, Decision::Allow(_)));
-        decided
-    };
+    let decide =
+        |call: &Call, on: Collaboration| decide_as(&monitor, &rules, call, &Principal::Serving(on));
     let own = monitor.decide(&rules, &History::default(), call.clone());
     let Decision::Ask(own) = own else {
         panic!("no question");

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::common::labels;
-use ifc::{Label, Labeled, RegionError};
+use ifc::{Label, Labeled};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Default)]
@@ -250,10 +250,8 @@ proptest! {
         let overlaps = (regions.iter().enumerate())
             .any(|(at, (a, _))| regions[..at].iter().any(|(b, _)| overlap(a, b)));
         let got = Labeled::with_regions_tcb(text.as_str(), regions.clone());
-        if regions.iter().any(|(span, _)| bad(span)) {
-            prop_assert!(matches!(got, Err(RegionError::BadSpan(span)) if bad(&span)));
-        } else if overlaps {
-            prop_assert!(matches!(got, Err(RegionError::Overlap(a, b)) if overlap(&a, &b)));
+        if overlaps || regions.iter().any(|(span, _)| bad(span)) {
+            prop_assert!(got.is_none());
         } else {
             let mut model = Model::of(&[(text.clone(), Label::bottom())]);
             for (span, label) in regions.iter().filter(|(_, label)| !label.is_bottom()) {
@@ -277,13 +275,10 @@ fn regions_that_overlap_are_refused() {
         Labeled::with_regions_tcb("abcdef", regions)
     };
     for spans in [[0..3, 2..5], [2..5, 0..3], [0..6, 2..3], [1..2, 1..2]] {
-        assert!(
-            matches!(lay(&spans), Err(RegionError::Overlap(..))),
-            "{spans:?}"
-        );
+        assert!(lay(&spans).is_none(), "{spans:?}");
     }
     for spans in [[0..3, 3..5], [4..5, 0..1], [2..2, 2..4]] {
-        assert!(lay(&spans).is_ok(), "{spans:?}");
+        assert!(lay(&spans).is_some(), "{spans:?}");
     }
 }
 

@@ -19,12 +19,12 @@ struct InMemory {
 
 fn name(what: Permissible<'_>) -> String {
     match what {
-        Permissible::Tool(tool) => {
-            assert_ne!(tool.effect, Effect::Irreversible);
-            format!("{}.{}", tool.app, tool.tool)
+        Permissible::Tool { app, tool, effect } => {
+            assert_ne!(effect, Effect::Irreversible);
+            format!("{app}.{tool}")
         }
         Permissible::Collaboration(it) => format!("{it:?}"),
-        Permissible::Domain(it) => format!("{it:?}"),
+        Permissible::Domain { .. } => format!("{what:?}"),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ifc::{
     Answer, Arguments, Basis, Call, Collaboration, Decision, Denial, Direction, Effect, History,
-    Label, Labeled, Monitor, Policy, PolicyError, Question, Release, Relevance, Rule, Sink, Source,
-    Until,
+    Label, Labeled, Monitor, Policy, PolicyError, Principal, Question, Release, Relevance, Rule,
+    Sink, Source, Until,
 };
 
 use crate::common::{label, lattice};
@@ -139,19 +139,13 @@ fn trust_says_nothing_of_answers_and_of_other_apps_requests() {
         functionality: "dates".to_owned(),
         direction: Direction::Asking,
     };
-    let decisions = [Monitor::decide_served, Monitor::decide_requested].map(|decide| {
+    for principal in [
+        Principal::Serving(collaboration.clone()),
+        Principal::Request(collaboration),
+    ] {
         let call = call("mail", "send", &history.label());
-        let relevance = Relevance::Everything;
-        decide(
-            &monitor,
-            &Rules,
-            &history,
-            &relevance,
-            call,
-            collaboration.clone(),
-        )
-    });
-    for decision in decisions {
+        let everything = Relevance::Everything;
+        let decision = monitor.decide_as(&Rules, &history, &everything, call, &principal);
         let Decision::Ask(question) = decision else {
             panic!("no question about what another app asked for");
         };

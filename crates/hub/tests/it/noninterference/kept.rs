@@ -21,10 +21,10 @@ pub(crate) enum About {
 impl About {
     fn of(what: Permissible<'_>) -> Self {
         match what {
-            Permissible::Tool(tool) => Self::Tool(tool.app.to_owned(), tool.tool.to_owned()),
+            Permissible::Tool { app, tool, .. } => Self::Tool(app.to_owned(), tool.to_owned()),
             Permissible::Collaboration(collaboration) => Self::Apps(collaboration.clone()),
             // The turn machine opens no connection.
-            Permissible::Domain(it) => Self::Domain(it.app.to_owned(), it.domain.to_owned()),
+            Permissible::Domain { app, domain } => Self::Domain(app.to_owned(), domain.to_owned()),
         }
     }
 }
