@@ -1,4 +1,4 @@
-//! From an app of a configuration to its spoke. Logins come before this: what asks for them starts spokes of its own.
+//! From an app of a configuration to its spoke.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -18,21 +18,15 @@ const WORKDIR: &str = "/tmp";
 /// Looked up inside the sandbox.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How an app's spoke is run, with the port at which it asks for its token where the user has logged in.
-///
-/// # Errors
-/// A variable that it needs is not set, or the spoke's program is not there.
+/// How an app's spoke is run, with the port at which it asks for its token if the user has logged in.
 pub(crate) fn of(
     app: &App,
     tokens: Option<TokenPort>,
     allow_degraded: &BTreeSet<Layer>,
 ) -> Result<AppSetup> {
     let env = environment(app, tokens.as_ref())?;
-    // Without `found` the app mounts its program itself, and its command holds as it is written.
-    let command = match &app.found {
-        Some(start) => start.command.clone(),
-        None => app.command.clone(),
-    };
+    // Without `found` the app mounts its program itself.
+    let command = app.found.as_ref().map_or(&app.command, |it| &it.command);
     let mut sandbox = sandbox_of(app, allow_degraded);
     sandbox
         .listen
@@ -41,7 +35,7 @@ pub(crate) fn of(
     let spoke = SpokeSetup {
         app: app.name.clone(),
         program: paths::binary("sluice-spoke")?,
-        command,
+        command: command.clone(),
         env,
         workdir: WORKDIR.to_owned(),
         sandbox,
@@ -62,11 +56,9 @@ pub(crate) fn of(
         resources: app.resources,
         prompts: app.prompts,
     };
-    // An app without a word about itself is known by its name alone.
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
     let rules = app.clone();
-    // The review comes first: where tools have changed since the user saw them, its error says how and what to do. A
-    // rule that no longer fits would be a mere consequence of that.
+    // The review first: a rule that no longer fits is a consequence of tools that changed.
     let check = ToolCheck::new(move |tools| {
         review::unchanged(&rules, tools)?;
         let schemas = tools.iter();
@@ -81,8 +73,7 @@ pub(crate) fn of(
         spoke,
         origin: Identity::from_digest(app.origin()),
         provider: app.provider.clone(),
-        // The words of the manifest or of the user. What the running app says of itself has the label of
-        // `descriptions`.
+        // From the manifest or the user. Descriptions by the running app have the label `descriptions`.
         description: Labeled::trusted_tcb(description),
         described_by_user: app.described_by_user,
         descriptions: app.descriptions.clone(),
@@ -92,7 +83,7 @@ pub(crate) fn of(
     })
 }
 
-/// What the program of an app finds in its environment.
+/// The environment of an app's program.
 fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String, String>> {
     let mut env = app.env.clone();
     if let Some(start) = &app.found {
@@ -100,10 +91,9 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
     }
     env.entry("PATH".to_owned())
         .or_insert_with(|| PATH.to_owned());
-    // The user's own home is not in the sandbox. A program that insists on one writes to its scratch folder.
+    // The user's home is not in the sandbox; programs that need one get the scratch folder.
     env.entry("HOME".to_owned())
         .or_insert_with(|| WORKDIR.to_owned());
-    // Read at each start, so that the value stands in no file of configuration.
     for name in &app.env_from {
         let value = env::var(name).with_context(|| {
             format!(
@@ -113,7 +103,7 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
         })?;
         env.insert(name.clone(), value);
     }
-    // Headers with secrets travel in the environment of our own program: a command line could be read by every process.
+    // Headers with secrets go into the environment of our own program, since every process can read a command line.
     if let Some(remote) = &app.remote {
         let settings = Settings {
             tokens: tokens.map(|tokens| tokens.port),
@@ -133,42 +123,37 @@ fn domains(app: &App) -> Domains {
     }
 }
 
-/// The ports on which names lead to the hub. An app that may reach none has one too, so that it is told at once that there
-/// is no such name, and the user which one it asked for.
+/// The ports on which names lead to the hub. An app that may reach no name has one too: its lookups fail at once, and the
+/// user sees them.
 fn name_ports(app: &App, allow_degraded: &BTreeSet<Layer>) -> Vec<u16> {
     let ports = app.name_ports();
     if !ports.is_empty() {
         return ports.into_iter().collect();
     }
     let free = |port: &u16| app.egress.iter().all(|egress| egress.listen != *port);
-    // On the host's network there can be no names of its own, and an app that needs none does without.
+    // On the host's network there is no resolver of our own.
     let own = !allow_degraded.contains(&Layer::NetNamespace);
     let ports = config::Domain::PORTS.into_iter().filter(free);
     ports.take(usize::from(own)).collect()
 }
 
-/// Refuses a session in which an app could write what decides about the next one, or read the user's secrets.
-///
-/// # Errors
-/// Every mount that gives too much, a line for each.
+/// Refuses a session in which an app could read the user's secrets, or write what decides about the next session.
 pub(crate) fn mounts(config: &Config) -> Result<()> {
     let none =
         |app: &App| app.mounts.is_empty() && app.found.iter().all(|start| start.mounts.is_empty());
     if config.apps.values().all(none) {
         return Ok(());
     }
-    // Secrets may not even be read by an app. The other kept places may be read, and `check_mounts` refuses only to
-    // write there.
+    // Secrets may not even be read. `check_mounts` refuses to write the other places.
     let kept = paths::resolved(&secrets::folder()?);
     for app in config.apps.values() {
         let found = app.found.iter().flat_map(|start| &start.mounts);
         for mount in app.mounts.iter().chain(found) {
-            // Both sides are resolved, or a link would hide that one lies in the other. Both directions count: a mount
-            // above the folder shows all of it, and one inside shows a part.
+            // Links are resolved on both sides. A mount above the folder shows all of it, one inside a part.
             let source = paths::resolved(&mount.source);
             if kept.starts_with(&source) || source.starts_with(&kept) {
                 bail!(
-                    "{}: the app '{}' would see your secrets in '{}'; mount a folder beside it",
+                    "{}: the app '{}' would see your secrets in '{}'; mount another folder",
                     mount.place,
                     app.name,
                     kept.display()
@@ -188,10 +173,9 @@ fn sandbox_of(app: &App, allow_degraded: &BTreeSet<Layer>) -> sandbox::Spec {
     let mount = |mount: &config::Mount| sandbox::Mount {
         source: mount.source.clone(),
         target: mount.target.clone(),
-        access: if mount.write {
-            Access::ReadWrite
-        } else {
-            Access::ReadOnly
+        access: match mount.write {
+            true => Access::ReadWrite,
+            false => Access::ReadOnly,
         },
         executable: mount.execute,
     };
@@ -201,7 +185,7 @@ fn sandbox_of(app: &App, allow_degraded: &BTreeSet<Layer>) -> sandbox::Spec {
     };
     sandbox::Spec {
         mounts: app.mounts.iter().chain(found).map(mount).collect(),
-        // The spoke itself needs no environment; the app gets its own by the first frame.
+        // The app gets its environment by the first frame.
         env: Vec::new(),
         listen: app.egress.iter().map(|egress| egress.listen).collect(),
         names: name_ports(app, allow_degraded),
@@ -214,7 +198,7 @@ fn sandbox_of(app: &App, allow_degraded: &BTreeSet<Layer>) -> sandbox::Spec {
             tmp_bytes: limits.tmp_bytes,
             ..sandbox::Limits::default()
         },
-        // Only the mounts of the configuration can be writable; those that were found are read-only.
+        // Found mounts are read-only.
         quotas: app.mounts.iter().filter_map(quota).collect(),
         allow_degraded: allow_degraded.clone(),
     }

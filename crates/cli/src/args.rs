@@ -6,7 +6,7 @@ use crate::commands::{
     app, chat, doctor, memory, model, permissions, policy, proxy, run, secret, trace, trust,
 };
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (a configuration that is not trusted is one), 2 usage, 3 refused by policy or user, 130 interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
 
 /// A secure runtime for LLM agents: isolated apps, labelled text, mediated calls.
 #[derive(Debug, Parser)]
@@ -22,10 +22,10 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Answer one query.
+    /// Answer one query with the configured apps.
     #[command(after_help = format!("Example:\n  sluice run \"Summarise my newest email\"\n\n{EXIT_CODES}"))]
     Run(run::Run),
-    /// Talk, line by line.
+    /// Talk to the configured apps, line by line.
     #[command(
         after_help = "Example:\n  sluice chat --app mail\n\nCtrl-C interrupts an answer; Ctrl-D ends the chat."
     )]
@@ -35,45 +35,43 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice proxy --upstream remote --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent"
     )]
     Proxy(proxy::Proxy),
-    /// Look at what happened in a session.
-    #[command(
-        after_help = "Example:\n  sluice trace list\n  sluice trace show latest\n  sluice trace export latest > session.jsonl"
-    )]
+    /// List the recorded sessions, and show what happened in one.
+    #[command(after_help = "Example:\n  sluice trace list\n  sluice trace show latest")]
     Trace(trace::Trace),
-    /// Check the rules of a configuration, run their examples, explain what they decided.
+    /// Check, test, explain and propose the rules of a configuration.
     #[command(
         after_help = "Example:\n  sluice policy check\n  sluice policy test --config sluice.toml\n  sluice policy explain latest --call 2"
     )]
     Policy(policy::Policy),
-    /// Trust the configuration of a folder, or no longer.
+    /// Trust the sluice.toml of a folder, or end the trust.
     #[command(
         after_help = "Example:\n  sluice trust\n  sluice trust --list\n  sluice trust --revoke path/to/folder\n\n\
-                      A sluice.toml in the working folder counts only while it is trusted, as it is now and\n\
-                      where it is. One that you name with --config or $SLUICE_CONFIG, or keep in your own\n\
-                      configuration folder, needs no trust."
+                      A sluice.toml in the working folder is used only while you trust it; a change of its\n\
+                      content or place ends the trust. A file that you name with --config or $SLUICE_CONFIG,\n\
+                      or that is in your own configuration folder, needs no trust."
     )]
     Trust(trust::Trust),
-    /// Look at what you have allowed for good, and take it back.
+    /// List and revoke what you allowed with "always".
     #[command(
-        after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…\n  sluice permissions export"
+        after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…"
     )]
     Permissions(permissions::Permissions),
-    /// Look at what is remembered of conversations, and forget it.
+    /// List, show and delete what is remembered of conversations.
     #[command(
         after_help = "Example:\n  sluice memory list --search delivery\n  sluice memory show 1f0c9e…\n  sluice memory forget 1f0c9e…"
     )]
     Memory(memory::Memory),
-    /// Add apps, look at those that are installed, try them, remove them.
+    /// Add, list, test, update and remove apps, and log in at remote ones.
     #[command(
         after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app list\n  sluice app test files"
     )]
     App(app::App),
-    /// Keep what a remote app's server wants to be told, for that server alone.
+    /// Save secrets for the headers of remote apps, each for one server.
     #[command(
         after_help = "Example:\n  sluice secret set github --for https://api.githubcopilot.com\n  sluice secret list"
     )]
     Secret(secret::Secret),
-    /// Say what this machine offers and what is missing.
+    /// Check what this machine offers and what is missing.
     #[command(
         after_help = "Example:\n  sluice doctor --json\n  sluice doctor --config mcp.json --start"
     )]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::env;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use config::{Config, JsonForm, ProviderKind};
+use anyhow::{Context, Result, bail};
+use config::{Config, JsonForm, ProviderKind, ScreenerKind};
 use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
 use ifc::Label;
@@ -20,49 +20,30 @@ use crate::permissions::Permitted;
 use crate::terminal::say;
 use crate::{app_setup, login, memory, paths, screener, seen};
 
-/// What the command line adds to a configuration.
+/// The options of a session or proxy beside its configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     /// Screen before every step.
     pub(crate) eager: bool,
-    /// Defend in this way instead of with the configured screener.
-    pub(crate) defence: Option<String>,
     /// Sandbox layers that may be missing.
     pub(crate) allow_degraded: BTreeSet<Layer>,
     /// What conditions of the policy may know of the session.
     pub(crate) facts: SessionFacts,
-    /// How long what the user allows for good lasts.
+    /// How long the answer "always" lasts.
     pub(crate) keep_for: KeepFor,
-    /// Every query stands alone, and nothing of it is remembered.
+    /// Neither read nor write memory and permissions.
     pub(crate) private: bool,
 }
 
-/// The layers that a command line gives up.
-///
-/// # Errors
-/// A name that is no layer's.
-pub(crate) fn layers(names: &[String]) -> Result<BTreeSet<Layer>> {
-    let parse = |name: &String| {
-        name.parse::<Layer>()
-            .map_err(|error| anyhow!("--allow-degraded: {error}"))
-    };
-    names.iter().map(parse).collect()
-}
-
-/// The parts of a session over this configuration.
-///
-/// # Errors
-/// A model or an app's variable is missing, a mount gives too much, or the user's permissions cannot be
-/// read.
+/// The parts of a session over this configuration. Anything that is missing or wrong is an error, so nothing starts.
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
-    // Before anything starts, and again at each start: what lies where can have changed since the configuration was
-    // loaded.
+    // Links and folders can have changed since the configuration was loaded.
     app_setup::mounts(config).context("nothing was started")?;
     let layers = &options.allow_degraded;
     let apps = config
         .apps
         .values()
-        // Those at clients of the guard proxy have no process here.
+        // The tools of a client app run in the agent behind the proxy.
         .filter(|app| !app.client)
         .map(|app| {
             let setup = app_setup::of(app, login::token_port(app, layers)?, layers)?;
@@ -72,56 +53,41 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             })
         })
         .collect::<Result<_>>()?;
-    let name = session_name()?;
     let permissions = Arc::new(Permitted::open(config, options.keep_for)?);
+    let groups = config.groups.iter().map(|(name, apps)| Group {
+        name: name.clone(),
+        apps: apps.clone(),
+    });
+    let functionalities = config.functionalities.values();
     Ok(SessionSetup {
-        name,
+        name: session_name()?,
         traces: paths::traces()?,
         parts: parts(config, broker, options)?,
         apps,
-        groups: config
-            .groups
-            .iter()
-            .map(|(name, apps)| Group {
-                name: name.clone(),
-                apps: apps.clone(),
-            })
-            .collect(),
+        groups: groups.collect(),
         vanilla: config.vanilla.clone(),
-        functionalities: config
-            .functionalities
-            .values()
-            .map(|functionality| Arc::new(functionality.clone()))
-            .collect(),
-        // A choice of apps is kept with the permissions, so that one list shows both and one command revokes them.
+        functionalities: functionalities.cloned().map(Arc::new).collect(),
+        // Choices of apps are permissions too: one list shows both, one command revokes them.
         selections: Some(permissions.clone()),
         permissions: Some(permissions),
         facts: config.memory.facts,
-        memory: match options.private {
-            true => None,
-            false => memory::of_session(config, options.facts.front),
-        },
+        memory: (!options.private)
+            .then(|| memory::of_session(config, options.facts.front))
+            .flatten(),
         private: options.private,
     })
 }
 
-/// What every front is driven with: the same policy, screener, limits and defaults for all of them.
-///
-/// # Errors
-/// There is no such defence, or its model or weights are missing.
+/// The policy, screener and limits, the same for sessions and the proxy.
 pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Result<Parts> {
-    let name = match &options.defence {
-        Some(name) => name,
-        None => screener::name(config.screener.kind)?,
-    };
-    let defence = screener::defence(name, &config.screener)?;
+    let defence = screener::defence(&config.screener)?;
     let screener = defence.screener();
     let check = config.screener.check;
     let screening = match options.eager || !config.screener.lazy {
         true => Screening::Eager,
         false => Screening::Lazy {
-            // It is the check that keeps naive tainting from asking about everything.
-            check: check.unwrap_or(name == screen::NaiveTainting::NAME),
+            // Without the check, naive tainting would ask about everything.
+            check: check.unwrap_or(config.screener.kind == ScreenerKind::Naive),
         },
     };
     let policy = config.policy().with_session(options.facts);
@@ -148,34 +114,26 @@ const EMBEDDED_COMPLETION_TOKENS: u32 = 1024;
 
 /// The limits of turns that a configuration sets.
 fn limits(config: &Config) -> Limits {
-    let own = config.limits.prompt_bytes;
-    let kinds = || config.providers.iter().map(|provider| &provider.kind);
-    // One embedded provider is enough: a prompt may go to any of them, and has to fit into the smallest context.
-    let (prompt_bytes, completion_tokens) =
-        match kinds().any(|kind| *kind == ProviderKind::Embedded) {
-            true => (EMBEDDED_PROMPT_BYTES, EMBEDDED_COMPLETION_TOKENS),
-            false => (
-                Limits::default().prompt_bytes,
-                Limits::default().completion_tokens,
-            ),
-        };
-    let completion_tokens = (config.limits.completion_tokens).unwrap_or(completion_tokens);
+    let (own, default) = (&config.limits, Limits::default());
+    let is_embedded = |it: &config::Provider| it.kind == ProviderKind::Embedded;
+    // A prompt may go to any provider, so one embedded provider sets the size for all.
+    let (prompt_bytes, completion_tokens) = match config.providers.iter().any(is_embedded) {
+        true => (EMBEDDED_PROMPT_BYTES, EMBEDDED_COMPLETION_TOKENS),
+        false => (default.prompt_bytes, default.completion_tokens),
+    };
     Limits {
-        steps: config.limits.steps as usize,
-        prompt_bytes: own.unwrap_or(prompt_bytes),
-        completion_tokens,
-        history_bytes: config.limits.history_bytes,
-        result_bytes: config.limits.spoke.result_bytes,
-        hops: config.limits.hops as usize,
-        serving_steps: config.limits.serving_steps as usize,
-        ..Limits::default()
+        steps: own.steps as usize,
+        prompt_bytes: own.prompt_bytes.unwrap_or(prompt_bytes),
+        completion_tokens: own.completion_tokens.unwrap_or(completion_tokens),
+        history_bytes: own.history_bytes,
+        result_bytes: own.spoke.result_bytes,
+        hops: own.hops as usize,
+        serving_steps: own.serving_steps as usize,
+        ..default
     }
 }
 
-/// The configured language models, ready to be asked. The embedded one starts with its first request.
-///
-/// # Errors
-/// A model file is missing, or an address or key is.
+/// The configured language models. The embedded one starts with its first request.
 pub(crate) fn broker(config: &Config) -> Result<Broker> {
     let mut broker: Option<Broker> = None;
     for provider in &config.providers {
@@ -187,19 +145,11 @@ pub(crate) fn broker(config: &Config) -> Result<Broker> {
         });
     }
     let broker = broker.context("no provider is configured; add a [[provider]]")?;
-    let names: Vec<&str> = config
-        .providers
-        .iter()
-        .map(|provider| provider.name.as_str())
-        .collect();
+    let names = config.providers.iter().map(|it| it.name.as_str());
     with_helpers(broker.with_default_route(names)?, config)
 }
 
-/// The same for a front that brings the model which answers: the configured ones only judge and
-/// draft, where the configuration says so.
-///
-/// # Errors
-/// As [`broker`].
+/// The same for the proxy: its upstream answers, and configured models only judge and draft.
 pub(crate) fn broker_behind(
     upstream: Arc<dyn Provider>,
     clearance: Label,
@@ -216,7 +166,7 @@ pub(crate) fn broker_behind(
     with_helpers(broker, config)
 }
 
-/// Who is asked for what, beside the steps of an agent.
+/// The routes of the judge and of drafts.
 fn with_helpers(broker: Broker, config: &Config) -> Result<Broker> {
     helpers(config).try_fold(broker, |broker, (purpose, name)| {
         Ok(broker.with_route(purpose, [name.as_str()])?)
@@ -238,7 +188,7 @@ pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>>
             completion_tokens,
             ..
         } => {
-            let endpoint = endpoint(provider)?.context("it has no address")?;
+            let endpoint = endpoint(provider)?.context("the provider has no address")?;
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
             config.images = *images;
@@ -246,12 +196,11 @@ pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>>
             config.completion_tokens = *completion_tokens;
             Ok(Arc::new(OpenAi::new(config)?))
         }
-        // A kind of provider that is configured and not built in is an error, and never replaced by another one.
         kind => bail!("the provider kind {kind:?} is not part of this build"),
     }
 }
 
-/// Sets what a provider's configuration says of its server's dialect.
+/// Copies what the configuration says about a server's API.
 pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
     let ProviderKind::OpenAi {
         json,
@@ -271,10 +220,8 @@ pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
     }
 }
 
-/// Where a provider's server is, and which key goes there; `None` if it has no server.
-///
-/// # Errors
-/// The environment would send a key to a server for which it was not named.
+/// Where a provider's server is, and which key goes there; `None` if it has no server. It is an error if the environment
+/// would send a key to a server for which it was not named.
 pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> {
     let ProviderKind::OpenAi {
         base_url,
@@ -294,7 +241,7 @@ pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> 
     Ok(Some(endpoint))
 }
 
-/// The key of a provider. That the usual one is not sent is said, because the server will refuse.
+/// The key of a provider. A note says that `OPENAI_API_KEY` is not sent, since the server will refuse.
 fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
     let usual = llm::DEFAULT_KEY_VARIABLE;
     match &endpoint.key_variable {
@@ -311,14 +258,13 @@ fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
     }
 }
 
-/// The key that a variable holds. An empty one holds none: a header without a key would be sent, and the keys of a
-/// proxy's clients passed over for it.
+/// The key in a variable. An empty variable counts as unset: an empty key would replace those of a proxy's clients.
 pub(crate) fn key_of(variable: &str) -> Option<llm::ApiKey> {
     let key = env::var(variable).ok().filter(|key| !key.is_empty());
     key.map(llm::ApiKey::new)
 }
 
-/// Sorts by time, and two sessions of one second differ.
+/// A new name. Names sort by time, and two sessions of one millisecond differ.
 pub(crate) fn session_name() -> Result<String> {
     let mut random = [0; 3];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;

@@ -7,14 +7,14 @@ use hub::{Outcome, Stop};
 
 use crate::terminal::ReaderGone;
 
-/// What a command came to.
+/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything asked for was done.
     Done,
-    /// Something failed, or the configuration is not trusted, so that nothing was started.
+    /// Something failed, or the configuration is not trusted.
     Failed,
-    /// Policy or the user refused a call, even if there was an answer in the end.
+    /// Policy or the user refused a call, even if there was an answer.
     Refused,
     /// Ctrl-C.
     Interrupted,
@@ -34,16 +34,15 @@ impl Exit {
         }
     }
 
-    /// The same for the system.
     pub(crate) fn code(self) -> ExitCode {
         ExitCode::from(self.number())
     }
 
-    /// What a turn came to.
+    /// How a turn ended.
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match &outcome.result {
             Err(Stop::Interrupted) => Self::Interrupted,
-            // Something broke; that calls had been refused before is not why.
+            // The failure ended the turn, not a refusal before it.
             Err(Stop::Model(_) | Stop::Spoke(_) | Stop::Timeout(_)) => Self::Failed,
             _ if outcome.refused > 0 => Self::Refused,
             Err(_) => Self::Failed,
@@ -52,13 +51,13 @@ impl Exit {
     }
 }
 
-/// Says what went wrong.
+/// Prints an error.
 #[expect(
     clippy::print_stderr,
     reason = "the edge of the program is where errors are shown"
 )]
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    // Whoever closed the pipe knows. The code still says that not everything was done.
+    // A closed pipe is the reader's doing; only the exit code says that not everything was printed.
     let gone = error.chain().any(|cause| {
         let cause = cause.downcast_ref::<std::io::Error>();
         let inner = cause.and_then(std::io::Error::get_ref);
@@ -67,7 +66,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if gone {
         return Exit::Failed.code();
     }
-    // Errors quote files, servers and apps.
+    // Errors quote foreign text.
     eprintln!("sluice: {}", escape_lines(&format!("{error:#}")));
     Exit::Failed.code()
 }

@@ -1,4 +1,4 @@
-//! What the apps of a session need, with those that are not installed yet fetched first.
+//! Installing the missing packages of a session's apps.
 
 use std::collections::BTreeSet;
 
@@ -13,43 +13,37 @@ use crate::terminal::{ask_word, say};
 use crate::trial::{self, Of};
 use crate::{installed, needs, review};
 
-/// Whether what a configuration's commands would fetch at each start is fetched now.
+/// Whether packages that an app's command would fetch at each start are installed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fetch {
-    /// The user has said so.
     Yes,
-    /// If the user says so.
     Ask,
-    /// There is nobody to ask.
+    /// No terminal to ask at.
     No,
 }
 
-/// As [`needs::provide`], for a session: the apps that the user has named must be there, and of the others it is said that
-/// they are not. What is not installed yet is fetched first, if the user wants it, and started once without these layers.
-///
-/// # Errors
-/// An app that was named cannot be started.
+/// As [`needs::provide`], after missing packages were installed. An app that cannot be started is an error if the user
+/// named it, and is left out with a note otherwise.
 pub(crate) async fn provide_for(
     config: &mut Config,
-    named: impl Fn(&str) -> bool,
+    named: &BTreeSet<String>,
     fetch: Fetch,
     layers: &BTreeSet<Layer>,
 ) -> Result<()> {
-    // Before the search, which leaves out what is not installed.
     self::fetch(config, fetch, layers).await?;
     for (app, reason) in needs::provide(config) {
-        if named(&app) {
+        if named.contains(&app) {
             bail!("the app {app} cannot be started: {reason}");
         }
         say(&format!(
-            "note: the app {app} is left out: {}\n",
+            "note: continuing without the app {app}: {}\n",
             escape(&reason)
         ));
     }
     Ok(())
 }
 
-/// Installs what is wanted, once for all apps.
+/// Installs the packages that are missing.
 async fn fetch(config: &Config, fetch: Fetch, layers: &BTreeSet<Layer>) -> Result<()> {
     let here = config.apps.values().filter(|app| !app.client);
     let unmet: Vec<_> = here
@@ -63,18 +57,16 @@ async fn fetch(config: &Config, fetch: Fetch, layers: &BTreeSet<Layer>) -> Resul
             let wanted = escape(&package.requirement);
             say(&format!("{name} needs {wanted}, which is not installed\n"));
         }
-        say(
-            "They are fetched from your registries in a sandbox, and nothing of them runs meanwhile.\n",
-        );
-        if ask_word("Type install and Enter [no]: ", &["install"]).is_none() {
+        say("Sluice fetches them from your registries in a sandbox and runs no install script.\n");
+        if ask_word("Type install to install them [no]: ", &["install"]).is_none() {
             return Ok(());
         }
     }
     for (name, package) in unmet {
         let app = name.clone();
-        // Without install scripts: the user was asked about packages, and told that nothing of them runs.
+        // Without install scripts, as the question said.
         let fetched = spawn_blocking(move || installed::fetch(&app, &package, false)).await?;
-        // One that cannot be fetched does not hinder the others: it is left out, and named.
+        // A package that cannot be installed does not stop the others.
         let kept = match fetched {
             Ok(record) => keep(config, &record, layers).await,
             Err(error) => Err(error),
@@ -89,15 +81,15 @@ async fn fetch(config: &Config, fetch: Fetch, layers: &BTreeSet<Layer>) -> Resul
     Ok(())
 }
 
-/// Keeps what was fetched, with the tools of its first start as those that the user starts with. What does not start is not
-/// kept: its tools would be compared with nothing.
+/// Keeps a package with the tools of its first start, with which later starts are compared. A package that does not start
+/// is removed again.
 async fn keep(config: &Config, record: &Record, layers: &BTreeSet<Layer>) -> Result<()> {
     let store = installed::store()?;
     let mut config = config.clone();
     let of = Of::New(record);
     match trial::find_and_start(&mut config, &record.app, of, layers).await {
         Ok(trial) => Ok(store.put(&Record {
-            // Whoever was asked has agreed to the packages; nobody has looked at the tools yet.
+            // `reviewed` stays false: the user agreed to the package and has not seen the tools.
             tools: Some(review::seen(&trial.tools)),
             tried: trial.tried.keys().cloned().collect(),
             ..record.clone()

@@ -5,45 +5,28 @@ use std::fmt::Display;
 use anyhow::{Error, Result, anyhow, bail};
 use hub::trace::escape;
 
-/// What has ids, in messages.
-pub(crate) struct Named {
-    one: &'static str,
-    several: &'static str,
-    /// What lists them.
-    command: &'static str,
-}
+/// A kind of thing with ids: its name, and the command that lists the ids.
+pub(crate) struct Named(&'static str, &'static str);
 
-pub(crate) const MEMORIES: Named = Named {
-    one: "memory",
-    several: "memories",
-    command: "sluice memory list",
-};
-
-pub(crate) const PERMISSIONS: Named = Named {
-    one: "permission",
-    several: "permissions",
-    command: "sluice permissions list",
-};
+pub(crate) const MEMORIES: Named = Named("memory", "sluice memory list");
+pub(crate) const PERMISSIONS: Named = Named("permission", "sluice permissions list");
 
 impl Named {
-    /// The one whose id begins so.
-    ///
-    /// # Errors
-    /// There is none, or there are several.
+    /// The only id that begins with this text.
     pub(crate) fn find<Id: Copy + Display>(&self, all: &[Id], id: &str) -> Result<Id> {
-        // An empty word begins every id, and would mean whichever is the only one.
+        // Every id begins with the empty text.
         let begins = |own: &&Id| !id.is_empty() && own.to_string().starts_with(id);
         let mut found = all.iter().filter(begins);
         match (found.next(), found.next()) {
             (Some(found), None) => Ok(*found),
             (None, _) => Err(self.unknown(id)),
-            _ => bail!("several {} begin with {}", self.several, escape(id)),
+            _ => bail!("more than one {} begins with {}", self.0, escape(id)),
         }
     }
 
-    /// That there is none whose id begins so.
+    /// The error that no id begins with this text.
     pub(crate) fn unknown(&self, id: &str) -> Error {
-        let Self { one, command, .. } = self;
-        anyhow!("there is no {one} {}; `{command}` shows them", escape(id))
+        let (Self(one, command), id) = (self, escape(id));
+        anyhow!("there is no {one} {id}; list them with `{command}`")
     }
 }

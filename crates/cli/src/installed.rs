@@ -1,4 +1,4 @@
-//! The store of apps that were installed for the user, and what the commands of a configuration mean by it.
+//! Installed apps, and the installed app that a command of a configuration means.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,8 +15,7 @@ use crate::question::Lines;
 use crate::terminal::{columns, say};
 use crate::{paths, shell};
 
-/// Some packages fetch more when they are first used. Where no registry is in reach that fails at once, instead of after
-/// minutes of retries in which nothing else is done.
+/// Some packages fetch more at their first use. Without a registry that fails at once, not after minutes of retries.
 pub(crate) const IMPATIENT: [(&str, &str); 2] =
     [("npm_config_fetch_retries", "0"), ("PIP_RETRIES", "0")];
 
@@ -36,12 +35,8 @@ pub(crate) fn store() -> Result<Store> {
     Ok(Store::new(paths::data()?.join("apps")))
 }
 
-/// The installed app that a command of a launcher means, its files found to be those that were installed; `None` for any
-/// other command. `new` is the record of files that are tried before they are kept, and counts in the place of the kept one.
-///
-/// # Errors
-/// What it means is not known, nothing is installed for it, or its files are not what they were: a line that says what to
-/// do.
+/// The installed app that a launcher's command means, after its files were verified; `None` for any other command. `new`
+/// replaces the saved record, for files that are tried before they are kept. An error is a line that says what to do.
 pub(crate) fn of(app: &App, new: Option<&Record>) -> Result<Option<Installed>, String> {
     let Some(package) = wanted(app).map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -53,21 +48,21 @@ pub(crate) fn of(app: &App, new: Option<&Record>) -> Result<Option<Installed>, S
     };
     let record = match record {
         Some(record) if is_for(&record, &package) => record,
-        // The command was changed since: what is installed was agreed to for another one.
+        // The command has changed since the user agreed to the package.
         Some(_) => {
             return Err(format!(
-                "what is installed for it is another package than its command names; {}",
+                "its command names another package than the installed one; {}",
                 remedy(app)
             ));
         }
         None => {
             return Err(format!(
-                "its command would fetch it from a registry at each start, and a spoke reaches none; {}",
+                "its command would fetch a package at each start, and its sandbox reaches no registry; {}",
                 remedy(app)
             ));
         }
     };
-    // At each start, since a program outside of any spoke can have changed the files.
+    // At each start, since programs outside of the sandboxes can change the files.
     let tree = store.verify(&record).map_err(|error| error.to_string())?;
     let (program, env) = start(&record, &tree);
     let command = std::iter::once(program).chain(package.arguments).collect();
@@ -79,7 +74,7 @@ pub(crate) fn of(app: &App, new: Option<&Record>) -> Result<Option<Installed>, S
     }))
 }
 
-/// What its command would fetch, if it is a launcher's.
+/// The package that its command would fetch, if it is a launcher's.
 fn wanted(app: &App) -> Result<Option<Package>, Unknown> {
     launcher(&app.command, app.env.keys().chain(&app.env_from))
 }
@@ -92,12 +87,11 @@ fn remedy(app: &App) -> String {
     )
 }
 
-/// Who an app is for what the user allows for good: who the configuration says, with the very files that were installed for
-/// it. A version that came later is another app, though the command is the same.
+/// The identity of an app for permissions: the configuration's, with the hash of the installed files. Another version of a
+/// package is another app.
 pub(crate) fn identity(app: &App) -> Result<[u8; 32]> {
     let record = match wanted(app) {
         Ok(Some(_)) => store()?.get(&app.name)?,
-        // Where what it means is not known it does not start.
         Ok(None) | Err(_) => None,
     };
     Ok(identity_with(app, record.as_ref()))
@@ -115,28 +109,18 @@ fn identity_with(app: &App, record: Option<&Record>) -> [u8; 32] {
     }
 }
 
-/// Whether this is what the package's launcher would run.
-pub(crate) fn is_for(record: &Record, package: &Package) -> bool {
-    let of_record = (
-        record.registry,
-        &record.requirement,
-        &record.with,
-        &record.program,
-    );
-    of_record
-        == (
-            package.registry,
-            &package.requirement,
-            &package.with,
-            &package.program,
-        )
+/// Whether the record is of this package.
+fn is_for(record: &Record, package: &Package) -> bool {
+    record.registry == package.registry
+        && record.requirement == package.requirement
+        && record.with == package.with
+        && record.program == package.program
 }
 
 fn start(record: &Record, tree: &std::path::Path) -> (String, BTreeMap<String, String>) {
     let program = tree.join(&record.entry).to_string_lossy().into_owned();
     let env = match record.registry {
         Registry::Npm => BTreeMap::new(),
-        // Its packages are in a folder that Python searches only if it is told to.
         Registry::PyPi => BTreeMap::from([(
             "PYTHONPATH".to_owned(),
             tree.join("site").to_string_lossy().into_owned(),
@@ -145,10 +129,7 @@ fn start(record: &Record, tree: &std::path::Path) -> (String, BTreeMap<String, S
     (program, env)
 }
 
-/// Fetches a package into the store, and says what came. It blocks for as long as that takes.
-///
-/// # Errors
-/// It was not installed; nothing is left behind.
+/// Fetches a package into the store and says which version came. It blocks. After an error nothing is left behind.
 pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record> {
     say(&format!(
         "fetching {} for {app} …\n",
@@ -163,7 +144,6 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         scripts,
     };
     let installed = installer.install(app, wanted);
-    // Before the error itself, which only says that it failed.
     if let Err(InstallError::Failed { said, .. }) = &installed {
         say(&last_words(wanted.registry, said));
     }
@@ -180,13 +160,13 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
     ));
     if !unrun.is_empty() {
         say(&format!(
-            "note: install scripts of {} were not run; if the app lacks something, add it with --scripts, which runs them without network\n",
+            "note: install scripts of {} were not run; if the app needs them, add it with --scripts, which runs them without network\n",
             escape(&unrun.join(", "))
         ));
     }
     for (folder, dependency) in &unsupplied {
         say(&format!(
-            "note: the program of Node in {} has no modules, since its dependency '{}' is no package of a registry; what the app does by it fails\n",
+            "note: the Node program in {} lacks its modules, because its dependency '{}' is not a registry package; the app fails where it needs that program\n",
             escape(&folder.to_string_lossy()),
             escape(dependency)
         ));
@@ -194,7 +174,7 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
     Ok(record)
 }
 
-/// What a package manager said last, its name before each line of the terminal: scripts of packages say what they like.
+/// The last words of a package manager, with its name before each line: install scripts can write anything.
 fn last_words(registry: Registry, said: &str) -> String {
     let name = match registry {
         Registry::Npm => "npm> ",
@@ -216,21 +196,20 @@ pub(crate) fn package(record: &Record) -> String {
     format!("{registry} {}", escape(&record.requirement))
 }
 
-/// What the command of an app would fetch at its start, as long as nothing is installed for it.
+/// The package that the command of an app would fetch, if nothing is installed for it.
 pub(crate) fn unmet(app: &App) -> Option<Package> {
-    // `of` says what is wrong with a command.
+    // `of` reports what is wrong with a command.
     let package = wanted(app).ok().flatten()?;
     let record = store().and_then(|store| Ok(store.get(&app.name)?));
-    // A record that cannot be read is not replaced by a fetch: `of` says what is wrong with it.
+    // An unreadable record is not replaced: `of` reports it.
     matches!(record, Ok(None)).then_some(package)
 }
 
-/// The record of an app, which must be there.
+/// The record of an installed app.
 pub(crate) fn record(app: &str) -> Result<Record> {
-    let record = store()?.get(app)?;
-    record.with_context(|| {
-        format!("no app '{app}' is installed; `sluice app list` shows those that are")
-    })
+    let missing =
+        || format!("no app '{app}' is installed; list the installed apps with `sluice app list`");
+    store()?.get(app)?.with_context(missing)
 }
 
 #[cfg(test)]

@@ -11,18 +11,17 @@ use crate::exit::Exit;
 
 static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program was told to end by SIGTERM. Then it ends when what is under way is over, with
-/// [`Exit::Terminated`].
+/// Whether the program got SIGTERM. It then ends with [`Exit::Terminated`].
 pub(crate) fn is_terminated() -> bool {
     IS_TERMINATED.load(Ordering::Relaxed)
 }
 
-/// Ctrl-C and SIGTERM as a notification. Twice within a second they end the program at once; the
-/// kernel then ends the spokes.
+/// Ctrl-C and SIGTERM as a notification. Two within a second end the program at once, and the kernel
+/// ends the spokes.
 pub(crate) fn interrupts() -> Arc<Notify> {
     let cancel = Arc::new(Notify::new());
     let notify = Arc::clone(&cancel);
-    // Registered here and not in the task, so that a signal before its first run counts already.
+    // Registered here, so that a signal before the first run of the task counts.
     let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let [Ok(mut interrupts), Ok(mut terminations)] = signals else {
         return cancel;

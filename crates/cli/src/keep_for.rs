@@ -7,21 +7,17 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 use store::Time;
 
-/// How long what the user allows for good lasts, if it is not revoked before.
+/// How long a permission lasts, in whole hours, if it is not revoked before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct KeepFor(Option<Hours>);
+pub(crate) struct KeepFor(Option<u64>);
 
-/// Whole hours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Hours(u64);
-
-/// Ten years. Whoever means longer means for ever.
+/// Ten years.
 const MOST_HOURS: u64 = 10 * 366 * 24;
 
 impl KeepFor {
     /// When a permission that is given now ends.
     pub(crate) fn end(self) -> Result<Option<Time>> {
-        let Some(Hours(hours)) = self.0 else {
+        let Some(hours) = self.0 else {
             return Ok(None);
         };
         let end = SystemTime::now().checked_add(Duration::from_secs(hours * 3600));
@@ -29,15 +25,15 @@ impl KeepFor {
     }
 }
 
-/// As a question says it: "until you revoke it", or "for 7 days, or until you revoke it".
+/// As in a question: "until you revoke it", or "for 7 days, or until you revoke it".
 impl fmt::Display for KeepFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => {}
-            Some(Hours(hours)) if hours.is_multiple_of(24) => {
+            Some(hours) if hours.is_multiple_of(24) => {
                 write!(f, "for {} days, or ", hours / 24)?;
             }
-            Some(Hours(hours)) => write!(f, "for {hours} hours, or ")?,
+            Some(hours) => write!(f, "for {hours} hours, or ")?,
         }
         f.write_str("until you revoke it")
     }
@@ -53,7 +49,7 @@ impl FromStr for KeepFor {
             .or_else(|| unit('w', 7 * 24));
         let hours = found.and_then(|(number, unit)| number.parse::<u64>().ok()?.checked_mul(unit));
         match hours {
-            Some(hours) if (1..=MOST_HOURS).contains(&hours) => Ok(Self(Some(Hours(hours)))),
+            Some(hours) if (1..=MOST_HOURS).contains(&hours) => Ok(Self(Some(hours))),
             _ => bail!("write a number of hours, days or weeks up to ten years: 12h, 7d, 4w"),
         }
     }

@@ -10,7 +10,6 @@ mod configuration;
 mod embedded;
 mod exit;
 mod fetch;
-mod finding;
 mod form;
 mod hex;
 mod ids;
@@ -23,6 +22,7 @@ mod memory;
 mod needs;
 mod paths;
 mod permissions;
+mod place;
 mod private_file;
 mod proposal;
 mod question;
@@ -71,8 +71,7 @@ fn main() -> ExitCode {
             Command::App(app) => commands::app::app(app).await,
             Command::Model(model) => commands::model::model(model).await,
         };
-        // A new token that is asked for and not kept yet would be lost with the process, and the
-        // login with it.
+        // A renewed token that is not saved yet would be lost, and the login with it.
         login::settle().await;
         result
     });

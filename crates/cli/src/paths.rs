@@ -10,20 +10,20 @@ pub(crate) fn user_config() -> Option<PathBuf> {
     xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("sluice/sluice.toml"))
 }
 
-/// The folder of what is kept between sessions.
+/// The folder of traces, trust, memory and permissions.
 pub(crate) fn state() -> Result<PathBuf> {
-    let state = xdg("XDG_STATE_HOME", ".local/state");
-    Ok(state
-        .context("no home directory; set HOME or XDG_STATE_HOME to an absolute path")?
-        .join("sluice"))
+    folder("XDG_STATE_HOME", ".local/state")
 }
 
-/// The folder of what was installed for the user.
+/// The folder of installed apps, secrets and logins.
 pub(crate) fn data() -> Result<PathBuf> {
-    let data = xdg("XDG_DATA_HOME", ".local/share");
-    Ok(data
-        .context("no home directory; set HOME or XDG_DATA_HOME to an absolute path")?
-        .join("sluice"))
+    folder("XDG_DATA_HOME", ".local/share")
+}
+
+fn folder(variable: &str, under_home: &str) -> Result<PathBuf> {
+    let missing = || format!("no home directory; set HOME or {variable} to an absolute path");
+    let folder = xdg(variable, under_home).with_context(missing)?;
+    Ok(folder.join("sluice"))
 }
 
 /// The folder of traces.
@@ -31,19 +31,13 @@ pub(crate) fn traces() -> Result<PathBuf> {
     Ok(state()?.join("traces"))
 }
 
-/// A path with the links on it resolved. Of what does not exist yet it is the nearest folder that does: whatever is made
-/// later is made there.
+/// A path with its links resolved, as far as it exists.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let mut known = path.ancestors().filter_map(|folder| {
         let rest = path.strip_prefix(folder).ok()?;
         let folder = folder.canonicalize().ok()?;
         // By components, since to join an empty rest would end the path in a slash.
-        Some(
-            folder
-                .components()
-                .chain(rest.components())
-                .collect::<PathBuf>(),
-        )
+        Some(folder.components().chain(rest.components()).collect())
     });
     known.next().unwrap_or_else(|| path.to_owned())
 }
@@ -65,14 +59,14 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The program that runs embedded models. It is a package of its own, and may not be there.
+/// The program that runs embedded models: a package of its own, which may be missing.
 pub(crate) const MODEL_PROGRAM: &str = "sluice-model";
 
-/// What no app may write, besides what the configuration was read from: whoever writes these decides about the next
-/// start, or about what is known of this one. Each with a word for messages.
+/// What no app may write, besides the files of the configuration, with names for messages: it decides about the next
+/// start, or records this one.
 pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     let own = env::current_exe().context("cannot find out where this program is")?;
-    // Its folder and not only the file: who can write there can put another file in its place.
+    // The folder, since the file could be replaced there.
     let config = user_config().and_then(|file| file.parent().map(Path::to_owned));
     let models = llm::models::Cache::of_user().ok();
     let program = binary(MODEL_PROGRAM).ok();
@@ -92,8 +86,8 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
 }
 
 fn xdg(variable: &str, under_home: &str) -> Option<PathBuf> {
-    // The XDG rules: a relative path is to be ignored. So is a relative home, by which a stranger's working folder would
-    // hold the user's own configuration, and what is trusted.
+    // The XDG rules ignore relative paths. A relative HOME is ignored too: the working folder, which may be a stranger's,
+    // would hold the user's configuration and trust.
     let set = |variable| {
         let path = env::var_os(variable).map(PathBuf::from);
         path.filter(|path| path.is_absolute())

@@ -1,4 +1,4 @@
-//! What the user has allowed for good (SecGPT appendix A.1), as the monitor asks for it.
+//! The permissions that the answer "always" gives (SecGPT appendix A.1), as the monitor asks for them.
 
 use std::time::SystemTime;
 
@@ -19,19 +19,16 @@ use crate::terminal::say;
 /// Between the names of apps. No app and no functionality has it in its name.
 pub(crate) const AND: &str = ", ";
 
-/// The permissions of the user, as one session asks for them.
+/// The user's permissions in one session.
 pub(crate) struct Permitted {
     permissions: Permissions,
-    /// The apps as the configuration has them now: another app of the same name inherits nothing.
+    /// The apps of the configuration now: another app of the same name inherits nothing.
     apps: Apps,
     keep_for: KeepFor,
 }
 
 impl Permitted {
-    /// The user's permissions, which lie where no spoke can write.
-    ///
-    /// # Errors
-    /// The file cannot be used, or an app has a name that cannot be written there.
+    /// The user's permissions, for the apps of this configuration.
     pub(crate) fn open(config: &Config, keep_for: KeepFor) -> Result<Self> {
         Ok(Self {
             permissions: open(config)?,
@@ -59,12 +56,11 @@ impl Permitted {
         })
     }
 
-    /// The choice of an app among these, for a functionality or for queries. Queries have no name,
-    /// so their choice is kept under the names of all the apps, joined by [`AND`], which is in no
-    /// functionality's name.
+    /// The choice of an app among these, for a functionality or for queries. A choice for queries is kept
+    /// under the names of all the apps, joined by [`AND`], which is in no functionality's name.
     fn selection(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<Action> {
         let mut among: Vec<&str> = among.iter().map(String::as_str).collect();
-        // The planner names them in any order, and a choice is among the same apps all the same.
+        // The planner names them in any order.
         among.sort_unstable();
         let functionality = match what {
             ChosenFor::Query => Name::new(among.join(AND))?,
@@ -83,16 +79,8 @@ impl Permitted {
         Ok(App { name, identity })
     }
 
-    fn covering(&self, what: Permissible<'_>, taints: &Label) -> Result<Option<PermissionId>> {
-        let action = self.action(what)?;
-        Ok(self.permissions.find(&action, taints, now())?)
-    }
-
-    fn grant(&self, what: Permissible<'_>, taints: &Label) -> Result<PermissionId> {
-        self.always(self.action(what)?, taints.clone())
-    }
-
-    fn always(&self, action: Action, limit: Label) -> Result<PermissionId> {
+    /// Keeps a permission, for as long as an "always" lasts.
+    fn grant(&self, action: Action, limit: Label) -> Result<PermissionId> {
         let grant = Grant {
             action,
             limit,
@@ -101,7 +89,7 @@ impl Permitted {
         Ok(self.permissions.grant(&grant, now())?)
     }
 
-    /// The app that was chosen among these. No label stands behind a choice.
+    /// The app that was chosen among these. A choice has no label.
     fn selected(
         &self,
         what: ChosenFor<'_>,
@@ -114,7 +102,7 @@ impl Permitted {
             let id = self.permissions.find(&action, &label, now())?;
             match (id, &found) {
                 (Some(id), None) => found = Some((app.clone(), id)),
-                // Two choices are none: the user is asked.
+                // With two choices the user is asked.
                 (Some(_), Some(_)) => return Ok(None),
                 (None, _) => {}
             }
@@ -122,12 +110,11 @@ impl Permitted {
         Ok(found)
     }
 
-    /// Keeps the choice of an app among these, in the place of another. Between the two steps there are
-    /// two choices, which are none.
+    /// Keeps the choice of an app among these, and then revokes another one.
     fn select(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<PermissionId> {
-        let id = self.always(self.selection(what, among, app)?, Label::bottom())?;
+        let id = self.grant(self.selection(what, among, app)?, Label::bottom())?;
         for other in among.iter().filter(|other| *other != app) {
-            // By the very action, so that a choice among other apps stays.
+            // Only this action: a choice among other apps stays.
             let action = self.selection(what, among, other)?;
             let all = self.permissions.list(&self.apps, now())?;
             for kept in all.iter().filter(|kept| kept.action == action) {
@@ -140,40 +127,45 @@ impl Permitted {
 
 impl ifc::Permissions for Permitted {
     fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String> {
-        match self.covering(what, taints) {
-            Ok(id) => id.map(|id| id.to_string()),
-            Err(error) => uncounted(&error),
-        }
+        let find =
+            || -> Result<_> { Ok(self.permissions.find(&self.action(what)?, taints, now())?) };
+        counted(find()).flatten().map(|id| id.to_string())
     }
 
     fn keep(&self, what: Permissible<'_>, taints: &Label) -> Result<String, String> {
-        let id = self.grant(what, taints);
-        id.map(|id| id.to_string())
-            .map_err(|error| format!("{error:#}"))
+        let id = self
+            .action(what)
+            .and_then(|action| self.grant(action, taints.clone()));
+        kept(id)
     }
 }
 
 impl server::Selections for Permitted {
     fn find(&self, what: ChosenFor<'_>, among: &[String]) -> Option<(String, String)> {
-        match self.selected(what, among) {
-            Ok(found) => found.map(|(app, id)| (app, id.to_string())),
-            Err(error) => uncounted(&error),
-        }
+        let found = counted(self.selected(what, among)).flatten();
+        found.map(|(app, id)| (app, id.to_string()))
     }
 
     fn keep(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<String, String> {
-        let id = self.select(what, among, app);
-        id.map(|id| id.to_string())
-            .map_err(|error| format!("{error:#}"))
+        kept(self.select(what, among, app))
     }
 }
 
-/// What cannot be read allows nothing. Then the user is asked, and should know why it is asked again.
-fn uncounted<T>(error: &anyhow::Error) -> Option<T> {
-    say(&format!(
-        "note: permissions count for nothing now: {error:#}\n"
-    ));
-    None
+fn kept(id: Result<PermissionId>) -> Result<String, String> {
+    match id {
+        Ok(id) => Ok(id.to_string()),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+/// A permission that cannot be read allows nothing. The note says why the user is asked again.
+fn counted<T>(found: Result<T>) -> Option<T> {
+    let say_so = |error: &anyhow::Error| {
+        say(&format!(
+            "note: your permissions cannot be read, so you are asked again: {error:#}\n"
+        ));
+    };
+    found.inspect_err(say_so).ok()
 }
 
 /// The user's permissions.
@@ -181,16 +173,13 @@ pub(crate) fn open(config: &Config) -> Result<Permissions> {
     open_in(config.lattice.clone())
 }
 
-/// The user's permissions, which are the same for every configuration, in a lattice.
+/// The user's permissions, which all configurations share, in a lattice.
 pub(crate) fn open_in(lattice: Lattice) -> Result<Permissions> {
     let path = paths::state()?.join("permissions.sqlite");
     Permissions::open(&path, lattice).context("the permissions cannot be read")
 }
 
-/// Who each app is now.
-///
-/// # Errors
-/// An app has a name that cannot be written, or the store of apps cannot be read.
+/// The identity of each app now.
 pub(crate) fn apps(config: &Config) -> Result<Apps> {
     let apps = config.apps.values().map(|app| {
         let identity = Identity::from_digest(installed::identity(app)?);
@@ -199,7 +188,7 @@ pub(crate) fn apps(config: &Config) -> Result<Apps> {
     apps.collect()
 }
 
-/// Now, by the clock.
+/// The time now.
 pub(crate) fn now() -> Time {
     SystemTime::now().into()
 }
@@ -215,7 +204,7 @@ mod tests {
 
     /// The permissions of one file, for apps of which `metro` has this identity.
     fn permitted(folder: &std::path::Path, metro: u8, keep_for: KeepFor) -> Permitted {
-        // The store makes the folder, so that nobody else can look into it.
+        // The store creates the folder with mode 0700.
         let path = folder.join("state/permissions.sqlite");
         let identity = |digest| Identity::from_digest([digest; 32]);
         let name = |name: &str| Name::new(name).unwrap();
@@ -242,7 +231,7 @@ mod tests {
         assert_eq!(first.find(QUERY, &both), None);
         let id = first.keep(QUERY, &both, "metro").unwrap();
         let found = Some(("metro".to_owned(), id));
-        // In later sessions too, in whatever order they are named.
+        // In later sessions too, in any order of the names.
         let later = permitted(folder.path(), 1, KeepFor::default());
         assert_eq!(later.find(QUERY, &among(["metro", "quick"])), found);
         for others in [among(["metro"]), among(["metro", "quick", "mail"])] {
@@ -279,10 +268,10 @@ mod tests {
         let (both, rides) = (among(["metro", "quick"]), ChosenFor::Functionality("rides"));
         let id = permitted.keep(rides, &both, "quick").unwrap();
         assert_eq!(permitted.find(rides, &both), Some(("quick".to_owned(), id)));
-        assert_eq!(permitted.find(QUERY, &both), None);
-        let fares = ChosenFor::Functionality("fares");
-        assert_eq!(permitted.find(fares, &both), None);
-        // Another app that serves it too changes nothing, and one that went away takes its choice along.
+        for other in [QUERY, ChosenFor::Functionality("fares")] {
+            assert_eq!(permitted.find(other, &both), None);
+        }
+        // Another app that serves it changes nothing; without the chosen app there is no choice.
         let three = among(["metro", "quick", "night"]);
         assert_eq!(permitted.find(rides, &three).unwrap().0, "quick");
         assert_eq!(permitted.find(rides, &among(["metro", "night"])), None);
@@ -300,10 +289,8 @@ mod tests {
         };
         let it = collaboration("metro", "quick", Direction::Answering);
         let untrusted = Lattice::four_point().label("untrusted").unwrap();
-        let keep = |permitted: &Permitted, label: &Label| {
-            ifc::Permissions::keep(permitted, Permissible::Collaboration(&it), label)
-        };
-        let id = keep(&first, &untrusted).unwrap();
+        let keep = |label| ifc::Permissions::keep(&first, Permissible::Collaboration(&it), label);
+        let id = keep(&untrusted).unwrap();
         let found = |permitted: &Permitted, it: &ifc::Collaboration, label: &Label| {
             ifc::Permissions::find(permitted, Permissible::Collaboration(it), label)
         };
@@ -318,7 +305,7 @@ mod tests {
         }
         let changed = super::tests::permitted(folder.path(), 9, KeepFor::default());
         assert_eq!(found(&changed, &it, &untrusted), None);
-        // What nobody has named is never kept.
-        assert!(keep(&later, &Label::top()).is_err());
+        // An unknown label is never kept.
+        assert!(keep(&Label::top()).is_err());
     }
 }

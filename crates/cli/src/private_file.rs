@@ -40,9 +40,6 @@ impl PrivateFile {
     }
 
     /// Its content; the default if it is not there.
-    ///
-    /// # Errors
-    /// It is damaged, or others than the user could read or have written it.
     pub(crate) fn read<T: DeserializeOwned + Default>(&self) -> Result<T> {
         let file = self.path();
         let read = || -> Result<T> {
@@ -51,35 +48,33 @@ impl PrivateFile {
                 found => found?,
             };
             check(&self.folder, &fs::symlink_metadata(&self.folder)?, 0o700)?;
-            // The folder comes first: where others can write to it, they could exchange the file between this check and
-            // the reading.
+            // The folder first: with access to it, others could replace the file between this check and the reading.
             check(&file, &found, 0o600)?;
             if !found.is_file() || found.len() > MAX_FILE {
-                bail!("it is no plain file, or longer than 4 MiB");
+                bail!("it is not a regular file, or longer than 4 MiB");
             }
-            // The reason would quote the text.
+            // The reason of the parser would quote the text.
             let contents: Contents<T> =
                 serde_json::from_slice(&fs::read(&file)?).map_err(|_| anyhow!("it is damaged"))?;
             if contents.version != VERSION {
-                bail!("it is of version {}", contents.version);
+                bail!(
+                    "its version is {}, and this program reads version 1",
+                    contents.version
+                );
             }
             Ok(contents.secrets)
         };
         read().with_context(|| format!("{} cannot be read", file.display()))
     }
 
-    /// Reads, changes and writes under a lock, so that two programs at once lose nothing. The new content is written
-    /// beside and renamed: a reader sees the old content or the new one.
-    ///
-    /// # Errors
-    /// It cannot be read or written.
+    /// Reads, changes and writes under a lock, so that two programs at once lose nothing. The new content is renamed into
+    /// place, so a reader sees the old or the new one.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut T)) -> Result<()>
     where
         T: Serialize + DeserializeOwned + Default,
     {
         let folder = self.open_folder()?;
-        // On the folder, because the file is replaced: whoever waited for a lock on it would then hold one on the old
-        // file.
+        // The folder is locked, because a lock on the file would be lost when the file is replaced.
         flock(&folder, FlockOperation::LockExclusive)?;
         let mut secrets: T = self.read()?;
         change(&mut secrets);
@@ -88,24 +83,23 @@ impl PrivateFile {
             secrets,
         };
         let text = serde_json::to_vec(&contents)?;
-        // A file too long to be read again would lose every secret in it.
+        // A longer file could not be read again.
         if text.len() as u64 > MAX_FILE {
             bail!(
-                "{} would become too long; nothing was kept",
+                "{} would exceed 4 MiB; nothing was saved",
                 self.path().display()
             );
         }
-        // Made for the owner alone (0600).
+        // Its mode is 0600.
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(&text)?;
         file.as_file().sync_all()?;
         file.persist(self.path()).map_err(|error| error.error)?;
-        // A rename outlives a crash only once its folder is written.
+        // The rename survives a crash once the folder is written.
         Ok(folder.sync_all()?)
     }
 
-    /// Waits for a lock of this name beside the file. It is held until the returned file is dropped, and does not block
-    /// changes of the file itself.
+    /// Waits for a lock of this name. It is held until the returned file is dropped, and does not block changes.
     pub(crate) fn lock(&self, name: &str) -> Result<File> {
         self.open_folder()?;
         let mut options = OpenOptions::new();
@@ -126,13 +120,13 @@ impl PrivateFile {
 fn check(path: &Path, found: &fs::Metadata, mode: u32) -> Result<()> {
     if found.is_symlink() {
         bail!(
-            "{} is a link, and who may write where it leads is not known; put what it leads to in its place",
+            "{} is a link, so who can write its target is unknown; replace the link by its target",
             path.display()
         );
     }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
         bail!(
-            "others than you have access to it; run `chmod {mode:o} {}` if it is yours",
+            "other users have access to it; if it is yours, run `chmod {mode:o} {}`",
             path.display()
         );
     }
@@ -178,7 +172,7 @@ mod tests {
         assert_eq!(words(&file).unwrap().len(), 1);
     }
 
-    /// What `chmod` does to a link, it does to what the link leads to.
+    /// `chmod` would act on the target of a link.
     #[test]
     fn a_link_is_refused_as_one() {
         let (_folder, file) = file();
@@ -216,7 +210,7 @@ mod tests {
         add(&file, "abc").unwrap();
         let long = "x".repeat(usize::try_from(MAX_FILE).unwrap());
         let error = add(&file, &long).unwrap_err().to_string();
-        assert!(error.contains("would become too long"), "{error}");
+        assert!(error.contains("would exceed 4 MiB"), "{error}");
         assert_eq!(words(&file).unwrap().len(), 1);
     }
 

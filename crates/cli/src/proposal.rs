@@ -1,8 +1,7 @@
-//! Proposed rules for a tool: by the names in its schema, and by MCP's annotations where these are stricter.
+//! Proposed rules for a tool: from the names in its schema, and from MCP's annotations where these are stricter.
 //!
-//! Both are the words of the tool's author, so the user reads and corrects a proposal. A name that the lists here do
-//! not have gets the strictest rule: the call is irreversible, and untrusted text may be in no argument. Annotations
-//! can only make a rule stricter.
+//! The author of the tool wrote both, so the user reviews a proposal. A name that the lists here do not have gets the
+//! strictest rule: the call is irreversible, and no argument may hold untrusted text.
 
 use std::fmt::Write;
 
@@ -12,75 +11,38 @@ use serde_json::{Map, Value};
 use wire::{Hints, ToolDescription};
 
 /// Verbs of tools that only read.
-const READS: &[&str] = &[
-    "browse", "count", "describe", "fetch", "find", "get", "list", "lookup", "query", "read",
-    "search", "show", "view",
-];
+const READS: &str = "browse count describe fetch find get list lookup query read search show view";
 /// Verbs of changes that can be undone.
-const WRITES: &[&str] = &[
-    "add",
-    "append",
-    "clone",
-    "copy",
-    "create",
-    "download",
-    "draft",
-    "edit",
-    "insert",
-    "login",
-    "mkdir",
-    "move",
-    "pull",
-    "rename",
-    "reschedule",
-    "save",
-    "set",
-    "star",
-    "unstar",
-    "update",
-    "write",
-];
-/// Verbs of effects that cannot be taken back, anywhere in a name.
-const FINAL: &[&str] = &[
-    "book", "buy", "cancel", "checkout", "clear", "delete", "execute", "grant", "invite", "pay",
-    "publish", "purchase", "push", "refund", "remove", "run", "send", "share", "submit",
-    "transfer", "wire",
-];
+const WRITES: &str = "\
+    add append clone copy create download draft edit insert login mkdir move pull rename \
+    reschedule save set star unstar update write";
+/// Verbs of irreversible effects, anywhere in a name.
+const FINAL: &str = "\
+    book buy cancel checkout clear delete execute grant invite pay publish purchase push refund \
+    remove run send share submit transfer wire";
 /// Last words of arguments that only carry content.
-const CONTENT: &[&str] = &[
-    "body",
-    "caption",
-    "comment",
-    "content",
-    "contents",
-    "description",
-    "message",
-    "note",
-    "notes",
-    "subject",
-    "summary",
-    "text",
-    "title",
-];
+const CONTENT: &str = "\
+    body caption comment content contents description message note notes subject summary text \
+    title";
 /// Last words of arguments that are a day or a time.
-const TIMES: &[&str] = &["date", "day", "deadline", "due", "end", "start", "time"];
-/// Words of an amount: a date beside one is a date of payment, which untrusted text may not choose.
-const AMOUNTS: &[&str] = &["amount", "price", "sum"];
+const TIMES: &str = "date day deadline due end start time";
+/// Words of an amount: a date beside one is a date of payment, which untrusted text must not choose.
+const AMOUNTS: &str = "amount price sum";
 
-/// A tool, as far as its description is of use here.
+/// The parts of a tool's description that a proposal needs.
 pub(crate) struct Tool {
-    pub(crate) name: String,
-    /// Each with its schema.
+    name: String,
+    /// Names and schemas.
     arguments: Vec<(String, Value)>,
-    /// The names of those that every call must have.
+    /// The names of the required arguments.
     required: Vec<String>,
-    /// Whether calls may have others as well.
+    /// Whether calls may have further arguments.
     has_more: bool,
     hints: Hints,
 }
 
 impl Tool {
-    /// A tool that takes what this JSON Schema says.
+    /// A tool whose arguments this JSON Schema describes.
     pub(crate) fn new(name: &str, schema: &Value, hints: Hints) -> Self {
         let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -100,45 +62,34 @@ impl Tool {
 }
 
 /// Whether calls may have arguments that the schema's own `properties` do not name: it is a map, or has parts or
-/// references, which may name some. They are not followed, so that a schema costs what its root does.
+/// references, which are not followed.
 fn has_more_arguments(schema: &Value) -> bool {
-    const PARTS: [&str; 10] = [
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "if",
-        "then",
-        "else",
-        "$ref",
-        "$dynamicRef",
-        "patternProperties",
-        "dependentSchemas",
-    ];
-    // By default a schema allows further arguments, so only one that has no names and allows others is a map.
+    const PARTS: &str = "\
+        allOf anyOf oneOf if then else $ref $dynamicRef patternProperties dependentSchemas";
+    // By default every schema allows further arguments, so only one without names that says so is a map.
     let names = schema.get("properties").and_then(Value::as_object);
     let more = schema.get("additionalProperties");
     let is_map =
         names.is_none_or(Map::is_empty) && more.is_some_and(|it| *it != Value::Bool(false));
-    is_map || PARTS.iter().any(|part| schema.get(*part).is_some())
+    is_map || PARTS.split(' ').any(|part| schema.get(part).is_some())
 }
 
 impl From<&ToolDescription> for Tool {
     fn from(tool: &ToolDescription) -> Self {
-        // A schema that nobody can read has no arguments that a rule could be about.
+        // An unreadable schema has no arguments.
         let schema = serde_json::from_str(&tool.input_schema).unwrap_or_default();
         Self::new(&tool.name, &schema, tool.hints)
     }
 }
 
-/// The lines of a tool's rule, without what it says of results.
+/// The lines of a tool's rule, without those about results.
 pub(crate) fn rule(app: &str, tool: &Tool) -> String {
     let effect = effect(tool);
     let reads = effect.reads();
     let limit = match (reads, tool.arguments.is_empty() && !tool.has_more) {
-        // A call without arguments carries nothing out. With `openWorldHint` a server elsewhere still sees that it is
-        // made.
+        // A call without arguments carries no data out, but with `openWorldHint` a remote server sees the call.
         (true, true) if tool.hints.open_world != Some(true) => "\"any\"",
-        // What is asked for may go out: strangers may say what, and no secret can be in it.
+        // The arguments may go out, so no secret may be in them.
         (true, _) => "[\"untrusted\"]",
         (false, _) => "[]",
     };
@@ -148,7 +99,7 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         effect.name()
     );
     if tool.has_more {
-        // A list would refuse what it lacks, and without one no argument may be more than the call.
+        // A list of parameters would refuse the further arguments.
         return text;
     }
     // Writing to a String does not fail.
@@ -156,7 +107,7 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
     let pays = tool
         .arguments
         .iter()
-        .any(|(name, _)| words(name).iter().any(|it| AMOUNTS.contains(&it.as_str())));
+        .any(|(name, _)| words(name).iter().any(|it| is_in(AMOUNTS, it)));
     for (name, schema) in tool.arguments.iter().filter(|_| !reads) {
         if let Some(rule) = argument(name, schema, pays) {
             let _ = writeln!(text, "arguments.{}{rule}", key(name));
@@ -165,8 +116,7 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
     text
 }
 
-/// The arguments with their kinds, where the tool's schema says any. A model is told these where it may not see what the
-/// app says of itself: of a name alone it makes an object as well as a text, which the app then refuses.
+/// The arguments with their kinds. A model that may not see the app's own schema is given these.
 fn parameters(tool: &Tool) -> String {
     let arguments = tool.arguments.iter().map(|(name, schema)| {
         let is_required = tool.required.contains(name);
@@ -188,15 +138,14 @@ fn parameters(tool: &Tool) -> String {
     format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
 }
 
-/// What an argument takes, if its schema says so in one word and takes nothing beside it. A kind that the schema does
-/// not have would refuse what the app takes.
+/// The kind of an argument, if its schema admits only one. A wrong kind would refuse calls that the app accepts.
 fn kind(schema: &Value) -> ParameterKind {
     match one_type(schema) {
         Some("string") => ParameterKind::String,
         Some("integer") => ParameterKind::Integer,
         Some("number") => ParameterKind::Number,
         Some("boolean") => ParameterKind::Boolean,
-        // Before `items` come those of `prefixItems`, which may be of any type.
+        // Elements of `prefixItems` may have any type.
         Some("array")
             if schema.get("prefixItems").is_none()
                 && schema.get("items").and_then(one_type) == Some("string") =>
@@ -207,18 +156,10 @@ fn kind(schema: &Value) -> ParameterKind {
     }
 }
 
-/// The type of all values that a schema takes; `None` where it says several, or may mean others by what stands beside it.
+/// The only type that a schema admits; `None` where it admits several, or may by another keyword.
 fn one_type(schema: &Value) -> Option<&str> {
-    // Up to draft 7 nothing counts beside `$ref`. The others are no more than what they say in JSON Schema, but servers
-    // write them for what may also be null.
-    const BESIDE: [&str; 6] = [
-        "$ref",
-        "$dynamicRef",
-        "$recursiveRef",
-        "allOf",
-        "anyOf",
-        "oneOf",
-    ];
+    // Up to draft 7 `$ref` overrides `type`; servers use the others for values that may also be null.
+    const BESIDE: &str = "$ref $dynamicRef $recursiveRef allOf anyOf oneOf";
     let has_null = |key: &str| match schema.get(key) {
         Some(Value::Array(values)) => values.contains(&Value::Null),
         Some(value) => value.is_null(),
@@ -228,12 +169,12 @@ fn one_type(schema: &Value) -> Option<&str> {
         .get("nullable")
         .is_some_and(|it| *it != Value::Bool(false))
         || ["enum", "const", "default"].into_iter().any(has_null);
-    let has_beside = BESIDE.into_iter().any(|key| schema.get(key).is_some());
+    let has_beside = BESIDE.split(' ').any(|key| schema.get(key).is_some());
     let says = schema.get("type")?.as_str();
     says.filter(|_| !is_nullable && !has_beside)
 }
 
-/// What its name says, or its hints where these are stricter.
+/// The effect by the name of a tool, or by its hints where these are stricter.
 fn effect(tool: &Tool) -> Effect {
     let Hints {
         read_only,
@@ -249,33 +190,32 @@ fn effect(tool: &Tool) -> Effect {
     let hinted = hinted
         .into_iter()
         .filter_map(|(hint, strict, effect)| (hint == Some(strict)).then_some(effect));
-    // Effects are ordered by how strict they are, so a hint never makes one milder.
+    // Effects are ordered by strictness, so a hint never makes a rule milder.
     hinted.fold(named(&tool.name), Effect::max)
 }
 
-/// By the first verb of a name that is known; a later one that nobody takes back wins.
+/// The effect of the first known verb of a name; an irreversible verb wins anywhere.
 fn named(name: &str) -> Effect {
     let words = words(name);
-    let has = |list: &[&str]| words.iter().position(|word| list.contains(&word.as_str()));
+    let has = |list: &str| words.iter().position(|word| is_in(list, word));
     let first = [(READS, Effect::Read), (WRITES, Effect::Write)]
         .into_iter()
         .filter_map(|(list, effect)| Some((has(list)?, effect)))
-        // Positions decide: no word is in both lists, so no two are equal.
         .min();
     match first {
-        // Wherever it stands: `get_and_delete` deletes.
+        // `get_and_delete` deletes.
         _ if has(FINAL).is_some() => Effect::Irreversible,
-        // What is no longer unread has been changed.
+        // Reading unread messages marks them as read.
         Some((_, Effect::Read)) if words.iter().any(|word| word == "unread") => Effect::ReadOnce,
         Some((_, effect)) => effect,
         None => Effect::Irreversible,
     }
 }
 
-/// What an argument may have that the call itself may not; nothing, for most.
+/// The rule of an argument that may hold more than the call; `None` for most.
 fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
     if !is_bare(name) {
-        // Other signs would be read as a place inside of the argument.
+        // Other characters would be read as a path inside the argument.
         return None;
     }
     let words = words(name);
@@ -299,21 +239,23 @@ fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
         .unwrap_or_default();
     if is_code {
         Some(accepted("digits(4,8)"))
-    } else if TIMES.contains(&last) || format.starts_with("date") {
+    } else if is_in(TIMES, last) || format.starts_with("date") {
         (!pays).then(|| accepted("date"))
     } else {
-        CONTENT
-            .contains(&last)
-            .then(|| ".limit = [\"untrusted\"]".to_owned())
+        is_in(CONTENT, last).then(|| ".limit = [\"untrusted\"]".to_owned())
     }
 }
 
-/// `getUnreadMails` and `get_unread-mails` have the same three.
+fn is_in(list: &str, word: &str) -> bool {
+    list.split(' ').any(|it| it == word)
+}
+
+/// The words of a name: `getUnreadMails` and `get_unread-mails` have the same three.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
     for letter in name.chars() {
-        // A capital after a small letter begins a word; several in a row are one.
+        // A capital after a small letter begins a word.
         if !letter.is_alphanumeric() || letter.is_uppercase() && before.is_lowercase() {
             words.push(String::new());
         }
@@ -333,13 +275,13 @@ fn key(name: &str) -> String {
     }
 }
 
-/// Whether it is a key of TOML as it is.
+/// Whether it is a bare key of TOML.
 fn is_bare(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     !name.is_empty() && name.chars().all(is_plain)
 }
 
-/// A basic string of TOML, in which nothing but ASCII stands: what steers a terminal or cannot be seen is spelled out.
+/// A basic string of TOML in ASCII: other characters are escaped, since they could steer a terminal or be invisible.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
@@ -426,16 +368,12 @@ mod tests {
         assert_eq!(said(Value::Null), "[]");
     }
 
-    /// A kind beside which the schema takes something else would refuse calls that the app takes.
     #[test]
-    fn where_the_schema_takes_more_than_one_type_there_is_no_kind() {
-        let text = || serde_json::json!({ "type": "string" });
+    fn a_schema_with_several_types_has_no_kind() {
+        let text = serde_json::json!({ "type": "string" });
         let with = |key: &str, value: Value| {
-            let mut schema = text();
-            schema
-                .as_object_mut()
-                .unwrap()
-                .insert(key.to_owned(), value);
+            let mut schema = text.clone();
+            schema[key] = value;
             schema
         };
         for schema in [
@@ -444,89 +382,55 @@ mod tests {
             with("const", Value::Null),
             with("default", Value::Null),
             with("$ref", "#/$defs/a".into()),
-            with(
-                "anyOf",
-                serde_json::json!([{ "format": "uri" }, { "type": "null" }]),
-            ),
-            serde_json::json!({ "anyOf": [text(), { "type": "null" }] }),
-            serde_json::json!({ "oneOf": [text(), { "type": "integer" }] }),
+            with("anyOf", serde_json::json!([{ "type": "null" }])),
+            serde_json::json!({ "oneOf": [text, { "type": "integer" }] }),
             serde_json::json!({ "type": ["string", "null"] }),
             serde_json::json!({ "type": "array", "items": with("nullable", true.into()) }),
-            serde_json::json!({ "type": "array", "items": { "$ref": "#", "type": "string" } }),
-            serde_json::json!({ "type": "array", "prefixItems": [{}], "items": text() }),
-            serde_json::json!({ "type": "array", "items": [text()] }),
+            serde_json::json!({ "type": "array", "prefixItems": [{}], "items": text }),
             serde_json::json!({ "const": "a" }),
         ] {
             assert_eq!(kind(&schema), ParameterKind::Any, "{schema}");
         }
-        // A form of the app's own says nothing of ours.
-        for format in ["date-time", "email", "uri", "uuid"] {
-            assert_eq!(kind(&with("format", format.into())), ParameterKind::String);
+        for schema in [
+            with("format", "date-time".into()),
+            with("enum", serde_json::json!(["a", "b"])),
+            with("nullable", false.into()),
+        ] {
+            assert_eq!(kind(&schema), ParameterKind::String, "{schema}");
         }
-        assert_eq!(
-            kind(&with("enum", serde_json::json!(["a", "b"]))),
-            ParameterKind::String
-        );
-        assert_eq!(kind(&with("nullable", false.into())), ParameterKind::String);
     }
 
-    /// A list of parameters would refuse arguments that stand elsewhere in the schema.
+    /// A list of parameters would refuse arguments that are elsewhere in the schema.
     #[test]
     fn a_schema_that_names_arguments_elsewhere_has_no_list_of_them() {
-        let properties = serde_json::json!({ "a": { "type": "string" } });
+        let with = |key: &str, value: Value| serde_json::json!({ "properties": { "a": { "type": "string" } }, key: value });
         let other = serde_json::json!({ "properties": { "b": {} } });
-        let with =
-            |key: &str, value: &Value| serde_json::json!({ "properties": properties, key: value });
-        let list = |value: &Value| serde_json::json!([value, {}]);
-        for (schema, expected) in [
-            (with("additionalProperties", &true.into()), false),
-            (with("additionalProperties", &false.into()), false),
+        for (schema, is_open) in [
+            (with("additionalProperties", true.into()), false),
             (serde_json::json!({ "type": "object" }), false),
+            (serde_json::json!({ "additionalProperties": false }), false),
+            (with("anyOf", serde_json::json!([other])), true),
+            (with("then", other), true),
+            (with("$ref", "#/$defs/x".into()), true),
             (
-                serde_json::json!({ "type": "object", "additionalProperties": false }),
-                false,
-            ),
-            (with("anyOf", &list(&other)), true),
-            (
-                with("oneOf", &list(&serde_json::json!({ "$ref": "#/$defs/x" }))),
+                with("patternProperties", serde_json::json!({ "^x": {} })),
                 true,
             ),
-            (
-                with("allOf", &list(&serde_json::json!({ "allOf": [other] }))),
-                true,
-            ),
-            (with("then", &other), true),
-            (with("$ref", &"#/$defs/x".into()), true),
-            (
-                with("patternProperties", &serde_json::json!({ "^x": {} })),
-                true,
-            ),
-            (
-                serde_json::json!({ "type": "object", "additionalProperties": true }),
-                true,
-            ),
-            (
-                serde_json::json!({ "additionalProperties": { "type": "string" } }),
-                true,
-            ),
+            (serde_json::json!({ "additionalProperties": true }), true),
         ] {
-            let tool = Tool::new("get_account", &schema, Hints::default());
-            let rule = rule("app", &tool);
-            assert_eq!(!rule.contains("parameters"), expected, "{schema}");
-            // What is asked for may go out, so no secret may be in it.
+            let reads = rule("app", &Tool::new("get_account", &schema, Hints::default()));
+            let sends = rule("app", &Tool::new("send", &schema, Hints::default()));
+            assert_eq!(!reads.contains("parameters"), is_open, "{schema}");
+            // The arguments may go out, so no secret may be in them.
             assert!(
-                !expected || rule.contains("limit = [\"untrusted\"]"),
-                "{rule}"
+                !is_open || reads.contains("limit = [\"untrusted\"]"),
+                "{reads}"
             );
-            let sends = Tool::new("send", &schema, Hints::default());
-            assert!(
-                !expected || !super::rule("app", &sends).contains("arguments."),
-                "{schema}"
-            );
+            assert!(!is_open || !sends.contains("arguments."), "{sends}");
         }
     }
 
-    /// Whatever a tool says of itself, its rule is as strict as without, or stricter.
+    /// A rule with hints is as strict as the rule without, or stricter.
     #[test]
     fn a_hint_only_restricts() {
         let values = [None, Some(false), Some(true)];
@@ -552,21 +456,17 @@ mod tests {
                 }
             }
         }
-        let hinted = |hints| effect(&tool("get_account", hints));
-        let destructive = Hints {
-            destructive: Some(true),
-            ..Hints::default()
+        let hinted = |read_only, destructive, idempotent| {
+            let hints = Hints {
+                read_only,
+                destructive,
+                idempotent,
+                open_world: None,
+            };
+            effect(&tool("get_account", hints))
         };
-        assert_eq!(hinted(destructive), Effect::Irreversible);
-        let writes = Hints {
-            read_only: Some(false),
-            ..Hints::default()
-        };
-        assert_eq!(hinted(writes), Effect::Write);
-        let once = Hints {
-            idempotent: Some(false),
-            ..Hints::default()
-        };
-        assert_eq!(hinted(once), Effect::ReadOnce);
+        assert_eq!(hinted(None, Some(true), None), Effect::Irreversible);
+        assert_eq!(hinted(Some(false), None, None), Effect::Write);
+        assert_eq!(hinted(None, None, Some(false)), Effect::ReadOnce);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hub::trace::{Event, escape};
 use tokio::sync::mpsc;
 
-/// The places that a spoke tried to reach and may not, with the reasons, from its events.
+/// The refused places among a spoke's events, with the reasons.
 pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, String> {
     let mut tried = BTreeMap::new();
     while let Ok(event) = events.try_recv() {
@@ -15,7 +15,6 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
             }
             Event::Egress { to, outcome, .. } => {
                 let outcome = outcome.to_string();
-                // Every other outcome is of a connection that was allowed.
                 if let Some(reason) = outcome.strip_prefix("refused: ") {
                     tried.insert(to, reason.to_owned());
                 }
@@ -26,7 +25,7 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
     tried
 }
 
-/// Places and reasons in one line, fit for a terminal.
+/// Places and reasons in one line, escaped.
 pub(crate) fn words(tried: &BTreeMap<String, String>) -> String {
     let each = tried
         .iter()

@@ -1,4 +1,4 @@
-//! What runs in the spoke of an app that is a remote server, and what it is told.
+//! What runs in the spoke of a remote server's app, and its settings.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,12 +18,9 @@ const PROGRAM: &str = "/sluice-remote";
 /// Where certificates of the configuration are.
 const CA_FILE: &str = "/sluice-remote-ca.pem";
 
-/// How it is started on this machine: our own program, and nothing of the user's beside it.
-///
-/// # Errors
-/// The program is not there, or a secret is not: a line that says what to do.
+/// How it is started: our own program, and nothing of the user's. An error is a line that says what to do.
 pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, String> {
-    // A secret that is missing is said before anything starts, and about this app alone.
+    // A missing secret is an error of this app alone, before anything starts.
     headers(app, remote).map_err(|error| format!("{error:#}"))?;
     let place = app.server.clone().unwrap_or_else(|| Place {
         file: file.to_owned(),
@@ -51,10 +48,7 @@ pub(crate) fn start(app: &App, remote: &Remote, file: &Path) -> Result<Start, St
     })
 }
 
-/// What it is told to do, where nobody has logged in.
-///
-/// # Errors
-/// A secret or a variable is not there, or not for this server.
+/// The settings without a login.
 pub(crate) fn settings(app: &App, remote: &Remote) -> Result<Settings> {
     let headers = headers(app, remote)?.into_iter();
     Ok(Settings {
@@ -83,7 +77,7 @@ fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
         for piece in header.pieces() {
             match piece {
                 Piece::Text(piece) => text.push_str(piece),
-                // For this origin alone: one that was set for another server is refused.
+                // A secret for another origin is refused.
                 Piece::Secret(secret) => {
                     text.push_str(Secrets::of_user()?.value(secret, &origin)?.reveal());
                 }
@@ -91,14 +85,14 @@ fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
                     format!("the header {name} needs the variable {variable}, which is not set; export it and start again")
                 })?),
                 Piece::Foreign(what) => bail!(
-                    "the header {name} needs ${{{what}}}, which only another program knows; add it with \
+                    "the header {name} uses ${{{what}}}, which only another program can fill in; add it with \
                      `sluice app add {} --url {} --header '{name}: secret:NAME'`",
                     app.name,
                     shell::word(remote.url.as_str())
                 ),
             }
         }
-        // A variable may hold a line break, which would begin another header.
+        // A variable may have a line break, which would begin another header.
         let value = Value::new(text).with_context(|| format!("the header {name}"))?;
         headers.insert(name.clone(), value);
     }

@@ -1,7 +1,7 @@
 //! The user's secrets: values for headers, each for one server. A file that only the user can read.
 //!
-//! Not the desktop's keyring: its client needs a D-Bus stack of dozens of crates in the hub, there is none on a server, and
-//! an unlocked keyring gives its secrets to every process of the user, as this file does. No spoke sees either.
+//! Not the desktop's keyring: its client needs dozens of crates, servers have none, and an unlocked keyring gives its
+//! secrets to every process of the user, as this file does. No spoke sees either.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,16 +23,13 @@ const MAX_VALUE: usize = 16 << 10;
 pub(crate) struct Value(String);
 
 impl Value {
-    /// A value that can stand in a header.
-    ///
-    /// # Errors
-    /// It cannot; it is not quoted.
+    /// A value that can be in a header. An error does not quote it.
     pub(crate) fn new(text: String) -> Result<Self> {
-        // Without line breaks, which would begin another header.
+        // A line break would begin another header.
         let visible = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         if text.trim().is_empty() || text.len() > MAX_VALUE || !visible {
             bail!(
-                "a secret has between 1 and {MAX_VALUE} visible letters of ASCII, in one line; this one was not kept"
+                "a secret is one line of 1 to {MAX_VALUE} visible ASCII characters; nothing was saved"
             );
         }
         Ok(Self(text))
@@ -71,14 +68,11 @@ impl Secrets {
     }
 
     /// All of them, by name.
-    ///
-    /// # Errors
-    /// The file is damaged, or others than the user could read or have written it.
     pub(crate) fn all(&self) -> Result<BTreeMap<String, Secret>> {
         self.0.read()
     }
 
-    /// Keeps a secret, in the place of one with the same name.
+    /// Saves a secret, in place of one with the same name.
     pub(crate) fn set(&self, name: &str, origin: &Origin, value: Value) -> Result<()> {
         self.0.change(|all: &mut BTreeMap<_, _>| {
             let secret = Secret {
@@ -90,7 +84,7 @@ impl Secrets {
         })
     }
 
-    /// Forgets a secret. Whether there was one.
+    /// Deletes a secret. Whether there was one.
     pub(crate) fn remove(&self, name: &str) -> Result<bool> {
         let mut removed = false;
         let change = |all: &mut BTreeMap<String, Secret>| removed = all.remove(name).is_some();
@@ -98,18 +92,15 @@ impl Secrets {
         Ok(removed)
     }
 
-    /// The value of a secret for this server.
-    ///
-    /// # Errors
-    /// There is none of this name, or it is for another server.
+    /// The value of a secret for this server. A secret for another server is an error.
     pub(crate) fn value(&self, name: &str, origin: &Origin) -> Result<Value> {
-        let remedy = format!("`sluice secret set {name} --for {origin}` sets it");
+        let remedy = format!("set it with `sluice secret set {name} --for {origin}`");
         let Some(secret) = self.all()?.remove(name) else {
             bail!("there is no secret '{name}'; {remedy}");
         };
         if secret.origin != origin.as_str() {
             bail!(
-                "the secret '{name}' is for {} and is not sent to {origin}; {remedy} anew",
+                "the secret '{name}' is for {} and is not sent to {origin}; {remedy}",
                 secret.origin
             );
         }
@@ -117,7 +108,7 @@ impl Secrets {
     }
 }
 
-/// The folder of what is secret, which no app may read.
+/// The folder of secrets and logins, which no app may read.
 pub(crate) fn folder() -> Result<PathBuf> {
     Ok(paths::data()?.join("secrets"))
 }
@@ -180,7 +171,7 @@ mod tests {
         );
         for wrong in ["", "  ", "a\nb", "ü", &"x".repeat(MAX_VALUE + 1)] {
             let error = Value::new(wrong.to_owned()).unwrap_err().to_string();
-            assert!(error.starts_with("a secret has between"), "{error}");
+            assert!(error.starts_with("a secret is one line"), "{error}");
         }
     }
 }

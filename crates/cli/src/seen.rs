@@ -1,4 +1,4 @@
-//! The tools of servers elsewhere that the user has seen. What is installed has them in its own record.
+//! The reviewed tools of remote servers. An installed app has them in its record.
 
 use anyhow::Result;
 use config::App;
@@ -29,7 +29,7 @@ impl Reviewed {
     }
 }
 
-/// The file. It lies beside the secrets, where no app can read or write: whoever writes it decides what is asked about.
+/// The file. It is beside the secrets, where no app can write it.
 pub(crate) struct RemoteTools(PrivateFile);
 
 impl RemoteTools {
@@ -38,19 +38,16 @@ impl RemoteTools {
         Ok(Self(PrivateFile::new(secrets::folder()?, "tools.json")))
     }
 
-    /// The tools that were seen of an app at its server; `None` if nobody has looked.
-    ///
-    /// # Errors
-    /// The file is damaged, or others than the user could read or have written it.
+    /// The recorded tools of an app at its server.
     pub(crate) fn find(&self, app: &str, server: &str) -> Result<Option<Seen>> {
         let all: Vec<Reviewed> = self.0.read()?;
         let found = all.into_iter().find(|one| one.is_of(app, server));
         Ok(found.map(|one| one.tools))
     }
 
-    /// Notes these tools unless there are some already, which are returned. Of two programs at once one is the first.
+    /// Records these tools unless there are some already, which are returned.
     fn note_first(&self, app: &str, server: &str, tools: &Seen) -> Result<Option<Seen>> {
-        // Looked at without the lock first: a change writes the file anew, and most starts have nothing to note.
+        // First without the lock: most starts have nothing to record.
         let mut before = self.find(app, server)?;
         if before.is_none() {
             self.0.change(|all: &mut Vec<Reviewed>| {
@@ -68,7 +65,7 @@ impl RemoteTools {
         Ok(before)
     }
 
-    /// From now on these are the tools that were seen.
+    /// Records these tools in place of others.
     pub(crate) fn keep(&self, app: &str, server: &str, tools: Seen) -> Result<()> {
         self.0.change(|all: &mut Vec<Reviewed>| {
             all.retain(|one| !one.is_of(app, server));
@@ -80,36 +77,32 @@ impl RemoteTools {
         })
     }
 
-    /// Forgets the tools of an app, wherever it is. Whether there were any.
+    /// Forgets the tools of an app at any server. Whether there were any.
     pub(crate) fn forget(&self, app: &str) -> Result<bool> {
-        let all: Vec<Reviewed> = self.0.read()?;
-        if all.iter().all(|one| one.app != app) {
-            return Ok(false);
-        }
-        self.0
-            .change(|all: &mut Vec<Reviewed>| all.retain(|one| one.app != app))?;
-        Ok(true)
+        let mut found = false;
+        self.0.change(|all: &mut Vec<Reviewed>| {
+            let before = all.len();
+            all.retain(|one| one.app != app);
+            found = all.len() < before;
+        })?;
+        Ok(found)
     }
 }
 
-/// The check of an app in a session. A server elsewhere of which nobody has seen any tools, as its lines were written by
-/// hand, keeps those of its first session: it can change them whenever it likes, and a program on this machine cannot.
+/// The check of an app in a session. A remote server without reviewed tools, whose configuration was written by hand, keeps
+/// the tools of its first session, since it can change them at any time.
 pub(crate) fn kept_from_first_use(app: &App, check: ToolCheck) -> ToolCheck {
     let Some(remote) = &app.remote else {
         return check;
     };
-    if app
-        .found
-        .as_ref()
-        .is_some_and(|start| start.reviewed.is_some())
-    {
+    if app.found.as_ref().is_some_and(|it| it.reviewed.is_some()) {
         return check;
     }
     let (app, server) = (app.name.clone(), address(&remote.url));
     check.and(move |tools| note(&app, &server, tools))
 }
 
-/// Notes the tools of a first use, or compares them with those that another program has noted meanwhile.
+/// Records the tools of a first use, or compares them with those that another program has recorded meanwhile.
 fn note(app: &str, server: &str, tools: &[ToolDescription]) -> Result<(), String> {
     let now = review::seen(tools);
     let before = RemoteTools::of_user().and_then(|kept| kept.note_first(app, server, &now));
@@ -118,12 +111,12 @@ fn note(app: &str, server: &str, tools: &[ToolDescription]) -> Result<(), String
         Ok(None) => {
             let names: Vec<&str> = now.keys().map(String::as_str).collect();
             say(&format!(
-                "note: nobody has looked at the tools of {app} yet ({}); they are noted, and with others it does not start\n",
+                "note: you have not reviewed the tools of {app} ({}); the list is saved, and the app does not start if it changes\n",
                 escape(&names.join(", "))
             ));
             Ok(())
         }
-        // What cannot be noted could be anything the next time.
-        Err(error) => Err(format!("its tools cannot be noted: {error:#}")),
+        // Otherwise the tools could be others the next time.
+        Err(error) => Err(format!("the list of its tools cannot be saved: {error:#}")),
     }
 }

@@ -1,24 +1,24 @@
-//! The choice among several apps that could do what was asked: what is shown, and what a line means.
+//! The choice among several apps that could answer: the question, and the meaning of a typed line.
 
 use hub::trace::escape;
 use server::{Selection, SelectionView};
 
 use crate::keep_for::KeepFor;
 
-/// Each app by itself.
+/// Each app separately.
 const EACH: &str = "each";
 
 /// Before an app's name: keep the choice.
 const ALWAYS: &str = "always ";
 
-/// What there is to choose, in the lines of a question.
+/// The question.
 pub(crate) fn text(view: &SelectionView, keep_for: KeepFor) -> String {
     let apps = names(view);
     let (mut text, whenever) = match &view.serving {
         None => (
             format!(
-                "| Your request may need several apps, and no group lets them meet: {apps}.\n\
-                 | Name the one that shall do it, or \"{EACH}\": then each is asked by itself, and what they say is put together.\n"
+                "| Several apps may be needed, and no group lets them share a conversation: {apps}.\n\
+                 | Name one, or type \"{EACH}\" to ask each separately and combine the answers.\n"
             ),
             format!("a request may need {apps}"),
         ),
@@ -27,7 +27,7 @@ pub(crate) fn text(view: &SelectionView, keep_for: KeepFor) -> String {
             (
                 format!(
                     "| {asks} asks for {what}, and several apps serve it: {apps}.\n\
-                     | Name the one that shall, for this session and whichever app asks.\n"
+                     | Name the one to use in this session, for every app that asks.\n"
                 ),
                 format!("an app asks for {what}"),
             )
@@ -35,7 +35,7 @@ pub(crate) fn text(view: &SelectionView, keep_for: KeepFor) -> String {
     };
     if view.can_keep {
         text += &format!(
-            "| \"{ALWAYS}APP\" takes that app whenever {whenever}, {keep_for} (sluice permissions).\n"
+            "| \"{ALWAYS}APP\" uses that app whenever {whenever}, {keep_for} (`sluice permissions`).\n"
         );
     }
     text
@@ -54,11 +54,11 @@ pub(crate) fn prompt(view: &SelectionView) -> String {
     format!("Type {}{each}{always} and Enter [none]: ", names(view))
 }
 
-/// What a line means; `None` if nobody knows. The end of input and an empty line are none of them.
+/// The meaning of a line; `None` if it is unclear. The end of input and an empty line choose no app.
 pub(crate) fn read(line: Option<&str>, view: &SelectionView) -> Option<Selection> {
     let app = |name: &str| view.apps.iter().find(|app| *app == name).cloned();
     let typed = line.unwrap_or_default().trim();
-    // An app's own name is the app, whatever else it means.
+    // First, so that an app may be called `each`.
     if let Some(app) = app(typed) {
         return Some(Selection::App { app, keep: false });
     }
@@ -130,7 +130,7 @@ mod tests {
         assert!(shown.starts_with(
             "| rider asks for fare\\n| Type, and several apps serve it: metro, Quick.\n"
         ));
-        let kept = "\"always APP\" takes that app whenever an app asks for fare";
+        let kept = "\"always APP\" uses that app whenever an app asks for fare";
         assert!(shown.contains(kept) && !shown.contains(EACH), "{shown}");
         assert_eq!(
             prompt(&view),
@@ -142,12 +142,11 @@ mod tests {
 
     #[test]
     fn the_question_says_what_would_be_kept() {
-        let keep_for = "7d".parse().unwrap();
-        let kept = "\"always APP\" takes that app whenever a request may need metro, Quick, for 7 days, or until you revoke it (sluice permissions).";
-        assert!(text(&view(true), keep_for).contains(kept));
-        assert!(!text(&view(false), keep_for).contains("always"));
-        assert!(!prompt(&view(false)).contains("always"));
-        let lines = text(&view(true), keep_for);
+        let kept = "\"always APP\" uses that app whenever a request may need metro, Quick, for 7 days, or until you revoke it";
+        let lines = text(&view(true), "7d".parse().unwrap());
+        assert!(lines.contains(kept), "{lines}");
         assert!(lines.lines().all(|line| line.starts_with("| ")), "{lines}");
+        let without = text(&view(false), KeepFor::default()) + &prompt(&view(false));
+        assert!(!without.contains("always"), "{without}");
     }
 }

@@ -1,7 +1,6 @@
-//! What the commands that run a session share: their arguments, the start, and what is shown.
+//! What `sluice run` and `sluice chat` share: options, the start of a session, and the output.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -11,51 +10,49 @@ use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, User};
 
+use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
+use crate::json_lines::JsonLines;
 use crate::keep_for::KeepFor;
+use crate::place::Place;
 use crate::terminal::{Terminal, print, say};
 use crate::words::counted;
-use crate::{compose, configuration, sources};
+use crate::{compose, sources};
 
-/// What every command that runs a session takes.
+/// The options of `sluice run` and `sluice chat`.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
-    /// folder].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Use this app instead of asking the planner. Several share one conversation, in which data may
-    /// flow between them as far as the rules of their tools allow.
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Use this app [default: the planner chooses]. Several, each with an --app of its own, share one
+    /// conversation: data flows between them as far as the rules of their tools allow.
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Vec<String>,
-    /// Use the apps of this group of the configuration, in one conversation.
+    /// Use the apps of this [group.NAME] in one conversation.
     #[arg(long, value_name = "NAME", conflicts_with = "app")]
     pub(crate) group: Option<String>,
-    /// Ask these apps (or those of the group) each by itself: no word of one reaches another, none can
-    /// make another act, and what they said is put together.
+    /// Ask each app separately and combine the answers: no app sees or influences another.
     #[arg(long, conflicts_with = "no_app")]
     pub(crate) each: bool,
     /// Use no app.
     #[arg(long, conflicts_with_all = ["app", "group"])]
     pub(crate) no_app: bool,
-    /// Know of no earlier query and remember none: each line of a chat begins anew, with fresh apps.
-    /// What you have allowed for good does not count, and nothing can be. The trace is kept: it is the
-    /// record of what was done, the texts of answers and calls included (see `sluice trace`).
+    /// Neither read nor write memory and permissions; each line of a chat starts a new conversation.
+    /// The trace is still written and has the texts of calls and answers (see `sluice trace`).
     #[arg(long)]
     pub(crate) private: bool,
-    /// How long what you answer with "always" lasts: 12h, 7d or 4w [default: until you revoke it].
+    /// How long the answer "always" lasts, in hours, days or weeks: 12h, 7d, 4w [default: until you
+    /// revoke it].
     #[arg(long, value_name = "TIME")]
     pub(crate) keep_for: Option<KeepFor>,
-    /// Screen before every step, as the paper does, instead of only when a call would violate.
+    /// Screen before every step, as in the RTBAS paper [default: only before a call that would
+    /// violate the policy].
     #[arg(long)]
     pub(crate) eager: bool,
-    /// Start without these sandbox layers if the kernel lacks them (see `sluice doctor`).
-    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
-    pub(crate) allow_degraded: Vec<String>,
-    /// Install what the commands of an `mcpServers` file would fetch at each start, without asking.
+    /// Install without asking what the commands of an `mcpServers` file (npx, uvx, pipx) would fetch.
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Print one event per line, as JSON.
+    /// Print one event per line, as JSON. Every question is answered with no.
     #[arg(long)]
     pub(crate) json: bool,
     /// Print the trace while it is written.
@@ -63,30 +60,38 @@ pub(crate) struct SessionArgs {
     pub(crate) verbose: bool,
 }
 
-/// The configuration of the command line. The user may be asked whether to trust it, so it is opened
-/// while Ctrl-C still ends the program and nothing else is on the screen. What the apps need of this machine is found
-/// then, too.
+/// The configuration of the command line, with what its apps need of this machine. It is opened before anything else is
+/// on the screen, since the user may be asked whether to trust it.
 pub(crate) async fn config(args: &SessionArgs) -> Result<Config> {
-    let attended = !args.json && Terminal::attended();
-    let mut config = configuration::open(args.config.as_deref(), attended)?;
+    let mut config = args.place.file.open(args.json)?;
+    say_notes(&config);
+    let named = match choice(args, &config)? {
+        Choice::Apps(apps) | Choice::Each(apps) => apps,
+        Choice::Planner => BTreeSet::new(),
+    };
+    let fetch = match (args.yes, args.is_attended()) {
+        (true, _) => Fetch::Yes,
+        (false, true) => Fetch::Ask,
+        (false, false) => Fetch::No,
+    };
+    fetch::provide_for(&mut config, &named, fetch, &args.place.layers()).await?;
+    Ok(config)
+}
+
+impl SessionArgs {
+    fn is_attended(&self) -> bool {
+        !self.json && Terminal::attended()
+    }
+}
+
+/// Shows the notes and warnings about a configuration.
+pub(crate) fn say_notes(config: &Config) {
     for note in &config.notes {
         say(&format!("note: {note}\n"));
     }
     for warning in &config.warnings {
         say(&format!("{warning}\n"));
     }
-    let named = match choice(args, &config)? {
-        Choice::Apps(apps) | Choice::Each(apps) => apps,
-        Choice::Planner => BTreeSet::new(),
-    };
-    let fetch = match (args.yes, attended) {
-        (true, _) => Fetch::Yes,
-        (false, true) => Fetch::Ask,
-        (false, false) => Fetch::No,
-    };
-    let layers = compose::layers(&args.allow_degraded)?;
-    fetch::provide_for(&mut config, |app| named.contains(app), fetch, &layers).await?;
-    Ok(config)
 }
 
 /// A session over the configuration, the apps that the command line asks for, and the labels of what
@@ -98,23 +103,36 @@ pub(crate) async fn start(
     user: &mut dyn User,
 ) -> Result<(Session, Choice, UserLabels)> {
     let choice = choice(args, &config)?;
-    let allow_degraded = compose::layers(&args.allow_degraded)?;
     let options = compose::Options {
         eager: args.eager,
-        allow_degraded,
+        allow_degraded: args.place.layers(),
         facts: SessionFacts {
-            attended: !args.json && Terminal::attended(),
+            attended: args.is_attended(),
             front,
         },
         private: args.private,
         keep_for: args.keep_for.unwrap_or_default(),
-        ..compose::Options::default()
     };
     let broker = compose::broker(&config)?;
-    // The progress line goes first, so that what is said from here on does not stand behind it.
+    // Before other output, which would be behind the progress line.
     user.idle();
     let setup = compose::session(&config, broker, &options)?;
     Ok((Session::start(setup, user)?, choice, config.user))
+}
+
+/// Acts with the user at the terminal, or with a program that reads JSON.
+pub(crate) async fn with_user(
+    args: &SessionArgs,
+    act: impl AsyncFnOnce(&mut dyn User) -> Result<Exit>,
+) -> Result<Exit> {
+    if args.json {
+        return act(&mut JsonLines).await;
+    }
+    let mut terminal = Terminal::new(args.verbose, args.keep_for.unwrap_or_default());
+    terminal.working("loading the model");
+    let exit = act(&mut terminal).await;
+    terminal.rest();
+    exit
 }
 
 /// Which apps the command line asks for.
@@ -138,7 +156,7 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
         match config.apps.get(name) {
             None => bail!("there is no app '{}'; {}", escape(name), configured(config)),
             Some(app) if app.client => bail!(
-                "the tools of the app {name} run at a client of the guard proxy; start `sluice proxy`, or leave out client = true and give it a command"
+                "the tools of the app {name} run in the agent behind the proxy (client = true); start `sluice proxy`, or give the app a command"
             ),
             Some(_) => {}
         }
@@ -158,14 +176,18 @@ pub(crate) fn configured(config: &Config) -> String {
     let started = config.apps.values().filter(|app| !app.client);
     let names: Vec<&str> = started.map(|app| app.name.as_str()).collect();
     match names.is_empty() {
-        true => "the configuration has none yet, and `sluice app add NAME -- COMMAND` adds one"
-            .to_owned(),
+        true => {
+            "the configuration has no app; add one with `sluice app add NAME -- COMMAND`".to_owned()
+        }
         false => format!("configured are: {}", names.join(", ")),
     }
 }
 
-/// Prints the answer, or says why there is none.
-pub(crate) fn show(outcome: &Outcome) -> Result<()> {
+/// Prints the answer, or the reason why there is none. With --json it is a record that was printed already.
+pub(crate) fn show(args: &SessionArgs, outcome: &Outcome) -> Result<()> {
+    if args.json {
+        return Ok(());
+    }
     match &outcome.result {
         Ok(answer) => print(answer.reveal_tcb())?,
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
@@ -175,17 +197,17 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
         (
             outcome.inert,
             ("address is", "addresses are"),
-            "shown inert: they depend on what was read; see answer.addresses in `sluice.toml`",
+            "no link, because it depends on what was read; see answer.addresses in `sluice.toml`",
         ),
         (
             outcome.unknown,
             ("call was", "calls were"),
-            "sent without an answer: nobody knows whether it was done; see `sluice trace show`",
+            "sent without a reply, so its effect is unknown; see `sluice trace show`",
         ),
         (
             outcome.dropped,
             ("request of an app to another", "requests of apps to others"),
-            "had no usable response; see `sluice trace show`",
+            "got no usable response; see `sluice trace show`",
         ),
         (
             outcome.refused,
@@ -195,17 +217,13 @@ pub(crate) fn show(outcome: &Outcome) -> Result<()> {
     ];
     for (count, (one, several), what) in counts {
         if count > 0 {
-            say(&format!(
-                "({} {what})
-",
-                counted(count, one, several)
-            ));
+            say(&format!("({} {what})\n", counted(count, one, several)));
         }
     }
     Ok(())
 }
 
-/// What a model's provider or an app says about the end of a turn. It has passed the answer's sink.
+/// The words of a provider or an app about the end of a turn, which have passed the answer's sink.
 fn words(stop: &Stop) -> String {
     match stop.words() {
         Some(words) => format!(": {}", escape(words.reveal_tcb())),

@@ -2,14 +2,12 @@
 
 use hub::trace::escape;
 
-/// A word as it is typed to a shell. What strangers wrote (the name of a folder, an address in another program's file) is
-/// one word there, whatever it holds, also once it is copied from a terminal.
+/// Text quoted as one word of a shell. It may be foreign: the name of a folder, an address in another program's file.
 pub(crate) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
-        // Between single quotes only another one has a meaning. Control characters are escaped before, since a terminal
-        // acts on them when they are pasted.
+        // Control characters are escaped, since a terminal acts on them when they are pasted.
         false => format!("'{}'", escape(text).replace('\'', r"'\''")),
     }
 }

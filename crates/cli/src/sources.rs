@@ -8,10 +8,9 @@ const NAMED: usize = 4;
 /// Quotations that are shown.
 const QUOTED: usize = 3;
 
-/// One line for the sources, and one for each part of the answer that stands in one of them. Empty where the
-/// answer is trusted. Descriptions of tools are counted.
+/// One line for the sources, and one for each part of the answer that is quoted from one. Empty for a trusted answer.
 pub(crate) fn text(sources: &[AnswerSource]) -> String {
-    // Counted and not named: an answer depends on the descriptions of all tools that were offered.
+    // Descriptions are counted: an answer depends on those of all offered tools.
     let is_description = |one: &&AnswerSource| matches!(one.source, Source::Description(_));
     let described = sources.iter().filter(is_description).count();
     let others = sources.iter().filter(|one| !is_description(one));

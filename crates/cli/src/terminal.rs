@@ -25,7 +25,7 @@ use crate::question::{Dialogue, Next};
 use crate::selection;
 use crate::words::{self, Reading};
 
-/// A person at a terminal. Without a terminal every question is answered with no.
+/// The user at a terminal. Without a terminal every question is answered with no.
 pub(crate) struct Terminal {
     verbose: bool,
     /// How long "always" lasts.
@@ -34,7 +34,7 @@ pub(crate) struct Terminal {
     progress: ProgressBar,
 }
 
-/// Columns of a terminal that does not say how wide it is.
+/// Columns of a terminal that does not report its width.
 const COLUMNS: usize = 80;
 
 /// How often a wait for a typed line checks that the question is still open.
@@ -47,17 +47,15 @@ const LOOK: Timespec = Timespec {
 const TICK: Duration = Duration::from_millis(120);
 
 impl Terminal {
-    /// `verbose` prints the trace while it is written; what is answered with "always" lasts so long.
+    /// `verbose` prints the trace while it is written.
     pub(crate) fn new(verbose: bool, keep_for: KeepFor) -> Self {
-        let progress = if std::io::stderr().is_terminal() {
-            let progress = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-                progress.set_style(style);
-            }
-            progress
-        } else {
-            ProgressBar::hidden()
+        let progress = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
         };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            progress.set_style(style);
+        }
         Self {
             verbose,
             keep_for,
@@ -66,7 +64,7 @@ impl Terminal {
         }
     }
 
-    /// Shows that something is going on.
+    /// Shows the progress line with this text.
     pub(crate) fn working(&self, what: impl Into<String>) {
         self.progress.set_message(escape(&what.into()));
         if self.progress.is_finished() {
@@ -75,28 +73,28 @@ impl Terminal {
         self.progress.enable_steady_tick(TICK);
     }
 
-    /// Removes the progress line. Resetting it would draw it again, in front of whatever is written next.
+    /// Removes the progress line. A reset would draw it again.
     pub(crate) fn rest(&self) {
         self.progress.disable_steady_tick();
         self.progress.finish_and_clear();
     }
 
-    /// Whether somebody can answer.
+    /// Whether a user can answer.
     pub(crate) fn attended() -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 
-    /// The next line. A line that is typed after the question is gone is left in the queue, and the next question throws
-    /// it away.
+    /// The next line. A line that is typed after the question was dropped stays in the queue, and the next question
+    /// discards it.
     async fn line(prompt: String) -> Option<String> {
         let waits = Arc::new(());
         let asker = Arc::downgrade(&waits);
-        // A blocking read cannot be cancelled: its thread would take the line that answers the next question.
+        // A blocking read cannot be cancelled, and would take the answer to the next question.
         let read = spawn_blocking(move || {
             show_prompt(&prompt)?;
             loop {
                 let is_typed = is_typed()?;
-                // Before the line is taken: without a question it stays in the queue.
+                // Without a question the line stays in the queue.
                 asker.upgrade()?;
                 if is_typed {
                     return take_line();
@@ -104,7 +102,7 @@ impl Terminal {
             }
         });
         let line = read.await.ok().flatten();
-        // Held until here. If this future is dropped instead, the thread sees it.
+        // If this future is dropped before, the thread sees it.
         drop(waits);
         line
     }
@@ -117,7 +115,7 @@ impl User for Terminal {
         let mut dialogue = Dialogue::new(question, columns(), self.keep_for);
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
-            say("There is no terminal to answer at: the answer is no.\n");
+            say("There is no terminal to ask at, so the answer is no.\n");
             return Answer::No;
         }
         let mut prompt = dialogue.prompt();
@@ -135,7 +133,7 @@ impl User for Terminal {
         let mut dialogue = FormDialogue::new(view, columns());
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
-            say("There is no terminal to answer at: the answer is no.\n");
+            say("There is no terminal to ask at, so the answer is no.\n");
             return FormAnswer::Declined;
         }
         let mut prompt = dialogue.prompt();
@@ -143,7 +141,7 @@ impl User for Terminal {
             let line = Self::line(prompt).await;
             match dialogue.hear(line.as_deref()) {
                 form::Next::Done(answer) => {
-                    self.working("the app goes on");
+                    self.working("waiting for the app");
                     return answer;
                 }
                 form::Next::Say(again) => prompt = again,
@@ -161,7 +159,7 @@ impl User for Terminal {
             let line = Self::line(selection::prompt(view)).await;
             match selection::read(line.as_deref(), view) {
                 Some(selection) => return selection,
-                None => say("Only one of these words counts.\n"),
+                None => say("Type one of these words.\n"),
             }
         }
         Selection::None
@@ -181,7 +179,7 @@ impl User for Terminal {
             self.progress.suspend(|| say(&note));
         }
         match &record.event {
-            Event::User { .. } | Event::Returned { .. } => self.working("the model thinks"),
+            Event::User { .. } | Event::Returned { .. } => self.working("waiting for the model"),
             Event::Allowed {
                 flow: Flow::Call(call),
                 ..
@@ -196,22 +194,20 @@ impl User for Terminal {
     }
 }
 
-/// Lines beside the answer.
-///
-/// Where several apps were asked each by itself, the user sees the answer of each app, which has passed the answer's
-/// sink. Each line has the app's name, so that none can pass for another's or for ours.
+/// Lines beside the answer. With --each, each line of an app's answer has the app's name before it, so that none looks
+/// like another's or like ours.
 fn note(record: &Record) -> Option<String> {
     match (&record.conversation, &record.event) {
-        // The user should know which memories an answer may depend on.
+        // An answer may depend on these memories.
         (_, Event::Recalled { memories }) => {
             let lines = memories.iter();
             let lines = lines.map(|it| format!("from memory: {}\n", escape(&it.origin)));
             Some(lines.collect())
         }
-        // An app may say no more than that something failed.
+        // The app itself may only report that something failed.
         (_, Event::NameDenied { app, name, reason }) => {
             let (app, name, reason) = (escape(app), escape(name), escape(reason));
-            Some(format!("note: {app} asked for {name}: {reason}\n"))
+            Some(format!("note: {app} looked up {name}: {reason}\n"))
         }
         (
             _,
@@ -221,7 +217,7 @@ fn note(record: &Record) -> Option<String> {
         ) if answer == UNANSWERED => {
             let (app, to) = (escape(app), escape(to));
             Some(format!(
-                "\nnote: nobody answered in time; {app} was not connected to {to}\n"
+                "\nnote: the question timed out; {app} was not connected to {to}\n"
             ))
         }
         (_, Event::MemoryFailed { reason }) => Some(format!("note: {}\n", escape(reason))),
@@ -248,26 +244,26 @@ fn note(record: &Record) -> Option<String> {
     }
 }
 
-/// Says what is masked since no provider is cleared for it.
+/// Names the text that is masked since no provider is cleared for it.
 pub(crate) fn uncleared(above: &[String]) -> String {
     let what = match above {
-        [any] if any == "any" => "something that was read".to_owned(),
-        above => format!("what is {}", escape(&above.join(", "))),
+        [any] if any == "any" => "some of the text".to_owned(),
+        above => format!("text labelled {}", escape(&above.join(", "))),
     };
     format!(
-        "the model is not shown {what}: no provider is cleared for it; see clearance in `sluice.toml`"
+        "the model does not see {what}, because no provider is cleared for it; see clearance in `sluice.toml`"
     )
 }
 
-/// Reads one line that is typed after the prompt was shown. `None` at the end of input.
+/// One line that is typed after the prompt. `None` at the end of input.
 fn read_line(prompt: &str) -> Option<String> {
     show_prompt(prompt)?;
     take_line()
 }
 
-/// Shows a prompt. Input that was typed before it is thrown away.
+/// Shows a prompt. Earlier input is discarded.
 fn show_prompt(prompt: &str) -> Option<()> {
-    // If the queue cannot be emptied, there is no question.
+    // Otherwise earlier input could answer.
     tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
     let mut stderr = std::io::stderr();
     stderr.write_all(prompt.as_bytes()).ok()?;
@@ -296,8 +292,8 @@ fn take_line() -> Option<String> {
     Some(line)
 }
 
-/// Asks for one of these words, and again where another was typed; which one it was. `None` is a no,
-/// and so are the end of input and a third unclear line.
+/// Asks for one of these words; which one was typed. `None` is a no, the end of input, or a third unclear
+/// line.
 pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
     for _ in 0..words::ATTEMPTS {
         match words::read(&read_line(prompt)?, words) {
@@ -324,11 +320,10 @@ pub(crate) enum Hidden {
     Interrupted,
 }
 
-/// A line that is typed and not shown. The terminal shows again what is typed when this returns, Ctrl-C included: if that
-/// ended the program here, the user's shell would go on without an echo.
+/// A line that is typed and not shown. Ctrl-C is caught meanwhile, since otherwise the user's shell would go on without
+/// an echo.
 pub(crate) fn read_hidden(prompt: &str) -> Hidden {
     let terminal = std::io::stdin();
-    // The signal is caught from before the echo goes until it is back.
     let (Ok(mut interrupts), Ok(shown)) = (signal(SignalKind::interrupt()), tcgetattr(&terminal))
     else {
         return Hidden::End;
@@ -339,11 +334,11 @@ pub(crate) fn read_hidden(prompt: &str) -> Hidden {
         return Hidden::End;
     }
     let line = typed_unless(prompt, || {
-        // Polled by hand between two short waits, since nothing here is async and no task could be woken.
+        // Polled by hand, since nothing here is async.
         let mut context = Context::from_waker(Waker::noop());
         interrupts.poll_recv(&mut context).is_ready()
     });
-    // If this fails, input stays hidden, which is the safe side.
+    // If this fails, input stays hidden.
     let _ = tcsetattr(&terminal, OptionalActions::Flush, &shown);
     say("\n");
     line
@@ -355,7 +350,7 @@ fn typed_unless(prompt: &str, mut is_interrupted: impl FnMut() -> bool) -> Hidde
         return Hidden::End;
     }
     loop {
-        // A signal cuts the wait short.
+        // A signal ends the wait.
         let is_typed = is_typed();
         if is_interrupted() {
             return Hidden::Interrupted;
@@ -380,13 +375,12 @@ pub(crate) fn columns() -> usize {
     columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Writes to standard error, closed or not. Nothing in the text but line breaks and tabs steers the terminal.
+/// Writes to standard error, with everything escaped that could steer a terminal. A closed output is no error.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
 }
 
-/// Writes text for people to standard output: to a terminal with everything escaped that could
-/// steer it, to anything else as it is.
+/// Writes text to standard output, escaped if it is a terminal.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     match std::io::stdout().is_terminal() {
         true => print_escaped(&escape_lines(text)),
@@ -394,10 +388,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Writes to standard output what is escaped already, colours of our own included.
-///
-/// # Errors
-/// Standard output is closed: a [`ReaderGone`] where whoever read it has gone away.
+/// Writes to standard output what is already escaped, with our own colours.
 pub(crate) fn print_escaped(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     let mut write = || {
@@ -411,8 +402,7 @@ pub(crate) fn print_escaped(text: &str) -> std::io::Result<()> {
     })
 }
 
-/// The reader of standard output has gone, as `head` does when it has enough. It is an error of its own, since a
-/// connection can break in the same way.
+/// The reader of standard output is gone, such as `head`. A broken connection is another error.
 #[derive(Debug)]
 pub(crate) struct ReaderGone;
 
@@ -436,9 +426,9 @@ mod tests {
         };
         assert_eq!(
             of(&["secret:mail", "secret:card"]),
-            "the model is not shown what is secret:mail, secret:card: no provider is cleared for it; see clearance \
-             in `sluice.toml`"
+            "the model does not see text labelled secret:mail, secret:card, because no provider is cleared for it; see \
+             clearance in `sluice.toml`"
         );
-        assert!(of(&["any"]).starts_with("the model is not shown something that was read: "));
+        assert!(of(&["any"]).starts_with("the model does not see some of the text, "));
     }
 }

@@ -10,9 +10,6 @@ use server::TraceFile;
 use crate::paths;
 
 /// The records of a session: its name, `latest`, or a file.
-///
-/// # Errors
-/// There is no such session, or it cannot be read.
 pub(crate) fn read(session: &str) -> Result<Vec<Record>> {
     Ok(TraceFile::read(&find(session)?)?)
 }
@@ -21,18 +18,18 @@ fn find(session: &str) -> Result<PathBuf> {
     if session == "latest" {
         return sessions()?
             .pop()
-            .context("no sessions yet; `sluice run \"…\"` makes one");
+            .context("there are no sessions yet; start one with `sluice run \"…\"`");
     }
     let file = Path::new(session);
     if file.is_file() {
         return Ok(file.to_owned());
     }
     let by_session = paths::traces()?.join(format!("{session}.jsonl"));
-    // A name is one component; anything else was meant as a file.
+    // A name has one component; a path with more is a file.
     if file.components().count() == 1 && by_session.is_file() {
         return Ok(by_session);
     }
-    bail!("there is no session {session}; see `sluice trace list`")
+    bail!("there is no session {session}; list them with `sluice trace list`")
 }
 
 /// Trace files, oldest first: names begin with the time.
@@ -45,16 +42,9 @@ pub(crate) fn sessions() -> Result<Vec<PathBuf>> {
             return Err(error).with_context(|| format!("cannot read {}", directory.display()));
         }
     };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
-            files.push(path);
-        }
-    }
+    let files = entries.map(|entry| Ok(entry?.path()));
+    let mut files = files.collect::<Result<Vec<PathBuf>>>()?;
+    files.retain(|path| path.extension().is_some_and(|it| it == "jsonl"));
     files.sort();
     Ok(files)
 }

@@ -1,17 +1,20 @@
-//! Words that a person types as an answer, and numbers in words that a person reads.
+//! Words that a person types as an answer; numbers, labels, places and times as text.
 
-/// How often a word that was not offered is asked about again. Whoever mistypes gets two more tries;
+use policy::Place;
+use store::Time;
+
+/// How many lines are read for one question. A mistyped word gets two more tries;
 /// a key that is stuck, or a program at the other end, ends the question.
 pub(crate) const ATTEMPTS: usize = 3;
 
-/// What a line means.
+/// The meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The word at this place among those offered.
     Chosen(usize),
     /// A no: the word, or an empty line.
     No,
-    /// None of the words, so nobody knows what was meant. Never a yes.
+    /// None of the words. Never a yes.
     Unclear,
 }
 
@@ -27,7 +30,7 @@ pub(crate) fn read(line: &str, words: &[&str]) -> Reading {
     }
 }
 
-/// What is said after an unclear line.
+/// The message after an unclear line.
 pub(crate) fn again(words: &[&str]) -> String {
     format!("Only a whole word counts: {} or no.\n", words.join(", "))
 }
@@ -38,6 +41,31 @@ pub(crate) fn counted(count: usize, one: &str, several: &str) -> String {
         1 => format!("1 {one}"),
         _ => format!("{count} {several}"),
     }
+}
+
+/// A label as a set of taints.
+pub(crate) fn set(names: &[String]) -> String {
+    match names {
+        [] => "{trusted, public}".to_owned(),
+        [any] if any == "any" => "anything".to_owned(),
+        names => format!("{{{}}}", names.join(", ")),
+    }
+}
+
+/// A place by the name of its file alone.
+pub(crate) fn short(place: &Place) -> String {
+    let name = place.file.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}:{}", place.line)
+}
+
+/// A time on the user's clock, to the minute.
+pub(crate) fn minute(time: Time) -> String {
+    let time = jiff::Timestamp::from_millisecond(time.millis());
+    let local = time.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
+    local.map_or_else(
+        |_| "an unknown time".to_owned(),
+        |local| local.strftime("%Y-%m-%d %H:%M").to_string(),
+    )
 }
 
 #[cfg(test)]

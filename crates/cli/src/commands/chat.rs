@@ -11,9 +11,8 @@ use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
 use crate::interrupts::{interrupts, is_terminated};
-use crate::json_lines::JsonLines;
 use crate::session::{self, SessionArgs};
-use crate::terminal::{Terminal, say};
+use crate::terminal::say;
 
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
@@ -21,21 +20,11 @@ pub(crate) struct Chat {
     session: SessionArgs,
 }
 
-/// Talks until the end of input. The exit code is that of the first turn that was not done; an
-/// interrupted one does not count.
+/// Talks until the end of input. The exit code is that of the first turn that failed; interrupted turns
+/// do not count.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
     let config = session::config(&args.session).await?;
-    if args.session.json {
-        return talk(&args, config, &mut JsonLines).await;
-    }
-    let mut terminal = Terminal::new(
-        args.session.verbose,
-        args.session.keep_for.unwrap_or_default(),
-    );
-    terminal.working("loading the model");
-    let exit = talk(&args, config, &mut terminal).await;
-    terminal.rest();
-    exit
+    session::with_user(&args.session, async |user| talk(&args, config, user).await).await
 }
 
 async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> {
@@ -49,7 +38,7 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         user.idle();
         let line = tokio::select! {
             line = line() => line?,
-            // Between two turns there is nothing to interrupt but the chat.
+            // Between two turns an interruption ends the chat.
             () = cancel.notified() => return Ok(worst),
         };
         let Some(line) = line else { return Ok(worst) };
@@ -60,14 +49,11 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         let query = labels.label(query.to_owned());
         let exit = match session.ask(query, choice.clone(), user, &cancel).await {
             Ok(outcome) => {
-                // With --json the answer was printed already, as a record.
-                if !args.session.json {
-                    session::show(&outcome)?;
-                }
+                session::show(&args.session, &outcome)?;
                 Exit::of(&outcome)
             }
             Err(SessionError::Interrupted) => Exit::Interrupted,
-            // The conversation goes on: the next line may name another app.
+            // The next line may need another app.
             Err(error @ (SessionError::NoChoice(_) | SessionError::Spoke(_))) => {
                 user.idle();
                 say(&format!("sluice: {error}\n"));
@@ -96,5 +82,5 @@ async fn line() -> Result<Option<String>> {
             .map(|count| (count > 0).then_some(line))
     });
     let line = read.await?;
-    line.context("standard input cannot be read; a chat takes lines of UTF-8 text")
+    line.context("standard input cannot be read; a chat reads lines of UTF-8 text")
 }

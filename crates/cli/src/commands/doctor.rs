@@ -1,102 +1,107 @@
 //! `sluice doctor`: what this machine offers, and what is missing.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
 use config::{Config, ProviderKind};
-use llm::models::{QWEN_CODER_1_5B, SMOLLM2_135M};
+use llm::models::{Cache, KNOWN, Model, Presence, QWEN_CODER_1_5B, SMOLLM2_135M};
+use sandbox::Layer;
+use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::finding::Finding;
-use crate::json_lines::print_json;
-use crate::terminal::print;
+use crate::json_lines::show;
+use crate::place::Place;
 use crate::words::counted;
-use crate::{app_setup, compose, configuration, embedded, needs, paths, screener, trial};
+use crate::{app_setup, embedded, needs, paths, screener, trial};
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Check this configuration too.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Start every app of the configuration once, and say what it lacks.
+    #[command(flatten)]
+    place: Place,
+    /// Start every app of the configuration once, and report what it lacks.
     #[arg(long)]
     start: bool,
-    /// Start without these sandbox layers if the kernel lacks them.
-    #[arg(long, value_name = "LAYER", value_delimiter = ',')]
-    allow_degraded: Vec<String>,
-    /// Print one finding per line, as JSON.
+    /// Print JSON, one finding per line.
     #[arg(long)]
     json: bool,
 }
 
-/// Looks at everything that a session needs. Something missing is exit code 1.
+/// One thing that was checked.
+#[derive(Debug, Serialize)]
+struct Finding {
+    subject: String,
+    ok: bool,
+    detail: String,
+}
+
+impl Finding {
+    fn new(subject: impl Into<String>, ok: bool, detail: impl Into<String>) -> Self {
+        let (subject, detail) = (subject.into(), detail.into());
+        Self {
+            subject,
+            ok,
+            detail,
+        }
+    }
+}
+
+/// Checks everything that a session needs. The exit code is 1 if something is missing.
 pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
     let mut findings = sandbox_findings();
-    let mut config = configuration::open(args.config.as_deref(), false);
+    // The report must not wait for a question, so an untrusted configuration is a finding.
+    let mut config = args.place.file.open(true);
     let known = config.as_ref().ok();
-    // What a configuration with mistakes needs is not known, so an embedded model is assumed.
+    // A configuration with mistakes is assumed to need an embedded model.
     let embeds = known.is_none_or(|config| embedded_providers(config).next().is_some());
-    findings.push(embedded::program_finding(embeds));
-    findings.extend(embedded::findings(&needed(known)));
+    findings.push(match embedded::program() {
+        Some(path) => Finding::new(paths::MODEL_PROGRAM, true, path.display().to_string()),
+        None => Finding::new(paths::MODEL_PROGRAM, !embeds, embedded::NOT_INSTALLED),
+    });
+    findings.extend(models(&needed(known)));
     match &config {
         Ok(config) => {
             findings.push(configuration(config));
-            findings.extend(disk(config));
             findings.extend(screener(config));
         }
         Err(error) => findings.push(Finding::new("configuration", false, format!("{error:#}"))),
     }
     if let (true, Ok(config)) = (args.start, &mut config) {
-        findings.extend(starts(config, &args.allow_degraded).await?);
+        findings.extend(starts(config, &args.place.layers()).await);
     }
     for finding in &findings {
-        if args.json {
-            print_json(finding)?;
-        } else {
-            let mark = if finding.ok { "ok     " } else { "MISSING" };
-            print(&format!(
-                "{mark} {:<22} {}",
-                finding.subject, finding.detail
-            ))?;
-        }
+        let mark = if finding.ok { "ok     " } else { "MISSING" };
+        let text = format!("{mark} {:<22} {}", finding.subject, finding.detail);
+        show(args.json, finding, &text)?;
     }
     let healthy = findings.iter().all(|finding| finding.ok);
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 
-/// Starts every app once, one after the other, so that none is slow because of another.
-async fn starts(config: &mut Config, allow_degraded: &[String]) -> Result<Vec<Finding>> {
-    let layers = compose::layers(allow_degraded)?;
+/// Starts every app once, one after the other, so that none slows down another.
+async fn starts(config: &mut Config, layers: &BTreeSet<Layer>) -> Vec<Finding> {
+    // `provide` removes from the configuration what cannot be started.
     let unready = needs::provide(config).into_iter();
-    let missing =
-        |(app, reason): (String, String)| Finding::new(&format!("app {app}"), false, reason);
-    // `provide` takes out of the configuration what cannot be started; the rest is tried all the same.
+    let missing = |(app, reason)| Finding::new(format!("app {app}"), false, reason);
     let mut findings: Vec<_> = unready.map(missing).collect();
-    // A session with such a mount does not start, so no app of it is tried.
+    // A session with such a mount does not start, so no app is tried.
     if let Err(error) = app_setup::mounts(config) {
         let error = format!("{error:#}");
-        let finding = |line: &str| Finding::new("mounts", false, line.to_owned());
-        findings.extend(error.lines().map(finding));
-        return Ok(findings);
+        findings.extend(error.lines().map(|it| Finding::new("mounts", false, it)));
+        return findings;
     }
     for app in config.apps.values().filter(|app| !app.client) {
-        let subject = format!("app {}", app.name);
-        findings.push(match trial::start(config, app, &layers).await {
+        let (ok, detail) = match trial::start(config, app, layers).await {
             Ok(trial) => {
-                let tools: Vec<_> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
-                let detail = format!(
-                    "starts, with {}: {}",
-                    counted(tools.len(), "tool", "tools"),
-                    tools.join(", ")
-                );
-                Finding::new(&subject, true, detail)
+                let names = trial.names();
+                let tools = counted(names.len(), "tool", "tools");
+                (true, format!("starts, with {tools}: {}", names.join(", ")))
             }
-            Err(error) => Finding::new(&subject, false, format!("{error:#}")),
-        });
+            Err(error) => (false, format!("{error:#}")),
+        };
+        findings.push(Finding::new(format!("app {}", app.name), ok, detail));
     }
-    Ok(findings)
+    findings
 }
 
 fn sandbox_findings() -> Vec<Finding> {
@@ -110,7 +115,7 @@ fn sandbox_findings() -> Vec<Finding> {
         Err(error) => return missing(error.to_string()),
         Ok(layers) => layers.into_iter().map(layer).collect(),
     };
-    // Both are fit to run with; which one it is should be known.
+    // A spoke runs with and without a control group; the finding says which.
     let control_group = sandbox::whole_spoke().to_string();
     findings.push(Finding::new("control-group", true, control_group));
     findings
@@ -125,11 +130,35 @@ fn layer(status: sandbox::LayerStatus) -> Finding {
             status.detail, status.layer
         ),
     };
-    Finding::new(&status.layer.to_string(), ok, detail)
+    Finding::new(status.layer.to_string(), ok, detail)
 }
 
-/// The embedded models without which this configuration does not start; for one with mistakes, those
-/// of the built-in configuration.
+/// Which models are here. Those that are `needed` have to be.
+fn models(needed: &BTreeSet<&str>) -> Vec<Finding> {
+    let cache = match Cache::of_user() {
+        Ok(cache) => cache,
+        Err(error) => return vec![Finding::new("model cache", false, error.to_string())],
+    };
+    let finding = |model: &Model| {
+        let name = model.name;
+        let found = match cache.presence(model) {
+            Presence::Ready => Ok(cache.path(model)),
+            // As a session would: the file counts if its hash is right.
+            Presence::Unverified => cache.open(model).map_err(|error| error.to_string()),
+            Presence::Missing => Err(format!(
+                "not downloaded; fetch it with `sluice model pull {name}`"
+            )),
+        };
+        let (ok, detail) = match found {
+            Ok(path) => (true, path.display().to_string()),
+            Err(reason) => (!needed.contains(name), reason),
+        };
+        Finding::new(format!("model {name}"), ok, detail)
+    };
+    KNOWN.iter().map(finding).collect()
+}
+
+/// The embedded models that this configuration needs; for one with mistakes, those of the built-in configuration.
 fn needed(config: Option<&Config>) -> BTreeSet<&str> {
     let Some(config) = config else {
         return [QWEN_CODER_1_5B, SMOLLM2_135M].into();
@@ -151,39 +180,15 @@ fn embedded_providers(config: &Config) -> impl Iterator<Item = &config::Provider
 fn configuration(config: &Config) -> Finding {
     let apps = counted(config.apps.len(), "app", "apps");
     let providers = counted(config.providers.len(), "provider", "providers");
-    let detail = format!("{apps}, {providers}");
-    Finding::new("configuration", true, detail)
-}
-
-/// What bounds the folders that apps may write. Fit to run with either way; which one it is should be known.
-fn disk(config: &Config) -> Option<Finding> {
-    let apps = config.apps.values();
-    let mounts = apps.flat_map(|app| app.mounts.iter().map(move |mount| (app, mount)));
-    let of = |(app, mount): (&config::App, &config::Mount)| {
-        let (name, target) = (&app.name, mount.target.display());
-        match mount.size {
-            Some(bytes) => format!("{name} {target} at {} MiB", bytes >> 20),
-            None => format!("{name} {target} by nothing but its disk (no size_mb)"),
-        }
-    };
-    let bounded: Vec<_> = mounts.filter(|(_, mount)| mount.write).map(of).collect();
-    (!bounded.is_empty()).then(|| {
-        let detail = format!(
-            "what apps write is bounded: {}; a size is held by measuring: an app that is over it is ended",
-            bounded.join(", ")
-        );
-        Finding::new("disk", true, detail)
-    })
+    Finding::new("configuration", true, format!("{apps}, {providers}"))
 }
 
 /// Whether the attention screener starts, if it is configured.
 fn screener(config: &Config) -> Option<Finding> {
     let settings = &config.screener;
-    settings
-        .kind
-        .attends()
-        .then(|| match screener::check(settings) {
-            Ok(()) => Finding::new("screener", true, "the attention screener starts".to_owned()),
-            Err(error) => Finding::new("screener", false, format!("{error:#}")),
-        })
+    let checked = settings.kind.attends().then(|| screener::check(settings))?;
+    Some(match checked {
+        Ok(()) => Finding::new("screener", true, "the attention screener starts"),
+        Err(error) => Finding::new("screener", false, format!("{error:#}")),
+    })
 }

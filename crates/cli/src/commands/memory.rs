@@ -1,7 +1,6 @@
-//! `sluice memory`: what is remembered of conversations.
+//! `sluice memory`: list, show and delete memories of conversations.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -15,57 +14,57 @@ use crate::exit::Exit;
 use crate::ids::MEMORIES;
 use crate::memory::{apps, named, open};
 use crate::terminal::{Terminal, ask_word, print, say};
-use crate::{configuration, json_lines};
+use crate::words::{minute, set};
+use crate::{json_lines, place::ConfigFile};
 
 #[derive(Debug, Args)]
 pub(crate) struct Memory {
     #[command(subcommand)]
     action: MemoryAction,
-    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
-    /// folder]: each has a memory of its own.
-    #[arg(long, value_name = "FILE", global = true)]
-    config: Option<PathBuf>,
-    /// One JSON object per memory.
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Print JSON, one memory per line.
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum MemoryAction {
-    /// List memories, newest first, or those with certain words, best first.
+    /// List memories, newest first, or the best matches of a search.
     #[command(
         after_help = "Example:\n  sluice memory list\n  sluice memory list --namespace mail --search \"delivery Karin\""
     )]
     List {
-        /// Only those of conversations with this app, or with these (`calendar+mail`), or with none (`hub`).
+        /// Only those of conversations with this app, with these apps (`calendar+mail`), or with none (`hub`)
+        /// [default: all].
         #[arg(long, value_name = "NAME")]
         namespace: Option<String>,
-        /// Only those that answer these words.
+        /// Only those that match these words [default: all].
         #[arg(long, value_name = "WORDS")]
         search: Option<String>,
-        /// At most this many.
+        /// The largest number of memories.
         #[arg(long, value_name = "COUNT", default_value_t = 50)]
         most: usize,
     },
-    /// Show a whole memory: text, label, sources, and the memories that were derived from it.
+    /// Show a memory: text, label, sources, and the memories that were derived from it.
     #[command(after_help = "Example:\n  sluice memory show 1f0c9e…")]
     Show {
-        /// An id, as `list` shows it, or the beginning of one.
+        /// The id that `list` shows, or the beginning of it.
         #[arg(value_name = "ID")]
         id: String,
     },
-    /// Forget memories, and everything that was derived from them.
+    /// Delete memories and everything that was derived from them.
     #[command(
         after_help = "Example:\n  sluice memory forget 1f0c9e…\n  sluice memory forget --namespace mail --yes"
     )]
     Forget {
-        /// Ids, or the beginning of one.
+        /// The ids that `list` shows, or their beginnings.
         #[arg(value_name = "ID", required_unless_present = "namespace")]
         ids: Vec<String>,
-        /// Everything of conversations with this app, or with these (`calendar+mail`), or with none (`hub`).
+        /// All of conversations with this app, with these apps (`calendar+mail`), or with none (`hub`).
         #[arg(long, value_name = "NAME", conflicts_with = "ids")]
         namespace: Option<String>,
-        /// Do not ask.
+        /// Delete without asking.
         #[arg(long)]
         yes: bool,
     },
@@ -73,8 +72,7 @@ enum MemoryAction {
 
 /// Lists, shows or forgets memories.
 pub(crate) fn memory(args: &Memory) -> Result<Exit> {
-    let attended = !args.json && Terminal::attended();
-    let config = configuration::open(args.config.as_deref(), attended)?;
+    let config = args.file.open(args.json)?;
     let memories = Memories {
         memory: open(&config)?,
         apps: apps(&config)?,
@@ -108,7 +106,7 @@ struct Memories {
 impl Memories {
     fn list(&self, namespace: Option<&str>, search: Option<&str>, most: usize) -> Result<Exit> {
         let namespaces = self.namespaces(namespace)?;
-        // One more than wanted tells whether there are more.
+        // One more than asked for tells whether there are more.
         let (top, count) = (Label::top(), most.saturating_add(1));
         let mut entries: Vec<Entry> = Vec::new();
         if let Some(words) = search {
@@ -131,30 +129,28 @@ impl Memories {
             self.print(entry, || self.line(entry))?;
         }
         match (more, entries.is_empty()) {
-            (true, _) => say("there are more; --most shows them\n"),
-            (false, true) => say("nothing is remembered here\n"),
+            (true, _) => say("there are more; show them with --most COUNT\n"),
+            (false, true) => say("there are no memories here\n"),
             (false, false) => {}
         }
-        // Last, since it is an error: the readable entries are shown before it.
+        // Unreadable entries are an error, after the readable ones were shown.
         let mut unreadable = Vec::new();
         for namespace in &namespaces {
             unreadable.extend(self.memory.unreadable(namespace)?);
         }
-        match unreadable.as_slice() {
-            [] => Ok(Exit::Done),
-            [one] => bail!("memory {one} cannot be read; forget it"),
-            several => bail!(
-                "these memories cannot be read; forget them: {}",
-                ids(several)
-            ),
+        if !unreadable.is_empty() {
+            let ids: Vec<String> = unreadable.iter().map(EntryId::to_string).collect();
+            let (all, words) = (ids.join(", "), ids.join(" "));
+            bail!("{all} cannot be read; forget it with `sluice memory forget {words}`");
         }
+        Ok(Exit::Done)
     }
 
     fn show(&self, id: &str) -> Result<Exit> {
         let found = self.find(id)?;
         let entry = self.memory.show(found, &Label::top())?;
         let entry = entry.ok_or_else(|| MEMORIES.unknown(id))?;
-        // Before anything is printed: a failed look-up must not read as "led to nothing".
+        // Before anything is printed: a failed look-up must not read as "derived nothing".
         let family = self.memory.derived(&[found])?;
         self.print(&entry, || self.details(&entry, &family))?;
         Ok(Exit::Done)
@@ -163,16 +159,16 @@ impl Memories {
     fn forget(&self, named: &[String], namespace: Option<&str>, yes: bool) -> Result<Exit> {
         let chosen: Vec<EntryId> = match namespace {
             Some(_) => self.ids(namespace)?,
-            // All or none: after a typing mistake nothing is forgotten.
+            // All or none: after a typing mistake nothing is deleted.
             None => (named.iter().map(|id| self.find(id))).collect::<Result<_>>()?,
         };
         let family = self.memory.derived(&chosen)?;
         if family.count() == 0 {
-            say("nothing is remembered here\n");
+            say("there are no memories here\n");
             return Ok(Exit::Done);
         }
         if !yes && !self.confirmed(&chosen, &family)? {
-            say("nothing is forgotten\n");
+            say("nothing was forgotten\n");
             return Ok(Exit::Refused);
         }
         let forgotten = self.memory.forget(&chosen)?;
@@ -183,7 +179,7 @@ impl Memories {
         }
         say(&format!("{} forgotten\n", forgotten.family.count()));
         if let Err(error) = forgotten.erased {
-            say(&format!("their text is still on the disk: {error}\n"));
+            say(&format!("their text is still on disk: {error}\n"));
         }
         Ok(Exit::Done)
     }
@@ -191,7 +187,7 @@ impl Memories {
     /// Shows all of them, and asks.
     fn confirmed(&self, chosen: &[EntryId], family: &Family) -> Result<bool> {
         if self.json || !Terminal::attended() {
-            bail!("there is no terminal to ask at; --yes forgets without a question");
+            bail!("there is no terminal to ask at; forget without a question by --yes");
         }
         let chosen: BTreeSet<&EntryId> = chosen.iter().collect();
         let derived = |id: &EntryId| match chosen.contains(id) {
@@ -205,7 +201,7 @@ impl Memories {
             say(&format!("{id}  (cannot be read){}\n", derived(id)));
         }
         let count = family.count();
-        let prompt = format!("Forget these {count}, for good? Type forget and Enter [no]: ");
+        let prompt = format!("Forget these {count} for good? Type forget to confirm [no]: ");
         Ok(ask_word(&prompt, &["forget"]).is_some())
     }
 
@@ -222,13 +218,13 @@ impl Memories {
         let all = self.memory.namespaces()?;
         let Some(name) = name else { return Ok(all) };
         let name = name.strip_prefix(APPS).unwrap_or(name);
-        // The plain name of an app stands for every app that ever had it.
+        // The plain name of an app selects every app that ever had it.
         let has_name = |own: &&Namespace| own.to_string() == name || named(own, &self.apps) == name;
         let found: Vec<Namespace> = all.iter().filter(has_name).cloned().collect();
         if found.is_empty() && !all.is_empty() {
             let known: Vec<String> = all.iter().map(|own| named(own, &self.apps)).collect();
             let (name, known) = (escape(name), escape(&known.join(", ")));
-            bail!("there is no memory of '{name}'; there are {known}");
+            bail!("there is no memory of '{name}'; choose one of {known}");
         }
         Ok(found)
     }
@@ -247,14 +243,14 @@ impl Memories {
         let Ok(whole) = id.parse::<EntryId>() else {
             return MEMORIES.find(&self.ids(None)?, id);
         };
-        // Not looked for in the namespaces: a damaged entry may have none.
+        // Not by namespaces: a damaged entry may have none.
         match self.memory.derived(&[whole])?.count() {
             0 => Err(MEMORIES.unknown(id)),
             _ => Ok(whole),
         }
     }
 
-    /// Id, day, whose it is, label and the beginning of the text, on one line.
+    /// Id, time, namespace, label and the beginning of the text, on one line.
     fn line(&self, entry: &Entry) -> String {
         let (by, text) = said(&entry.content);
         let mut beginning: String = text.chars().take(LINE).collect();
@@ -264,7 +260,7 @@ impl Memories {
         format!(
             "{:.SHORT$}  {}  {}, {by}  {}  {}",
             entry.id.to_string(),
-            time(entry),
+            minute(entry.time),
             escape(&named(&entry.namespace, &self.apps)),
             self.label(entry),
             escape(&beginning)
@@ -281,9 +277,9 @@ impl Memories {
             false => format!("  (the lattice no longer has {})", entry.unknown.join(", ")),
         };
         format!(
-            "{}\ntime       {}\nof         {}, {by}\nlabel      {}{}\nsession    {}\nmade from  {}\nled to     {}\n\n{}",
+            "{}\ntime       {}\nof         {}, {by}\nlabel      {}{}\nsession    {}\nsources    {}\nderived    {}\n\n{}",
             entry.id,
-            time(entry),
+            minute(entry.time),
             escape(&named(&entry.namespace, &self.apps)),
             self.label(entry),
             escape(&unknown),
@@ -295,11 +291,7 @@ impl Memories {
     }
 
     fn label(&self, entry: &Entry) -> String {
-        let names = self.lattice.describe(&entry.label);
-        match names.is_empty() {
-            true => "{trusted, public}".to_owned(),
-            false => format!("{{{}}}", escape(&names.join(", "))),
-        }
+        escape(&set(&self.lattice.describe(&entry.label)))
     }
 
     fn json(&self, entry: &Entry) -> Value {
@@ -355,13 +347,4 @@ fn said(content: &Content) -> (&'static str, String) {
             value,
         } => ("fact", format!("{entity}, {attribute}: {value}")),
     }
-}
-
-fn time(entry: &Entry) -> String {
-    let time = jiff::Timestamp::from_millisecond(entry.time.millis());
-    let local = time.map(|time| time.to_zoned(jiff::tz::TimeZone::system()));
-    local.map_or_else(
-        |_| "an unknown time".to_owned(),
-        |local| local.strftime("%Y-%m-%d %H:%M").to_string(),
-    )
 }

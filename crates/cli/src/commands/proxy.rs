@@ -1,6 +1,5 @@
 //! `sluice proxy`: guard any agent that speaks OpenAI's chat completions.
 
-mod fit;
 mod tally;
 mod terminal;
 mod upstream;
@@ -20,7 +19,6 @@ use policy::{Front, SessionFacts};
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
 use server::{Rotation, TraceFile};
 
-use self::fit::Fit;
 use self::tally::Tally;
 use self::terminal::Asked;
 use self::upstream::{Upstream, UpstreamArgs};
@@ -30,6 +28,7 @@ use crate::exit::Exit;
 use crate::interrupts::interrupts;
 use crate::json_lines::print_json;
 use crate::paths;
+use crate::session::say_notes;
 use crate::terminal::{Terminal, say};
 
 const AFTER_HELP: &str = "\
@@ -37,7 +36,7 @@ Example:
   sluice proxy --upstream https://api.openai.com/v1 --clearance any --policy sluice.toml
   OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent
 
-For other machines, with the key of whoever runs the proxy, and a token for each of two agents:
+For other machines, with the proxy's own key and a token for each of two agents:
   export AGENT_A=$(openssl rand -hex 16) AGENT_B=$(openssl rand -hex 16)
   sluice proxy --upstream openai --upstream-key-env OPENAI_API_KEY \\
     --listen 0.0.0.0:8080 --allow-remote --host guard.example --token-env AGENT_A --token-env AGENT_B
@@ -48,46 +47,46 @@ For other machines, with the key of whoever runs the proxy, and a token for each
 pub(crate) struct Proxy {
     #[command(flatten)]
     upstream: UpstreamArgs,
-    /// The configuration with the rules [default: as for `sluice run`].
+    /// The configuration with the rules [default: $SLUICE_CONFIG, ./sluice.toml, then the one in your
+    /// configuration folder].
     #[arg(long, value_name = "FILE", alias = "config")]
     policy: Option<PathBuf>,
-    /// The app whose rules the agent's tools have [default: the one with `client = true`].
+    /// The app with the rules for the agent's tools [default: the one with `client = true`].
     #[arg(long, value_name = "NAME")]
     app: Option<String>,
-    /// Where to listen; port 0 lets the system choose.
+    /// The address to listen at; port 0 lets the system choose.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Let other machines connect. Their requests need a token.
+    /// Let other machines connect; their requests need a token.
     #[arg(long)]
     allow_remote: bool,
-    /// A name by which other machines reach the proxy, beside its addresses (repeatable).
+    /// A host name by which other machines reach the proxy (repeatable) [default: its addresses only].
     #[arg(long, value_name = "NAME", requires = "allow_remote")]
     host: Vec<String>,
-    /// A variable with a token that agents must send, as API key or as `x-sluice-token` (repeatable).
-    /// Agents with one token are one tenant. [default: none is needed on this machine, unless the
-    /// upstream's key is yours; then a fresh one is printed].
+    /// A variable with a token that agents must send, as API key or in `x-sluice-token` (repeatable).
+    /// Agents with the same token are one tenant. [default: no token on this machine; a new one is
+    /// printed if the upstream's key is yours or other machines may connect].
     #[arg(long, value_name = "VARIABLE")]
     token_env: Vec<String>,
-    /// Defend in this way [default: the configured screener].
-    #[arg(long, value_name = "NAME")]
-    defence: Option<String>,
-    /// Screen before every step, as the paper does, instead of only when a call would violate.
+    /// Screen before every step, as in the RTBAS paper [default: only before a call that would
+    /// violate the policy].
     #[arg(long)]
     eager: bool,
-    /// What becomes of a call that would violate the policy [default: the configuration's].
+    /// What to do with a call that would violate the policy [default: on_violation of the
+    /// configuration].
     #[arg(long, value_enum, value_name = "WHAT")]
     on_violation: Option<Violation>,
-    /// Seconds that a question waits; no answer is no [default: the configuration's].
-    #[arg(long, value_name = "S")]
+    /// Seconds until an unanswered question is a no [default: approval_timeout_s of the
+    /// configuration].
+    #[arg(long, value_name = "SECONDS")]
     approval_timeout: Option<u64>,
-    /// A first run: nothing is blocked, masked or held back, whatever the clearance says. The end
-    /// says what would have been asked, at most: nothing is screened.
+    /// Block, mask and screen nothing; report at the end what would have been asked.
     #[arg(long, conflicts_with = "on_violation")]
     observe: bool,
-    /// Keep no trace.
+    /// Write no trace.
     #[arg(long)]
     no_trace: bool,
-    /// Print one event per line, as JSON.
+    /// Print JSON, one event per line.
     #[arg(long)]
     json: bool,
 }
@@ -100,19 +99,14 @@ enum Violation {
     Drop,
 }
 
-/// Guards until Ctrl-C: exit code 0, or 1 where the trace broke off.
+/// Guards until Ctrl-C. The exit code is 1 if the trace could not be written.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let config = configuration::open(args.policy.as_deref(), Terminal::attended() && !args.json)?;
-    for note in &config.notes {
-        say(&format!("note: {note}\n"));
-    }
-    for warning in &config.warnings {
-        say(&format!("{warning}\n"));
-    }
+    say_notes(&config);
     let (mut setup, asks) = setup(&args, &config).await?;
     let rules = config.apps.get(&setup.app);
     let rules = rules.context("the app is not in the configuration")?;
-    let tally = Arc::new(Tally::new(args.json, Fit::new(rules.clone())));
+    let tally = Arc::new(Tally::new(args.json, rules.clone()));
     setup.observer = tally.clone();
     setup.observe = args.observe;
     let desk = match asks {
@@ -121,16 +115,16 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     };
     let traced = setup.trace.as_ref().map(|trace| trace.path().to_owned());
     let app = setup.app.clone();
-    // Only a token that was made here is printed. One from a variable is the user's to hand out.
-    let fresh = match args.token_env.is_empty() {
-        true => setup.tokens.first().cloned(),
-        false => None,
-    };
+    // A token from a variable is not printed.
+    let fresh = setup.tokens.first().cloned();
+    let fresh = fresh.filter(|_| args.token_env.is_empty());
     let guard = Guard::bind(setup).await?;
     let url = guard.base_url();
+    let approvals = format!("http://{}/sluice/v1/approvals", guard.address());
     if args.json {
-        let approvals = desk.as_ref().map(|desk| endpoint(&guard, desk));
-        let line = serde_json::json!({"listening": url, "app": app, "approvals": approvals,
+        let desk = desk.as_ref();
+        let desk = desk.map(|desk| serde_json::json!({"url": approvals, "token": desk.token()}));
+        let line = serde_json::json!({"listening": url, "app": app, "approvals": desk,
             "token": fresh});
         print_json(&line)?;
     } else {
@@ -144,9 +138,9 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
             ));
         }
         if let Some(desk) = &desk {
-            let (address, token) = (guard.address(), desk.token());
+            let token = desk.token();
             say(&format!(
-                "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {token}\n"
+                "questions: {approvals}, with Authorization: Bearer {token}\n"
             ));
         }
         if let Some(trace) = &traced {
@@ -156,8 +150,8 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let cancel = interrupts();
     let ending = async move {
         cancel.notified().await;
-        say("ending with the requests under way; press Ctrl-C twice to end at once\n");
-        // A question must not hold that up.
+        say("waiting for open requests; press Ctrl-C twice to stop at once\n");
+        // An open question becomes a no.
         if let Some(desk) = desk {
             desk.close();
         }
@@ -170,11 +164,6 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     })
 }
 
-fn endpoint(guard: &Guard, desk: &ApprovalDesk) -> serde_json::Value {
-    let url = format!("http://{}/sluice/v1/approvals", guard.address());
-    serde_json::json!({"url": url, "token": desk.token()})
-}
-
 /// The proxy's parts, and how long questions wait if there are any.
 async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Duration>)> {
     let app = app(args, config)?;
@@ -183,7 +172,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         Some(Violation::Ask) => OnViolation::Ask,
         None => config.proxy.on_violation,
     };
-    // Nobody is asked where everything passes, or where nothing does that would need a yes.
+    // With --observe everything passes, and with `drop` nothing that would need a question.
     let asks = !args.observe && on_violation != OnViolation::Drop;
     let timeout = match args.approval_timeout {
         Some(seconds) => Duration::from_secs(seconds),
@@ -197,7 +186,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         provider,
         clearance,
     } = Upstream::of(&args.upstream, config)?;
-    // A first run sends what the agent would have sent without Sluice.
+    // --observe sends what the agent would have sent without Sluice.
     let clearance = match args.observe {
         true => Label::top(),
         false => clearance,
@@ -205,7 +194,6 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let broker = compose::broker_behind(provider.clone(), clearance, config)?;
     let options = compose::Options {
         eager: args.eager,
-        defence: args.defence.clone(),
         facts,
         ..compose::Options::default()
     };
@@ -214,7 +202,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let user = config.user.clone();
     let known = config.apps.get(&app);
     setup.labels = ClientLabels {
-        // Written by the agent, which the user runs.
+        // The user runs the agent, which writes these.
         system: Label::bottom(),
         descriptions: known.map_or(Label::top(), |app| app.descriptions.clone()),
         listed: known.map_or_else(BTreeSet::new, |app| {
@@ -233,12 +221,12 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         let rotation = Rotation::default();
         setup.trace = Some(TraceFile::rotating(&paths::traces()?, &name, rotation)?);
     }
-    // Without a desk (`approvals`) a question is a no.
+    // Replaced where there is a desk (`approvals`).
     setup.approver = Arc::new(DropCalls);
     Ok((setup, asks.then_some(timeout)))
 }
 
-/// The tokens that agents must send. A fresh one, if they need one and none is given.
+/// The tokens that agents must send: those of the variables, or a new one if they need one.
 fn tokens(args: &Proxy, upstream: Option<&OpenAi>) -> Result<Vec<String>> {
     let given = args.token_env.iter().map(|name| {
         let token = std::env::var(name).ok().filter(|token| !token.is_empty());
@@ -246,7 +234,7 @@ fn tokens(args: &Proxy, upstream: Option<&OpenAi>) -> Result<Vec<String>> {
     });
     let given = given.collect::<Result<Vec<String>>>()?;
     let has_key = upstream.is_some_and(OpenAi::has_own_key);
-    // Without a token, whoever reaches the port could spend the user's key; other machines need one in any case.
+    // Without a token, every program that reaches the port could use the user's key.
     if given.is_empty() && (has_key || !args.listen.ip().is_loopback()) {
         let fresh = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
         return Ok(vec![fresh]);
@@ -254,11 +242,11 @@ fn tokens(args: &Proxy, upstream: Option<&OpenAi>) -> Result<Vec<String>> {
     Ok(given)
 }
 
-/// The app whose rules count.
+/// The app with the rules.
 fn app(args: &Proxy, config: &Config) -> Result<String> {
     let name = args.app.clone().or_else(|| config.proxy.app.clone());
     let name = name.context(
-        "nothing says whose rules the agent's tools have; name the app with --app, or write one [app.NAME] with client = true",
+        "no app has rules for the agent's tools; name one with --app, or write [app.NAME] with client = true",
     )?;
     match config.apps.contains_key(&name) {
         true => Ok(name),
@@ -268,7 +256,7 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
     }
 }
 
-/// Questions are put to the approval endpoint, and to the terminal where somebody sits.
+/// Questions go to the approval endpoint, and to the terminal if there is one.
 fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<ApprovalDesk>> {
     let desk = ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?;
     let approver: Arc<dyn Approver> = match Terminal::attended() && !json {

@@ -3,19 +3,16 @@
 use anyhow::Result;
 use clap::Args;
 use config::Config;
-use hub::Outcome;
 use policy::Front;
 use server::{SessionError, User};
 
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
-use crate::json_lines::JsonLines;
 use crate::session::{self, SessionArgs};
-use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// What you want.
+    /// The query.
     query: String,
     #[command(flatten)]
     session: SessionArgs,
@@ -24,25 +21,10 @@ pub(crate) struct Run {
 /// Runs one query to its end.
 pub(crate) async fn run(args: Run) -> Result<Exit> {
     let config = session::config(&args.session).await?;
-    if args.session.json {
-        return ask(&args, config, &mut JsonLines, |_| Ok(())).await;
-    }
-    let mut terminal = Terminal::new(
-        args.session.verbose,
-        args.session.keep_for.unwrap_or_default(),
-    );
-    terminal.working("loading the model");
-    let exit = ask(&args, config, &mut terminal, session::show).await;
-    terminal.rest();
-    exit
+    session::with_user(&args.session, async |user| ask(&args, config, user).await).await
 }
 
-async fn ask(
-    args: &Run,
-    config: Config,
-    user: &mut dyn User,
-    show: fn(&Outcome) -> Result<()>,
-) -> Result<Exit> {
+async fn ask(args: &Run, config: Config, user: &mut dyn User) -> Result<Exit> {
     let cancel = interrupts();
     let (mut session, choice, labels) = tokio::select! {
         session = session::start(&args.session, config, Front::Run, user) => session?,
@@ -51,7 +33,7 @@ async fn ask(
     let query = labels.label(args.query.clone());
     match session.ask(query, choice, user, &cancel).await {
         Ok(outcome) => {
-            show(&outcome)?;
+            session::show(&args.session, &outcome)?;
             Ok(Exit::of(&outcome))
         }
         Err(SessionError::Interrupted) => Ok(Exit::Interrupted),

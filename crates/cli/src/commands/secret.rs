@@ -9,9 +9,9 @@ use names::Origin;
 use serde_json::json;
 
 use crate::exit::Exit;
-use crate::json_lines::print_json;
+use crate::json_lines::show;
 use crate::secrets::{Secrets, Value};
-use crate::terminal::{Hidden, print, read_hidden, say};
+use crate::terminal::{Hidden, read_hidden, say};
 
 /// Longest input that is read for a value.
 const MAX_INPUT: u64 = 64 << 10;
@@ -24,34 +24,34 @@ pub(crate) struct Secret {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Keep a secret. Its value is typed, or comes from standard input.
+    /// Save a secret, whose value is typed or read from standard input.
     #[command(
         after_help = "Example:\n  sluice secret set github --for https://api.githubcopilot.com\n  pass show github | sluice secret set github --for https://api.githubcopilot.com\n\n\
                       In sluice.toml: headers = { Authorization = \"Bearer secret:github\" }"
     )]
     Set {
-        /// What it is called in a configuration.
+        /// The name of the secret in a configuration: at most 64 letters, digits, '-' and '_'.
         name: String,
-        /// The only server that it is sent to.
+        /// The only server that the secret is sent to.
         #[arg(long = "for", value_name = "URL")]
         server: String,
     },
-    /// The names of the secrets, and which server each is for.
+    /// List the names of the secrets and their servers.
     #[command(after_help = "Example:\n  sluice secret list --json")]
     List {
-        /// One secret per line, as JSON.
+        /// Print JSON, one secret per line.
         #[arg(long)]
         json: bool,
     },
-    /// Forget a secret.
+    /// Delete a secret.
     #[command(after_help = "Example:\n  sluice secret remove github")]
     Remove {
-        /// The secret.
+        /// The name of the secret.
         name: String,
     },
 }
 
-/// Does what the subcommand says.
+/// Sets, lists or removes secrets.
 pub(crate) fn secret(args: &Secret) -> Result<Exit> {
     match &args.action {
         Action::Set { name, server } => set(name, server),
@@ -62,15 +62,15 @@ pub(crate) fn secret(args: &Secret) -> Result<Exit> {
 
 fn set(name: &str, server: &str) -> Result<Exit> {
     if !config::is_secret_name(name) {
-        bail!("a name has at most 64 letters, digits, '-' and '_'");
+        bail!("the name of a secret has at most 64 letters, digits, '-' and '_'");
     }
     let origin = Origin::new(server).map_err(|error| anyhow!("--for: {error}"))?;
     let value = match std::io::stdin().is_terminal() {
-        true => match read_hidden(&format!("The value of {name}, which is not shown: ")) {
+        true => match read_hidden(&format!("Value of {name} (not shown): ")) {
             Hidden::Line(line) => line,
-            Hidden::End => bail!("nothing was typed, and nothing was kept"),
+            Hidden::End => bail!("no value was typed; nothing was saved"),
             Hidden::Interrupted => {
-                say("nothing was kept\n");
+                say("Cancelled; nothing was saved.\n");
                 return Ok(Exit::Interrupted);
             }
         },
@@ -78,19 +78,19 @@ fn set(name: &str, server: &str) -> Result<Exit> {
     };
     Secrets::of_user()?.set(name, &origin, Value::new(value)?)?;
     say(&format!(
-        "kept; {name} is sent to {origin} and nowhere else\n"
+        "saved; {name} is sent to {origin} and nowhere else\n"
     ));
     Ok(Exit::Done)
 }
 
-/// What was piped in, without the line's end.
+/// Standard input, without the end of the line.
 fn piped() -> Result<String> {
     let mut text = String::new();
-    // What is cut off here is longer than any value may be, so no half of a secret is kept.
+    // Longer than any value may be, so a value that is cut off here is refused.
     std::io::stdin()
         .take(MAX_INPUT)
         .read_to_string(&mut text)
-        .map_err(|_| anyhow!("the value is no text; nothing was kept"))?;
+        .map_err(|_| anyhow!("the value is not UTF-8 text; nothing was saved"))?;
     // One line end, as `echo` and password managers write it.
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
@@ -99,19 +99,12 @@ fn piped() -> Result<String> {
 fn list(json: bool) -> Result<Exit> {
     let secrets = Secrets::of_user()?.all()?;
     if secrets.is_empty() && !json {
-        say("there are no secrets; `sluice secret set NAME --for URL` keeps one\n");
+        say("there are no secrets; save one with `sluice secret set NAME --for URL`\n");
     }
     for (name, secret) in &secrets {
-        match json {
-            true => {
-                print_json(&json!({ "name": name, "for": secret.origin, "since": secret.since }))?
-            }
-            false => print(&format!(
-                "{name:<20} {}  since {}",
-                escape(&secret.origin),
-                escape(&secret.since)
-            ))?,
-        }
+        let value = json!({ "name": name, "for": secret.origin, "since": secret.since });
+        let text = format!("{name:<20} {}  since {}", secret.origin, secret.since);
+        show(json, &value, &text)?;
     }
     Ok(Exit::Done)
 }
@@ -119,10 +112,10 @@ fn list(json: bool) -> Result<Exit> {
 fn remove(name: &str) -> Result<Exit> {
     if !Secrets::of_user()?.remove(name)? {
         bail!(
-            "there is no secret '{}'; `sluice secret list` shows those that there are",
+            "there is no secret '{}'; list them with `sluice secret list`",
             escape(name)
         );
     }
-    say("forgotten\n");
+    say("removed\n");
     Ok(Exit::Done)
 }

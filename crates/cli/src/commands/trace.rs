@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use hub::trace::{Event, Record, saliency, show};
 
 use crate::exit::Exit;
-use crate::json_lines::print_json;
+use crate::json_lines::{self, print_json};
 use crate::terminal::{print, print_escaped, say};
 use crate::traces::{read, sessions};
 
@@ -22,52 +22,40 @@ enum TraceAction {
     /// List the sessions, newest last.
     #[command(after_help = "Example:\n  sluice trace list --json")]
     List {
-        /// Print one session per line, as JSON.
+        /// Print JSON, one session per line.
         #[arg(long)]
         json: bool,
     },
-    /// Show a session for people.
-    #[command(after_help = "Example:\n  sluice trace show latest --saliency")]
+    /// Show what happened in a session.
+    #[command(
+        after_help = "Example:\n  sluice trace show latest --saliency\n  sluice trace show latest --json > session.jsonl"
+    )]
     Show {
-        /// A session's name, `latest`, or a file.
+        /// The name of a session, `latest`, or a file.
         #[arg(default_value = "latest")]
         session: String,
-        /// Print the records as JSON lines instead.
+        /// Print JSON, one record per line.
         #[arg(long)]
         json: bool,
-        /// Below each screening, colour the regions by how strongly the step depends on them. Only
-        /// the attention screener tells.
+        /// Show how strongly each screened step depends on each region, as scored by the attention
+        /// screener.
         #[arg(long, conflicts_with = "json")]
         saliency: bool,
     },
-    /// Write a session's records to standard output, one JSON object per line.
-    #[command(after_help = "Example:\n  sluice trace export latest > session.jsonl")]
-    Export {
-        /// A session's name, `latest`, or a file.
-        #[arg(default_value = "latest")]
-        session: String,
-    },
 }
 
-/// Lists, shows or exports traces.
+/// Lists or shows traces.
 pub(crate) fn trace(args: &Trace) -> Result<Exit> {
     match &args.action {
         TraceAction::List { json } => list(*json)?,
         TraceAction::Show {
             session,
-            json: false,
+            json,
             saliency,
-        } => print_for_people(&read(session)?, *saliency)?,
-        TraceAction::Show {
-            session,
-            json: true,
-            ..
-        }
-        | TraceAction::Export { session } => {
-            for record in read(session)? {
-                print_json(&record)?;
-            }
-        }
+        } => match json {
+            true => read(session)?.iter().try_for_each(print_json)?,
+            false => print_for_people(&read(session)?, *saliency)?,
+        },
     }
     Ok(Exit::Done)
 }
@@ -75,23 +63,17 @@ pub(crate) fn trace(args: &Trace) -> Result<Exit> {
 fn list(as_json: bool) -> Result<()> {
     let sessions = sessions()?;
     if sessions.is_empty() && !as_json {
-        say("no sessions yet; `sluice run \"…\"` makes one\n");
+        say("there are no sessions yet; start one with `sluice run \"…\"`\n");
     }
     for file in sessions {
-        let name = file
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        match as_json {
-            true => print_json(&serde_json::json!({ "session": name, "file": file }))?,
-            false => print(&name)?,
-        }
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        let value = serde_json::json!({ "session": name, "file": file });
+        json_lines::show(as_json, &value, &name)?;
     }
     Ok(())
 }
 
-/// The records as lines for people, if wished with the scores of regions below each screening.
+/// The records as lines, with the scores of regions below each screening if asked for.
 fn print_for_people(records: &[Record], with_saliency: bool) -> Result<()> {
     let start_ms = records.first().map_or(0, |record| record.at_ms);
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -110,7 +92,7 @@ fn print_for_people(records: &[Record], with_saliency: bool) -> Result<()> {
             "no screening of this session has scores: only kind = \"attention\" and \
              \"combined\" under [screener] give them\n"
         } else {
-            "no step of this session needed a screening\n"
+            "no step of this session was screened\n"
         });
     }
     Ok(())

@@ -7,40 +7,40 @@ use clap::Args;
 use hub::trace::escape;
 use serde_json::json;
 
+use crate::configuration;
 use crate::configuration::trust::{Standing, TrustStore};
-use crate::configuration::{self};
 use crate::exit::Exit;
-use crate::json_lines::print_json;
-use crate::terminal::{Terminal, print, say};
+use crate::json_lines::show;
+use crate::terminal::{Terminal, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// A sluice.toml, or the folder in which it lies [default: the working folder].
+    /// A sluice.toml or its folder [default: the working folder].
     path: Option<PathBuf>,
-    /// List what is trusted.
+    /// List the trusted configurations.
     #[arg(long, conflicts_with_all = ["path", "revoke"])]
     list: bool,
-    /// Trust it no longer.
+    /// End the trust in the configuration.
     #[arg(long)]
     revoke: bool,
-    /// With --list: print one configuration per line, as JSON.
+    /// With --list: print JSON, one configuration per line.
     #[arg(long, requires = "list")]
     json: bool,
 }
 
-/// Shows what a configuration may do and asks; lists; or revokes.
+/// Shows what a configuration may do and asks whether to trust it; lists; or revokes.
 pub(crate) fn trust(args: &Trust) -> Result<Exit> {
     if args.list {
         return list(args.json);
     }
     let found = configuration::meant(args.path.as_deref())?;
     let shown = escape(&found.path().to_string_lossy());
-    // Before the file is looked for: trust in one that is gone is revoked by its path.
+    // The file may be gone: trust is revoked by its path.
     if args.revoke {
         if !TrustStore::of_user()?.revoke(found.path())? {
-            bail!("{shown} is not trusted; `sluice trust --list` shows what is");
+            bail!("{shown} is not trusted; list what is with `sluice trust --list`");
         }
-        say(&format!("{shown} is trusted no longer\n"));
+        say(&format!("{shown} is no longer trusted\n"));
         return Ok(Exit::Done);
     }
     if !found.path().is_file() {
@@ -55,30 +55,26 @@ pub(crate) fn trust(args: &Trust) -> Result<Exit> {
 fn list(as_json: bool) -> Result<Exit> {
     let all = TrustStore::of_user()?.all()?;
     if all.is_empty() && !as_json {
-        say(
-            "nothing is trusted; `sluice trust` asks about the sluice.toml of the working folder\n",
-        );
+        say("nothing is trusted; review the sluice.toml of this folder with `sluice trust`\n");
     }
     for (configuration, trusted, standing) in all {
-        if as_json {
-            let changed = match &standing {
-                Standing::Changed(files) => files.as_slice(),
-                Standing::Trusted | Standing::Unknown => &[],
-            };
-            print_json(&json!({
-                "configuration": configuration,
-                "since": trusted.since,
-                "trusted": standing == Standing::Trusted,
-                "changed": changed,
-            }))?;
-            continue;
-        }
-        let state = match standing {
-            Standing::Trusted => "trusted",
-            _ => "CHANGED",
+        let (state, changed) = match &standing {
+            Standing::Trusted => ("trusted", &[][..]),
+            Standing::Changed(files) => ("CHANGED", files.as_slice()),
+            Standing::Unknown => ("CHANGED", &[][..]),
         };
-        let path = escape(&configuration.to_string_lossy());
-        print(&format!("{state} since {}  {path}", trusted.since))?;
+        let value = json!({
+            "configuration": configuration,
+            "since": trusted.since,
+            "trusted": standing == Standing::Trusted,
+            "changed": changed,
+        });
+        let text = format!(
+            "{state} since {}  {}",
+            trusted.since,
+            configuration.display()
+        );
+        show(as_json, &value, &text)?;
     }
     Ok(Exit::Done)
 }

@@ -1,9 +1,9 @@
-//! The files of a configuration, and what was in them.
+//! The files of a configuration, and the hashes of their contents.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::hex::hex;
 
-/// Longest text file. Written by hand, they have a few kilobytes.
-const MAX_TEXT_BYTES: u64 = 1 << 20;
+/// Longest text file, in MiB; those written by hand have a few kilobytes.
+const MAX_TEXT_MIB: u64 = 1;
 
-/// Longest file of any kind: weights of a screener have some hundred kilobytes.
-const MAX_BYTES: u64 = 256 << 20;
+/// Longest file of any kind, in MiB; weights of a screener have some hundred kilobytes.
+const MAX_MIB: u64 = 16;
 
 /// The SHA-256 of every file that was read, by its path.
 #[derive(Debug, Default)]
@@ -32,53 +32,25 @@ impl Files {
     }
 
     /// Reads a text file and remembers its content.
-    ///
-    /// # Errors
-    /// It is no regular file, is longer than 1 MiB, is not UTF-8, has changed since it was read before, or cannot be read.
     pub(crate) fn read(&self, path: &Path) -> io::Result<String> {
-        let mut text = String::new();
-        open(path)?
-            // One byte more than allowed tells a file that is too long from one that just fits.
-            .take(MAX_TEXT_BYTES + 1)
-            .read_to_string(&mut text)?;
-        if text.len() as u64 > MAX_TEXT_BYTES {
-            return Err(io::Error::other("it is longer than 1 MiB"));
-        }
-        self.insert(path, &Sha256::digest(text.as_bytes()))?;
-        Ok(text)
+        let bytes = bytes(path, MAX_TEXT_MIB)?;
+        self.insert(path, &Sha256::digest(&bytes))?;
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
     }
 
     /// Remembers the content of a file.
-    ///
-    /// # Errors
-    /// It is no regular file, is longer than 256 MiB, has changed since it was read before, or cannot be read.
     pub(crate) fn remember(&self, path: &Path) -> Result<()> {
-        let remember = || {
-            let mut file = BufReader::new(open(path)?.take(MAX_BYTES + 1));
-            let (mut hasher, mut length) = (Sha256::new(), 0);
-            loop {
-                let piece = file.fill_buf()?;
-                if piece.is_empty() {
-                    return self.insert(path, &hasher.finalize());
-                }
-                hasher.update(piece);
-                let read = piece.len();
-                length += read as u64;
-                if length > MAX_BYTES {
-                    return Err(io::Error::other("it is longer than 256 MiB"));
-                }
-                file.consume(read);
-            }
-        };
-        remember().with_context(|| format!("cannot read {}", path.display()))
+        bytes(path, MAX_MIB)
+            .and_then(|bytes| self.insert(path, &Sha256::digest(bytes)))
+            .with_context(|| format!("cannot read {}", path.display()))
     }
 
     fn insert(&self, path: &Path, digest: &[u8]) -> io::Result<()> {
         let digest = hex(digest);
         let mut all = self.0.borrow_mut();
-        // A file may be named twice. What was parsed first must not go with the digest of what came second.
+        // A file that is named twice may change in between: parsed content must not get the digest of other content.
         if all.get(path).is_some_and(|before| *before != digest) {
-            return Err(io::Error::other("it has changed since it was read first"));
+            return Err(io::Error::other("it changed while it was read"));
         }
         all.insert(path.to_owned(), digest);
         Ok(())
@@ -90,26 +62,31 @@ impl Files {
     }
 }
 
-/// Opens a regular file. What an untrusted configuration names may also be a pipe or a device, whose
+/// The content of a regular file of at most so many MiB. An untrusted configuration may name a pipe or a device, whose
 /// reading never ends or has effects.
-fn open(path: &Path) -> io::Result<File> {
-    // To open a pipe would wait for a writer, before it can be seen that it is a pipe.
+fn bytes(path: &Path, mib: u64) -> io::Result<Vec<u8>> {
+    // Otherwise opening a pipe would wait for a writer.
     let without_waiting = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = OpenOptions::new()
+    let mut options = OpenOptions::new();
+    let file = options
         .read(true)
         .custom_flags(without_waiting)
         .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
+    let (most, mut bytes) = (mib << 20, Vec::new());
+    if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {mib} MiB")));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A file that two apps name is read twice, and whoever can write it could show another one in between.
+    /// A file that two apps name is read twice, and could be replaced in between.
     #[test]
     fn a_file_that_changes_while_it_is_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();

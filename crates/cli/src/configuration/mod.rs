@@ -1,10 +1,9 @@
-//! The configuration: which file counts, by whose word, and what it says.
+//! Which configuration counts, and whether it is trusted. Every command opens its configuration here.
 //!
-//! Every command that acts on a configuration opens it here. A file that the user names with
-//! `--config` or `$SLUICE_CONFIG`, or that lies in the user's configuration folder, is the user's
-//! word. A `sluice.toml` that merely lies in the working folder may be a stranger's, and a
-//! configuration starts programs, opens folders and spends keys: it counts only while the user trusts
-//! exactly this content in exactly this place.
+//! A file that the user names with `--config` or `$SLUICE_CONFIG`, or that is in the user's configuration
+//! folder, needs no trust. A `sluice.toml` in the working folder may be a stranger's, and a configuration
+//! starts programs, opens folders and uses keys: it counts only while the user trusts this content in this
+//! place.
 
 mod files;
 mod summary;
@@ -22,37 +21,29 @@ use self::trust::{Standing, TrustStore};
 use crate::terminal::{self, say};
 use crate::{paths, shell};
 
-/// The name under which a configuration is looked for.
+/// The name of a configuration in the working folder.
 pub(crate) const NAME: &str = "sluice.toml";
 
-/// A configuration file, and whose word it is.
+/// A configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     /// As the user would write it, for messages.
     pub(crate) shown: PathBuf,
-    /// With its folder resolved: what is trusted, and where the paths in it start.
+    /// With its folder resolved. Trust is bound to this path, and relative paths start there.
     path: PathBuf,
-    word: Word,
+    /// It was found in the working folder, so it needs the user's trust.
+    needs_trust: bool,
 }
 
-/// Whose word a configuration is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
-    /// The user named the file, or keeps it among their own settings.
-    User,
-    /// It was found where the user happens to be.
-    WorkingFolder,
-}
-
-/// What a configuration says.
+/// A configuration that was read.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) config: Config,
-    /// What became of its examples, where they may fail.
+    /// The outcomes of its examples, where they may fail.
     pub(crate) examples: Vec<ExampleOutcome>,
 }
 
-/// Whether a configuration whose examples fail is one.
+/// Whether examples of the configuration may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Examples {
     /// For running anything.
@@ -66,8 +57,14 @@ pub(crate) enum Examples {
 pub(crate) enum Refusal {
     /// Every mistake in it.
     Mistakes(Diagnostics),
-    /// It is not trusted, or it cannot be found out whether it is.
+    /// It is not trusted, or its trust cannot be checked.
     Untrusted(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Untrusted(error)
+    }
 }
 
 impl From<Refusal> for anyhow::Error {
@@ -82,10 +79,7 @@ impl From<Refusal> for anyhow::Error {
 }
 
 /// The configuration to act on, or the built-in one if there is no file: the embedded model, no apps.
-/// `attended` says that somebody can be asked whether to trust it.
-///
-/// # Errors
-/// There is no such file; it is not trusted; or every mistake of it at once.
+/// If `attended`, the user can be asked whether to trust it.
 pub(crate) fn open(named: Option<&Path>, attended: bool) -> Result<Config> {
     match find(named)? {
         Some(found) => Ok(found.open(Examples::MustPass, attended)?.config),
@@ -95,10 +89,7 @@ pub(crate) fn open(named: Option<&Path>, attended: bool) -> Result<Config> {
 }
 
 /// The configuration file that counts: the named one, `$SLUICE_CONFIG`, the working folder's, the
-/// user's own; `None` if there is none.
-///
-/// # Errors
-/// A file that was named does not exist.
+/// user's own; `None` if there is none. A named file that does not exist is an error.
 pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
     let file = file.map(Path::to_owned).or_else(|| {
         // An empty variable counts as none, as usual.
@@ -119,14 +110,13 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
                 file.display()
             );
         }
-        // Wherever it lies: whoever names a file vouches for it.
-        return Ok(Some(Found::new(&file, Word::User)));
+        return Ok(Some(Found::new(&file, false)));
     }
     let own = paths::user_config().filter(|file| file.is_file());
-    let own = own.map(|file| Found::new(&file, Word::User));
+    let own = own.map(|file| Found::new(&file, false));
     if Path::new(NAME).is_file() {
         let here = Found::in_folder(Path::new(NAME));
-        // The user's own configuration may lie in the working folder.
+        // The working folder may be the user's configuration folder.
         return Ok(Some(match own {
             Some(own) if own.path == here.path => own,
             _ => here,
@@ -136,17 +126,17 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
 }
 
 impl Found {
-    fn new(file: &Path, word: Word) -> Self {
+    fn new(file: &Path, needs_trust: bool) -> Self {
         Self {
             shown: file.to_owned(),
             path: resolved(file),
-            word,
+            needs_trust,
         }
     }
 
-    /// A file that nobody named.
+    /// A file that needs trust.
     pub(crate) fn in_folder(file: &Path) -> Self {
-        Self::new(file, Word::WorkingFolder)
+        Self::new(file, true)
     }
 
     /// With its folder resolved.
@@ -154,55 +144,39 @@ impl Found {
         &self.path
     }
 
-    /// Reads it and all files that it names, and makes sure that it counts. What is compared with the
-    /// trusted content is what was parsed.
-    ///
-    /// # Errors
-    /// It is not trusted, or it has mistakes.
+    /// Reads it and all files that it names, and checks the trust. The parsed content is compared with the
+    /// trusted content.
     pub(crate) fn open(&self, examples: Examples, attended: bool) -> Result<Opened, Refusal> {
-        if self.word == Word::User {
+        if !self.needs_trust {
             return Ok(self.read(examples)?.0);
         }
-        let store = TrustStore::of_user().map_err(Refusal::Untrusted)?;
+        let store = TrustStore::of_user()?;
         if !attended {
-            // Before anything that it names is read: a mistake quotes the line where it is, and the
-            // file may be one that should not be in anybody's log.
-            let alone = Files::of(&self.path).map_err(Refusal::Untrusted)?;
-            let standing = store.standing_of_root(&self.path, &alone);
-            self.must_be_trusted(standing.map_err(Refusal::Untrusted)?)?;
+            // Before the files that it names are read: a mistake quotes a line of them.
+            let alone = Files::of(&self.path)?;
+            self.must_be_trusted(store.standing_of_root(&self.path, &alone)?)?;
         }
         let (opened, files) = self.read(examples)?;
-        let standing = store.standing(&self.path, &files);
-        let standing = standing.map_err(Refusal::Untrusted)?;
-        if attended && standing != Standing::Trusted {
-            let asked = self.ask(&opened.config, &files, &standing, &store);
-            return match asked.map_err(Refusal::Untrusted)? {
-                true => Ok(opened),
-                // It is not trusted here, so this is an error in any case.
-                false => Err(self.must_be_trusted(standing).err().unwrap_or_else(|| {
-                    Refusal::Untrusted(anyhow!("the configuration is not trusted"))
-                })),
-            };
+        let standing = store.standing(&self.path, &files)?;
+        let must_ask = attended && standing != Standing::Trusted;
+        if !(must_ask && self.ask(&opened.config, &files, &standing, &store)?) {
+            self.must_be_trusted(standing)?;
         }
-        self.must_be_trusted(standing)?;
         Ok(opened)
     }
 
-    /// Shows what the configuration may do, and asks whether to trust it from now on.
-    ///
-    /// # Errors
-    /// Nobody can be asked, it has mistakes, or the answer cannot be kept.
+    /// Shows what the configuration may do, and asks whether to trust it.
     pub(crate) fn ask_for_trust(&self, attended: bool) -> Result<bool> {
         if !attended {
             bail!(
-                "there is no terminal to ask at; where nobody can answer, name the file with --config or $SLUICE_CONFIG"
+                "there is no terminal to ask at; name the file with --config or $SLUICE_CONFIG instead"
             );
         }
         let store = TrustStore::of_user()?;
         let (opened, files) = self.read(Examples::MayFail)?;
         let standing = store.standing(&self.path, &files)?;
         if standing == Standing::Trusted {
-            say(&format!("{} is trusted already\n", self.name()));
+            say(&format!("{} is already trusted\n", self.name()));
             return Ok(true);
         }
         self.ask(&opened.config, &files, &standing, &store)
@@ -215,22 +189,21 @@ impl Found {
         standing: &Standing,
         store: &TrustStore,
     ) -> Result<bool> {
-        let head = match standing {
-            Standing::Changed(which) => {
-                format!(
-                    "{} changed since you trusted it ({}).",
-                    self.name(),
-                    list(which)
-                )
-            }
-            _ => format!("{} is not trusted.", self.name()),
-        };
-        say(&format!("{head} If you trust it as it is now, it may\n\n"));
+        let (name, state) = (
+            self.name(),
+            match standing {
+                Standing::Changed(which) => {
+                    format!("changed since you trusted it ({})", list(which))
+                }
+                _ => "is not trusted".to_owned(),
+            },
+        );
+        say(&format!("{name} {state}. If you trust it, it may:\n\n"));
         say(&summary::of(config, files, &self.path)?);
         say("\n");
-        let trusted = terminal::ask_word("Type trust and Enter [no]: ", &["trust"]).is_some();
+        let trusted = terminal::ask_word("Type trust to trust it [no]: ", &["trust"]).is_some();
         if trusted {
-            // The digests of what was read and shown, whatever the files hold by now.
+            // The digests of the contents that were shown, in case the files have changed since.
             store.trust(&self.path, files)?;
         }
         Ok(trusted)
@@ -248,32 +221,30 @@ impl Found {
                 .map(|(config, examples)| Opened { config, examples }),
         };
         let opened = loaded.map_err(Refusal::Mistakes)?;
-        // The loader notes where the weights and the certificates are, and does not read them. Both
-        // are part of what is trusted.
+        // The loader does not read weights and certificates, and both are part of what is trusted.
         let weights = opened.config.screener.weights.iter();
         let remotes = opened.config.apps.values().flat_map(|app| &app.remote);
         let certificates = remotes.flat_map(|remote| &remote.ca_file);
         for file in weights.chain(certificates) {
-            files.remember(file).map_err(Refusal::Untrusted)?;
+            files.remember(file)?;
         }
         Ok((opened, files))
     }
 
-    fn must_be_trusted(&self, standing: Standing) -> Result<(), Refusal> {
+    fn must_be_trusted(&self, standing: Standing) -> Result<()> {
         let name = self.name();
         let word = shell::word(&self.path.to_string_lossy());
-        let remedy =
-            format!("look at it and run `sluice trust`, or name it yourself with --config {word}");
-        Err(Refusal::Untrusted(match standing {
-            Standing::Trusted => return Ok(()),
-            Standing::Changed(which) => anyhow!(
+        let remedy = format!("review it with `sluice trust`, or name it with --config {word}");
+        match standing {
+            Standing::Trusted => Ok(()),
+            Standing::Changed(which) => bail!(
                 "{name} changed since you trusted it ({}); {remedy}",
                 list(&which)
             ),
-            Standing::Unknown => anyhow!(
+            Standing::Unknown => bail!(
                 "{name} was found in the working folder and is not trusted: it could start programs, open folders and use keys; {remedy}"
             ),
-        }))
+        }
     }
 
     fn name(&self) -> String {
@@ -290,9 +261,6 @@ fn list(files: &[PathBuf]) -> String {
 }
 
 /// The file that `sluice trust PATH` means: a folder's configuration, or the file itself.
-///
-/// # Errors
-/// No configuration is ever found under this name, or there is no such file.
 pub(crate) fn meant(path: Option<&Path>) -> Result<Found> {
     let path = path.unwrap_or(Path::new("."));
     let file = match path.is_dir() {
@@ -302,7 +270,7 @@ pub(crate) fn meant(path: Option<&Path>) -> Result<Found> {
     let name = file.file_name().context("this path names no file")?;
     if name != NAME {
         bail!(
-            "only a {NAME} is found by itself and needs trust; use {} with --config",
+            "only a {NAME} needs trust; use {} with --config",
             file.display()
         );
     }

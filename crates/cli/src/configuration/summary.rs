@@ -1,4 +1,4 @@
-//! What a configuration may do, in lines that are read before it is trusted.
+//! The summary of a configuration that a user reads before trusting it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,33 +13,30 @@ use policy::ToolRule;
 use super::files::Files;
 use crate::question::columns;
 
-/// Most lines on a terminal. Nothing is left out of a summary, since what is left out is what a stranger would hide
-/// there; a configuration that says more is one that nobody can judge at a glance.
+/// Most lines on a terminal. A summary is never cut, since an attacker would use the part that is cut.
 const MAX_LINES: usize = 60;
-/// Columns of a terminal's line. One long text of a stranger's would push all others out of sight as many lines do.
+/// Columns of a terminal's line: one long text can push the others out of sight too.
 const COLUMNS: usize = 80;
 
-/// The lines, each with what kind of thing it is about first.
-///
-/// # Errors
-/// They are too many to be read.
+/// The lines, each with a verb first. Too many to be read are an error.
 pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> {
     let mut lines = Lines::default();
+    let lattice = &config.lattice;
     for app in config.apps.values() {
-        of_app(&mut lines, &config.lattice, app);
+        of_app(&mut lines, lattice, app);
     }
     for provider in &config.providers {
-        of_provider(&mut lines, &config.lattice, provider);
+        of_provider(&mut lines, lattice, provider);
     }
     for app in config.apps.values() {
-        unasked(&mut lines, &config.lattice, app);
-        sends(&mut lines, &config.lattice, app);
+        unasked(&mut lines, lattice, app);
+        sends(&mut lines, lattice, app);
     }
     if !config.apps.is_empty() {
-        // What a rule labels as the user's own word brings no question, and no list of lines says whether it is.
+        // A rule that labels foreign text as trusted prevents questions, and the summary cannot show whether one does.
         lines.add(
             "decide",
-            "by its own labels and limits which results are believed and which calls you are asked about",
+            "by its labels and limits which results are trusted and which calls you are asked about",
         );
     }
     let folder = path.parent().unwrap_or(path);
@@ -54,7 +51,6 @@ pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> 
 struct Lines(Vec<String>);
 
 impl Lines {
-    /// Every word of a configuration is foreign here.
     fn add(&mut self, what: &str, text: &str) {
         self.0.push(format!("  {what:<9} {}\n", escape(text)));
     }
@@ -64,7 +60,7 @@ impl Lines {
         let lines: usize = lines.sum();
         if lines > MAX_LINES {
             bail!(
-                "this configuration would take {lines} lines to say what it may do, too many to judge at a glance; if you wrote it, name it with --config"
+                "the summary of this configuration has {lines} lines, more than the {MAX_LINES} that can be reviewed; if you wrote it, name it with --config"
             );
         }
         Ok(self.0.concat())
@@ -74,7 +70,7 @@ impl Lines {
 fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
     let name = &app.name;
     match (app.client, &app.remote) {
-        (true, _) => lines.add("guard", &format!("{name}, at a client of the proxy")),
+        (true, _) => lines.add("guard", &format!("{name}, whose tools the agent runs")),
         (false, Some(remote)) => of_remote(lines, name, remote),
         (false, None) => lines.add(
             "start",
@@ -97,10 +93,10 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
     for egress in &app.egress {
         let (host, port) = (&egress.host, egress.port);
         let inside = inside(&egress.addresses);
-        // A relay has no limit: the policy judges what the app is given, and not what it sends there.
+        // A relay has no limit of its own.
         lines.add(
             "connect",
-            &format!("{name} to {host}:{port}{inside}, with whatever it was given"),
+            &format!("{name} to {host}:{port}{inside}, with any data that it was given"),
         );
     }
     for domain in &app.domains {
@@ -128,15 +124,14 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
     }
 }
 
-/// The secrets that may go to a domain without a question. Without a limit these are none; influence does not matter for
-/// where data goes.
+/// The secrets that may go to a domain without a question; without a limit none.
 fn secrets_to(lattice: &Lattice, domain: &Domain) -> Label {
     let whole = lattice.whole(Dimension::Confidentiality);
     let limit = domain.limit.as_ref();
     limit.map_or(Label::bottom(), |limit| limit.meet(&whole))
 }
 
-/// Where an app connects by name, and whether secrets may go there without a question.
+/// A domain that an app may reach, and the secrets that may go there without a question.
 fn of_domain(lines: &mut Lines, lattice: &Lattice, name: &str, domain: &Domain) {
     let ports: Vec<String> = domain.ports.iter().map(u16::to_string).collect();
     let (pattern, ports) = (&domain.pattern, ports.join(", "));
@@ -152,16 +147,16 @@ fn of_domain(lines: &mut Lines, lattice: &Lattice, name: &str, domain: &Domain) 
     );
 }
 
-/// Addresses that a name may stand for although they are not public: those of the user's own network.
+/// Private addresses to which a name may resolve.
 fn inside(addresses: &[IpAddr]) -> String {
     let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
     match addresses.is_empty() {
         true => String::new(),
-        false => format!(", also where that is {}", addresses.join(" or ")),
+        false => format!(", also at the private address {}", addresses.join(" or ")),
     }
 }
 
-/// A server elsewhere, and what it is told.
+/// A remote server, and the secrets that it is sent.
 fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
     let inside = inside(&remote.addresses);
     lines.add(
@@ -172,7 +167,7 @@ fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
         let file = file.display();
         lines.add("believe", &format!("the certificates in {file} for {name}"));
     }
-    // A login at this origin, made before or later, is used without a further question: so it is named here.
+    // A login at this origin is used without a further question.
     if !remote.headers.contains_key("authorization") {
         let origin = remote.url.origin();
         let login = format!("{name} your login at {origin}, if you have one");
@@ -202,14 +197,14 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
         lines.add("ask", &format!("{name}: the model {model} on this machine"));
         return;
     };
-    // Without an address of its own it goes where the user's environment says.
+    // Without an address of its own it uses that of the user's environment.
     let endpoint = Endpoint::new(base_url.as_deref(), api_key_env.as_deref(), None);
     let (address, key) = match &endpoint {
         Ok(endpoint) => (endpoint.base_url.as_str(), endpoint.key_variable.as_deref()),
         Err(_) => ("an address of your environment", None),
     };
     let key = key.map(|key| format!(", with the key in ${key}"));
-    // Who influenced a text does not matter for whom it is disclosed to.
+    // A clearance is about secrets, not about influence.
     let secrets = lattice.whole(Dimension::Confidentiality);
     let secrets = provider.clearance.meet(&secrets);
     let clearance = match () {
@@ -227,17 +222,14 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
     );
 }
 
-/// The tools that act although strangers had a say in the call, those without a rule of their own included.
+/// The tools that act on untrusted text without a question, tools without a rule included.
 fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
-    let whole = |dimension| lattice.whole(dimension);
-    let (influence, secrets) = (
-        whole(Dimension::Integrity),
-        whole(Dimension::Confidentiality),
-    );
+    let influence = lattice.whole(Dimension::Integrity);
+    let secrets = lattice.whole(Dimension::Confidentiality);
     let (mut whatever, mut public) = (Vec::new(), Vec::new());
     for (tool, rule) in tools(app) {
         let limit = rule.highest_limit();
-        // A limit that names every taint is as good as `any`: what is left is text that nobody knows.
+        // A limit that names every taint admits as much as `any`.
         if rule.effect.reads() || !influence.flows_to(&limit) {
             continue;
         }
@@ -251,7 +243,7 @@ fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
         (whatever, "without asking you"),
         (
             public,
-            "as strangers wish, without asking you, unless a secret is in it",
+            "on untrusted text, without asking you, unless a secret is in it",
         ),
     ] {
         if !tools.is_empty() {
@@ -260,8 +252,7 @@ fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
     }
 }
 
-/// The tools that only read and may be told secrets, of an app that may send on what it was given: to call one is to send
-/// them. Those that act are in [`unasked`].
+/// The reading tools that may be given secrets, of an app that may send them on. Tools that act are in [`unasked`].
 fn sends(lines: &mut Lines, lattice: &Lattice, app: &App) {
     let mut domains = app.domains.iter();
     let is_open = domains.any(|domain| !secrets_to(lattice, domain).is_bottom());

@@ -1,7 +1,7 @@
-//! Which configurations of working folders the user trusts: a file in the user's state folder, with the SHA-256 of
-//! each configuration and of every file that it names.
+//! Which configurations of working folders the user trusts: a file in the user's state folder, with the SHA-256 of each
+//! configuration and of every file that it names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -27,7 +27,7 @@ type All = BTreeMap<PathBuf, Trusted>;
 /// Whether a configuration is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Exactly this content is trusted in this place.
+    /// This content is trusted in this place.
     Trusted,
     /// Other content was. These files are different, new, or no longer named.
     Changed(Vec<PathBuf>),
@@ -46,9 +46,6 @@ impl TrustStore {
     }
 
     /// Whether a configuration with these files is trusted.
-    ///
-    /// # Errors
-    /// The file cannot be read, or others could have written it.
     pub(crate) fn standing(&self, configuration: &Path, files: &Files) -> Result<Standing> {
         let trusted = self.read()?.remove(configuration);
         Ok(trusted.map_or(Standing::Unknown, |trusted| {
@@ -60,16 +57,13 @@ impl TrustStore {
     pub(crate) fn standing_of_root(&self, configuration: &Path, root: &Files) -> Result<Standing> {
         let trusted = self.read()?.remove(configuration);
         Ok(trusted.map_or(Standing::Unknown, |mut trusted| {
-            // Nothing else has been read yet, and would count as no longer named.
+            // The other files have not been read yet.
             trusted.files.retain(|path, _| path == configuration);
             compare(&trusted.files, &root.digests())
         }))
     }
 
-    /// Trusts a configuration with this content from now on.
-    ///
-    /// # Errors
-    /// The file cannot be written, or a path is not UTF-8.
+    /// Trusts a configuration with this content.
     pub(crate) fn trust(&self, configuration: &Path, files: &Files) -> Result<()> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
         let trusted = Trusted {
@@ -81,16 +75,12 @@ impl TrustStore {
     }
 
     /// Every trusted configuration, by path, with its standing now.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub(crate) fn all(&self) -> Result<Vec<(PathBuf, Trusted, Standing)>> {
-        let all = self.read()?.into_iter();
-        let all = all.map(|(path, trusted)| {
+        let with_standing = |(path, trusted): (PathBuf, Trusted)| {
             let standing = now(&trusted);
             (path, trusted, standing)
-        });
-        Ok(all.collect())
+        };
+        Ok(self.read()?.into_iter().map(with_standing).collect())
     }
 
     /// Ends the trust in a configuration. False if there was none.
@@ -107,19 +97,19 @@ impl TrustStore {
 }
 
 fn compare(trusted: &BTreeMap<PathBuf, String>, found: &BTreeMap<PathBuf, String>) -> Standing {
-    // Both ways: a newly named file was never trusted, and one that is no longer named was part of what was.
-    let paths = trusted.keys().chain(found.keys());
-    let differ = paths.filter(|path| trusted.get(*path) != found.get(*path));
-    let mut changed: Vec<PathBuf> = differ.cloned().collect();
-    changed.sort();
-    changed.dedup();
+    // Both ways: a new file was never trusted, and a file that is no longer named was trusted with the others.
+    let paths: BTreeSet<&PathBuf> = trusted.keys().chain(found.keys()).collect();
+    let differ = paths
+        .into_iter()
+        .filter(|path| trusted.get(*path) != found.get(*path));
+    let changed: Vec<PathBuf> = differ.cloned().collect();
     match changed.is_empty() {
         true => Standing::Trusted,
         false => Standing::Changed(changed),
     }
 }
 
-/// The standing as far as the known files tell. A newly named file shows when the configuration is loaded.
+/// The standing by the files that were trusted. A newly named file is found when the configuration is loaded.
 fn now(trusted: &Trusted) -> Standing {
     let files = Files::default();
     for path in trusted.files.keys() {

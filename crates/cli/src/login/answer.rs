@@ -1,4 +1,4 @@
-//! What the user's browser is sent to, and what it comes back with. No I/O here but random numbers.
+//! The address that the user's browser opens, and the answer with which it comes back. No I/O but random numbers.
 
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -15,7 +15,7 @@ use crate::secrets::Value;
 /// Longest code: as long as a token may be.
 const MAX_CODE: usize = 16 << 10;
 
-/// A question to an authorization server, by way of the user.
+/// An authorization request, which goes through the user's browser.
 pub(crate) struct AuthorizationRequest {
     issuer: WebUrl,
     registration: Registration,
@@ -23,16 +23,13 @@ pub(crate) struct AuthorizationRequest {
     tokens: WebUrl,
     redirect: String,
     resource: String,
-    /// Ties the answer to this question (RFC 6749 §10.12).
+    /// Binds the answer to this request (RFC 6749 §10.12).
     pub(crate) state: String,
-    /// Shows that the code is redeemed by the program that asked for it (PKCE, RFC 7636).
+    /// Proves that this program asked for the code (PKCE, RFC 7636).
     verifier: String,
 }
 
-/// 256 random bits in base64url, which needs no escapes in an address or a form.
-///
-/// # Errors
-/// The system has none.
+/// 256 random bits in base64url.
 fn random() -> Result<String> {
     let mut bytes = [0; 32];
     let read = getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -43,11 +40,8 @@ fn random() -> Result<String> {
 }
 
 impl AuthorizationRequest {
-    /// A question to this authorization server, which sends the user back to `redirect`, and has its tokens given out by
-    /// itself or by the one other host that the user has agreed to.
-    ///
-    /// # Errors
-    /// Its addresses are not those of a server, or neither its own nor agreed to.
+    /// A request to this authorization server, which sends the user back to `redirect`. It gives out the tokens itself, or
+    /// by the one other host that the user has agreed to.
     pub(crate) fn new(
         issuer: &WebUrl,
         registration: Registration,
@@ -61,10 +55,10 @@ impl AuthorizationRequest {
         let elsewhere = elsewhere(issuer, &registration)?;
         // Metadata of one authorization server must not stand in for another's (RFC 8414 §3.3).
         if WebUrl::new(&registration.issuer).context("its name")? != *issuer {
-            bail!("{issuer} says that it is another authorization server");
+            bail!("{issuer} claims to be another authorization server");
         }
-        // Only the browser goes to the page, which the user sees, so another host of the same site will do. Codes and
-        // tokens go to the origin itself or to the one host that the user agreed to.
+        // The user sees the page in the browser, so another host of the same site is accepted. Codes and tokens go to the
+        // origin itself or to the host that the user agreed to.
         if !page.is_same_site(issuer) || elsewhere.as_ref() != agreed {
             bail!("{issuer} names addresses that are not its own");
         }
@@ -80,10 +74,7 @@ impl AuthorizationRequest {
         })
     }
 
-    /// What the user opens.
-    ///
-    /// # Errors
-    /// It would be too long.
+    /// The address that the user opens.
     pub(crate) fn page(&self, scopes: &[String]) -> Result<WebUrl> {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&self.verifier));
         let scopes = scopes.join(" ");
@@ -104,12 +95,9 @@ impl AuthorizationRequest {
             .context("what it asks for is too long for an address")
     }
 
-    /// The question for the tokens, from the query that the browser came back with. That it has the right state is known.
-    ///
-    /// # Errors
-    /// The user or the authorization server has refused, or it is another one's answer.
+    /// The request for the tokens, from the query of the answer, whose state was checked.
     pub(crate) fn exchange(&self, came_back: &[(String, String)]) -> Result<LoginStep> {
-        // No parameter may come twice (RFC 6749 §3.1): of two, each reader could take another one.
+        // No parameter may come twice (RFC 6749 §3.1): two readers could take different ones.
         let of = |name: &str| -> Result<Option<&str>> {
             let mut all = came_back.iter().filter(|(own, _)| own == name);
             let first = all.next().map(|(_, value)| value.as_str());
@@ -118,10 +106,9 @@ impl AuthorizationRequest {
                 Some(_) => bail!("the answer has '{name}' twice"),
             }
         };
-        // The answer of another authorization server, whose code would go to the wrong one (RFC 9207).
-        // Letter by letter, as the server writes its name itself: what is the same place to one reader need not be to another.
+        // A code of another authorization server must not go to this one (RFC 9207). Names are compared byte by byte.
         match of("iss")? {
-            None if self.registration.says_who => bail!("the answer does not say who it is from"),
+            None if self.registration.says_who => bail!("the answer does not name its issuer"),
             Some(other) if other != self.registration.issuer => {
                 bail!(
                     "the answer is from another authorization server than {}",
@@ -135,7 +122,6 @@ impl AuthorizationRequest {
             bail!("{} refuses: {}", self.issuer, escape(&error));
         }
         let code = of("code")?.context("the answer has no code")?;
-        // As any value that is sent, and not quoted.
         let code = Value::new(code.to_owned())
             .ok()
             .filter(|code| code.reveal().len() <= MAX_CODE);
@@ -150,22 +136,19 @@ impl AuthorizationRequest {
         Ok(self.client.ask(&self.tokens, &pairs))
     }
 
-    /// Where tokens are, and what this client is there.
+    /// The endpoint for tokens, and this client.
     pub(crate) fn into_client(self) -> (String, Client) {
         (self.registration.tokens, self.client)
     }
 
-    /// Where tokens are.
+    /// The endpoint for tokens.
     pub(crate) fn endpoint(&self) -> &WebUrl {
         &self.tokens
     }
 }
 
-/// The host that gives out the tokens of an authorization server, if it is another one (RFC 8414 §2). What is sent there is
-/// all that it takes to get them: a code with its verifier, and later the right to new ones. So it is the user's to agree to.
-///
-/// # Errors
-/// Its address is not one of a server, or names this machine, which no server may.
+/// The host that gives out the tokens of an authorization server, if it is another one (RFC 8414 §2). It can use the login,
+/// so the user has to agree to it. A remote server may not name this machine.
 pub(crate) fn elsewhere(issuer: &WebUrl, registration: &Registration) -> Result<Option<Origin>> {
     let tokens = WebUrl::new(&registration.tokens).context("its endpoint for tokens")?;
     if tokens.origin() == issuer.origin() {
@@ -277,7 +260,7 @@ mod tests {
             "https://login.example.org:443",
         ] {
             refused(registration(), &[ok, ("iss", other)], "from another");
-            // Nor is what it says shown.
+            // Its error is not shown.
             refused(
                 registration(),
                 &[("error", "e"), ("iss", other)],
@@ -288,7 +271,7 @@ mod tests {
             says_who: true,
             ..registration()
         };
-        refused(says_who, &[ok], "does not say who");
+        refused(says_who, &[ok], "does not name its issuer");
         refused(registration(), &[], "no code");
         refused(registration(), &[ok, ok], "twice");
         refused(registration(), &[("code", "a\nb")], "cannot be sent");
@@ -321,7 +304,7 @@ mod tests {
             // Another host of the same site is another host.
             ("https://www.example.org/t", None),
             ("https://login.example.org:444/t", None),
-            // What was agreed to was said of another answer.
+            // The agreement was for another answer.
             ("https://login.example.org/t", Some(named)),
         ] {
             assert!(
@@ -344,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_spoke_says_of_an_authorization_server_is_judged_again() {
+    fn addresses_of_other_sites_are_refused() {
         for (authorization, tokens) in [
             ("https://www.example.com/a", "https://login.example.org/t"),
             ("https://www.example.org/a", "https://www.example.org/t"),

@@ -1,7 +1,7 @@
-//! Where the user's browser comes back to: a port of 127.0.0.1, for one answer (RFC 8252 §7.3).
+//! The port of 127.0.0.1 to which the user's browser comes back, for one answer (RFC 8252 §7.3).
 //!
-//! Every program of the machine can ask there, and so can every page that the user has open. So an answer counts by its
-//! state alone, which only the authorization server knows; nothing of a request is shown or sent back.
+//! Every program and every open page can send requests there. An answer counts only by its state, which the authorization
+//! server alone knows; nothing of a request is shown or sent back.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -21,25 +21,26 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use url::form_urlencoded;
 
-/// The path of the address, where an authorization server knows no other.
+use crate::hex::hex;
+
+/// The path of the address.
 const PATH: &str = "/callback";
-/// Bytes of a digest in a path: enough that no two are alike.
+/// Bytes of a digest in a path.
 const DIGEST_BYTES: usize = 16;
-/// The time in which the browser takes the last page.
+/// How long the browser may take to read the last page.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// The time that the user has to log in.
+/// How long the user may take to log in.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// To which path the user comes back.
+/// The path to which the browser comes back.
 ///
-/// A hostile authorization server can send the browser on to another one, where the user is known, and would get that one's
-/// code from us (RFC 9700 §4.4). Answers that say who they are from (RFC 9207) are told apart by that. The others are by the
-/// path: each authorization server knows its own only, at any port.
+/// A hostile authorization server can redirect the browser to another one, where the user is logged in, and would get that
+/// one's code from us (RFC 9700 §4.4). `iss` (RFC 9207) tells answers apart, and so does a path for each authorization server.
 #[derive(Clone, Copy)]
 pub(crate) enum Back<'a> {
-    /// One of this authorization server's own.
+    /// The path of this authorization server.
     Of(&'a WebUrl),
-    /// The same for all of them, which the user has given to those where Sluice was registered by hand.
+    /// The common path, for clients that were registered by hand.
     Common,
 }
 
@@ -49,13 +50,11 @@ impl Back<'_> {
             return PATH.to_owned();
         };
         let digest = Sha256::digest(issuer.as_str());
-        let first = digest.iter().take(DIGEST_BYTES);
-        let first: String = first.map(|byte| format!("{byte:02x}")).collect();
-        format!("{PATH}/{first}")
+        format!("{PATH}/{}", hex(digest.iter().take(DIGEST_BYTES)))
     }
 }
 
-/// Waits for the user to come back.
+/// The listener for the answer.
 pub(crate) struct Callback {
     listener: TcpListener,
     port: u16,
@@ -67,20 +66,17 @@ pub(super) type Query = Vec<(String, String)>;
 
 /// The one request that is waited for.
 struct Expected {
-    /// Digests are compared, so that the time that it takes says nothing of the state.
+    /// The digest: comparing digests takes a time that does not depend on the state.
     state: Vec<u8>,
     host: String,
     found: mpsc::Sender<Query>,
 }
 
 impl Callback {
-    /// Listens at this port, 0 is any that is free, for the answer of an authorization server.
-    ///
-    /// # Errors
-    /// Another program does.
+    /// Listens at this port; 0 lets the system choose.
     pub(crate) async fn open(port: u16, at: Back<'_>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-        let listener = listener.with_context(|| format!("port {port} of 127.0.0.1"))?;
+        let listener = listener.with_context(|| format!("cannot listen at 127.0.0.1:{port}"))?;
         let port = listener.local_addr()?.port();
         let path = at.path();
         Ok(Self {
@@ -96,9 +92,6 @@ impl Callback {
     }
 
     /// The query of the one request that has this state. Afterwards the port is free again.
-    ///
-    /// # Errors
-    /// It did not come in time.
     pub(crate) async fn wait(self, state: &str) -> Result<Query> {
         let (found, mut query) = mpsc::channel(1);
         let expected = Expected {
@@ -118,7 +111,7 @@ impl Callback {
         let served = tokio::spawn(served.into_future());
         let query = timeout(PATIENCE, query.recv()).await.ok().flatten();
         drop(running);
-        // The browser gets its page before the program may end.
+        // The browser gets its page before the program ends.
         let _ = timeout(GOODBYE, served).await;
         let minutes = PATIENCE.as_secs() / 60;
         query.with_context(|| {
@@ -129,13 +122,13 @@ impl Callback {
     }
 }
 
-/// Answers a request. Any other than the one ends nothing: each program of this machine can send one.
+/// Answers a request. A wrong request does not end the wait, since any program can send one.
 async fn answer(
     State(expected): State<Arc<Expected>>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    // A page of another name that leads to 127.0.0.1 says that name.
+    // A page whose name resolves to 127.0.0.1 sends that name.
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
     let is_own = host.is_some_and(|host| is_same_host(host, &expected.host));
@@ -148,22 +141,22 @@ async fn answer(
     let states = query.iter().filter(|(name, _)| name == "state");
     let states: Vec<&str> = states.map(|(_, state)| state.as_str()).collect();
     match states.as_slice() {
-        // Exactly one state: of two, this could compare one and a later reader take the other.
+        // Exactly one state: a later reader could take another one.
         [state] if *Sha256::digest(state) == *expected.state => {
-            // The first counts; of a second one nothing is kept.
+            // The first answer counts.
             let _ = expected.found.try_send(query);
             let done = "Sluice has the answer. You can close this page.";
             page(StatusCode::OK, done)
         }
         _ => {
-            let other = "This is no answer that Sluice waits for.";
+            let other = "Sluice does not expect this answer.";
             page(StatusCode::BAD_REQUEST, other)
         }
     }
 }
 
 async fn nothing() -> Response {
-    page(StatusCode::NOT_FOUND, "There is nothing here.")
+    page(StatusCode::NOT_FOUND, "Not found.")
 }
 
 fn page(status: StatusCode, text: &'static str) -> Response {
@@ -175,7 +168,7 @@ fn page(status: StatusCode, text: &'static str) -> Response {
     (status, headers, text).into_response()
 }
 
-/// Whether two hosts are the same, without the port that an address of `http` has anyway: browsers leave it out.
+/// Whether two hosts are the same. Browsers leave out port 80.
 fn is_same_host(one: &str, other: &str) -> bool {
     let usual = |host: &str| host.strip_suffix(":80").unwrap_or(host).to_owned();
     usual(one) == usual(other)
@@ -227,58 +220,36 @@ mod tests {
             .await
             .unwrap();
         let host = format!("Host: 127.0.0.1:{port}");
-        for (request, status) in [
+        let two_hosts = format!("{host}\r\nHost: evil.example");
+        for (target, headers, status) in [
+            ("GET /callback?code=evil&state=wrong", &*host, 400),
+            ("GET /callback?code=evil", &host, 400),
             (
-                format!("GET /callback?code=evil&state=wrong HTTP/1.1\r\n{host}"),
-                "400",
+                "GET /callback?state=right&state=wrong&code=evil",
+                &host,
+                400,
             ),
-            (format!("GET /callback?code=evil HTTP/1.1\r\n{host}"), "400"),
+            ("GET /?state=right&code=evil", &host, 404),
+            ("GET /callback/?state=right&code=evil", &host, 404),
+            ("POST /callback?state=right&code=evil", &host, 404),
             (
-                format!("GET /callback?state=right&state=wrong&code=evil HTTP/1.1\r\n{host}"),
-                "400",
+                "GET /callback?state=right&code=evil",
+                "Host: evil.example",
+                404,
             ),
-            (
-                format!("GET /?state=right&code=evil HTTP/1.1\r\n{host}"),
-                "404",
-            ),
-            (
-                format!("GET /callback/?state=right&code=evil HTTP/1.1\r\n{host}"),
-                "404",
-            ),
-            (
-                format!("POST /callback?state=right&code=evil HTTP/1.1\r\n{host}"),
-                "404",
-            ),
-            (
-                "GET /callback?state=right&code=evil HTTP/1.1\r\nHost: evil.example".to_owned(),
-                "404",
-            ),
-            (
-                "GET /callback?state=right&code=evil HTTP/1.1\r\nA: b".to_owned(),
-                "404",
-            ),
-            (
-                format!(
-                    "GET /callback?state=right&code=evil HTTP/1.1\r\n{host}\r\nHost: evil.example"
-                ),
-                "404",
-            ),
+            ("GET /callback?state=right&code=evil", "A: b", 404),
+            ("GET /callback?state=right&code=evil", &two_hosts, 404),
         ] {
-            let heard = ask(port, &format!("{request}\r\n\r\n")).await;
+            let heard = ask(port, &format!("{target} HTTP/1.1\r\n{headers}\r\n\r\n")).await;
+            let expected = format!("HTTP/1.1 {status}");
             assert!(
-                heard.starts_with(&format!("HTTP/1.1 {status}")),
-                "{request}: {heard}"
+                heard.starts_with(&expected) && !heard.contains("evil"),
+                "{target}: {heard}"
             );
-            assert!(!heard.contains("evil"), "{heard}");
         }
         assert!(!waiting.is_finished());
-        let heard = ask(
-            port,
-            &format!(
-                "GET /callback?code=a%26b&state=right HTTP/1.1\r\nCookie: x\r\n{host}\r\n\r\n"
-            ),
-        )
-        .await;
+        let right = "GET /callback?code=a%26b&state=right HTTP/1.1\r\nCookie: x";
+        let heard = ask(port, &format!("{right}\r\n{host}\r\n\r\n")).await;
         assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
         let query = waiting.await.unwrap().unwrap();
         let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -1,4 +1,4 @@
-//! What this client is at an authorization server, and how it shows that where it asks for tokens.
+//! This client at an authorization server, and how it authenticates where it asks for tokens.
 
 use anyhow::{Context, Result};
 use base64::Engine;
@@ -10,7 +10,7 @@ use url::form_urlencoded::byte_serialize;
 
 use crate::secrets::Value;
 
-/// This client, by the name and, if it has one, the secret that it has there.
+/// This client: its id at the authorization server, and its secret, if it has one.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) name: String,
@@ -28,18 +28,16 @@ pub(crate) enum Secret {
 }
 
 impl Client {
-    /// The client as the authorization server knows it, with the secret that the user has of it or that it got there.
-    ///
-    /// # Errors
-    /// The server wants a secret, and there is none that can be sent.
+    /// The client, with the user's secret or the one that it got at its registration. It is an error if a secret is needed
+    /// and there is none.
     pub(crate) fn of(registration: &Registration, users: Option<Value>) -> Result<Self> {
         let own = || registration.secret.clone().map(Value::new).transpose();
-        // The secret that the user names counts before one from a registration.
         let secret = match users {
             None => own().context("the secret that Sluice got when it registered")?,
             given => given,
         };
-        let missing = "it wants a secret of the client; name one with --client-secret";
+        let missing =
+            "the authorization server wants a client secret; name one with --client-secret";
         let secret = match registration.method {
             AuthMethod::None => None,
             AuthMethod::ClientSecretPost => {
@@ -55,7 +53,7 @@ impl Client {
         })
     }
 
-    /// The question for tokens at this address, with what shows that it is this client who asks.
+    /// The request for tokens at this address, with the client's authentication.
     pub(crate) fn ask(&self, endpoint: &WebUrl, pairs: &[(&str, &str)]) -> LoginStep {
         let mut form = pairs.to_vec();
         let basic = match &self.secret {
@@ -68,9 +66,9 @@ impl Client {
                 form.push(("client_secret", secret.reveal()));
                 None
             }
-            // The name stands in the header alone: a client authenticates in one way.
+            // The id is in the header alone, since a client authenticates in one way.
             Some(Secret::ClientSecretBasic(secret)) => {
-                // Each is form-encoded by itself first (RFC 6749 §2.3.1), so that a colon in the name is no separator.
+                // Each is form-encoded first (RFC 6749 §2.3.1), so that a colon in the id is no separator.
                 let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 let both = format!("{}:{}", encoded(&self.name), encoded(secret.reveal()));
                 Some(STANDARD.encode(both))

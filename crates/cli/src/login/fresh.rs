@@ -1,4 +1,4 @@
-//! Tokens for running spokes: the one that is kept, or a new one where that has run out or is not taken.
+//! Tokens for running spokes: the saved one, or a renewed one if it expired or was refused.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
@@ -20,15 +20,14 @@ use super::steps::LoginSteps;
 use crate::secrets::Value;
 use crate::terminal::say;
 
-/// Where a spoke asks: next to its resolver, and further where something else listens.
+/// The ports at which a spoke may ask: next to its resolver.
 const PORTS: std::ops::Range<u16> = 54..1024;
-/// New tokens that one spoke may ask for within [`PERIOD`]: a server that refuses every token must not make us ask for
-/// ever more of them.
+/// New tokens for one spoke within [`PERIOD`]: a server may refuse every token.
 const RENEWALS: usize = 4;
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long a new token may take, with the wait for another program that renews it. An app's start may take as long.
+/// How long a new token may take, with the wait for another program that renews it.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What an authorization server says to a token that is good for no new ones (RFC 6749 §5.2).
+/// The error for a refresh token that is not valid (RFC 6749 §5.2).
 const REVOKED: &str = "invalid_grant";
 
 /// The login of one app, for one spoke.
@@ -37,18 +36,18 @@ struct Fresh {
     renewals: Mutex<Renewals>,
 }
 
-/// Whose login it is, and who asks for it.
+/// The app and the server of a login.
 struct Own {
     steps: LoginSteps,
     server: String,
 }
 
-/// When new tokens were asked for.
+/// The times of the last renewals.
 #[derive(Default)]
 struct Renewals(VecDeque<Instant>);
 
 impl Renewals {
-    /// Whether one may be asked for now. It is counted.
+    /// Whether a renewal is allowed now. It is counted.
     fn take(&mut self, now: Instant) -> bool {
         self.0.retain(|at| now.duration_since(*at) < PERIOD);
         let free = self.0.len() < RENEWALS;
@@ -57,11 +56,7 @@ impl Renewals {
     }
 }
 
-/// Where the spoke of an app asks for its token; `None` if it runs here, or the user has not logged in or has given it a
-/// header instead.
-///
-/// # Errors
-/// The file of logins cannot be read.
+/// Where the spoke of an app asks for its token; `None` without a login, or with an Authorization header instead.
 pub(crate) fn token_port(app: &App, allow_degraded: &BTreeSet<Layer>) -> Result<Option<TokenPort>> {
     let Some(remote) = &app.remote else {
         return Ok(None);
@@ -86,7 +81,7 @@ pub(crate) fn token_port(app: &App, allow_degraded: &BTreeSet<Layer>) -> Result<
         renewals: Mutex::default(),
     };
     Ok(Some(TokenPort {
-        port: port.context("no port is left on which the app could ask for its token")?,
+        port: port.context("no port is free on which the app could ask for its token")?,
         tokens: Arc::new(tokens),
     }))
 }
@@ -108,28 +103,26 @@ impl Tokens for Fresh {
 
 impl Fresh {
     async fn find(&self, refused: Option<&str>) -> Result<Value> {
-        // First without the lock, since most requests find a token that is good.
+        // First without the lock, since most tokens are valid.
         let own = &self.own;
         let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
         }
         let mut renewals = self.renewals.lock().await;
-        // An authorization server that rotates refresh tokens takes each of them once, and a second use ends the login
-        // (RFC 9700 §4.14). So of all programs of the user one asks at a time.
+        // A second use of a rotated refresh token ends the login (RFC 9700 §4.14), so one program renews at a time.
         let (app, server) = (own.steps.app.name.clone(), own.server.clone());
         let locked = spawn_blocking(move || Logins::of_user()?.lock(&app, &server));
         let lock = locked.await??;
-        // The program that held the lock before may have renewed it.
+        // The last holder of the lock may have renewed it.
         let known = own.known()?;
         if known.is_good(refused) {
             return Ok(known.access);
         }
         if !renewals.take(Instant::now()) {
-            bail!("the server takes none for longer than a moment");
+            bail!("the server refused {RENEWALS} new tokens within a minute");
         }
-        // From here on the old refresh token may be used up. A task of its own keeps the new one, even where whoever
-        // waits for it goes away.
+        // A task of its own saves the new refresh token even if this future is dropped, since the old one is used up.
         let (own, underway) = (Arc::clone(own), Underway::begin());
         let renewed = tokio::spawn(async move {
             let renewed = own.renew(known).await;
@@ -146,11 +139,11 @@ impl Own {
         known.with_context(|| format!("you have logged out; {}", self.remedy()))
     }
 
-    /// Asks the authorization server for a new token, and keeps it before it is used.
+    /// Asks the authorization server for a new token, and saves it before its use.
     async fn renew(&self, before: Login) -> Result<Value> {
         let Some(refresh) = &before.refresh else {
             bail!(
-                "the login has run out, and its server gives out no new tokens by itself; {}",
+                "the login has expired and cannot be renewed; {}",
                 self.remedy()
             );
         };
@@ -170,16 +163,13 @@ impl Own {
                 Ok(after.access)
             }
             Report::Refused(code) => {
-                // A refresh token that is refused for good is of no more use, so the login is forgotten.
+                // The refresh token is of no use any more.
                 if code == REVOKED {
                     Logins::of_user()?.renew(&before, None)?;
                 }
-                bail!(
-                    "{issuer} gives out no new token ({code}); {}",
-                    self.remedy()
-                );
+                bail!("{issuer} refuses a new token ({code}); {}", self.remedy());
             }
-            _ => bail!("{issuer} gives an answer to another question"),
+            _ => bail!("{issuer} sends an unexpected answer"),
         }
     }
 
@@ -188,10 +178,10 @@ impl Own {
     }
 }
 
-/// New tokens that were asked for and are not kept yet.
+/// The number of renewals that are not saved yet.
 static UNDERWAY: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// One of them, as long as this lives.
+/// A renewal, counted while this lives.
 struct Underway;
 
 impl Underway {
@@ -207,14 +197,13 @@ impl Drop for Underway {
     }
 }
 
-/// Waits until no new token is on its way any more. A program that ended before would lose its login: the authorization
-/// server has used up the old refresh token, and the new one is not saved.
+/// Waits until every renewed token is saved. Otherwise the login would be lost, since the old refresh token is used up.
 pub(crate) async fn settle() {
     let mut underway = UNDERWAY.subscribe();
     if *underway.borrow() > 0 {
-        say("waiting until a new token that was asked for is kept\n");
+        say("waiting for a renewed token to be saved\n");
     }
-    // The sender is static, so the wait cannot fail. Where it takes too long, the next start says to log in again.
+    // After a timeout the next start says to log in again.
     let settled = underway.wait_for(|count| *count == 0);
     let _ = timeout(PATIENCE, settled).await;
 }

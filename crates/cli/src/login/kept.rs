@@ -12,41 +12,38 @@ use crate::hex::hex;
 use crate::private_file::PrivateFile;
 use crate::secrets::{self, Value};
 
-/// A token that runs out so soon is renewed before it is sent.
+/// A token that expires so soon is renewed before it is sent.
 const LEEWAY_SECONDS: i64 = 30;
-/// The longest time for which a token is taken to be good, even if its server says more: a year.
+/// The longest validity of a token: a year, even if its server says more.
 const LONGEST_SECONDS: u64 = 366 * 24 * 60 * 60;
 
-/// A login of the user's at one server, under one name of an app.
+/// A login at one server, for one app.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
     pub(crate) app: String,
-    /// The server's address without its query: the only one that the token is sent to.
+    /// The server's address without its query: the only one to which the token is sent.
     pub(crate) server: String,
     /// The authorization server that the user has agreed to.
     pub(crate) issuer: String,
-    /// Where it has its tokens given out, the only place that the refresh token is sent to.
+    /// The endpoint for tokens: the only place to which the refresh token is sent.
     pub(crate) endpoint: String,
-    /// What this client is called there.
+    /// The id of this client there.
     pub(crate) client: String,
-    /// Its secret there. Most have none.
+    /// The secret of this client there; most have none.
     #[serde(default)]
     pub(crate) client_secret: Option<Secret>,
-    /// What the tokens are for (RFC 8707).
+    /// The resource of the tokens (RFC 8707).
     pub(crate) resource: String,
     pub(crate) access: Value,
     /// The refresh token, if there is one.
     pub(crate) refresh: Option<Value>,
-    /// When the token runs out, in seconds since 1970.
+    /// When the token expires, in seconds since 1970.
     pub(crate) expires: Option<i64>,
 }
 
 impl Login {
-    /// Takes these tokens. Where there is no new one to ask with, the old one goes on being good (RFC 6749 §6).
-    ///
-    /// # Errors
-    /// One of them cannot stand in a header.
+    /// Takes these tokens. Without a new refresh token the old one stays valid (RFC 6749 §6).
     pub(crate) fn take(&mut self, granted: Granted) -> Result<()> {
         let seconds = granted.seconds.map(|seconds| seconds.min(LONGEST_SECONDS));
         let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
@@ -57,7 +54,7 @@ impl Login {
         Ok(())
     }
 
-    /// This client, as the authorization server knows it.
+    /// This client.
     pub(crate) fn client(&self) -> Client {
         Client {
             name: self.client.clone(),
@@ -65,7 +62,7 @@ impl Login {
         }
     }
 
-    /// Whether its token can be sent, as far as is known here, and is not the one that was refused.
+    /// Whether its token has not expired and is not the refused one.
     pub(crate) fn is_good(&self, refused: Option<&str>) -> bool {
         let now = Timestamp::now().as_second();
         let in_time = self.expires.is_none_or(|end| end > now + LEEWAY_SECONDS);
@@ -77,7 +74,7 @@ impl Login {
     }
 }
 
-/// The address by which a server's login is found: its query is no part of what it is.
+/// The address under which the login of a server is saved: without its query.
 pub(crate) fn address(url: &WebUrl) -> String {
     url.with_path(url.path()).to_string()
 }
@@ -87,26 +84,17 @@ pub(crate) struct Logins(PrivateFile);
 
 impl Logins {
     /// The user's.
-    ///
-    /// # Errors
-    /// There is no home.
     pub(crate) fn of_user() -> Result<Self> {
         Ok(Self(PrivateFile::new(secrets::folder()?, "logins.json")))
     }
 
     /// The login of an app at its server, if there is one.
-    ///
-    /// # Errors
-    /// The file is damaged, or others than the user could read or have written it.
     pub(crate) fn find(&self, app: &str, server: &str) -> Result<Option<Login>> {
         let all: Vec<Login> = self.0.read()?;
         Ok(all.into_iter().find(|login| login.is_of(app, server)))
     }
 
-    /// Keeps a login, in the place of one of the same app at the same server.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Saves a login, in place of one of the same app at the same server.
     pub(crate) fn keep(&self, login: &Login) -> Result<()> {
         self.0.change(|all: &mut Vec<Login>| {
             all.retain(|other| !other.is_of(&login.app, &login.server));
@@ -114,13 +102,10 @@ impl Logins {
         })
     }
 
-    /// Keeps what became of a login, unless the user has logged in or out meanwhile.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Replaces a login by its renewal, or removes it, unless the user has logged in or out meanwhile.
     pub(crate) fn renew(&self, before: &Login, after: Option<&Login>) -> Result<()> {
         self.0.change(|all: &mut Vec<Login>| {
-            // A login that was made meanwhile has another token, and is left alone.
+            // A login that was made meanwhile has another token.
             let same = |login: &Login| {
                 login.is_of(&before.app, &before.server) && login.access == before.access
             };
@@ -132,10 +117,7 @@ impl Logins {
         })
     }
 
-    /// Forgets the logins of an app. The servers that there were.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// Deletes the logins of an app. Their servers.
     pub(crate) fn forget(&self, app: &str) -> Result<Vec<String>> {
         let mut servers = Vec::new();
         self.0.change(|all: &mut Vec<Login>| {
@@ -145,10 +127,7 @@ impl Logins {
         Ok(servers)
     }
 
-    /// Waits until no other program renews this login.
-    ///
-    /// # Errors
-    /// There can be no lock.
+    /// Waits for the lock of this login, so that one program renews it at a time.
     pub(crate) fn lock(&self, app: &str, server: &str) -> Result<std::fs::File> {
         let name = Sha256::digest(format!("{app} {server}"));
         self.0.lock(&hex(name.iter().take(8)))
@@ -194,7 +173,7 @@ mod tests {
         assert!(found("far", &one.server).is_some());
         assert!(found("near", &one.server).is_none());
         assert!(found("far", "https://api.example.org/other").is_none());
-        // What was renewed is kept, but not over what the user has done meanwhile.
+        // A renewal does not replace a login that the user has made meanwhile.
         let two = login("access-two");
         logins.renew(&one, Some(&two)).unwrap();
         logins.renew(&one, Some(&login("access-late"))).unwrap();

@@ -1,5 +1,4 @@
-//! Questions to servers that have to do with logins: each from a spoke of its own, which reaches one origin by the rules of
-//! a configuration of its own, and is told what this question takes.
+//! The requests of a login. Each is sent from a spoke of its own, with a configuration of its own, which reaches one origin.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,12 +26,12 @@ const FILE: &str = "/login.toml";
 /// Events of a step that are kept. It makes one connection.
 const EVENTS: usize = 16;
 
-/// Bytes of an error that are shown. It has a line of ours, and an address.
+/// Bytes of an error that are shown.
 const MAX_ERROR: usize = 1 << 10;
 
-/// What is asked for one app.
+/// The requests for one app.
 pub(crate) struct LoginSteps {
-    /// Which addresses that are not public, and which certificates, its configuration allows.
+    /// Its configuration allows private addresses and certificates.
     pub(crate) app: App,
     /// Sandbox layers that may be missing.
     pub(crate) allow_degraded: BTreeSet<Layer>,
@@ -49,10 +48,7 @@ impl Mediator for NoQuestions {
 }
 
 impl LoginSteps {
-    /// Asks the origin of this address, and no other.
-    ///
-    /// # Errors
-    /// There is no answer, or none that can be used: a line for the user, in which strangers' words are escaped.
+    /// Sends a request to the origin of this address. An error is a line for the user, with foreign text escaped.
     pub(crate) async fn run(&self, to: &WebUrl, step: LoginStep) -> Result<Report> {
         let mut config = self.configuration(to)?;
         let app = config.apps.get_mut(&self.app.name);
@@ -62,7 +58,7 @@ impl LoginSteps {
         app.found = Some(start.map_err(|reason| anyhow!(reason))?);
         let app = app.clone();
         app_setup::mounts(&config)?;
-        // Nothing that was given out before goes along, but what the step says.
+        // Without a token.
         let mut setup = app_setup::of(&app, None, &self.allow_degraded)?;
         let settings = Settings {
             step: Some(step),
@@ -80,7 +76,7 @@ impl LoginSteps {
         })
     }
 
-    /// The configuration of a step: this address, and one tool without rules about what it carries.
+    /// The configuration of a step: this address, and one tool that carries any data.
     fn configuration(&self, to: &WebUrl) -> Result<Config> {
         let mut app = json!({
             "url": to.as_str(),
@@ -95,7 +91,7 @@ impl LoginSteps {
             set(&mut app, "ca_file", json!(file));
         }
         if let Place::Named(name) = to.place() {
-            // Which names stand for addresses of the user's own network, the user has said for the app.
+            // The private addresses that the user has configured for the app.
             let domains = self.app.domains.iter();
             let covering = domains.filter(|domain| domain.pattern.covers(&name));
             let addresses: Vec<_> = covering.flat_map(|domain| &domain.addresses).collect();
@@ -116,7 +112,7 @@ fn set(table: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Calls the one tool that there is.
+/// Calls the only tool.
 async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let label = Label::bottom();
     let call = Call {
@@ -129,9 +125,9 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
         .monitor
         .decide(&*gate.policy, &History::default(), call);
     let Decision::Allow(permit) = decided else {
-        bail!("it may not be asked");
+        bail!("the request is not permitted");
     };
-    // The call itself is not cancelled: where the whole step is given up, it is dropped with the spoke.
+    // A cancelled login drops the spoke with the call.
     let never_cancelled = std::future::pending();
     report(
         spoke
@@ -140,7 +136,7 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     )
 }
 
-/// What came of the call. An error may quote what a server's certificate says of it, page after page.
+/// The report of a call. An error is cut, since it may quote a long certificate.
 fn report(outcome: CallOutcome) -> Result<Report> {
     let why = match outcome {
         CallOutcome::Returned {
@@ -154,11 +150,11 @@ fn report(outcome: CallOutcome) -> Result<Report> {
     bail!("{}", escape(head(&why, MAX_ERROR)))
 }
 
-/// What a step came to. What a spoke has read is judged again, if it is to be shown as it is.
+/// The report of a step. A spoke has read it, so a code that is shown is checked again.
 fn read(text: &str) -> Result<Report> {
     match serde_json::from_str(text) {
-        Ok(Report::Refused(code)) if !is_code(&code) => bail!("its answer cannot be used"),
-        read => read.map_err(|_| anyhow!("its answer cannot be used")),
+        Ok(Report::Refused(code)) if !is_code(&code) => bail!("the answer cannot be used"),
+        read => read.map_err(|_| anyhow!("the answer cannot be used")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use config::Screener as Settings;
+use config::{Screener as Settings, ScreenerKind};
 use hub::Drafter;
 use llm::models::{Cache, SMOLLM2_135M};
 use screen::Defence;
@@ -14,18 +14,15 @@ use screen::attention::{AttentionScreener, Combined, WEIGHTS, open};
 
 use crate::embedded::model;
 
-pub(super) const ATTENTION: &str = AttentionScreener::NAME;
-pub(super) const COMBINED: &str = Combined::NAME;
-
 /// The attention screener alone, or combined with the judge.
-pub(super) fn defence(name: &str, settings: &Settings) -> Result<Defence> {
+pub(super) fn defence(settings: &Settings) -> Result<Defence> {
     let drafter = match settings.draft {
         Some(_) => Drafter::Other,
         None => Drafter::Own,
     };
     let attention = Arc::new(attention(settings.weights.as_deref(), settings.recall)?);
-    Ok(match name {
-        COMBINED => {
+    Ok(match settings.kind {
+        ScreenerKind::Combined => {
             let band = attention.band();
             Defence::by_draft(Arc::new(Combined::new(attention, band)), drafter)
         }
@@ -40,9 +37,6 @@ pub(crate) fn check(settings: &Settings) -> Result<()> {
 
 /// The attention screener with its model from the cache and the weights of this file, or those of
 /// this program, to find so many per cent of the dependencies.
-///
-/// # Errors
-/// The model was not pulled, or is not what it should be; or the file holds no weights for it.
 fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScreener> {
     let bytes = match weights {
         None => Cow::Borrowed(WEIGHTS),
@@ -58,7 +52,7 @@ fn attention(weights: Option<&Path>, recall: Option<u8>) -> Result<AttentionScre
     let file = Cache::of_user()?
         .open(model)
         .with_context(|| format!("the attention screener reads with {SMOLLM2_135M}"))?;
-    // The hash of the model goes along, since weights are of use with the model alone that they
+    // The hash of the model is checked, since weights work only with the model with which they
     // were trained with.
     let screener = open(&file, model.sha256, &bytes).with_context(|| match weights {
         Some(weights) => format!(

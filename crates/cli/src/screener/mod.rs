@@ -1,4 +1,4 @@
-//! The screener that a configuration or a command names.
+//! The configured screener.
 
 #[cfg_attr(not(feature = "attention"), path = "left_out.rs")]
 mod attention;
@@ -9,36 +9,14 @@ use screen::{Defence, LmJudge, NaiveTainting, RedactAll};
 
 pub(crate) use self::attention::check;
 
-/// Its name on command lines: that of its defence.
-///
-/// # Errors
-/// This build does not know it.
-pub(crate) fn name(kind: ScreenerKind) -> Result<&'static str> {
-    Ok(match kind {
+/// The defence of the configuration's `[screener]`. The attention screener's model is loaded here.
+pub(crate) fn defence(settings: &Settings) -> Result<Defence> {
+    let name = match settings.kind {
+        ScreenerKind::Attention | ScreenerKind::Combined => return attention::defence(settings),
         ScreenerKind::Judge => LmJudge::NAME,
         ScreenerKind::Naive => NaiveTainting::NAME,
         ScreenerKind::RedactAll => RedactAll::NAME,
-        ScreenerKind::Attention => attention::ATTENTION,
-        ScreenerKind::Combined => attention::COMBINED,
         kind => bail!("the screener {kind:?} is not part of this build"),
-    })
-}
-
-/// Every name that [`defence`] takes, for messages.
-fn names() -> String {
-    let here = [attention::ATTENTION, attention::COMBINED];
-    [&screen::NAMES[..], &here].concat().join(", ")
-}
-
-/// The defence of this name, with the settings of the configuration's `[screener]`. The attention
-/// screener's model is loaded here.
-///
-/// # Errors
-/// There is none of this name, its model is not here, or this build has no attention screener.
-pub(crate) fn defence(name: &str, settings: &Settings) -> Result<Defence> {
-    match name {
-        attention::ATTENTION | attention::COMBINED => attention::defence(name, settings),
-        other => screen::defence(other)
-            .with_context(|| format!("there is no defence {name}; use one of {}", names())),
-    }
+    };
+    screen::defence(name).with_context(|| format!("there is no screener {name}"))
 }

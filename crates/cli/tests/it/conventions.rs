@@ -2,11 +2,11 @@
 //! closed early, Ctrl-C, and errors that say what to do.
 use std::fs;
 use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::home::Home;
+use crate::home::{Home, said};
 
 /// A provider that nobody asks: what is tested comes before.
 const CONFIG: &str = r#"
@@ -23,34 +23,9 @@ command = ["/bin/cat"]
 client = true
 "#;
 
-fn home() -> Home {
-    let home = Home::new();
-    fs::create_dir_all(home.path("config/sluice")).unwrap();
-    fs::write(home.path("config/sluice/sluice.toml"), CONFIG).unwrap();
-    home
-}
-
-fn run(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = home
-        .sluice(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    said(&output)
-}
-
-fn said(output: &Output) -> (Option<i32>, String, String) {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
-}
-
 #[test]
 fn a_pipe_that_is_closed_early_is_no_news_and_no_success() {
-    let home = home();
+    let home = Home::with(CONFIG);
     for arguments in [
         &["model", "list"] as &[&str],
         &["policy", "check"],
@@ -60,7 +35,7 @@ fn a_pipe_that_is_closed_early_is_no_news_and_no_success() {
         drop(reader);
         let output = home.sluice(arguments).stdout(writer).output().unwrap();
         let (code, _, stderr) = said(&output);
-        assert_eq!((code, stderr.as_str()), (Some(1), ""), "{arguments:?}");
+        assert_eq!((code, stderr.as_str()), (1, ""), "{arguments:?}");
     }
     // Another error of standard output is one that the user has to know.
     let full = fs::OpenOptions::new()
@@ -73,16 +48,16 @@ fn a_pipe_that_is_closed_early_is_no_news_and_no_success() {
         .output()
         .unwrap();
     let (code, _, stderr) = said(&output);
-    assert!(code == Some(1) && stderr.contains("No space"), "{stderr}");
+    assert!(code == 1 && stderr.contains("No space"), "{stderr}");
 }
 
 #[test]
 fn every_list_is_lines_of_json_for_programs() {
-    let home = home();
+    let home = Home::with(CONFIG);
     let traces = home.path("state/sluice/traces");
     fs::create_dir_all(&traces).unwrap();
     fs::write(traces.join("20261123-000000-000-aaaaaa.jsonl"), "").unwrap();
-    run(&home, &["policy", "check"]);
+    home.run(&["policy", "check"]);
     for (arguments, least) in [
         (&["trace", "list", "--json"] as &[&str], 1),
         (&["trust", "--list", "--json"], 0),
@@ -95,22 +70,22 @@ fn every_list_is_lines_of_json_for_programs() {
         (&["policy", "test", "--json"], 1),
         (&["doctor", "--json"], 5),
     ] {
-        let (code, stdout, stderr) = run(&home, arguments);
+        let (code, stdout, stderr) = home.run(arguments);
         let lines: Vec<Value> = stdout
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert!(lines.len() >= least, "{arguments:?}: {stdout}{stderr}");
-        assert!(matches!(code, Some(0 | 1)), "{arguments:?}: {stderr}");
+        assert!(matches!(code, 0 | 1), "{arguments:?}: {stderr}");
     }
-    let (_, stdout, _) = run(&home, &["trace", "list", "--json"]);
+    let (_, stdout, _) = home.run(&["trace", "list", "--json"]);
     let listed: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(listed.get("session").unwrap(), "20261123-000000-000-aaaaaa");
 }
 
 #[test]
 fn what_is_typed_wrong_is_said_before_anything_starts_and_with_what_is_right() {
-    let home = home();
+    let home = Home::with(CONFIG);
     let folder = home.path("config/sluice");
     let folder = folder.to_str().unwrap();
     for (arguments, expected) in [
@@ -134,41 +109,42 @@ fn what_is_typed_wrong_is_said_before_anything_starts_and_with_what_is_right() {
             "it has notes, theirs",
         ),
     ] {
-        let (code, _, stderr) = run(&home, arguments);
-        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        let (code, _, stderr) = home.run(arguments);
+        assert_eq!(code, 1, "{arguments:?}: {stderr}");
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
     // Nor does it depend on a model, which a new user has not fetched yet.
-    fs::write(home.path("config/sluice/sluice.toml"), "").unwrap();
-    let (code, _, stderr) = run(&home, &["run", "--app", "notes", "hello"]);
-    let expected = "there is no app 'notes'; the configuration has none yet, and `sluice app add";
-    assert!(code == Some(1) && stderr.contains(expected), "{stderr}");
+    home.configure("");
+    let (code, _, stderr) = home.run(&["run", "--app", "notes", "hello"]);
+    let expected =
+        "there is no app 'notes'; the configuration has no app; add one with `sluice app add";
+    assert!(code == 1 && stderr.contains(expected), "{stderr}");
 }
 
 #[test]
 fn a_no_is_a_refusal_and_no_error() {
-    let home = home();
-    let (code, _, stderr) = run(&home, &["app", "remove", "notes"]);
-    assert_eq!(code, Some(3), "{stderr}");
+    let home = Home::with(CONFIG);
+    let (code, _, stderr) = home.run(&["app", "remove", "notes"]);
+    assert_eq!(code, 3, "{stderr}");
     assert!(stderr.contains("--yes"), "{stderr}");
 }
 
 #[test]
 fn a_chat_says_why_a_line_cannot_be_read() {
-    let home = home();
+    let home = Home::with(CONFIG);
     let mut chat = home.sluice(&["chat", "--no-app"]);
     let chat = chat.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut chat = chat.spawn().unwrap();
     chat.stdin.take().unwrap().write_all(b"a\xff\n").unwrap();
     let (code, _, stderr) = said(&chat.wait_with_output().unwrap());
-    assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("lines of UTF-8 text"), "{stderr}");
 }
 
 /// The user's shell goes on at this terminal, and would show nothing of what is typed there.
 #[test]
 fn ctrl_c_at_a_hidden_prompt_brings_the_echo_back() {
-    let home = home();
+    let home = Home::with(CONFIG);
     let secret = home.sluice(&["secret", "set", "x", "--for", "https://api.example.org"]);
     let words: Vec<String> = std::iter::once(secret.get_program())
         .chain(secret.get_args())
@@ -194,16 +170,16 @@ fn ctrl_c_at_a_hidden_prompt_brings_the_echo_back() {
             break;
         }
         shown += &String::from_utf8_lossy(buffer.get(..count).unwrap());
-        if shown.contains("not shown: ") && !is_typed {
+        if shown.contains("(not shown): ") && !is_typed {
             is_typed = true;
             input.write_all(b"\x03").unwrap();
         }
     }
     script.wait().unwrap();
     assert!(shown.contains("code 130"), "{shown}");
-    assert!(shown.contains("nothing was kept"), "{shown}");
+    assert!(shown.contains("nothing was saved"), "{shown}");
     let is_echoing = shown.split_whitespace().any(|word| word == "echo");
     assert!(is_echoing, "{shown}");
-    let (_, kept, _) = run(&home, &["secret", "list"]);
+    let (_, kept, _) = home.run(&["secret", "list"]);
     assert_eq!(kept, "");
 }

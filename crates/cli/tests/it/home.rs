@@ -1,8 +1,9 @@
 //! A home of its own, and the command line in it.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -13,6 +14,18 @@ impl Home {
         let home = Self(tempfile::tempdir().unwrap());
         fs::create_dir_all(home.path("home")).unwrap();
         home
+    }
+
+    /// A home with this as the user's own configuration.
+    pub(crate) fn with(config: &str) -> Self {
+        let home = Self::new();
+        home.configure(config);
+        home
+    }
+
+    pub(crate) fn configure(&self, config: &str) {
+        fs::create_dir_all(self.path("config/sluice")).unwrap();
+        fs::write(self.path("config/sluice/sluice.toml"), config).unwrap();
     }
 
     /// A place beside `home`, `data`, `config` and `state`.
@@ -33,4 +46,26 @@ impl Home {
             .env_remove("SLUICE_CONFIG");
         command
     }
+
+    /// The same with this on standard input.
+    pub(crate) fn pipe(&self, arguments: &[&str], input: &str) -> (i32, String, String) {
+        let mut command = self.sluice(arguments);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        // It may have ended already.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        said(&child.wait_with_output().unwrap())
+    }
+
+    /// Exit code, standard output and standard error.
+    pub(crate) fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        self.pipe(arguments, "")
+    }
+}
+
+/// Exit code, standard output and standard error.
+pub(crate) fn said(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(&output.stdout), text(&output.stderr))
 }

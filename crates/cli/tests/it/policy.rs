@@ -1,12 +1,11 @@
 //! `sluice policy` as its users meet it. It starts nothing, so it needs nothing but files.
 
 use std::fs;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::home::Home;
 
 const CONFIG: &str = r#"
 [lattice]
@@ -38,67 +37,33 @@ label = ["untrusted:bill"]
 expect = "allow"
 "#;
 
-/// A folder with a configuration, and `sluice` in it.
-struct Stage(TempDir);
+/// A home with a configuration, and `sluice` in it.
+struct Stage(Home);
 
 impl Stage {
     fn new(config: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("sluice.toml"), config).unwrap();
-        Self(folder)
+        let home = Home::new();
+        fs::write(home.path("home/sluice.toml"), config).unwrap();
+        Self(home)
     }
 
-    fn path(&self) -> &Path {
-        self.0.path()
+    fn path(&self) -> PathBuf {
+        self.0.path("home")
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(arguments)
-            .current_dir(self.path())
-            .env("HOME", self.path())
-            .env("XDG_STATE_HOME", self.path())
-            // The user's word, so that nobody has to be asked whether to trust it.
-            .env("SLUICE_CONFIG", "sluice.toml")
-            .env_remove("XDG_CONFIG_HOME")
-            .output()
-            .unwrap()
-    }
-
-    /// The same with something on standard input.
+    /// With something on standard input.
     fn pipe(&self, arguments: &[&str], input: &str) -> (i32, String, String) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(arguments)
-            .current_dir(self.path())
-            .env("HOME", self.path())
-            .env("SLUICE_CONFIG", "sluice.toml")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        // It may have ended already.
-        let _ = stdin.write_all(input.as_bytes());
-        drop(stdin);
-        let output = child.wait_with_output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code().unwrap(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+        // The user's word, so that trust is not asked for.
+        let config: &[&str] = match arguments.contains(&"--config") {
+            true => &[],
+            false => &["--config", "sluice.toml"],
+        };
+        self.0.pipe(&[arguments, config].concat(), input)
     }
 
     /// Exit code, standard output and standard error.
     fn text(&self, arguments: &[&str]) -> (i32, String, String) {
-        let output = self.run(arguments);
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).unwrap();
-        (
-            output.status.code().unwrap(),
-            text(&output.stdout),
-            text(&output.stderr),
-        )
+        self.pipe(arguments, "")
     }
 
     /// The lines of `--json`, and the exit code.
@@ -138,10 +103,23 @@ impl Stage {
 
     /// A trace of these events.
     fn records(&self, events: &[Value]) {
-        let lines = events.iter().enumerate().map(|(at, event)| {
-            let record = json!({"version": 2, "sequence": at + 1, "at_ms": 0, "event": event});
-            format!("{record}\n")
-        });
+        let events: Vec<_> = events.iter().map(|event| (None, event.clone())).collect();
+        self.conversations(&events);
+    }
+
+    /// A trace of these events, each of a conversation.
+    fn conversations(&self, events: &[(Option<&str>, Value)]) {
+        let lines = events
+            .iter()
+            .enumerate()
+            .map(|(at, (conversation, event))| {
+                let mut record =
+                    json!({"version": 2, "sequence": at + 1, "at_ms": 0, "event": event});
+                if let Some(name) = conversation {
+                    record["conversation"] = json!(name);
+                }
+                format!("{record}\n")
+            });
         fs::write(self.path().join("trace.jsonl"), lines.collect::<String>()).unwrap();
     }
 }
@@ -152,7 +130,7 @@ fn check_shows_every_tool_with_its_limits() {
     let (code, out, err) = stage.text(&["policy", "check"]);
     assert_eq!((code, err.as_str()), (0, ""));
     for part in [
-        "bank  at a client of the guard proxy; answers may show anything",
+        "bank  in the agent behind the proxy; answers may show anything",
         "send_money     irreversible  limit {trusted, public}; note {trusted, public}; conditions; 1 example",
         "sluice.toml: 1 app; 1 example, all passed",
     ] {
@@ -273,8 +251,8 @@ fn explain_says_what_decided_and_what_would_have_changed_it() {
             "bank.send_money.arguments.note.limit (sluice.toml:23) would let it pass as [\"untrusted:bill\"]",
             "it would pass without {untrusted:bill} in its label"],
         &["call 3 ", "DIFFERENT", "ask by bank.send_money.cedar.large", "no label would let it pass without a question"],
-        &["call 4 ", "denied: bank.send_money: nonsense", "the same", "no label and no answer would let it pass"],
-        &["call 5 ", "its label is taken as unknown", "DIFFERENT"],
+        &["call 4 ", "denied: bank.send_money: nonsense", "the same", "only another rule would let it pass"],
+        &["call 5 ", "its label is unknown", "DIFFERENT"],
     ]) {
         for part in parts {
             assert!(call.contains(part), "{part} is missing in {call}");
@@ -319,27 +297,8 @@ fn explain_compares_with_another_policy() {
 }
 
 #[test]
-fn an_app_at_a_client_is_not_run() {
+fn a_configuration_that_is_not_there_is_an_error() {
     let stage = Stage::new(CONFIG);
-    let (code, _, err) = stage.text(&["run", "--app", "bank", "pay the bill"]);
-    assert_eq!(code, 1);
-    assert!(err.contains("run at a client of the guard proxy"), "{err}");
-}
-
-#[test]
-fn usage_and_help() {
-    let stage = Stage::new(CONFIG);
-    assert_eq!(stage.text(&["policy"]).0, 2);
-    assert_eq!(stage.text(&["policy", "explain", "--call", "x"]).0, 2);
-    for command in [
-        &["policy"][..],
-        &["policy", "check"],
-        &["policy", "test"],
-        &["policy", "explain"],
-    ] {
-        let (_, help, _) = stage.text(&[command, &["--help"]].concat());
-        assert!(help.contains("Example:\n  sluice policy "), "{help}");
-    }
     fs::remove_file(stage.path().join("sluice.toml")).unwrap();
     let (code, _, err) = stage.text(&["policy", "check"]);
     assert_eq!(code, 1);
@@ -553,17 +512,7 @@ fn explain_names_the_conversation_of_each_call() {
         (serving, answered(&same, "once")),
         (None, allowed(&call("DE3"))),
     ];
-    let lines = events
-        .iter()
-        .enumerate()
-        .map(|(at, (conversation, event))| {
-            let mut record = json!({"version": 2, "sequence": at + 1, "at_ms": 0, "event": event});
-            if let Some(name) = conversation {
-                record["conversation"] = json!(name);
-            }
-            format!("{record}\n")
-        });
-    fs::write(stage.path().join("trace.jsonl"), lines.collect::<String>()).unwrap();
+    stage.conversations(&events);
     let explain = ["policy", "explain", "trace.jsonl"];
     let (code, out, _) = stage.text(&explain);
     assert_eq!(code, 0);
@@ -601,7 +550,7 @@ labels = [
 "#;
 
 #[test]
-fn label_and_explain_say_which_rules_count_for_a_call() {
+fn label_says_which_rules_count_for_a_call() {
     let stage = Stage::new(FILES);
     let label = |path: &str, json: bool| {
         let arguments = format!("{{\"path\":{path:?}}}");
@@ -610,15 +559,15 @@ fn label_and_explain_say_which_rules_count_for_a_call() {
         let json = if json { &["--json"][..] } else { &[] };
         stage.pipe(&[&command, json].concat(), "any text")
     };
-    let mine = "the rule for $ (sluice.toml:15) counts: when path is under /srv/mine\n\
-                the rule for $ (sluice.toml:16) does not count: when path is under /srv/theirs\n";
+    let mine = "the rule for $ (sluice.toml:15) applies: when path is under /srv/mine\n\
+                the rule for $ (sluice.toml:16) does not apply: when path is under /srv/theirs\n";
     let (code, out, _) = label("/srv/mine/a", false);
     assert_eq!(code, 0);
     assert!(out.starts_with("any text\n") && out.contains(mine), "{out}");
     let (code, out, _) = label("/srv/mine/../theirs/a", false);
     assert_eq!(code, 1);
     assert!(out.starts_with("⟨1:any text⟩\n"), "{out}");
-    let doubtful = "may count or not, and so all that it selects has the most restrictive label";
+    let doubtful = "may apply, so all that it selects has the most restrictive label";
     assert_eq!(out.matches(doubtful).count(), 2, "{out}");
     assert!(
         out.contains("not understood: $ (line 1, column 1): it cannot be told whether this call meets the conditions of the rule for $"),
@@ -633,12 +582,4 @@ fn label_and_explain_say_which_rules_count_for_a_call() {
         .filter(|it| !it.is_null())
         .collect();
     assert_eq!(counts, ["no", "yes"]);
-
-    let call = json!({"call": {"app": "files", "tool": "read", "arguments": "{\"path\":\"/srv/mine/a\"}", "label": []}});
-    let event = json!({"kind": "allowed", "step": 1, "flow": call, "by": "files.read.limit"});
-    stage.records(&[event]);
-    let (code, out, err) = stage.text(&["policy", "explain", "trace.jsonl"]);
-    assert_eq!((code, err.as_str()), (0, ""));
-    let result = mine.lines().map(|line| format!("  result     {line}\n"));
-    assert!(out.contains(&result.collect::<String>()), "{out}");
 }

@@ -65,8 +65,6 @@ fn reply(body: &Value) -> Value {
         json!({"role": "assistant", "content": null, "tool_calls": [call]})
     };
     let message = match text {
-        text if text.contains("the argument 'to' is not text") => tool("pay", r#"{"to":"bob"}"#),
-        text if text.contains("settle") => tool("pay", r#"{"to":7}"#),
         text if text.contains("not executed") => {
             json!({"role": "assistant", "content": "I was not allowed to."})
         }
@@ -156,10 +154,9 @@ impl Folder {
         Self(folder)
     }
 
-    /// This program with the proxy's arguments, in the folder as its home. Unless something else
-    /// is said, anything may be sent to the upstream.
-    fn command(&self, program: &str, before: &[&str], upstream: &str, more: &[&str]) -> Command {
-        let mut command = self.bare(program, before, upstream, more);
+    /// `sluice proxy` in the folder as its home. Unless something else is said, anything may be sent to the upstream.
+    fn command(&self, upstream: &str, more: &[&str]) -> Command {
+        let mut command = self.bare(upstream, more);
         if !more.contains(&"--clearance") {
             command.args(["--clearance", "any"]);
         }
@@ -167,16 +164,18 @@ impl Folder {
     }
 
     /// The same, and nothing is said of what may be sent.
-    fn bare(&self, program: &str, before: &[&str], upstream: &str, more: &[&str]) -> Command {
-        let mut command = Command::new(program);
+    fn bare(&self, upstream: &str, more: &[&str]) -> Command {
+        // A trace cannot grow beyond some kilobytes, as on a full disk, if the variable says so.
+        let limited = r#"trap '' XFSZ; [ -z "$LIMITED" ] || ulimit -f 8; exec "$0" "$@""#;
+        let mut command = Command::new("sh");
         command
-            .args(before)
+            .args(["-c", limited, env!("CARGO_BIN_EXE_sluice")])
             .args(["proxy", "--listen", "127.0.0.1:0", "--upstream", upstream])
             .args(more)
             .current_dir(self.0.path())
             .env("HOME", self.0.path())
             .env("XDG_STATE_HOME", self.0.path().join("state"))
-            // The user's word, so that nobody has to be asked whether to trust it.
+            // A named file needs no trust.
             .env("SLUICE_CONFIG", "sluice.toml")
             .env_remove("XDG_CONFIG_HOME")
             .stdin(Stdio::null())
@@ -186,14 +185,12 @@ impl Folder {
     }
 
     fn start(&self, upstream: &Upstream, more: &[&str]) -> Guard {
-        let sluice = env!("CARGO_BIN_EXE_sluice");
-        Guard::of(self.command(sluice, &[], &upstream.url, more))
+        Guard::of(self.command(&upstream.url, more))
     }
 
     /// A proxy that must not start.
     fn refused(&self, upstream: &str, more: &[&str]) -> String {
-        let sluice = env!("CARGO_BIN_EXE_sluice");
-        refusal(self.command(sluice, &[], upstream, more))
+        refusal(self.command(upstream, more))
     }
 
     /// The only trace.
@@ -378,23 +375,6 @@ fn it_drops_what_would_violate_and_ctrl_c_leaves_a_whole_trace() {
     assert_eq!(folder.kinds(), expected);
 }
 
-/// The model is told what is wrong, and the client gets the call that it makes then.
-#[test]
-fn a_call_with_a_wrong_argument_is_mended_by_the_model() {
-    let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
-    let mut guard = folder.start(&upstream, &["--on-violation", "drop"]);
-    let (status, answer) = guard.chat(&guard.url(), &[user("settle the bill")]);
-    let call = &answer["choices"][0]["message"]["tool_calls"][0]["function"];
-    let mended = json!({"name": "pay", "arguments": r#"{"to":"bob"}"#});
-    assert_eq!((status, call), (200, &mended), "{answer}");
-    assert_eq!(upstream.count(), 2);
-    guard.interrupt();
-    let (code, err) = guard.end();
-    assert_eq!(code, Some(0), "{err}");
-    // It is no decision of the policy, so none is recorded.
-    assert_eq!(folder.kinds(), ["user", "allowed"]);
-}
-
 #[test]
 fn without_a_terminal_questions_are_answered_over_http() {
     let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
@@ -466,10 +446,9 @@ fn a_first_run_blocks_nothing_and_says_what_it_would_have_asked() {
 #[test]
 fn what_can_not_be_recorded_is_not_done() {
     let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
-    // A file cannot grow beyond some kilobytes, as on a full disk.
-    let limited = r#"trap '' XFSZ; ulimit -f 8; exec "$0" "$@""#;
-    let before = ["-c", limited, env!("CARGO_BIN_EXE_sluice")];
-    let mut guard = Guard::of(folder.command("sh", &before, &upstream.url, &[]));
+    let mut command = folder.command(&upstream.url, &[]);
+    command.env("LIMITED", "yes");
+    let mut guard = Guard::of(command);
     let url = guard.url();
     let mut paid = 0;
     let (status, error) = loop {
@@ -513,7 +492,7 @@ fn what_can_not_be_recorded_is_not_done() {
     let (code, err) = guard.end();
     assert_eq!(code, Some(1), "{err}");
     assert_eq!(
-        err.matches("error: nothing is done any more").count(),
+        err.matches("error: the proxy has stopped serving").count(),
         1,
         "{err}"
     );
@@ -571,7 +550,6 @@ fn mistakes_at_the_start_are_said_in_a_line_that_helps() {
             "there is no configuration none.toml",
         ),
         (["--app", "bank"], "write [app.bank]"),
-        (["--defence", "hope"], "there is no defence hope"),
         (["--clearance", "secrets"], "secrets"),
         (
             ["--upstream-key-env", "NO_SUCH_KEY"],
@@ -602,7 +580,6 @@ fn refusal(mut command: Command) -> String {
 
 #[test]
 fn an_upstream_that_nothing_names_is_refused_with_the_remedy() {
-    let sluice = env!("CARGO_BIN_EXE_sluice");
     let remote = |name: &str, url: &str| {
         format!(
             "[[provider]]\nname = \"{name}\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}\"\n"
@@ -631,14 +608,13 @@ fn an_upstream_that_nothing_names_is_refused_with_the_remedy() {
         ),
     ] {
         let folder = Folder::new(config);
-        let err = refusal(folder.bare(sluice, &[], upstream, &[]));
+        let err = refusal(folder.bare(upstream, &[]));
         assert!(err.contains(expected), "{err}");
     }
 }
 
 #[test]
 fn a_configured_upstream_has_its_providers_clearance_by_name_and_by_address() {
-    let sluice = env!("CARGO_BIN_EXE_sluice");
     for by_name in [true, false] {
         let upstream = Upstream::start();
         let provider = format!(
@@ -647,7 +623,7 @@ fn a_configured_upstream_has_its_providers_clearance_by_name_and_by_address() {
         );
         let folder = Folder::new(&[&provider, CONFIG].concat());
         let named = if by_name { "remote" } else { &upstream.url };
-        let mut guard = Guard::of(folder.bare(sluice, &[], named, &[]));
+        let mut guard = Guard::of(folder.bare(named, &[]));
         let url = guard.url();
         let (status, first) = guard.chat(&url, &[user("read")]);
         assert_eq!(status, 200, "{first}");
@@ -672,7 +648,8 @@ fn a_configured_upstream_has_its_providers_clearance_by_name_and_by_address() {
         );
         guard.interrupt();
         let (_, err) = guard.end();
-        let told = "note: the model is not shown what is secret: no provider is cleared for it";
+        let told =
+            "note: the model does not see text labelled secret, because no provider is cleared";
         assert_eq!(err.matches(told).count(), 1, "{err}");
     }
 }
@@ -685,8 +662,7 @@ fn an_upstream_that_is_not_there_is_an_answer_and_no_end() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let sluice = env!("CARGO_BIN_EXE_sluice");
-    let mut guard = Guard::of(folder.command(sluice, &[], &format!("http://{port}/v1"), &[]));
+    let mut guard = Guard::of(folder.command(&format!("http://{port}/v1"), &[]));
     let url = guard.url();
     for _ in 0..2 {
         let (status, error) = guard.chat(&url, &[user("hi")]);

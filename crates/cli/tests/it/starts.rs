@@ -1,10 +1,10 @@
 //! An `mcpServers` file as other programs have it: its servers start as they are, in the real sandbox.
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
-use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+
+use crate::home::{Home, said};
 
 /// An MCP server with one tool. It says in the tool's name whether it sees the file that its second argument names.
 const SERVER: &str = r#"#!/usr/bin/env own-shell
@@ -19,81 +19,64 @@ while read -r line; do
 done
 "#;
 
-struct Stage {
-    folder: tempfile::TempDir,
+/// A home with a server in a package of its own, run by an interpreter in another place, both reached by links.
+fn home() -> Home {
+    let home = Home::new();
+    for name in [
+        "home/.ssh",
+        "home/papers",
+        "home/bin",
+        "home/tools/v1/bin",
+        "home/node_modules/server",
+    ] {
+        fs::create_dir_all(home.path(name)).unwrap();
+    }
+    fs::copy("/bin/sh", home.path("home/tools/v1/bin/own-shell")).unwrap();
+    symlink("v1", home.path("home/tools/current")).unwrap();
+    let server = home.path("home/node_modules/server/main");
+    for (name, text) in [
+        ("home/node_modules/server/main", SERVER),
+        ("home/node_modules/server/name.sh", "name=package\n"),
+        ("home/papers/a.txt", "a"),
+        ("home/.ssh/id_rsa", "key"),
+    ] {
+        fs::write(home.path(name), text).unwrap();
+    }
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(&server, home.path("home/bin/server")).unwrap();
+    symlink(".ssh/id_rsa", home.path("home/paper")).unwrap();
+    home
 }
 
-impl Stage {
-    /// A home with a server in a package of its own, run by an interpreter in another place, both reached by links.
-    fn new() -> Self {
-        let stage = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        for name in [
-            "home/.ssh",
-            "home/papers",
-            "home/bin",
-            "home/tools/v1/bin",
-            "home/node_modules/server",
-        ] {
-            fs::create_dir_all(stage.path(name)).unwrap();
-        }
-        fs::copy("/bin/sh", stage.path("home/tools/v1/bin/own-shell")).unwrap();
-        symlink("v1", stage.path("home/tools/current")).unwrap();
-        let server = stage.path("home/node_modules/server/main");
-        fs::write(&server, SERVER).unwrap();
-        fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(
-            stage.path("home/node_modules/server/name.sh"),
-            "name=package\n",
-        )
-        .unwrap();
-        symlink(&server, stage.path("home/bin/server")).unwrap();
-        fs::write(stage.path("home/papers/a.txt"), "a").unwrap();
-        fs::write(stage.path("home/.ssh/id_rsa"), "key").unwrap();
-        symlink(".ssh/id_rsa", stage.path("home/paper")).unwrap();
-        stage
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join(name)
-    }
-
-    /// What `sluice doctor --start` says of these servers.
-    fn start(&self, servers: &Value) -> (Output, Vec<Value>) {
-        let file = self.path("home/mcp.json");
-        fs::write(&file, json!({ "mcpServers": servers }).to_string()).unwrap();
-        let path = format!(
-            "{}:{}:/usr/bin:/bin",
-            self.path("home/bin").display(),
-            self.path("home/tools/current/bin").display()
-        );
-        let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
-            .args(["doctor", "--start", "--json", "--config"])
-            .arg(&file)
-            .current_dir(self.path("home"))
-            .env("HOME", self.path("home"))
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("PATH", path)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let findings = said.lines().map(|line| serde_json::from_str(line).unwrap());
-        let findings = findings
-            .filter(|finding: &Value| finding["subject"].as_str().unwrap().starts_with("app "));
-        (output, findings.collect())
-    }
+/// What `sluice doctor --start` finds of these servers, and what it says beside that.
+fn start(home: &Home, servers: &Value) -> (i32, String, Vec<Value>) {
+    let file = home.path("home/mcp.json");
+    fs::write(&file, json!({ "mcpServers": servers }).to_string()).unwrap();
+    let path = format!(
+        "{}:{}:/usr/bin:/bin",
+        home.path("home/bin").display(),
+        home.path("home/tools/current/bin").display()
+    );
+    let mut doctor = home.sluice(&["doctor", "--start", "--json", "--config", "mcp.json"]);
+    let (code, found, said) = said(&doctor.env("PATH", path).output().unwrap());
+    let findings = found
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let is_app = |finding: &Value| finding["subject"].as_str().unwrap().starts_with("app ");
+    (code, said, findings.filter(is_app).collect())
 }
 
 #[test]
 fn a_server_starts_unchanged_with_what_its_command_takes_and_no_more() {
-    let stage = Stage::new();
-    let papers = stage.path("home/papers/a.txt");
-    let (output, findings) = stage.start(&json!({
-        "named": { "command": "server", "args": ["x", papers] },
-        "unnamed": { "command": stage.path("home/bin/server"), "args": ["papers", "../papers/a.txt"] },
-    }));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let home = home();
+    let papers = home.path("home/papers/a.txt");
+    let (_, said, findings) = start(
+        &home,
+        &json!({
+            "named": { "command": "server", "args": ["x", papers] },
+            "unnamed": { "command": home.path("home/bin/server"), "args": ["papers", "../papers/a.txt"] },
+        }),
+    );
     let details: Vec<_> = findings
         .iter()
         .map(|finding| finding["detail"].as_str().unwrap())
@@ -105,8 +88,8 @@ fn a_server_starts_unchanged_with_what_its_command_takes_and_no_more() {
     assert_eq!(details, expected, "{said}");
     // Each app has its line.
     let (modules, shell) = (
-        stage.path("home/node_modules"),
-        stage.path("home/tools/v1/bin/own-shell"),
+        home.path("home/node_modules"),
+        home.path("home/tools/v1/bin/own-shell"),
     );
     let begin = format!("named: runs {}, {}", modules.display(), shell.display());
     let end = format!("; reads {}", papers.display());
@@ -119,14 +102,17 @@ fn a_server_starts_unchanged_with_what_its_command_takes_and_no_more() {
 
 #[test]
 fn what_cannot_start_says_what_is_missing_and_hinders_no_other() {
-    let stage = Stage::new();
-    let (output, findings) = stage.start(&json!({
-        "fetched": { "command": "npx", "args": ["-y", "@scope/server", "/tmp"] },
-        "gone": { "command": "no-such-program" },
-        "key": { "command": "server", "args": ["x", stage.path("home/paper")] },
-        "server": { "command": "server" },
-    }));
-    assert!(!output.status.success());
+    let home = home();
+    let (code, _, findings) = start(
+        &home,
+        &json!({
+            "fetched": { "command": "npx", "args": ["-y", "@scope/server", "/tmp"] },
+            "gone": { "command": "no-such-program" },
+            "key": { "command": "server", "args": ["x", home.path("home/paper")] },
+            "server": { "command": "server" },
+        }),
+    );
+    assert_eq!(code, 1);
     let detail = |app: &str| {
         let subject = format!("app {app}");
         let finding = findings

@@ -22,7 +22,7 @@ use crate::registry::Registry;
 
 /// What the person types where this stands at the end of what is shown.
 const ANSWERS: [(&str, &str); 5] = [
-    ("Type add and Enter", "add\r"),
+    ("Type add to", "add\r"),
     ("Allow once", "o\r"),
     ("or decline? [a/d", "a\r"),
     ("Type login to log in", "login\r"),

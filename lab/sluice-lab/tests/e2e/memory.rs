@@ -44,7 +44,7 @@ fn a_chat_is_remembered_with_its_labels_until_the_user_forgets_it() {
     let stage = Stage::new();
     let first = chat(&stage, &["--app", "mail"], &format!("{QUERY}\n"));
     let said = text(&first.stderr);
-    assert!(said.contains("this conversation is remembered"), "{said}");
+    assert!(said.contains("this chat is remembered"), "{said}");
 
     let kept = list(&stage, &[]);
     let by: Vec<&str> = kept.iter().map(|one| one["by"].as_str().unwrap()).collect();
@@ -71,7 +71,7 @@ fn a_chat_is_remembered_with_its_labels_until_the_user_forgets_it() {
         said.contains("from memory: ") && said.contains("with mail"),
         "{said}"
     );
-    assert!(!said.contains("this conversation is remembered"), "{said}");
+    assert!(!said.contains("this chat is remembered"), "{said}");
     let told = recalled(&stage);
     assert!(told.iter().any(|one| one["id"] == id), "{told:?}");
 
@@ -166,7 +166,7 @@ fn a_memory_that_others_can_read_is_not_used_and_the_chat_goes_on() {
     let next = chat(&stage, &["--app", "mail"], "What about the invoice?\n");
     let said = text(&next.stderr);
     assert!(
-        said.contains("nothing is remembered: ") && said.contains("chmod 600"),
+        said.contains("this session has no memory: ") && said.contains("chmod 600"),
         "{said}"
     );
     assert!(recalled(&stage).is_empty());

@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use config::{App, Config};
-use hub::trace::escape;
 use names::WebUrl;
 use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
 use super::block::{self, Wish};
-use super::place::Place;
 use super::{secrets, try_out};
 use crate::exit::Exit;
+use crate::place::Place;
 use crate::proposal::Tool;
 use crate::terminal::{columns, is_agreed, say};
 use crate::trial::Of;
@@ -24,37 +23,41 @@ use crate::{installed, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
-    /// What it is called from now on.
+    /// The name of the app in the configuration.
     name: String,
-    /// A folder or file that it may write.
+    /// A folder or file that the app may write (repeatable) [default: none].
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
-    /// A variable that it gets.
+    /// An environment variable of the app (repeatable).
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A variable of yours that it gets with its value, which stands in no file.
+    /// A variable of your environment that the app gets at each start; its value is in no file
+    /// (repeatable).
     #[arg(long, value_name = "NAME")]
     env_from: Vec<String>,
     #[command(flatten)]
     how: How,
-    /// The server that it is, if it is not started here.
+    /// The address of a remote server, in place of a command.
     #[arg(long, value_name = "URL", conflicts_with_all = ["write", "env", "env_from", "command"])]
     url: Option<String>,
-    /// What that server is told with every request. Secrets are named: `Authorization: Bearer secret:NAME`.
+    /// A header of every request to that server (repeatable). Name secrets, as in `Authorization: Bearer
+    /// secret:NAME`.
     #[arg(long, value_name = "NAME: VALUE", requires = "url")]
     header: Vec<String>,
-    /// The command that starts it.
+    /// The command that starts the app.
     #[arg(last = true, required_unless_present = "url", value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// How apps are added.
+/// The options of `app add` and `app import`.
 #[derive(Debug, Args)]
 pub(super) struct How {
-    /// Let programs of its packages run while it is installed: without network where that can be, and never beside a secret.
+    /// Run the install scripts of its packages, in a sandbox without secrets and, where possible, without
+    /// network.
     #[arg(long)]
     scripts: bool,
-    /// Write the configuration unasked. Every rule in it is the most restrictive one.
+    /// Write the configuration without asking. No rule for a tool is written, so all calls have the most
+    /// restrictive one.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -67,25 +70,23 @@ pub(super) async fn add(args: Add) -> Result<Exit> {
     // A note and no refusal: it is a guess, and the user has typed this command.
     if let Some(at) = secrets::first(&wish.command) {
         say(&format!(
-            "note: word {} of the command looks like a secret; it would stand in your configuration, and every program of this machine \
-             can read it while the app runs; if the server reads a variable, give it that with --env-from\n",
+            "note: word {} of the command looks like a secret; every program of this machine can read it while the app runs; if \
+             the server reads a variable, use --env-from NAME instead\n",
             at + 1
         ));
     }
-    let file = args.how.place.file()?;
-    match one(&wish, &args.write, &args.how, &file).await? {
-        true => Ok(Exit::Done),
-        false => Ok(Exit::Refused),
-    }
+    let file = args.how.place.writable_file()?;
+    let is_added = one(&wish, &args.write, &args.how, &file).await?;
+    Ok(if is_added { Exit::Done } else { Exit::Refused })
 }
 
 /// Adds one app to this configuration. Whether it is in there now.
 pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) -> Result<bool> {
     let store = installed::store()?;
-    // A second installation under this name would replace the record of what the user has seen of the first.
+    // A second installation under this name would replace the record of the reviewed tools.
     if store.get(&wish.name)?.is_some() {
         bail!(
-            "an app '{0}' is installed already; `sluice app update {0}`, or `sluice app remove {0}` first",
+            "an app '{0}' is installed already; update it with `sluice app update {0}`, or remove it first with `sluice app remove {0}`",
             wish.name
         );
     }
@@ -94,17 +95,16 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).context(format!("{} cannot be read", file.display())),
     };
-    // Before anything is fetched: a name that is taken, or a mistake.
+    // A name that is taken, or a mistake, is found before anything is fetched.
     with(file, &before, &block::of(wish, &[], &[]))?;
     let variables = wish.env.keys().chain(&wish.env_from);
     let fetched = match launcher(&wish.command, variables)? {
         Some(package) => Some(install(&wish.name, package, how.scripts).await?),
         None => None,
     };
-    // Its record is kept when the user has said so: what ends the program before that leaves files that nothing names.
+    // The record is written after the user has agreed: an interruption before leaves only files that nothing names.
     let added = finish(wish, write, how, (file, &before), fetched.as_ref()).await;
     if fetched.is_some() && !matches!(added, Ok(true)) {
-        // What no configuration names is not left behind.
         store.remove(&wish.name)?;
     }
     added
@@ -119,21 +119,20 @@ async fn finish(
     fetched: Option<&Record>,
 ) -> Result<bool> {
     let data = data(wish, write)?;
-    // Without rules for its tools: these are proposed from what the trial shows.
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
     let of = fetched.map_or(Of::Installed, Of::New);
-    let trial = try_out::start(&mut config, &wish.name, &how.place.allow_degraded, of).await?;
+    let trial = try_out::start(&mut config, &wish.name, &how.place.layers(), of).await?;
     let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
-    // A tool that the configuration lists has its name by the user's word, and unasked nobody has looked at the names.
+    // A rule makes the name of a tool trusted, so rules are written only where the user reads the names.
     let listed: Vec<Tool> = match how.yes {
         true => Vec::new(),
         false => trial.tools.iter().map(Tool::from).collect(),
     };
     let text = block::of(wish, &data, &listed);
-    // A proposed rule that the loader refuses would leave a configuration which starts nothing.
+    // The proposed rules are loaded before they are written.
     with(file, before, &text)?;
     say(&format!(
-        "{} starts, with {}. This is to be written into {}:\n{text}\n",
+        "{} starts, with {}. These lines are added to {}:\n{text}\n",
         wish.name,
         names.join(", "),
         file.display()
@@ -142,12 +141,11 @@ async fn finish(
         say(&review::words(tool, 1, columns()));
     }
     try_out::say_tried(&wish.name, &trial);
-    if !how.yes && !is_agreed("Type add and Enter [no]: ", "add") {
-        say("nothing was added; say --yes where nobody can be asked\n");
+    if !how.yes && !is_agreed("Type add to add it [no]: ", "add") {
+        say("nothing was added; without a terminal, add --yes\n");
         return Ok(false);
     }
-    // The records come before the configuration: an interruption in between leaves a record that nothing uses, and not
-    // an app whose tools are compared with nothing.
+    // The records come first: an interruption leaves a record that nothing uses, not an app without a record.
     if let Some(record) = fetched {
         let record = Record {
             tools: Some(review::seen(&trial.tools)),
@@ -164,13 +162,13 @@ async fn finish(
     }
     append(file, before, &text)?;
     say(&format!(
-        "added; `sluice run --app {} \"…\"` uses it\n",
+        "added; use it with `sluice run --app {} \"…\"`\n",
         wish.name
     ));
     Ok(true)
 }
 
-/// Fetches a package into the store, and says what came.
+/// Fetches a package into the store.
 pub(super) async fn install(app: &str, wanted: Package, scripts: bool) -> Result<Record> {
     let app = app.to_owned();
     spawn_blocking(move || installed::fetch(&app, &wanted, scripts)).await?
@@ -178,34 +176,30 @@ pub(super) async fn install(app: &str, wanted: Package, scripts: bool) -> Result
 
 fn wish(args: &Add) -> Result<Wish> {
     let here = std::env::current_dir().context("the working folder is gone")?;
-    let env = args.env.iter().map(|pair| {
-        let pair = pair
-            .split_once('=')
-            .ok_or_else(|| anyhow!("'{}' is not NAME=VALUE", escape(pair)))?;
-        Ok((pair.0.to_owned(), pair.1.to_owned()))
-    });
-    let headers = args.header.iter().map(|header| {
-        // What is wrong may be a secret.
-        let header = header
-            .split_once(':')
-            .context("--header: write 'NAME: VALUE'")?;
-        Ok((header.0.trim().to_owned(), header.1.trim().to_owned()))
-    });
+    // An error does not quote the text, which may be a secret.
+    let pairs = |option: &[String], sign: char, error: &'static str| -> Result<BTreeMap<_, _>> {
+        let pairs = option.iter().map(|pair| {
+            let (name, value) = pair.split_once(sign).context(error)?;
+            Ok((name.to_owned(), value.to_owned()))
+        });
+        pairs.collect()
+    };
+    let headers = pairs(&args.header, ':', "--header: write 'NAME: VALUE'")?;
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    let command = args.command.iter();
     Ok(Wish {
         name: args.name.clone(),
         url: args.url.clone(),
-        headers: headers.collect::<Result<_>>()?,
-        command: args
-            .command
-            .iter()
-            .map(|word| block::anchored(word, &here))
-            .collect(),
-        env: env.collect::<Result<_>>()?,
+        headers: headers.collect(),
+        command: command.map(|word| block::anchored(word, &here)).collect(),
+        env: pairs(&args.env, '=', "--env: write NAME=VALUE")?,
         env_from: args.env_from.clone(),
     })
 }
 
-/// What the app is to see beside its program: what its arguments name, and what it may write.
+/// The files that its arguments name, and those that it may write (true).
 fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
     // Only the arguments count: the program need not be one of this machine.
     let mut command = vec!["/bin/true".to_owned()];
@@ -250,28 +244,28 @@ fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
         .map_err(|mistakes| anyhow!("with this app the configuration has mistakes\n\n{mistakes}"))
 }
 
-/// An app that is this server and nothing else, in no configuration.
+/// An app that is this remote server, in no configuration.
 pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
     let wish = Wish {
         name: name.to_owned(),
         url: Some(url.to_string()),
-        headers: BTreeMap::new(),
-        command: Vec::new(),
-        env: BTreeMap::new(),
-        env_from: Vec::new(),
+        ..Wish::default()
     };
     let file = Path::new("/sluice.toml");
     let mut config = with(file, "", &block::of(&wish, &[], &[]))?;
     config.apps.remove(name).context("an app without a name")
 }
 
-/// Adds the lines, unless somebody has changed the file meanwhile.
+/// Appends the lines, unless the file has changed since it was read.
 fn append(file: &Path, before: &str, lines: &str) -> Result<()> {
     let folder = file.parent().context("the configuration has no folder")?;
     fs::create_dir_all(folder)?;
-    // Minutes may have passed since it was read. What was written meanwhile was never loaded together with these lines.
+    // Minutes may have passed, and the new content was not loaded together with these lines.
     if fs::read_to_string(file).unwrap_or_default() != before {
-        bail!("{} has changed meanwhile; try again", file.display());
+        bail!(
+            "{} changed meanwhile, and nothing was added; try again",
+            file.display()
+        );
     }
     let mut opened = fs::OpenOptions::new()
         .append(true)

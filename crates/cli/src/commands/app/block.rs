@@ -8,16 +8,18 @@ use serde_json::Value;
 use crate::proposal::{self, Tool};
 
 /// An app that is to be in the configuration.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Wish {
     pub(super) name: String,
-    /// What starts it; empty for a server elsewhere.
+    /// What starts it; empty for a remote server.
     pub(super) command: Vec<String>,
-    /// The server that it is, if it is one elsewhere.
+    /// The address of a remote server.
     pub(super) url: Option<String>,
-    /// What that server is told with every request.
+    /// The headers of every request to it.
     pub(super) headers: BTreeMap<String, String>,
+    /// Variables with their values.
     pub(super) env: BTreeMap<String, String>,
+    /// Variables that are read from the user's environment at each start.
     pub(super) env_from: Vec<String>,
 }
 
@@ -45,16 +47,15 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
     for (path, write) in data {
         let path = quote(path);
         let write = if *write { "write = true\n" } else { "" };
-        // Without a label what lies there would be trusted and public, and nobody has said so.
         text += &format!(
-            "[[app.{}.mount]]\nsource = {path}\ntarget = {path}\n{write}label = \"any\" # untrusted and secret, until you say less\n",
+            "[[app.{}.mount]]\nsource = {path}\ntarget = {path}\n{write}label = \"any\" # untrusted and secret; narrow it where you can\n",
             wish.name
         );
     }
     if !tools.is_empty() {
-        text += "# Proposed by the names of tools and arguments, and by what the app says of them where that is stricter: read every\n\
-                 # line, and write effect = \"irreversible\" and limit = [] where you doubt one. As long as you do not label what comes\n\
-                 # back, it is untrusted and every secret that you have.\n";
+        text += "# Proposed from the names of tools and arguments, and from the app's annotations where these are stricter. Review\n\
+                 # every line; where in doubt, write effect = \"irreversible\" and limit = []. Results without a label are untrusted\n\
+                 # and secret.\n";
         for tool in tools {
             text += &proposal::rule(&wish.name, tool);
         }
@@ -73,7 +74,7 @@ fn quote(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// A path of the user's, from the folder where it was typed.
+/// A relative path as an absolute one.
 pub(super) fn anchored(word: &str, folder: &Path) -> String {
     let is_path = matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../");
     let path = folder.join(word);

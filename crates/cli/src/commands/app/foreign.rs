@@ -1,27 +1,17 @@
 //! Files of other programs that list MCP servers, read for `sluice app import`.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::block::Wish;
 use super::secrets;
 use crate::shell;
 
-/// A server of another program's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A server of another program's file. Values that look like secrets are named and not copied.
+#[derive(Debug, Default)]
 pub(super) struct Foreign {
-    pub(super) name: String,
-    pub(super) command: Vec<String>,
-    /// The server that it is, if the program does not start it.
-    pub(super) url: Option<String>,
-    /// Headers; what looks like a secret is named and not copied.
-    pub(super) headers: BTreeMap<String, String>,
-    /// Variables that are no secret, as far as their names tell.
-    pub(super) env: BTreeMap<String, String>,
-    /// Variables that are to come from the user's environment.
-    pub(super) env_from: Vec<String>,
-    /// What the user should know.
+    pub(super) wish: Wish,
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -29,113 +19,85 @@ pub(super) struct Foreign {
 const PLACES: [&str; 3] = ["mcpServers", "servers", "mcp_servers"];
 
 /// The servers of a file, which is JSON or, by its name, TOML.
-///
-/// # Errors
-/// It is neither, or has no servers.
 pub(super) fn read(text: &str, is_toml: bool) -> Result<Vec<Foreign>> {
     let file: Value = match is_toml {
         true => toml::from_str(text).map_err(|error| no_toml(text, &error))?,
-        false => serde_json::from_str(&without_comments(text)).context("it is no JSON")?,
+        false => serde_json::from_str(&without_comments(text)).context("it is not JSON")?,
     };
     let own = PLACES.iter().find_map(|place| file.get(place));
     // VS Code's settings have them one level below.
     let own = own.or_else(|| file.get("mcp").and_then(|mcp| mcp.get("servers")));
     // Claude Code keeps those of a project with the project.
-    let projects = file
-        .get("projects")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
+    let projects = members(file.get("projects"));
     let projects = projects.filter_map(|(_, project)| project.get("mcpServers"));
-    let mut servers = Vec::new();
-    for (name, server) in own
-        .into_iter()
-        .chain(projects)
-        .filter_map(Value::as_object)
-        .flatten()
-    {
-        servers.push(self::server(
-            name,
-            // An entry that is no object becomes a server without command and URL, which is refused by its name later
-            // and not passed over in silence.
-            server.as_object().unwrap_or(&Map::new()),
-        ));
-    }
+    let servers = own.into_iter().chain(projects);
+    let servers = servers.flat_map(|servers| members(Some(servers)));
+    let servers: Vec<Foreign> = servers.map(|(name, it)| server(name, it)).collect();
     if servers.is_empty() {
         bail!("it lists no servers; looked for {}", PLACES.join(", "));
     }
     Ok(servers)
 }
 
-/// What is wrong, and where. The error itself would show the line, which may hold a secret.
+/// The mistake and its line number. The error itself would show the line, which may have a secret.
 fn no_toml(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.unwrap_or_default().matches('\n').count() + 1;
-    anyhow!("it is no TOML: line {line}: {}", error.message())
+    anyhow!("it is not TOML: line {line}: {}", error.message())
 }
 
-fn server(name: &str, server: &Map<String, Value>) -> Foreign {
-    let mut foreign = Foreign {
-        name: plain(name),
-        command: Vec::new(),
-        url: None,
-        headers: BTreeMap::new(),
-        env: BTreeMap::new(),
-        env_from: Vec::new(),
-        notes: Vec::new(),
-    };
+fn members(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    value.and_then(Value::as_object).into_iter().flatten()
+}
+
+/// An entry that is no object has neither command nor URL, and is refused by its name later.
+fn server(name: &str, server: &Value) -> Foreign {
+    let mut foreign = Foreign::default();
+    foreign.wish.name = plain(name);
     let program = server.get("command").filter(|program| !program.is_null());
-    foreign.command = match program.map_or(Some(Vec::new()), |program| command(program, server)) {
-        Some(command) => command,
+    match program.map_or(Some(Vec::new()), |program| command(program, server)) {
+        Some(command) => foreign.wish.command = command,
         None => {
-            let note = "its command or a word of 'args' is no text and no number, so the command is not taken";
+            let note = "its command or a word of 'args' is neither text nor a number, so the command is left out";
             foreign.notes.push(note.to_owned());
-            Vec::new()
         }
-    };
+    }
     // Most programs, Gemini for streamable HTTP, Windsurf.
-    let addresses = ["url", "httpUrl", "serverUrl"].iter();
-    let url = addresses
-        .filter_map(|key| server.get(*key)?.as_str())
-        .next();
-    // With a command the server runs here, whatever address stands beside it.
+    let mut addresses = ["url", "httpUrl", "serverUrl"].iter();
+    let url = addresses.find_map(|key| server.get(*key)?.as_str());
+    // With a command the server runs here, and an address is ignored.
     if let Some(url) = url.filter(|_| program.is_none()) {
-        foreign.url = Some(url.to_owned());
+        foreign.wish.url = Some(url.to_owned());
         headers(server, url, &mut foreign);
     }
-    for (variable, value) in server
-        .get("env")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-    {
+    for (variable, value) in members(server.get("env")) {
         let Some(value) = word(value) else {
-            let note = format!("the variable {variable} is no text and no number, and is left out");
+            let note =
+                format!("the variable {variable} is neither text nor a number, and is left out");
             foreign.notes.push(note);
             continue;
         };
-        // `$NAME` and `${NAME}` are expanded by the other program. The app would get the reference itself as the value.
+        // The other program expands `$NAME` and `${NAME}`. The app would get the reference itself.
         let refers = value.starts_with('$');
         if refers || secrets::is_named(variable) || secrets::looks_like_one(&value) {
-            let why = if refers {
-                "names a value from elsewhere"
-            } else {
-                "looks like a secret and stays where it is"
+            let why = match refers {
+                true => "refers to a value of the other program",
+                false => "looks like a secret and is not copied",
             };
             foreign.notes.push(format!(
                 "the variable {variable} {why}; export {} before you start Sluice",
                 shell::word(variable)
             ));
-            foreign.env_from.push(variable.clone());
+            foreign.wish.env_from.push(variable.clone());
         } else {
-            foreign.env.insert(variable.clone(), value);
+            foreign.wish.env.insert(variable.clone(), value);
         }
     }
     foreign
 }
 
 /// Program and arguments; `None` if a word of them is none.
-fn command(program: &Value, server: &Map<String, Value>) -> Option<Vec<String>> {
+fn command(program: &Value, server: &Value) -> Option<Vec<String>> {
     let arguments = match server.get("args") {
         None | Some(Value::Null) => &[],
         Some(arguments) => arguments.as_array()?.as_slice(),
@@ -155,18 +117,17 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// The headers for a server elsewhere. A value that looks like a secret, or comes from the other program, becomes a secret
-/// that the user sets.
-fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
-    let headers = server.get("headers").and_then(Value::as_object);
-    for (name, value) in headers.into_iter().flatten() {
+/// The headers for a remote server. A value that looks like a secret, or that the other program fills in, becomes a
+/// secret that the user sets.
+fn headers(server: &Value, url: &str, foreign: &mut Foreign) {
+    for (name, value) in members(server.get("headers")) {
         let Some(value) = word(value) else {
-            let note = format!("the header {name} is no text and no number, and is left out");
+            let note = format!("the header {name} is neither text nor a number, and is left out");
             foreign.notes.push(note);
             continue;
         };
         if !value.contains("${") && !secrets::is_named(name) && !secrets::looks_like_one(&value) {
-            foreign.headers.insert(name.clone(), value);
+            foreign.wish.headers.insert(name.clone(), value);
             continue;
         }
         // The scheme, like `Bearer`, is no secret and stays; everything after it is replaced by the secret's name.
@@ -176,14 +137,17 @@ fn headers(server: &Map<String, Value>, url: &str, foreign: &mut Foreign) {
             }
             _ => String::new(),
         };
-        let secret = format!("{}-{}", foreign.name, plain(&name.to_ascii_lowercase()));
+        let secret = format!(
+            "{}-{}",
+            foreign.wish.name,
+            plain(&name.to_ascii_lowercase())
+        );
         foreign.notes.push(format!(
-            "the header {name} stays where it is; give it to this server with `sluice secret set {secret} --for {}`",
+            "the header {name} is not copied; save its value with `sluice secret set {secret} --for {}`",
             shell::word(url)
         ));
-        foreign
-            .headers
-            .insert(name.clone(), format!("{scheme}secret:{secret}"));
+        let value = format!("{scheme}secret:{secret}");
+        foreign.wish.headers.insert(name.clone(), value);
     }
 }
 
@@ -202,7 +166,7 @@ fn without_comments(text: &str) -> String {
     let mut quoted = false;
     while let Some(c) = rest.next() {
         match (quoted, c, rest.peek()) {
-            // What is escaped in a string is taken along unseen, so that `\"` does not end the string.
+            // An escaped character is copied, so that `\"` does not end the string.
             (true, '\\', Some(_)) => {
                 plain.push(c);
                 plain.extend(rest.next());
@@ -241,41 +205,52 @@ fn without_comments(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn check(text: &str, is_toml: bool) -> Vec<(String, String)> {
-        let servers = read(text, is_toml).unwrap();
-        servers
-            .into_iter()
-            .map(|server| (server.name, server.command.join(" ")))
-            .collect()
-    }
-
-    fn pair(name: &str, command: &str) -> Vec<(String, String)> {
-        vec![(name.to_owned(), command.to_owned())]
-    }
-
     #[test]
     fn files_of_the_usual_programs_are_read() {
-        let own = r#"{"mcpServers": {"a b": {"command": "npx", "args": ["-y", "x"]}}, "other": 1}"#;
-        assert_eq!(check(own, false), pair("a-b", "npx -y x"));
-        let code = "{\n// servers\n\"servers\": {\"a\": {\"type\": \"stdio\", \"command\": \"uvx\", \"args\": [\"x // y\", ],},}, /* \" */\n\"inputs\": []}";
-        assert_eq!(check(code, false), pair("a", "uvx x // y"));
-        assert_eq!(
-            check(r#"{"mcp": {"servers": {"a": {"command": "x"}}}}"#, false),
-            pair("a", "x")
-        );
-        assert_eq!(
-            check("[mcp_servers.a]\ncommand = \"npx\"\nargs = [\"x\"]\n", true),
-            pair("a", "npx x")
-        );
-        let project = r#"{"projects": {"/home/me/work": {"mcpServers": {"a": {"command": "x"}}}}}"#;
-        assert_eq!(check(project, false), pair("a", "x"));
-        assert_eq!(
-            check(
-                r#"{"mcpServers": {"remote": {"url": "https://host.test"}}}"#,
-                false
+        for (text, is_toml, name, command) in [
+            (
+                r#"{"mcpServers": {"a b": {"command": "npx", "args": ["-y", "x"]}}, "other": 1}"#,
+                false,
+                "a-b",
+                "npx -y x",
             ),
-            pair("remote", "")
-        );
+            (
+                "{\n// servers\n\"servers\": {\"a\": {\"type\": \"stdio\", \"command\": \"uvx\", \"args\": [\"x // y\", ],},}, /* \" */\n\"inputs\": []}",
+                false,
+                "a",
+                "uvx x // y",
+            ),
+            (
+                r#"{"mcp": {"servers": {"a": {"command": "x"}}}}"#,
+                false,
+                "a",
+                "x",
+            ),
+            (
+                "[mcp_servers.a]\ncommand = \"npx\"\nargs = [\"x\"]\n",
+                true,
+                "a",
+                "npx x",
+            ),
+            (
+                r#"{"projects": {"/home/me/work": {"mcpServers": {"a": {"command": "x"}}}}}"#,
+                false,
+                "a",
+                "x",
+            ),
+            (
+                r#"{"mcpServers": {"remote": {"url": "https://host.test"}}}"#,
+                false,
+                "remote",
+                "",
+            ),
+        ] {
+            let [server] = read(text, is_toml).unwrap().try_into().unwrap();
+            assert_eq!(
+                (&*server.wish.name, &*server.wish.command.join(" ")),
+                (name, command)
+            );
+        }
         for wrong in ["", "{}", "{\"mcpServers\": 1}", "[]"] {
             assert!(read(wrong, false).is_err(), "{wrong}");
         }
@@ -290,8 +265,9 @@ mod tests {
             "d": {"url": "https://host.test/mcp", "headers": {"X-Version": 2, "X-List": []}}
         }}"#;
         let [a, b, c, d] = read(text, false).unwrap().try_into().unwrap();
-        assert_eq!(a.command, ["x", "--port", "8080", "true"]);
+        assert_eq!(a.wish.command, ["x", "--port", "8080", "true"]);
         let env: Vec<_> = a
+            .wish
             .env
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -299,19 +275,19 @@ mod tests {
         assert_eq!(env, [("DEBUG", "false"), ("PORT", "8080")]);
         assert_eq!(
             a.notes,
-            ["the variable LIST is no text and no number, and is left out"]
+            ["the variable LIST is neither text nor a number, and is left out"]
         );
         // Half a command is another command.
         for server in [b, c] {
             assert!(
-                server.command.is_empty() && server.notes.len() == 1,
+                server.wish.command.is_empty() && server.notes.len() == 1,
                 "{server:?}"
             );
         }
-        assert_eq!(d.headers.get("X-Version").map(String::as_str), Some("2"));
+        assert_eq!(d.wish.headers["X-Version"], "2");
         assert_eq!(
             d.notes,
-            ["the header X-List is no text and no number, and is left out"]
+            ["the header X-List is neither text nor a number, and is left out"]
         );
     }
 
@@ -319,8 +295,8 @@ mod tests {
     fn headers_of_a_server_elsewhere_name_secrets() {
         let text = r#"{"servers": {"far": {"type": "http", "url": "https://host.test/mcp", "headers": {"Authorization": "Bearer abc", "X-Api-Key": "abc", "X-Mode": "fast", "X-In": "${input:x}"}}}}"#;
         let server = read(text, false).unwrap().remove(0);
-        assert_eq!(server.url.as_deref(), Some("https://host.test/mcp"));
-        let headers: Vec<_> = server.headers.values().map(String::as_str).collect();
+        assert_eq!(server.wish.url.as_deref(), Some("https://host.test/mcp"));
+        let headers: Vec<_> = server.wish.headers.values().cloned().collect();
         assert_eq!(
             headers,
             [
@@ -338,12 +314,10 @@ mod tests {
         let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "abc", "MODE": "fast", "HOME_URL": "${input:url}",
             "DATABASE_URL": "postgresql://me:abc@host/db", "GITHUB_PAT": "ghp_abcdefghijklmnop1234"}}}}"#;
         let server = read(text, false).unwrap().remove(0);
-        assert_eq!(
-            server.env,
-            BTreeMap::from([("MODE".to_owned(), "fast".to_owned())])
-        );
+        let copied: Vec<_> = server.wish.env.keys().collect();
+        assert_eq!(copied, ["MODE"]);
         let others = ["API_KEY", "HOME_URL", "DATABASE_URL", "GITHUB_PAT"];
-        assert_eq!(server.env_from, others);
+        assert_eq!(server.wish.env_from, others);
         assert!(server.notes.len() == 4 && server.notes.iter().all(|note| !note.contains("abc")));
         // Nor is a line quoted in which something is wrong.
         let spoilt = "[mcp_servers.a]\nenv = { K = \"hush-4711\" x }\n";
@@ -354,13 +328,10 @@ mod tests {
         );
         let text = r#"{"servers": {"far": {"url": "https://host.test/mcp", "headers": {"X-Pat": "ghp_abcdefghijklmnop1234"}}}}"#;
         let server = read(text, false).unwrap().remove(0);
-        assert_eq!(
-            server.headers.get("X-Pat").map(String::as_str),
-            Some("secret:far-x-pat")
-        );
+        assert_eq!(server.wish.headers["X-Pat"], "secret:far-x-pat");
     }
 
-    /// The file may lie in a stranger's folder, and what a note tells the user to type is copied.
+    /// The file may be a stranger's, and users copy the commands of notes.
     #[test]
     fn a_command_that_a_note_tells_has_no_more_words_than_ours() {
         let text = r#"{"servers": {"far": {"url": "https://host.test/a;x|y", "headers": {"Key;x": "a"}}, "a": {"command": "x", "env": {"KEY;x": "a"}}}}"#;

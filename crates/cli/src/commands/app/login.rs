@@ -2,24 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use config::App;
 use hub::trace::escape;
 use names::{Origin, Place as Where, WebUrl};
-use remote::step::{Discovery, Granted, LoginStep, Registration, Report};
+use remote::step::{Discovery, Granted, LoginStep, Report};
 use serde_json::json;
 
 use super::add;
-use super::place::Place;
-use crate::compose;
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
-use crate::json_lines::print_json;
+use crate::json_lines::{self, print_json};
 use crate::login::{
     AuthorizationRequest, Back, Callback, Client, Login as Kept, LoginSteps, Logins, address,
     elsewhere,
 };
+use crate::place::Place;
 use crate::question::{Lines, shortened};
 use crate::secrets::{Secrets, Value};
 use crate::shell;
@@ -34,34 +33,29 @@ const MAX_WORD: usize = 2048;
 pub(super) struct Login {
     /// The app.
     name: String,
-    /// The server that it is, if it is not in the configuration yet.
+    /// The address of its server, if the app is not in the configuration yet.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Log in at this authorization server, unasked. The app's server has to name it.
+    /// Log in at this authorization server without asking. The app's server must name it.
     #[arg(long, value_name = "URL")]
     issuer: Option<String>,
-    /// Let this other host give out its tokens, unasked. The authorization server has to name it.
+    /// Accept tokens from this other host without asking. The authorization server must name it.
     #[arg(long, value_name = "URL")]
     tokens_at: Option<String>,
-    /// What the login is for, instead of what the server asks for. May be given several times.
+    /// A scope to ask for (repeatable) [default: those that the server names].
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
-    /// The client id of Sluice at the authorization server, if the server does not register clients itself.
+    /// The client id of Sluice at the authorization server [default: the server registers Sluice].
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// The secret that belongs to that client, by the name that `sluice secret set` has kept it under, for the host that gives
-    /// out the tokens.
+    /// The name of the client's secret, saved with `sluice secret set` for the host that gives out the
+    /// tokens.
     #[arg(long, value_name = "NAME", requires = "client_id")]
     client_secret: Option<String>,
-    /// The port of 127.0.0.1 to come back to, if the authorization server takes one only [default: any].
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 0,
-        hide_default_value = true
-    )]
+    /// The port of 127.0.0.1 to which the browser comes back; 0 lets the system choose.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// One step per line, as JSON: the address to open, and then that it is done.
+    /// Print JSON, one step per line: the address to open, then the result.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -76,14 +70,13 @@ pub(super) struct Logout {
 
 /// Logs in at the server of an app.
 pub(super) async fn login(args: &Login) -> Result<Exit> {
-    // Four questions, and each answer is checked before the next is asked: the server names its authorization server,
-    // that one registers Sluice, the user logs in there in a browser, and the code that comes back is exchanged for
-    // tokens.
+    // Each answer is checked before the next question: the server names its authorization server, which registers
+    // Sluice; the user logs in there in a browser; the code that comes back is exchanged for tokens.
     let app = app(args)?;
     let server = server(args, &app)?;
     let steps = LoginSteps {
         app: app.clone(),
-        allow_degraded: compose::layers(&args.place.allow_degraded)?,
+        allow_degraded: args.place.layers(),
     };
     let found = find(&steps, &server).await?;
     let Some(issuer) = issuer(args, &server, &found)? else {
@@ -94,12 +87,12 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         true => &found.scopes,
         false => &args.scope,
     };
-    // A client that was registered by hand has one address there, which the user has written.
+    // A client that was registered by hand has one fixed address to come back to.
     let back = match &args.client_id {
         Some(_) => Back::Common,
         None => Back::Of(&issuer),
     };
-    // Before the registration, which names the address to come back to.
+    // The registration names the address to come back to.
     let callback = Callback::open(args.port, back).await?;
     let register = LoginStep::Register {
         client: args.client_id.clone(),
@@ -110,7 +103,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     let registration = match steps.run(&issuer, register).await? {
         Report::Registered(registration) => registration,
         Report::Refused(code) => bail!("{issuer} does not register Sluice: {code}"),
-        _ => bail!("{issuer} gives an answer to another question"),
+        _ => bail!("{issuer} sends an unexpected answer"),
     };
     let elsewhere = elsewhere(&issuer, &registration)?;
     if let Some(host) = &elsewhere
@@ -119,17 +112,24 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         say("Login cancelled. No code was sent; nothing was saved.\n");
         return Ok(Exit::Refused);
     }
-    let client = client(args, &issuer, &registration, elsewhere.as_ref())?;
-    let (redirect, resource) = (callback.redirect(), found.resource.clone());
+    // A secret of the user's is for the host that gives out the tokens, and goes nowhere else.
+    let secret = match &args.client_secret {
+        None => None,
+        Some(name) => {
+            let host = elsewhere.clone().unwrap_or_else(|| issuer.origin());
+            Some(Secrets::of_user()?.value(name, &host)?)
+        }
+    };
+    let client = Client::of(&registration, secret)?;
     let asked = AuthorizationRequest::new(
         &issuer,
         registration,
         client,
-        redirect,
-        resource,
+        callback.redirect(),
+        found.resource.clone(),
         elsewhere.as_ref(),
     )?;
-    // Until here Ctrl-C ends the program, and there is nothing to keep.
+    // Before this, Ctrl-C ends the program at once: there is nothing to save.
     let cancel = interrupts();
     show(args, &asked.page(scopes)?, scopes)?;
     let exchanged = async {
@@ -139,7 +139,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
             .await
     };
     let report = tokio::select! {
-        // Where both are ready the interruption counts: the user who gave up must not be logged in.
+        // If both are ready, the interruption counts.
         biased;
         () = cancel.notified() => {
             say("Login cancelled; nothing was saved.\n");
@@ -149,64 +149,41 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     };
     let granted = match report {
         Report::Granted(granted) => granted,
-        Report::Refused(code) => bail!("{issuer} gives out no token: {code}"),
-        _ => bail!("{issuer} gives an answer to another question"),
+        Report::Refused(code) => bail!("{issuer} refuses a token: {code}"),
+        _ => bail!("{issuer} sends an unexpected answer"),
     };
     keep(&app.name, &server, &issuer, found.resource, asked, granted)?;
-    match args.json {
-        true => print_json(
-            &json!({ "app": app.name, "logged_in": true, "server": address(&server), "issuer": issuer.as_str() }),
-        )?,
-        false => print(&format!(
-            "logged in; the token is sent to {} and nowhere else",
-            server.origin()
-        ))?,
-    }
+    let server_address = address(&server);
+    let value = json!({ "app": app.name, "logged_in": true, "server": server_address, "issuer": issuer.as_str() });
+    let text = format!("logged in; the token is sent to {} only", server.origin());
+    json_lines::show(args.json, &value, &text)?;
     Ok(Exit::Done)
 }
 
 /// The server of an app, if it can be logged in to, with options that can be sent.
 fn server(args: &Login, app: &App) -> Result<WebUrl> {
+    let name = &app.name;
     let Some(remote) = &app.remote else {
-        bail!("the app {} runs here, and is not logged in to", app.name);
+        bail!("the app {name} runs on this machine and has no login");
     };
-    // The header wins in a session (`login::token_port`), so a login would be kept and never used.
+    // The header wins in a session (`login::token_port`), so a login would not be used.
     if remote.headers.contains_key("authorization") {
         bail!(
-            "the app {} has a header Authorization in the configuration; take it out to log in",
-            app.name
+            "the app {name} has a header Authorization in the configuration; remove it to log in"
         );
     }
     // They become parts of an address and of a form.
     let mut words = args.scope.iter().chain(&args.client_id);
     if words.any(|word| word.len() > MAX_WORD || word.chars().any(char::is_control)) {
-        bail!("--scope and --client-id take a line each");
+        bail!("--scope and --client-id take one line of at most {MAX_WORD} bytes");
     }
     Ok(remote.url.clone())
 }
 
-/// What Sluice is at the authorization server. A secret of the user's is for the host that gives out the tokens, and goes
-/// nowhere else.
-fn client(
-    args: &Login,
-    issuer: &WebUrl,
-    registration: &Registration,
-    elsewhere: Option<&Origin>,
-) -> Result<Client> {
-    let secret = match &args.client_secret {
-        None => None,
-        Some(name) => {
-            let host = elsewhere.cloned().unwrap_or_else(|| issuer.origin());
-            Some(Secrets::of_user()?.value(name, &host)?)
-        }
-    };
-    Client::of(registration, secret)
-}
-
-/// What the server says of its tokens.
+/// The metadata of the server about its tokens.
 async fn find(steps: &LoginSteps, server: &WebUrl) -> Result<Discovery> {
     let Report::Discovered(found) = steps.run(server, LoginStep::Discover).await? else {
-        bail!("{server} gives an answer to another question");
+        bail!("{server} sends an unexpected answer");
     };
     Ok(Discovery {
         resource: resource(server, &found.resource)?,
@@ -216,13 +193,13 @@ async fn find(steps: &LoginSteps, server: &WebUrl) -> Result<Discovery> {
 
 /// The resource (RFC 8707) for which a token of this server is asked, checked against the server's address.
 fn resource(server: &WebUrl, said: &str) -> Result<String> {
-    // What a spoke has read is judged again: a token for another server would be sent to this one.
+    // A spoke has read this, so it is checked again: a token for another server would be sent to this one.
     let resource = WebUrl::new(said)?;
     if !server.is_within(&resource) {
         bail!("{server} asks for a token for {resource}");
     }
-    // The normalised address and not the server's own text, in which another parser could end the host at an `@`.
-    // Servers compare resources as text, so one that differs by the final `/` alone stays as it was sent.
+    // The normalised address, since another parser could end the host of the raw text at an `@`. Servers compare
+    // resources as text, so one that differs by the final `/` only stays as it was sent.
     let read = resource.as_str();
     Ok(match read.strip_suffix('/') == Some(said) {
         true => said.to_owned(),
@@ -230,45 +207,45 @@ fn resource(server: &WebUrl, said: &str) -> Result<String> {
     })
 }
 
-/// Forgets the tokens of an app.
+/// Deletes the tokens of an app.
 pub(super) fn logout(args: &Logout) -> Result<Exit> {
     let servers = Logins::of_user()?.forget(&args.name)?;
     if servers.is_empty() {
         bail!(
-            "there is no login of '{0}'; `sluice app login {0}` makes one",
+            "there is no login of '{0}'; log in with `sluice app login {0}`",
             escape(&args.name)
         );
     }
     for server in servers {
         say(&format!(
-            "forgotten: the login at {}; what was given out may be good there until it runs out\n",
+            "forgot the login at {}; its tokens may stay valid there until they expire\n",
             escape(&server)
         ));
     }
     Ok(Exit::Done)
 }
 
-/// The app of the configuration, or one that is only an address so far.
+/// The app of the configuration, or one with this address only.
 fn app(args: &Login) -> Result<App> {
-    let opened = args.place.open();
+    let opened = args.place.file.open(false);
     let Some(url) = &args.url else {
         let mut config = opened?;
         return config.apps.remove(&args.name).ok_or_else(|| {
-            anyhow::anyhow!(
+            anyhow!(
                 "there is no app '{}' in the configuration; add --url URL to log in before the app is added",
                 escape(&args.name)
             )
         });
     };
-    // With an address on the command line the configuration is not needed, so one that cannot be opened is no error.
-    let url = WebUrl::new(url).map_err(|error| anyhow::anyhow!("--url: {error}"))?;
+    // With --url the configuration is not needed, so a configuration that cannot be opened is no error.
+    let url = WebUrl::new(url).map_err(|error| anyhow!("--url: {error}"))?;
     let known = opened
         .ok()
         .and_then(|mut config| config.apps.remove(&args.name));
     match known {
         None => add::bare(&args.name, &url),
         Some(app) => match &app.remote {
-            // A login is kept for this name at this address: under another address no session would find it.
+            // A session finds a login by name and address.
             Some(remote) if address(&remote.url) == address(&url) => Ok(app),
             _ => bail!(
                 "the app {} of the configuration is not {}; leave --url out, or name another app",
@@ -279,23 +256,23 @@ fn app(args: &Login) -> Result<App> {
     }
 }
 
-/// The authorization server to log in at. The user names it or agrees to it, before it is asked anything; `None` if not.
+/// The authorization server, which the user names or agrees to before it is sent anything; `None` if not.
 fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<WebUrl>> {
     let named = found.issuers.iter().map(|issuer| {
         let issuer = WebUrl::new(issuer).ok().filter(|issuer| {
-            // No server elsewhere may name a place on this machine.
+            // A remote server may not name a place on this machine.
             let is_near = issuer.place() == Where::ThisMachine;
             let may_be_asked = !is_near || server.place() == Where::ThisMachine;
             may_be_asked && issuer.as_str().len() <= MAX_ISSUER
         });
         issuer.ok_or_else(|| {
-            anyhow::anyhow!(
+            anyhow!(
                 "{} names an authorization server that cannot be asked",
                 server.origin()
             )
         })
     });
-    // One unfit name refuses the whole list. Left out, it could make a choice of several look like the only one.
+    // One unfit name refuses the list: without it, the rest could look like the only choice.
     let named: BTreeSet<WebUrl> = named.collect::<Result<_>>()?;
     let list = || {
         named
@@ -304,15 +281,13 @@ fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<Web
             .collect::<Vec<_>>()
             .join(", ")
     };
-    // The command line can choose among what the server names, and add nothing to it: a token from elsewhere is of no
-    // use there, and its issuer may be an attacker's.
+    // --issuer only chooses among the servers that are named: another one may be an attacker's.
     if let Some(wanted) = &args.issuer {
-        let wanted = WebUrl::new(wanted).map_err(|error| anyhow::anyhow!("--issuer: {error}"))?;
+        let wanted = WebUrl::new(wanted).map_err(|error| anyhow!("--issuer: {error}"))?;
         return match named.contains(&wanted) {
             true => Ok(Some(wanted)),
             false => bail!(
-                "{} gives out no tokens for it; its server names {}",
-                wanted,
+                "{wanted} is no authorization server of this app; its server names {}",
                 list()
             ),
         };
@@ -334,29 +309,28 @@ fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<Web
     Ok(word.and_then(|_| named.first().cloned()))
 }
 
-/// Which authorization server this server names. An address is a stranger's text, too, and may be longer than a line.
+/// The question about an authorization server. Its address is foreign text and may be longer than a line.
 fn said_to_be(server: &WebUrl, issuer: &WebUrl, columns: usize) -> String {
     let origin = server.origin();
     let mut lines = Lines::new(columns, true);
     lines.own(&format!("{origin} names this authorization server:"));
     lines.quoted(issuer.as_str(), usize::MAX);
-    // Shows the address that the user opens. A [`WebUrl`] is visible ASCII alone; everything else is percent-encoded.
     if !issuer.is_same_site(server) {
         lines.own(&format!(
-            "! It is another site. Its token is sent to {origin}, which can do with it everything that you allow there."
+            "! It is another site. Its token is sent to {origin}, which can then do everything that you allow there."
         ));
     }
     lines.finish()
 }
 
-/// Whether this other host may give out the tokens of an authorization server. The user names it or agrees to it, before it
-/// is told anything.
+/// Whether this other host may give out the tokens of an authorization server. The user names it or agrees to it before
+/// it is sent anything.
 fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
     if let Some(named) = &args.tokens_at {
-        let named = Origin::new(named).map_err(|error| anyhow::anyhow!("--tokens-at: {error}"))?;
+        let named = Origin::new(named).map_err(|error| anyhow!("--tokens-at: {error}"))?;
         return match named == *host {
             true => Ok(true),
-            false => bail!("{issuer} has its tokens given out by {host}, and not by {named}"),
+            false => bail!("the tokens of {issuer} come from {host}, not from {named}"),
         };
     }
     let mut lines = Lines::new(columns(), true);
@@ -368,11 +342,11 @@ fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
     if !Terminal::attended() {
         bail!("nothing was sent there; without a terminal, add --tokens-at {host}");
     }
-    let word = ask_word("Type agree if that host belongs to it [no]: ", &["agree"]);
+    let word = ask_word("Type agree if the host belongs to it [no]: ", &["agree"]);
     Ok(word.is_some())
 }
 
-/// Shows the address that the user opens. It is an address of the web, in which everything else is written with `%`.
+/// Shows the address that the user opens. A [`WebUrl`] is visible ASCII; everything else is percent-encoded.
 fn show(args: &Login, page: &WebUrl, scopes: &[String]) -> std::io::Result<()> {
     if args.json {
         return print_json(&json!({ "open": page.as_str(), "scopes": scopes }));
@@ -380,15 +354,14 @@ fn show(args: &Login, page: &WebUrl, scopes: &[String]) -> std::io::Result<()> {
     if !scopes.is_empty() {
         say(&asked_for(page.host(), scopes, columns()));
     }
-    say("Open this address in a browser on this machine, and log in there. Ctrl-C gives up.\n");
+    say("Open this address in a browser on this machine, and log in there. Ctrl-C cancels.\n");
     print(&escape(page.as_str()))
 }
 
-/// What the login is for, in the words of strangers: each behind the host that the user is sent to, on each line of the
-/// terminal, so that none can pass for words of Sluice's.
+/// The scopes, which are foreign text: each line has the host before it, so that none looks like words of Sluice.
 fn asked_for(host: &str, scopes: &[String], columns: usize) -> String {
     let mut lines = Lines::new(columns, true);
-    lines.own("It is asked for:");
+    lines.own("The login asks for:");
     let name = format!("{}> ", shortened(host, columns / 2));
     for scope in scopes {
         lines.said_by(&name, &escape(scope));
@@ -483,7 +456,7 @@ mod tests {
                     "{shown}"
                 );
             }
-            assert_eq!(shown.lines().next(), Some("| It is asked for:"));
+            assert_eq!(shown.lines().next(), Some("| The login asks for:"));
         }
     }
 
@@ -501,7 +474,7 @@ mod tests {
         );
     }
 
-    /// An authorization server that takes no notice of what a token is for gives out one that is good everywhere.
+    /// An authorization server that ignores the resource gives out a token that is valid everywhere.
     #[test]
     fn who_agrees_to_another_site_is_told_who_gets_the_token() {
         let server = WebUrl::new("https://api.example.org/mcp").unwrap();

@@ -5,7 +5,6 @@ mod block;
 mod foreign;
 mod import;
 mod login;
-mod place;
 mod secrets;
 mod try_out;
 mod update;
@@ -18,9 +17,9 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::installed::{self, package};
-use crate::json_lines::print_json;
+use crate::json_lines;
 use crate::seen::RemoteTools;
-use crate::terminal::{is_agreed, print, say};
+use crate::terminal::{is_agreed, say};
 
 #[derive(Debug, Args)]
 pub(crate) struct App {
@@ -30,64 +29,64 @@ pub(crate) struct App {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Add an app by the command that other programs start it with. What npx, uvx or pipx would fetch is installed.
+    /// Add an app by its usual command; what npx, uvx or pipx would fetch is installed in a sandbox.
     #[command(
         after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app add time -- uvx mcp-server-time\n  sluice app add far --url https://api.example.org/mcp --header 'Authorization: Bearer secret:far'\n\n\
-                      Nothing of a package runs while it is installed, unless you say --scripts."
+                      Install scripts of packages run with --scripts only."
     )]
     Add(add::Add),
-    /// Add the servers of a file of another program.
+    /// Add every server that the configuration file of another program lists.
     #[command(
         after_help = "Example:\n  sluice app import ~/.cursor/mcp.json\n  sluice app import ~/.codex/config.toml --yes\n\n\
-                      Values of variables that look like secrets are not copied: they come from your environment by name."
+                      Variables that look like secrets are not copied; the app reads them from your environment."
     )]
     Import(import::Import),
-    /// The installed apps.
+    /// List the installed apps.
     #[command(after_help = "Example:\n  sluice app list --json")]
     List {
-        /// One app per line, as JSON.
+        /// Print JSON, one app per line.
         #[arg(long)]
         json: bool,
     },
-    /// What is installed for an app.
+    /// Show what is installed for an app: version, files, hash and reviewed tools.
     #[command(after_help = "Example:\n  sluice app show files")]
     Show {
         /// The app.
         name: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Start an app once and show its tools, in its own words.
+    /// Start an app once and list its tools with their descriptions.
     #[command(after_help = "Example:\n  sluice app tools files --json")]
     Tools(try_out::Try),
-    /// Start an app once: does it run, and are its tools those that you have seen?
+    /// Start an app once and compare its tools with those that you have reviewed.
     #[command(after_help = "Example:\n  sluice app test files\n  sluice app test files --accept")]
     Test(try_out::Test),
-    /// Log in at the server of an app that is elsewhere. Its address is shown, and you open it in a browser.
+    /// Log in at the server of a remote app, in your browser.
     #[command(
         after_help = "Example:\n  sluice app login far\n  sluice app login far --url https://api.example.org/mcp\n\n\
-                      The tokens are kept in a file of yours alone, and sent to that server and nowhere else."
+                      The tokens are saved in a file that only you can read, and sent to that server only."
     )]
     Login(login::Login),
-    /// Forget the tokens of an app.
+    /// Delete the tokens of an app.
     #[command(after_help = "Example:\n  sluice app logout far")]
     Logout(login::Logout),
-    /// Install the newest version, and show how its tools differ before it is taken.
+    /// Install the newest version of an app, after you have seen how its tools differ.
     #[command(after_help = "Example:\n  sluice app update files")]
     Update(update::Update),
-    /// Remove what is installed for an app. Your configuration stays as it is.
+    /// Remove what is installed for an app; the configuration is not changed.
     #[command(after_help = "Example:\n  sluice app remove files")]
     Remove {
         /// The app.
         name: String,
-        /// Do not ask.
+        /// Remove without asking.
         #[arg(long)]
         yes: bool,
     },
 }
 
-/// Does what the subcommand says.
+/// Runs a subcommand of `sluice app`.
 pub(crate) async fn app(args: App) -> Result<Exit> {
     match args.action {
         Action::Add(args) => add::add(args).await,
@@ -106,96 +105,76 @@ pub(crate) async fn app(args: App) -> Result<Exit> {
 fn list(json: bool) -> Result<Exit> {
     let records = installed::store()?.all()?;
     if records.is_empty() && !json {
-        say("no app is installed; `sluice app add NAME -- COMMAND` adds one\n");
+        say("no app is installed; add one with `sluice app add NAME -- COMMAND`\n");
     }
     for record in &records {
-        match json {
-            true => print_json(&value(record)?)?,
-            false => print(&format!(
-                "{:<20} {} {}",
-                record.app,
-                package(record),
-                record.version
-            ))?,
-        }
+        let text = format!("{:<20} {} {}", record.app, package(record), record.version);
+        json_lines::show(json, &value(record)?, &text)?;
     }
     Ok(Exit::Done)
 }
 
 fn show(name: &str, json: bool) -> Result<Exit> {
     let record = installed::record(name)?;
-    if json {
-        print_json(&value(&record)?)?;
-        return Ok(Exit::Done);
-    }
     let scripts = match record.scripts {
-        true => "programs of its packages ran while it was installed",
-        false => "nothing of it ran while it was installed",
+        true => "install scripts ran",
+        false => "no install script ran",
     };
-    print(&format!(
-        "{}: {} {}\n  {scripts}",
-        record.app,
-        package(&record),
-        record.version
-    ))?;
-    print(&format!(
-        "  files   {}",
-        installed::store()?.tree(&record)?.display()
-    ))?;
-    print(&format!("  sha256  {}", record.sha256))?;
-    let tools: Vec<String> = record
-        .tools
-        .iter()
-        .flatten()
-        .map(|(name, _)| escape(name))
-        .collect();
     let seen = match record.reviewed {
         true => "",
-        false => " (nobody has looked at them; `sluice app test NAME --accept` says that you have)",
+        false => " (not reviewed; review them with `sluice app test NAME --accept`)",
     };
-    print(&format!("  tools   {}{seen}", tools.join(", ")))?;
+    let mut text = format!(
+        "{}: {} {}\n  {scripts}\n  files   {}\n  sha256  {}\n  tools   {}{seen}",
+        record.app,
+        package(&record),
+        record.version,
+        installed::store()?.tree(&record)?.display(),
+        record.sha256,
+        tools(&record).join(", ")
+    );
     for place in &record.tried {
-        print(&format!("  tried to reach {}", escape(place)))?;
+        text += &format!("\n  tried to reach {}", escape(place));
     }
+    json_lines::show(json, &value(&record)?, &text)?;
     Ok(Exit::Done)
 }
 
 fn remove(name: &str, yes: bool) -> Result<Exit> {
-    // Also what has a record that cannot be read.
     let prompt = format!(
-        "Remove what is installed for {}? Type remove and Enter [no]: ",
+        "Type remove to remove what is installed for {} [no]: ",
         escape(name)
     );
     if !yes && !is_agreed(&prompt, "remove") {
-        say("nothing was removed; say --yes where nobody can be asked\n");
+        say("nothing was removed; without a terminal, add --yes\n");
         return Ok(Exit::Refused);
     }
-    // Under one name an app may have been installed first and a server elsewhere later.
+    // The same name may have been an installed app first and a remote server later.
     let removed = installed::store()?.remove(name)?;
     let forgotten = RemoteTools::of_user()?.forget(name)?;
     match removed || forgotten {
         true => say(&format!(
-            "removed; if [app.{}] is in your configuration, take it out\n",
+            "removed; delete [app.{}] from your configuration as well\n",
             escape(name)
         )),
         false => bail!(
-            "no app '{}' is installed; `sluice app list` shows those that are",
+            "no app '{}' is installed; list the installed apps with `sluice app list`",
             escape(name)
         ),
     }
     Ok(Exit::Done)
 }
 
+/// The names of the reviewed tools.
+fn tools(record: &Record) -> Vec<&str> {
+    let tools = record.tools.iter().flatten();
+    tools.map(|(name, _)| name.as_str()).collect()
+}
+
 fn value(record: &Record) -> Result<Value> {
     let mut value = serde_json::to_value(record)?;
-    let tools: Vec<&String> = record
-        .tools
-        .iter()
-        .flatten()
-        .map(|(name, _)| name)
-        .collect();
     if let Some(value) = value.as_object_mut() {
-        value.insert("tools".to_owned(), json!(tools));
+        value.insert("tools".to_owned(), json!(tools(record)));
         value.insert("files".to_owned(), json!(installed::store()?.tree(record)?));
     }
     Ok(value)

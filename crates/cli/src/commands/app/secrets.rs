@@ -2,34 +2,10 @@
 //! of processes, where every program of the machine reads the arguments of all others.
 
 /// Parts of names of what holds secrets.
-const NAMES: [&str; 9] = [
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASS",
-    "AUTH",
-    "CREDENTIAL",
-    "COOKIE",
-    "SESSION",
-    "DSN",
-];
+const NAMES: &str = "KEY TOKEN SECRET PASS AUTH CREDENTIAL COOKIE SESSION DSN";
 /// Beginnings of keys as services give them out.
-const BEGINNINGS: [&str; 14] = [
-    "sk-",
-    "pk-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-    "ntn_",
-    "eyJ",
-];
+const BEGINNINGS: &str = "\
+    sk- pk- ghp_ gho_ ghs_ ghu_ github_pat_ glpat- xoxb- xoxp- AKIA AIza ntn_ eyJ";
 /// A beginning with less after it is a word.
 const SHORTEST: usize = 12;
 
@@ -42,7 +18,7 @@ pub(super) fn first(command: &[String]) -> Option<usize> {
     })
 }
 
-/// Whether a word looks like a secret: by itself, by the option before it, or by the one that it is the value of.
+/// Whether a word looks like a secret: by its form, or by the option whose value it is.
 fn is_secret(before: &str, word: &str) -> bool {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) => (name, value),
@@ -50,7 +26,7 @@ fn is_secret(before: &str, word: &str) -> bool {
         None if word.starts_with('-') => ("", ""),
         None => (if before.contains('=') { "" } else { before }, word),
     };
-    // `--token-file PATH` says where a secret is, and a reference to a variable that it is elsewhere.
+    // A path (`--token-file PATH`) or a reference to a variable is not a secret itself.
     let elsewhere = value.starts_with('/') || value.starts_with('~') || value.starts_with('$');
     let named = (name.starts_with('-') || word.contains('=')) && is_named(name);
     looks_like_one(value) || (named && !value.is_empty() && !elsewhere)
@@ -59,13 +35,13 @@ fn is_secret(before: &str, word: &str) -> bool {
 /// Whether the name of a variable, a header or an option is one of a secret.
 pub(super) fn is_named(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    NAMES.iter().any(|part| upper.contains(part))
+    NAMES.split(' ').any(|part| upper.contains(part))
 }
 
-/// Whether a value looks like a secret, whatever it is called.
+/// Whether the form of a value is one of a secret.
 pub(super) fn looks_like_one(value: &str) -> bool {
     // Keys have digits. Without one, the rest is more likely to be words, as in `pk-something-descriptive`.
-    let given = BEGINNINGS.iter().any(|begin| {
+    let given = BEGINNINGS.split(' ').any(|begin| {
         value
             .strip_prefix(begin)
             .is_some_and(|rest| rest.len() >= SHORTEST && rest.chars().any(|c| c.is_ascii_digit()))

@@ -1,22 +1,24 @@
 //! Starting an app once: `sluice app tools`, `sluice app test`.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{App, Config};
 use hub::trace::escape;
+use sandbox::Layer;
 use serde_json::{Value, json};
 use wire::Hints;
 
-use super::place::Place;
-use crate::compose;
 use crate::exit::Exit;
-use crate::json_lines::print_json;
+use crate::json_lines::show;
 use crate::login::address;
+use crate::place::Place;
 use crate::refused;
 use crate::review::{Difference, Seen};
 use crate::seen::RemoteTools;
 use crate::session::configured;
-use crate::terminal::{print, say};
+use crate::terminal::say;
 use crate::trial::{self, Of, Trial};
 use crate::{installed, review};
 
@@ -24,7 +26,7 @@ use crate::{installed, review};
 pub(super) struct Try {
     /// The app.
     name: String,
-    /// One tool per line, as JSON.
+    /// Print JSON, one object per line.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -33,70 +35,57 @@ pub(super) struct Try {
 
 #[derive(Debug, Args)]
 pub(super) struct Test {
-    /// The app.
-    name: String,
-    /// From now on these are the tools that you have seen.
+    #[command(flatten)]
+    app: Try,
+    /// Record today's tools as the ones that you have reviewed.
     #[arg(long)]
     accept: bool,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    place: Place,
 }
 
 /// Shows the tools of an app.
 pub(super) async fn tools(args: &Try) -> Result<Exit> {
-    let (_, trial) = started(&args.place, &args.name, Of::Installed).await?;
+    let (_, trial) = started(args, Of::Installed).await?;
     for tool in &trial.tools {
-        match args.json {
-            true => print_json(
-                &json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema, "annotations": annotations(tool.hints) }),
-            )?,
-            false => {
-                let first = tool.description.lines().next().unwrap_or_default();
-                print(&format!("{:<28} {}", tool.name, escape(first)))?;
-            }
-        }
+        let value = json!({ "name": tool.name, "description": tool.description,
+            "input_schema": tool.input_schema, "annotations": annotations(tool.hints) });
+        let first = tool.description.lines().next().unwrap_or_default();
+        show(args.json, &value, &format!("{:<28} {first}", tool.name))?;
     }
     Ok(Exit::Done)
 }
 
-/// Starts an app and compares its tools.
-pub(super) async fn test(args: &Test) -> Result<Exit> {
-    let of = match args.accept {
+/// Starts an app and compares its tools with the reviewed ones.
+pub(super) async fn test(Test { app: args, accept }: &Test) -> Result<Exit> {
+    let of = match accept {
         true => Of::Installed,
         false => Of::Seen,
     };
-    let (app, trial) = started(&args.place, &args.name, of).await?;
-    let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
-    if args.accept {
-        accept(&app, &trial)?;
+    let (app, trial) = started(args, of).await?;
+    let (name, tools) = (&args.name, trial.names());
+    if *accept {
+        self::accept(&app, &trial)?;
     }
-    say_tried(&args.name, &trial);
-    match args.json {
-        true => print_json(
-            &json!({ "app": args.name, "starts": true, "tools": names, "tried": trial.tried }),
-        )?,
-        false => print(&format!("{} starts, with {}", args.name, names.join(", ")))?,
-    }
+    say_tried(name, &trial);
+    let value = json!({ "app": name, "starts": true, "tools": tools, "tried": trial.tried });
+    let text = format!("{name} starts, with {}", tools.join(", "));
+    show(args.json, &value, &text)?;
     Ok(Exit::Done)
 }
 
-/// From now on these are the tools that the user has seen of an app that was installed, or that is a server elsewhere.
+/// Records the tools of an installed app or a remote server as reviewed.
 fn accept(app: &App, trial: &Trial) -> Result<()> {
     let now = review::seen(&trial.tools);
     let say_new = |seen: Option<Seen>| {
         if let Some(difference) = Difference::between(&seen.unwrap_or_default(), &now) {
             difference.say_words(&trial.tools);
-            say(&format!("taken: {difference}\n"));
+            say(&format!("accepted: {difference}\n"));
         }
     };
     if let Some(remote) = &app.remote {
         say_new(RemoteTools::of_user()?.find(&app.name, &address(&remote.url))?);
         return keep_elsewhere(app, now);
     }
-    // Neither installed nor remote, an app has no record, and sessions compare its tools with nothing.
+    // Other apps have no record: sessions do not compare their tools.
     if let Some(mut record) = installed::store()?.get(&app.name)? {
         say_new(record.tools.take());
         record.tools = Some(now);
@@ -107,8 +96,7 @@ fn accept(app: &App, trial: &Trial) -> Result<()> {
     Ok(())
 }
 
-/// Notes these tools as those that the user has seen, if the app is a server elsewhere. What is installed has a record of
-/// its own.
+/// Records the tools of a remote server as reviewed. An installed app has them in its record.
 pub(super) fn keep_elsewhere(app: &App, seen: Seen) -> Result<()> {
     match &app.remote {
         Some(remote) => RemoteTools::of_user()?.keep(&app.name, &address(&remote.url), seen),
@@ -116,7 +104,7 @@ pub(super) fn keep_elsewhere(app: &App, seen: Seen) -> Result<()> {
     }
 }
 
-/// What a tool says that it does, in MCP's words.
+/// The hints of a tool under their names in MCP.
 fn annotations(hints: Hints) -> Value {
     let words = [
         ("readOnlyHint", hints.read_only),
@@ -129,29 +117,28 @@ fn annotations(hints: Hints) -> Value {
         .collect()
 }
 
-/// Says what an app tried to reach when it was started.
+/// Names the places that an app tried to reach and may not.
 pub(super) fn say_tried(app: &str, trial: &Trial) {
     if !trial.tried.is_empty() {
         say(&format!(
-            "{app} tried to reach what it may not: {}\n",
+            "{app} tried to reach places that it may not: {}\n",
             refused::words(&trial.tried)
         ));
     }
 }
 
-/// Starts an app of the configuration.
-async fn started(place: &Place, name: &str, of: Of<'_>) -> Result<(App, Trial)> {
-    let mut config = place.open()?;
-    let trial = start(&mut config, name, &place.allow_degraded, of).await?;
-    let app = config.apps.remove(name);
+async fn started(args: &Try, of: Of<'_>) -> Result<(App, Trial)> {
+    let mut config = args.place.file.open(false)?;
+    let trial = start(&mut config, &args.name, &args.place.layers(), of).await?;
+    let app = config.apps.remove(&args.name);
     Ok((app.context("the app that was started")?, trial))
 }
 
-/// Starts one app of this configuration.
+/// Starts one app of this configuration once.
 pub(super) async fn start(
     config: &mut Config,
     name: &str,
-    allow_degraded: &[String],
+    layers: &BTreeSet<Layer>,
     of: Of<'_>,
 ) -> Result<Trial> {
     if config.apps.get(name).is_none_or(|app| app.client) {
@@ -161,6 +148,5 @@ pub(super) async fn start(
             configured(config)
         );
     }
-    let layers = compose::layers(allow_degraded)?;
-    trial::find_and_start(config, name, of, &layers).await
+    trial::find_and_start(config, name, of, layers).await
 }

@@ -5,9 +5,9 @@ use clap::Args;
 use hub::trace::escape;
 use provision::{Package, Record};
 
-use super::place::Place;
 use super::{add, try_out};
 use crate::exit::Exit;
+use crate::place::Place;
 use crate::review::Difference;
 use crate::terminal::{is_agreed, say};
 use crate::trial::Of;
@@ -17,24 +17,23 @@ use crate::{installed, review};
 pub(super) struct Update {
     /// The app.
     name: String,
-    /// Take it unasked where its tools stay as they are.
+    /// Install the new version without asking if its tools did not change.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// Installs the newest version of an app, shows its differences, and takes it if the user agrees.
+/// Fetches the newest version of an app, shows how its tools differ, and installs it if the user agrees.
 pub(super) async fn update(args: Update) -> Result<Exit> {
     let store = installed::store()?;
     let Some(old) = store.get(&args.name)? else {
         bail!(
-            "no app '{0}' is installed; the tools of a server elsewhere are reviewed with `sluice app test {0} --accept`",
+            "no app '{0}' is installed; review the tools of a remote server with `sluice app test {0} --accept`",
             escape(&args.name)
         );
     };
-    // What was asked for when it was installed. Whether that is still what the configuration names is checked at each
-    // start (`installed::of`).
+    // What the first installation asked for. `installed::of` checks at each start that the configuration still names it.
     let wanted = Package {
         registry: old.registry,
         requirement: old.requirement.clone(),
@@ -45,17 +44,17 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
     let new = add::install(&args.name, wanted, old.scripts).await?;
     if new.sha256 == old.sha256 {
         say(&format!(
-            "{} {} is the newest that its command asks for\n",
+            "{} {} is the newest version\n",
             installed::package(&old),
             old.version
         ));
         return Ok(Exit::Done);
     }
-    // The old record stays until the user has said so: whatever ends the program before that changes nothing, and a session
-    // that begins meanwhile starts the old files.
+    // The old record stays until the user has agreed: an interruption changes nothing, and a session that starts
+    // meanwhile starts the old files.
     let taken = review(&args, &old, &new).await;
     match taken {
-        // The record first: an interruption leaves a tree that no record names, and not a record without its tree.
+        // The record first: an interruption then leaves an unused tree, not a record without its tree.
         Ok(Some(record)) => {
             store.put(&record)?;
             store.tidy(&record)?;
@@ -70,13 +69,12 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
     }
 }
 
-/// Shows what is new. The record with what the user has seen, if the user takes it.
+/// Shows the differences. The record with the reviewed tools, if the user agrees.
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
-    let mut config = args.place.open()?;
-    let degraded = &args.place.allow_degraded;
-    let trial = try_out::start(&mut config, &args.name, degraded, Of::New(new)).await?;
+    let mut config = args.place.file.open(false)?;
+    let layers = args.place.layers();
+    let trial = try_out::start(&mut config, &args.name, &layers, Of::New(new)).await?;
     let now = review::seen(&trial.tools);
-    // Where nothing was seen before, every tool is a new one.
     let seen = old.tools.clone().unwrap_or_default();
     let difference = Difference::between(&seen, &now);
     let tools = difference.as_ref().map(Difference::to_string);
@@ -85,17 +83,16 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
         args.name,
         old.version,
         new.version,
-        tools.as_deref().unwrap_or("its tools stay as they are")
+        tools.as_deref().unwrap_or("its tools did not change")
     ));
     if let Some(difference) = &difference {
         difference.say_words(&trial.tools);
     }
     try_out::say_tried(&args.name, &trial);
     let unasked = args.yes && difference.is_none();
-    let is_taken = unasked || is_agreed("Type update and Enter [no]: ", "update");
+    let is_taken = unasked || is_agreed("Type update to install it [no]: ", "update");
     Ok(is_taken.then(|| Record {
         tools: Some(now),
-        // Without a question the user has looked at no more than before.
         reviewed: !unasked || old.reviewed,
         tried: trial.tried.keys().cloned().collect(),
         ..new.clone()

@@ -9,11 +9,11 @@ use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Stage};
 use policy::{AppPolicy, Judgement, Verdict};
 use serde_json::{Value, json};
 
-use super::conditions::{Condition, conditions, set, short};
 use crate::exit::Exit;
-use crate::json_lines::print_json;
+use crate::json_lines::show;
 use crate::terminal::print;
 use crate::traces;
+use crate::words::{set, short};
 
 /// Explains every decision of a session, or one of them.
 pub(super) fn explain(
@@ -35,10 +35,12 @@ pub(super) fn explain(
     for (number, recorded) in (1..).zip(&decisions) {
         if only.is_none_or(|only| only == number) {
             let found = evaluate(config, &policy, recorded);
-            match as_json {
-                true => print_json(&as_line(&config.lattice, number, recorded, &found))?,
-                false => print(&as_text(&config.lattice, file, number, recorded, &found))?,
-            }
+            let line = as_line(&config.lattice, number, recorded, &found);
+            show(
+                as_json,
+                &line,
+                &as_text(&config.lattice, file, number, recorded, &found),
+            )?;
         }
     }
     if decisions.is_empty() && !as_json {
@@ -109,15 +111,13 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     found
 }
 
-/// What the policy says now of a recorded decision.
+/// The decision of this policy about a recorded flow.
 struct Found {
     now: Judgement,
     /// The label has names that this configuration's lattice lacks.
     unknown: Option<String>,
     /// Taints each of which would have stopped the call.
     would_stop: Vec<String>,
-    /// The rules for the results of the call that depend on its arguments.
-    results: Vec<Condition>,
 }
 
 fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Found {
@@ -141,21 +141,6 @@ fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Fou
         },
         unknown,
         now,
-        results: results(config, recorded.flow),
-    }
-}
-
-/// The rules for the results of a call that depend on its arguments.
-fn results(config: &Config, flow: &Flow) -> Vec<Condition> {
-    let Flow::Call(call) = flow else {
-        return Vec::new();
-    };
-    let app = config.apps.get(&call.app);
-    let rule = app.and_then(|app| app.rules.tool(&call.tool));
-    let arguments = Arguments::parse(&call.arguments, &Label::bottom());
-    match (rule, arguments) {
-        (Some(rule), Ok(arguments)) => conditions(&rule.result, &arguments),
-        _ => Vec::new(),
     }
 }
 
@@ -247,11 +232,10 @@ fn as_line(lattice: &Lattice, number: usize, recorded: &Recorded<'_>, found: &Fo
         },
         "would_pass": would_pass.collect::<Vec<_>>(),
         "would_stop": found.would_stop,
-        "results": found.results.iter().map(Condition::as_json).collect::<Vec<_>>(),
     })
 }
 
-/// In lines. Everything of the trace is escaped: it is a file that may come from anywhere.
+/// The lines for a person. [`show`] escapes them, since a trace may come from anywhere.
 fn as_text(
     lattice: &Lattice,
     file: &Path,
@@ -275,15 +259,12 @@ fn as_text(
         Flow::Answer { text, .. } => format!("the answer {}", text.as_str()),
     };
     let mut lines = vec![format!("call {number}  {}", escape(&what))];
+    let mut add = |head: &str, text: &str| lines.push(format!("{head:<13}{}", escape(text)));
     if let Some(conversation) = recorded.conversation {
-        lines.push(format!(
-            "  in         conversation {}",
-            escape(conversation)
-        ));
+        add("  in", &format!("conversation {conversation}"));
     }
-    let label = escape(&set(label_of(recorded.flow)));
-    lines.push(format!("  label      {label}"));
-    lines.push(format!("  recorded   {}", escape(&recorded_text(recorded))));
+    add("  label", &set(label_of(recorded.flow)));
+    add("  recorded", &recorded_text(recorded));
     for cause in recorded.causes {
         let cause = format!(
             "because of region {}, {} {}: {}",
@@ -292,18 +273,15 @@ fn as_text(
             set(&cause.label),
             cause.excerpt.as_str()
         );
-        lines.push(format!("    {}", escape(&cause)));
+        add("", &cause);
     }
-    let now = now_text(lattice, file, recorded, &found.now);
-    lines.push(format!("  now        {now}"));
+    add("  now", &now_text(lattice, file, recorded, &found.now));
     if let Some(unknown) = &found.unknown {
-        let unknown = escape(unknown);
-        lines.push(format!("    its label is taken as unknown: {unknown}"));
+        add("", &format!("its label is unknown: {unknown}"));
     }
-    let changes = changes(lattice, found).into_iter();
-    lines.extend(changes.map(|change| format!("  change     {change}")));
-    let results = found.results.iter();
-    lines.extend(results.map(|rule| format!("  result     {}", rule.as_text())));
+    for change in changes(lattice, found) {
+        add("  change", &change);
+    }
     lines.push(String::new());
     lines.join("\n")
 }
@@ -343,7 +321,7 @@ fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, now: &Judge
         Verdict::Deny => String::new(),
         _ => format!(", which allows {}", set(&lattice.describe(&now.limit))),
     };
-    let reason = (now.reason.as_ref()).map(|reason| format!(": {}", escape(reason)));
+    let reason = now.reason.as_ref().map(|reason| format!(": {reason}"));
     format!(
         "{same}: {file} says {verdict} by {rule}{}{limit}{}",
         place.unwrap_or_default(),
@@ -363,7 +341,7 @@ fn changes(lattice: &Lattice, found: &Found) -> Vec<String> {
             set(&found.would_stop)
         )],
         Verdict::Deny => {
-            vec!["no label and no answer would let it pass; only another rule".to_owned()]
+            vec!["only another rule would let it pass".to_owned()]
         }
         Verdict::Ask => {
             let mut lines = Vec::new();

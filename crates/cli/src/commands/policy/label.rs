@@ -6,18 +6,15 @@ use anyhow::{Context, Result, bail};
 use config::Config;
 use hub::trace::{escape, escape_lines};
 use ifc::{Arguments, Call, Label, Labeled, Lattice, Policy};
-use policy::Unnamed;
-use serde_json::json;
+use policy::{LabelRule, Met, Unnamed};
+use serde_json::{Value, json};
 
-use super::conditions::{Condition, conditions, set};
 use crate::exit::Exit;
 use crate::json_lines::print_json;
 use crate::terminal::{print_escaped, say};
+use crate::words::{set, short};
 
-/// Colours of labels, by their order of appearance; they begin again where there are more.
-const COLOURS: [&str; 6] = ["31", "34", "35", "33", "36", "32"];
-
-/// Around a piece where there are no colours.
+/// Around a piece with a label.
 const MARKS: [char; 2] = ['⟨', '⟩'];
 
 /// A result with its labels.
@@ -25,8 +22,8 @@ struct Labelled {
     content: Labeled,
     /// Where the rules do not understand it.
     unnamed: Vec<Unnamed>,
-    /// The rules with conditions on the call's arguments.
-    conditions: Vec<Condition>,
+    /// The rules with conditions on the call's arguments, in text and as JSON.
+    conditions: Vec<(String, Value)>,
 }
 
 /// Shows the labels on a result that is read from standard input. Exit code 1 if the rules do not understand all of
@@ -53,7 +50,8 @@ pub(super) fn label(
         .map_err(|error| anyhow::anyhow!("--arguments: {error}"))?;
     let text = sample(app.limits.result_bytes)?;
     let unnamed = rule.result.unnamed(&arguments, &text);
-    let conditions = conditions(&rule.result, &arguments);
+    let conditions = rule.result.conditions(&arguments);
+    let conditions = conditions.map(|(rule, met)| condition(rule, met)).collect();
     let call = Call {
         app: app_name.to_owned(),
         tool: tool_name.to_owned(),
@@ -75,6 +73,28 @@ pub(super) fn label(
     })
 }
 
+/// A rule with conditions, and whether a call meets them.
+fn condition(rule: &LabelRule, met: Met) -> (String, Value) {
+    let place = rule.place.as_ref().map(short);
+    let when: Vec<String> = rule.when.iter().map(ToString::to_string).collect();
+    let (path, when) = (rule.path.as_str(), when.join(" and "));
+    let (counts, what) = match met {
+        Met::Yes => ("yes", "applies"),
+        Met::No => ("no", "does not apply"),
+        Met::Unknown => (
+            "unknown",
+            "may apply, so all that it selects has the most restrictive label",
+        ),
+    };
+    let value = json!({
+        "kind": "condition", "rule": path, "place": place, "when": when, "counts": counts,
+    });
+    let place = place.map(|place| format!(" ({place})"));
+    let place = place.unwrap_or_default();
+    let text = format!("the rule for {path}{place} {what}: when {when}");
+    (text, value)
+}
+
 /// Standard input, up to the length that a result may have.
 fn sample(limit: usize) -> Result<String> {
     let stdin = std::io::stdin();
@@ -90,7 +110,7 @@ fn sample(limit: usize) -> Result<String> {
             "the result is longer than {limit} bytes, the app's result_bytes: a call with it fails"
         );
     }
-    String::from_utf8(bytes).context("the result is no UTF-8")
+    String::from_utf8(bytes).context("the result is not UTF-8")
 }
 
 /// The text in pieces of one label each.
@@ -131,8 +151,8 @@ fn show_json(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
             "reason": place.reason,
         }))?;
     }
-    for condition in &labelled.conditions {
-        print_json(&condition.as_json())?;
+    for (_, condition) in &labelled.conditions {
+        print_json(condition)?;
     }
     print_json(&json!({
         "kind": "summary",
@@ -143,20 +163,15 @@ fn show_json(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
     Ok(())
 }
 
-/// The text with a colour for each label, or, where there are no colours, with a number before and marks around
-/// each piece; then the labels, and the places that the rules do not understand.
+/// The text with marks around each piece that has a label, and the number of the label in it; then the labels, the rules
+/// with conditions, and the places that the rules do not understand.
 fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut legend: Vec<Label> = Vec::new();
     let mut out = String::new();
     for (text, _, label) in pieces(&labelled.content) {
-        let mut piece = escape_lines(text);
-        if !coloured {
-            // A sample with our marks could show the end of a region where there is none.
-            piece = piece
-                .replace(MARKS[0], "\\u{27e8}")
-                .replace(MARKS[1], "\\u{27e9}");
-        }
+        // Marks in the text itself could show the end of a region where there is none.
+        let piece = escape_lines(text).replace(MARKS[0], "\\u{27e8}");
+        let piece = piece.replace(MARKS[1], "\\u{27e9}");
         if label.is_bottom() {
             out.push_str(&piece);
             continue;
@@ -166,17 +181,17 @@ fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
         if known.is_none() {
             legend.push(label);
         }
-        out.push_str(&marked(number, &piece, coloured));
+        out.push_str(&marked(number, &piece));
     }
     out.push('\n');
     for (number, label) in legend.iter().enumerate() {
         let names = escape(&set(&lattice.describe(label)));
-        let mark = marked(number, &(number + 1).to_string(), coloured);
+        let mark = marked(number, &(number + 1).to_string());
         out.push_str(&format!("\n{mark} {names}"));
     }
     out.push_str("\nunmarked: trusted and public\n");
-    for condition in &labelled.conditions {
-        out.push_str(&format!("\n{}", condition.as_text()));
+    for (text, _) in &labelled.conditions {
+        out.push_str(&format!("\n{}", escape(text)));
     }
     for place in &labelled.unnamed {
         let (line, column) = position(labelled.content.reveal_tcb(), place.offset);
@@ -187,18 +202,15 @@ fn show(lattice: &Lattice, labelled: &Labelled) -> Result<()> {
     }
     if !labelled.unnamed.is_empty() {
         out.push_str(
-            "\nwhat is not understood has the most restrictive label of the tool's results",
+            "\ntext that the rules do not understand has the most restrictive label of the tool's results",
         );
     }
     print_escaped(&out)?;
     Ok(())
 }
 
-fn marked(number: usize, piece: &str, coloured: bool) -> String {
-    match COLOURS.get(number % COLOURS.len()).filter(|_| coloured) {
-        Some(colour) => format!("\u{1b}[{colour}m{piece}\u{1b}[0m"),
-        None => format!("{}{}:{piece}{}", MARKS[0], number + 1, MARKS[1]),
-    }
+fn marked(number: usize, piece: &str) -> String {
+    format!("{}{}:{piece}{}", MARKS[0], number + 1, MARKS[1])
 }
 
 /// Line and column of a byte, counted from 1.

@@ -1,6 +1,5 @@
-//! `sluice policy`: what the rules say, whether they hold, and why they decided.
+//! `sluice policy`: check, test, explain and propose rules.
 
-mod conditions;
 mod explain;
 mod label;
 mod propose;
@@ -9,18 +8,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use config::{App, Config, Diagnostic, Diagnostics, ExampleOutcome, Severity};
-use hub::trace::escape;
+use config::{App, Config, Diagnostic, ExampleOutcome, Severity};
 use ifc::{Label, Lattice};
 use policy::ToolRule;
 use serde_json::{Map, Value, json};
 
 use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
-use crate::json_lines::print_json;
+use crate::json_lines::{print_json, show};
+use crate::place::ConfigFile;
 use crate::terminal::{Terminal, print, say};
-use crate::words::counted;
-use conditions::{set, short};
+use crate::words::{counted, set, short};
 
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
@@ -30,14 +28,14 @@ pub(crate) struct Policy {
 
 #[derive(Debug, Subcommand)]
 enum PolicyAction {
-    /// Read a configuration, show every mistake in it, or what it says of each tool.
+    /// Show every mistake of a configuration, or else its rules for each tool.
     #[command(after_help = "Example:\n  sluice policy check --config sluice.toml")]
     Check(Which),
-    /// Run the examples of the rules. A failed one is exit code 1.
+    /// Run the examples of the rules; the exit code is 1 if one fails.
     #[command(after_help = "Example:\n  sluice policy test --json")]
     Test(Which),
-    /// Show which labels the rules lay over a real result of a tool, read from standard input. What they do not
-    /// understand is listed, and makes exit code 1.
+    /// Show the labels that the rules give a tool's result, read from standard input; the exit code is 1 if
+    /// the rules do not understand all of it.
     #[command(
         after_help = "Example:\n  sluice policy label --tool mail.read_email < sample.json\n  \
                             sluice policy label --tool notes.read --arguments '{\"path\":\"a.md\"}' --json < sample.json"
@@ -46,14 +44,14 @@ enum PolicyAction {
         /// The app and its tool.
         #[arg(long, value_name = "APP.TOOL")]
         tool: String,
-        /// The arguments of the call that returned it, for rules that look at them.
+        /// The arguments of the call, for rules that depend on them [default: {}].
         #[arg(long, value_name = "JSON")]
         arguments: Option<String>,
         #[command(flatten)]
         which: Which,
     },
-    /// Propose rules for the tools that standard input lists as JSON, by the names in their schemas alone. What these
-    /// do not say is as strict as can be; read every line before you use it.
+    /// Propose rules for the tools that standard input lists as JSON, from the names in their schemas;
+    /// review every line before you use it.
     #[command(
         after_help = "Example:\n  sluice policy propose --app agent < tools.json > sluice.toml\n  \
                             sluice app tools files --json | sluice policy propose --app files"
@@ -63,32 +61,30 @@ enum PolicyAction {
         #[arg(long, value_name = "APP", default_value = "agent")]
         app: String,
     },
-    /// Say which rule decided each call of a session, and what would have changed it, conversation by
-    /// conversation.
+    /// Show which rule decided each call of a recorded session, what this configuration says now, and what
+    /// would change it.
     #[command(after_help = "Example:\n  sluice policy explain latest --call 2\n  \
                             sluice policy explain latest --config stricter.toml")]
     Explain {
         /// A session's name, `latest`, or a file.
         #[arg(default_value = "latest")]
         trace: String,
-        /// Only this decision, counted from 1.
+        /// Show only this decision, counted from 1 [default: all].
         #[arg(long, value_name = "N")]
         call: Option<usize>,
         #[command(flatten)]
         which: Which,
     },
-    /// Print the JSON Schema of `sluice.toml`, for an editor that completes and checks it.
+    /// Print the JSON Schema of `sluice.toml`, with which editors complete and check it.
     #[command(after_help = "Example:\n  sluice policy schema > sluice.schema.json")]
     Schema,
 }
 
 #[derive(Debug, Args)]
 struct Which {
-    /// The configuration [default: $SLUICE_CONFIG, ./sluice.toml, then the user's configuration
-    /// folder].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print one JSON object per line.
+    #[command(flatten)]
+    file: ConfigFile,
+    /// Print JSON, one object per line.
     #[arg(long)]
     json: bool,
 }
@@ -96,7 +92,6 @@ struct Which {
 /// Checks, tests or explains.
 pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     match &args.action {
-        // Proposals come before there is any configuration, so none is looked for.
         PolicyAction::Propose { app } => propose::propose(app),
         PolicyAction::Schema => {
             print(&format!("{:#}", config::schema()))?;
@@ -104,7 +99,7 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
         }
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
         PolicyAction::Test(which) => with(which, true, |loaded| test(loaded, which.json)),
-        // The sample comes from standard input, so no question can be answered there.
+        // The sample comes from standard input, where no question can be answered then.
         PolicyAction::Label {
             tool,
             arguments,
@@ -118,9 +113,9 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
     }
 }
 
-/// Acts on a configuration, or shows the mistakes in it. With `asks` the user may be asked whether to trust it.
+/// Acts on a configuration, or shows its mistakes. With `asks` the user may be asked whether to trust it.
 fn with(which: &Which, asks: bool, act: impl FnOnce(&Loaded) -> Result<Exit>) -> Result<Exit> {
-    let found = configuration::find(which.config.as_deref())?;
+    let found = configuration::find(which.file.config.as_deref())?;
     let found = found.context("there is no sluice.toml; name a configuration with --config")?;
     let attended = asks && Terminal::attended() && !which.json;
     match found.open(Examples::MayFail, attended) {
@@ -130,7 +125,10 @@ fn with(which: &Which, asks: bool, act: impl FnOnce(&Loaded) -> Result<Exit>) ->
             examples,
         }),
         Err(Refusal::Mistakes(mistakes)) => {
-            show_mistakes(&mistakes, which.json)?;
+            match which.json {
+                true => (mistakes.iter()).try_for_each(|it| print_json(&diagnostic_json(it)))?,
+                false => say(&format!("{mistakes}\n")),
+            }
             Ok(Exit::Failed)
         }
         Err(refusal) => Err(refusal.into()),
@@ -142,17 +140,6 @@ struct Loaded {
     file: PathBuf,
     config: Config,
     examples: Vec<ExampleOutcome>,
-}
-
-fn show_mistakes(mistakes: &Diagnostics, as_json: bool) -> Result<()> {
-    if !as_json {
-        say(&format!("{mistakes}\n"));
-        return Ok(());
-    }
-    for mistake in mistakes.iter() {
-        print_json(&diagnostic_json(mistake))?;
-    }
-    Ok(())
 }
 
 /// A mistake or a warning, as a program reads it.
@@ -238,19 +225,6 @@ fn exit(failed: usize) -> Exit {
     }
 }
 
-/// A line for programs, or lines for people. Manifests may name tools and arguments as they like.
-fn show(as_json: bool, line: &Value, text: &str) -> Result<()> {
-    if as_json {
-        print_json(line)?;
-        return Ok(());
-    }
-    // Line by line, since `escape` would replace the line breaks too.
-    for line in text.split('\n') {
-        print(&escape(line))?;
-    }
-    Ok(())
-}
-
 fn passed(examples: usize, failed: usize) -> String {
     let all = counted(examples, "example", "examples");
     match (examples, failed) {
@@ -273,7 +247,7 @@ fn show_app(lattice: &Lattice, app: &App, as_json: bool) -> Result<()> {
         "other_tools": app.rules.other_tools.is_some(),
     });
     let where_it_runs = match app.client {
-        true => "at a client of the guard proxy",
+        true => "in the agent behind the proxy",
         false => "in a spoke",
     };
     let conditions = match app.rules.has_conditions {
@@ -350,7 +324,8 @@ fn show_tool(
     if examples > 0 {
         text += &format!("; {}", counted(examples, "example", "examples"));
     }
-    show(as_json, &line, &text)
+    show(as_json, &line, &text)?;
+    Ok(())
 }
 
 fn example_json(lattice: &Lattice, outcome: &ExampleOutcome) -> Value {

@@ -44,8 +44,8 @@ pub(super) fn propose(app: &str) -> Result<Exit> {
 
 /// The tools in an MCP server's list, a request of OpenAI's form, an array, or one object per line.
 fn tools(text: &str) -> Result<Vec<Tool>> {
-    const EXPECTED: &str = "standard input has no tools; give it a list of them as JSON, for example what \
-                            `sluice app tools NAME --json` prints";
+    const EXPECTED: &str = "standard input lists no tools; pipe in a list of them as JSON, such as the output of \
+                            `sluice app tools NAME --json`";
     let mut found = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         let mut value = value.context(EXPECTED)?;

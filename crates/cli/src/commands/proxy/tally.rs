@@ -1,21 +1,26 @@
-//! What happened in all conversations, counted.
+//! Counts of what happened in all conversations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
+use config::App;
 use hub::trace::{Event, Flow, escape};
 use server::proxy::Observer;
 
-use super::fit::Fit;
 use crate::json_lines::print_json;
 use crate::terminal::{say, uncleared};
+
+/// Sets of tools that are checked; an agent has a few.
+const TOOL_SETS: usize = 256;
 
 /// Counts decisions, and prints events for programs.
 pub(super) struct Tally {
     json: bool,
-    fit: Fit,
+    /// The rules for the agents' tools.
+    rules: App,
     counts: Mutex<Counts>,
     failed: AtomicBool,
 }
@@ -27,26 +32,28 @@ struct Counts {
     refused: usize,
     /// Questions by tool and rule.
     asked: BTreeMap<(String, String), usize>,
-    /// What the upstream was not shown, which is one of few sets of names.
+    /// The sets of tools that were checked, by their hashes.
+    tools: HashSet<u64>,
+    /// The sets of taints that the upstream is not cleared for.
     uncleared: BTreeSet<Vec<String>>,
 }
 
 impl Tally {
-    pub(super) fn new(json: bool, fit: Fit) -> Self {
+    pub(super) fn new(json: bool, rules: App) -> Self {
         Self {
             json,
-            fit,
+            rules,
             counts: Mutex::default(),
             failed: AtomicBool::new(false),
         }
     }
 
-    /// Whether the trace broke off.
+    /// Whether the trace could not be written.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// The last words.
+    /// Prints the counts.
     pub(super) fn report(&self, observed: bool) -> Result<()> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let asked: usize = counts.asked.values().sum();
@@ -61,16 +68,11 @@ impl Tally {
             print_json(&line)?;
             return Ok(());
         }
-        let would = if observed {
-            "would have asked"
-        } else {
-            "asked"
-        };
-        say(&format!("{would} about {asked} of {} calls", counts.calls));
-        if !observed {
-            say(&format!(", refused {}", counts.refused));
-        }
-        say("\n");
+        let (calls, refused) = (counts.calls, counts.refused);
+        say(&match observed {
+            true => format!("would have asked about {asked} of {calls} calls\n"),
+            false => format!("asked about {asked} of {calls} calls, refused {refused}\n"),
+        });
         for ((tool, rule), count) in &counts.asked {
             say(&format!(
                 "  {count} × {} ({})\n",
@@ -88,13 +90,13 @@ impl Observer for Tally {
             && let Ok(event) = serde_json::to_value(event)
         {
             let line = serde_json::json!({"conversation": conversation, "event": event});
-            // A reader that went away does not stop the guard; the trace has everything.
+            // A closed output does not stop the guard; the trace has everything.
             let _ = print_json(&line);
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Allowed { .. } => counts.calls += 1,
-            // Counted where it is asked. Its answer below adds nothing but a refusal.
+            // The call is counted here, and a refusal below.
             Event::Asked { flow, rule, .. } => {
                 counts.calls += 1;
                 let tool = match flow {
@@ -111,7 +113,7 @@ impl Observer for Tally {
             }
             Event::Answered { allowed: false, .. } => counts.refused += 1,
             Event::Answer { .. } => counts.answers += 1,
-            // Said once: each request has the whole conversation.
+            // Once, since each request has the whole conversation.
             Event::Uncleared { above, .. } if counts.uncleared.insert(above.clone()) => {
                 say(&format!("note: {}\n", uncleared(above)));
             }
@@ -119,14 +121,34 @@ impl Observer for Tally {
         }
     }
 
+    /// Warns of rules that do not fit these tools, when they come first. Rules for tools that a request does not bring are
+    /// not checked. The request goes on: a call without a rule is denied.
     fn tools(&self, tools: &[(&str, &str)]) {
-        for line in self.fit.news(tools) {
-            say(&format!("warning: the agent's tools do not fit: {line}\n"));
+        let mut hash = DefaultHasher::new();
+        tools.hash(&mut hash);
+        // The lock is not held while the rules are checked.
+        {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = &mut counts.tools;
+            if seen.len() >= TOOL_SETS || !seen.insert(hash.finish()) {
+                return;
+            }
+        }
+        let mut app = self.rules.clone();
+        let is_brought = |rule: &str| tools.iter().any(|(tool, _)| *tool == rule);
+        app.rules.tools.retain(|rule, _| is_brought(rule));
+        let Err(errors) = app.check_tools(tools) else {
+            return;
+        };
+        for line in errors.iter().map(escape) {
+            say(&format!(
+                "warning: the agent's tools do not fit the rules: {line}\n"
+            ));
         }
     }
 
     fn failed(&self, reason: &str) {
         self.failed.store(true, Ordering::Relaxed);
-        say(&format!("error: nothing is done any more: {reason}\n"));
+        say(&format!("error: the proxy has stopped serving: {reason}\n"));
     }
 }

@@ -18,13 +18,13 @@ use crate::terminal::{columns, say};
 /// Asks at the terminal and at the desk; the first answer counts.
 pub(super) struct Asked {
     desk: Arc<ApprovalDesk>,
-    /// What is typed. One question at a time.
+    /// The typed lines, for one question at a time.
     lines: Mutex<mpsc::UnboundedReceiver<String>>,
 }
 
 impl Asked {
-    /// Begins to read the terminal. One thread reads it for good: a reader that was given up would
-    /// take the answer to the next question.
+    /// Starts the one thread that reads the terminal: a reader per question would take the answer to the
+    /// next one.
     pub(super) fn new(desk: Arc<ApprovalDesk>) -> Self {
         let (sender, lines) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
@@ -42,21 +42,20 @@ impl Asked {
         Self { desk, lines }
     }
 
-    /// `is_shown` becomes true once the user sees the question.
+    /// Asks at the terminal. `is_shown` becomes true once the user sees the question.
     async fn typed(
         &self,
         conversation: &str,
         question: &QuestionView,
         is_shown: &AtomicBool,
     ) -> Answer {
-        // One question at a time. The others wait here, and are offered at the desk meanwhile.
+        // The other questions wait here, and are open at the desk meanwhile.
         let mut lines = self.lines.lock().await;
-        // What was typed before the question is no answer to it.
+        // Input from before the question must not answer it.
         if tcflush(std::io::stdin(), QueueSelector::IFlush).is_err() {
-            // Older input could pass for the answer, so only the desk is left to answer.
+            // Then only the desk can answer.
             return std::future::pending().await;
         }
-        // The reading thread has taken some of it out of the terminal's queue already.
         while lines.try_recv().is_ok() {}
         let mut dialogue = Dialogue::new(question, columns(), KeepFor::default());
         say(&format!(
@@ -68,7 +67,7 @@ impl Asked {
         is_shown.store(true, Ordering::Relaxed);
         loop {
             let Some(line) = lines.recv().await else {
-                // The terminal is gone; the desk goes on.
+                // The terminal is closed; the desk can still answer.
                 return std::future::pending().await;
             };
             match dialogue.hear(Some(&line)) {
@@ -85,12 +84,11 @@ impl Approver for Asked {
         let is_shown = AtomicBool::new(false);
         tokio::select! {
             answer = self.typed(conversation, question, &is_shown) => answer,
-            // It has the timeout.
+            // The desk has the timeout.
             answer = self.desk.approve(conversation, question) => {
-                // One that still waited for another is none that the user knows of.
                 if is_shown.load(Ordering::Relaxed) {
                     let what = answer.name();
-                    say(&format!("\n(no longer asked: the answer is {what})\n"));
+                    say(&format!("\n(answered elsewhere, or timed out: {what})\n"));
                 }
                 answer
             }

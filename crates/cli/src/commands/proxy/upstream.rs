@@ -14,20 +14,21 @@ use crate::compose;
 /// The upstream's name in traces and errors.
 const NAME: &str = "upstream";
 
-/// The longest pause of the upstream: without streaming it says nothing until it is done.
+/// The longest pause of the upstream: without streaming it sends nothing until it is done.
 const READ_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Args)]
 pub(super) struct UpstreamArgs {
-    /// The OpenAI-compatible API to forward to: the name of a configured provider, or its address
-    /// up to and with `/v1`.
+    /// The OpenAI-compatible API to forward to: the name of a configured provider, or an address that
+    /// ends in `/v1`.
     #[arg(long, value_name = "NAME|URL")]
     upstream: String,
-    /// The variable with the upstream's key; without one the agents' own keys are passed through.
+    /// The variable with the upstream's key [default: the configured provider's, or else the agents' own
+    /// keys].
     #[arg(long, value_name = "VARIABLE")]
     upstream_key_env: Option<String>,
-    /// What may be sent to the upstream: taints, or `any` [default: the configured provider's; an
-    /// upstream that is not configured needs it].
+    /// The taints that may be sent to the upstream, separated by commas, or `any` [default: the
+    /// configured provider's clearance; an upstream that is not configured needs this option].
     #[arg(long, value_name = "TAINTS", value_delimiter = ',')]
     clearance: Option<Vec<String>>,
 }
@@ -39,8 +40,7 @@ impl UpstreamArgs {
     }
 }
 
-/// An upstream with its clearance. One without a clearance is not used at all: that an address
-/// looks like somebody's says nothing about what may be sent there.
+/// An upstream with its clearance. Without a clearance it is not used.
 pub(super) struct Upstream {
     pub(super) provider: Arc<OpenAi>,
     pub(super) clearance: Label,
@@ -48,9 +48,6 @@ pub(super) struct Upstream {
 
 impl Upstream {
     /// The upstream of the command line: a configured provider, or an address with `--clearance`.
-    ///
-    /// # Errors
-    /// Nothing says what may be sent there; or its address or key cannot be used.
     pub(super) fn of(args: &UpstreamArgs, config: &Config) -> Result<Self> {
         let configured = configured(&args.upstream, config)?;
         let endpoint = match configured {
@@ -61,11 +58,10 @@ impl Upstream {
             Some(endpoint) => endpoint.base_url.as_str(),
             None => args.upstream.as_str(),
         };
-        // First whether it is an address at all: that mistake is the likelier one. Without its
-        // text, which may hold a password.
+        // The address is checked before the clearance, and not quoted: it may have a password.
         let key = key(args, endpoint.as_ref())?;
         let mut api = api(configured, address, key);
-        // Images go on only where the proxy takes any: where the configuration labels them.
+        // Images are forwarded only if the configuration labels them.
         api.images = config.proxy.images.is_some();
         let usable = OpenAi::new(api);
         let provider = Arc::new(usable.context("--upstream cannot be used")?);
@@ -73,9 +69,8 @@ impl Upstream {
             (Some(taints), _) => clearance(taints, config)?,
             (None, Some(provider)) => provider.clearance.clone(),
             (None, None) => bail!(
-                "nothing says what may be sent to {address}; start with --clearance (`any`, or the taints), \
-                 or add to the configuration:\n\n[[provider]]\nname = \"{NAME}\"\nkind = \"openai\"\n\
-                 model = \"NAME\"\nbase_url = \"{address}\"\nclearance = \"any\""
+                "nothing says what may be sent to {address}; start with --clearance (`any`, or the taints),\n\
+                 or configure a [[provider]] with base_url = \"{address}\" and a clearance"
             ),
         };
         Ok(Self {
@@ -105,22 +100,22 @@ fn configured<'a>(upstream: &str, config: &'a Config) -> Result<Option<&'a confi
     match found.as_slice() {
         [] => Ok(None),
         [one] => Ok(Some(one)),
-        // Their clearances may differ, and which one counts is not ours to guess.
+        // Their clearances may differ.
         [first, ..] => bail!(
-            "several providers have the address of --upstream; name the one that is meant, such as --upstream {}",
+            "several providers have the address of --upstream; name one of them, such as --upstream {}",
             first.name
         ),
     }
 }
 
 fn address(provider: &config::Provider) -> Option<String> {
-    // One whose key and address do not fit is no match; if it is named, its mistake is said.
+    // A provider whose key and address do not fit together does not match.
     let endpoint = compose::endpoint(provider).ok().flatten()?;
     Some(endpoint.base_url)
 }
 
 fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>) -> OpenAiConfig {
-    // Every request names its own model; this one is for none.
+    // Unused: every request names its own model.
     let model = configured.map_or("default", |provider| provider.model.as_str());
     let mut api = OpenAiConfig::new(NAME, address, model);
     if let Some(provider) = configured {
@@ -128,14 +123,13 @@ fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>
     }
     api.pass_through = true;
     api.timeouts.read = READ_TIMEOUT;
-    // Agents try again by themselves, and are told when.
+    // Agents retry by themselves.
     api.retry.attempts = 0;
     api.api_key = key;
     api
 }
 
-/// The key of the command line, or the one that the configuration names for this address. Without
-/// one the clients' own keys are passed through.
+/// The key of the command line or of the configured provider; without one the agents' keys are passed through.
 fn key(args: &UpstreamArgs, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
     if let Some(name) = &args.upstream_key_env {
         let key = compose::key_of(name).with_context(|| {
@@ -155,7 +149,7 @@ fn clearance(taints: &[String], config: &Config) -> Result<Label> {
         return Ok(Label::top());
     }
     let clearance = config.lattice.labels(taints.iter().map(String::as_str))?;
-    // Who influenced a text does not matter for whom it is disclosed to.
+    // A clearance is about secrets, not about influence.
     let influence = config.lattice.whole(Dimension::Integrity);
     Ok(clearance.join(&influence))
 }

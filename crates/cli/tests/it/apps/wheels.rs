@@ -149,7 +149,7 @@ fn settings_of_npm_that_a_package_brings_are_not_read() {
     let (added, said) = wheel.add(&[]);
     assert!(!said.contains("a program ran"), "{said}");
     assert!(
-        added && said.contains("its dependency 'other' is no package of a registry"),
+        added && said.contains("its dependency 'other' is not a registry package"),
         "{said}"
     );
     assert!(!wheel.reader().join("node_modules").exists());

@@ -114,26 +114,8 @@ fn a_file_of_another_program_works_unchanged() {
     let config = stage.write("code.json", &text);
     stage.refused(
         &["app", "test", "far", "--config", &config],
-        "${input:token}, which only another program knows",
+        "${input:token}, which only another program can fill in",
     );
-}
-
-#[test]
-fn no_app_sees_the_secrets() {
-    let stage = Stage::new();
-    stage.keep("https://api.example.org");
-    for source in ["data", "data/sluice/secrets", "."] {
-        let source = stage.path(source);
-        let text = format!(
-            "[app.near]\ncommand = [\"/bin/true\"]\n[[app.near.mount]]\nsource = \"{}\"\ntarget = \"/data\"\n",
-            source.display()
-        );
-        let config = stage.write("sluice.toml", &text);
-        stage.refused(
-            &["app", "test", "near", "--config", &config],
-            "would see your secrets",
-        );
-    }
 }
 
 #[test]

@@ -1,12 +1,8 @@
 //! Logins at servers that want what is not theirs, and beside programs and pages that do.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::net::TcpStream;
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 use url::Url;
 
@@ -222,40 +218,6 @@ fn a_code_of_another_authorization_server_is_not_brought_to_the_one_that_asked_f
     assert!(done, "{said}{why}");
     let sent = strangers.authority.requests();
     assert!(sent.iter().all(|it| !it.body.contains("of-the-other")));
-}
-
-/// Ticks of a processor that a process has had, a hundred a second.
-fn ticks(process: u32) -> u64 {
-    let line = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let (_, fields) = line.rsplit_once(") ").unwrap();
-    let fields = fields.split(' ').skip(11).take(2);
-    fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
-}
-
-#[test]
-fn a_login_that_has_no_descriptor_left_waits_for_one() {
-    let stage = Stage::new();
-    let servers = Servers::honest();
-    let config = servers.configure(&stage, "");
-    let mut login = servers.begin(&stage, &config, &[]);
-    let back = servers.agree(&opened(&mut login));
-    let process = Pid::from_raw(i32::try_from(login.id()).unwrap());
-    let usual = getrlimit(Resource::Nofile);
-    let none = Rlimit {
-        current: Some(3),
-        ..usual
-    };
-    prlimit(process, Resource::Nofile, none).unwrap();
-    let port = Url::parse(&back).unwrap().port().unwrap();
-    let _waiting = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let before = ticks(login.id());
-    std::thread::sleep(Duration::from_secs(2));
-    let taken = ticks(login.id()) - before;
-    prlimit(process, Resource::Nofile, usual).unwrap();
-    assert!(taken < 40, "{taken} hundredths of a second");
-    assert_eq!(browse(&back), 200);
-    let (done, said, why) = Stage::ended(login);
-    assert!(done, "{said}{why}");
 }
 
 #[test]

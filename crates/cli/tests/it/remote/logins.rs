@@ -146,7 +146,7 @@ fn who_gives_up_while_a_token_is_renewed_keeps_the_login() {
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();
     let (done, said, why) = Stage::ended(run);
     assert!(
-        !done && why.contains("waiting until a new token"),
+        !done && why.contains("waiting for a renewed token"),
         "{said}{why}"
     );
     stage.done(&tools(&config));
@@ -215,7 +215,7 @@ fn a_login_can_come_before_the_app() {
     let elsewhere = ["--issuer", "https://login.example.org"];
     stage.refused(
         &[&login[..], &elsewhere].concat(),
-        "gives out no tokens for it",
+        "is no authorization server of this app",
     );
 }
 

@@ -65,14 +65,14 @@ fn other_tools_than_those_that_were_seen_do_not_start() {
     let test = ["app", "test", "far", "--config", &config];
     stage.done(&test);
     for (tools, difference) in [
-        (OTHER_ARGUMENTS, "takes other arguments: look_up"),
-        (OTHER_WORDS, "says other things of itself: look_up"),
-        (FORGET, "new: forget; gone: look_up"),
+        (OTHER_ARGUMENTS, "arguments changed: look_up"),
+        (OTHER_WORDS, "description changed: look_up"),
+        (FORGET, "new: forget; removed: look_up"),
     ] {
         far.offer(tools);
         stage.refused(
             &test,
-            &format!("not those that you have seen ({difference})"),
+            &format!("changed since you reviewed them ({difference})"),
         );
     }
     let doctor = ["doctor", "--start", "--json", "--config", &config];
@@ -84,16 +84,16 @@ fn other_tools_than_those_that_were_seen_do_not_start() {
             .done(&["app", "tools", "far", "--config", &config])
             .contains("forget")
     );
-    stage.refused(&test, "not those that you have seen");
+    stage.refused(&test, "changed since you reviewed them");
     let (done, _, taken) = stage.sluice(&[&test[..], &["--accept"]].concat(), "");
     assert!(
-        done && taken.contains("taken: new: forget; gone: look_up"),
+        done && taken.contains("accepted: new: forget; removed: look_up"),
         "{taken}"
     );
     stage.done(&test);
     // What was taken is all that there is: the first ones would be a change again.
     far.offer(LOOK_UP);
-    stage.refused(&test, "new: look_up; gone: forget");
+    stage.refused(&test, "new: look_up; removed: forget");
     stage.done(&["app", "remove", "far", "--yes"]);
     stage.done(&test);
     stage.refused(
@@ -116,16 +116,13 @@ fn a_session_refuses_them_with_the_difference_and_calls_nothing() {
     fs::write(&config, provider + &lines).unwrap();
     far.offer(OTHER_WORDS);
     let run = ["run", "--app", "far", "--config", &config, "Look it up"];
-    stage.refused(&run, "(says other things of itself: look_up)");
+    stage.refused(&run, "(description changed: look_up)");
     let (done, said, why) = stage.sluice(
         &["chat", "--app", "far", "--config", &config],
         "Look it up\n",
     );
     let said = format!("{done} {said}{why}");
-    assert!(
-        said.contains("(says other things of itself: look_up)"),
-        "{said}"
-    );
+    assert!(said.contains("(description changed: look_up)"), "{said}");
     assert!(
         far.server
             .requests()
@@ -169,23 +166,23 @@ fn a_server_that_was_written_by_hand_keeps_the_tools_of_its_first_session() {
     assert!(!stage.path(FILE).exists());
     let run = ["run", "--app", "far", "--config", &config, "Look it up"];
     let (_, _, said) = stage.sluice(&run, "");
-    let noted = "nobody has looked at the tools of far yet (look_up); they are noted";
+    let noted = "you have not reviewed the tools of far (look_up); the list is saved";
     assert!(said.contains(noted) && called(&far) == 1, "{said}");
     let (_, _, said) = stage.sluice(&run, "");
     assert!(
-        !said.contains("nobody has looked") && called(&far) == 2,
+        !said.contains("you have not reviewed") && called(&far) == 2,
         "{said}"
     );
     let asked = upstream.requests().len();
     for (tools, difference) in [
-        (OTHER_WORDS, "says other things of itself: look_up"),
-        (OTHER_ARGUMENTS, "takes other arguments: look_up"),
+        (OTHER_WORDS, "description changed: look_up"),
+        (OTHER_ARGUMENTS, "arguments changed: look_up"),
         (&format!("{LOOK_UP},{FORGET}"), "new: forget"),
     ] {
         far.offer(tools);
         stage.refused(
             &run,
-            &format!("not those that you have seen ({difference})"),
+            &format!("changed since you reviewed them ({difference})"),
         );
     }
     assert_eq!((called(&far), upstream.requests().len()), (2, asked));
@@ -216,10 +213,7 @@ fn a_server_cannot_change_its_tools_between_two_spokes_of_its_first_session() {
     let chat = ["chat", "--app", "far", "--config", &config];
     let (_, said, why) = stage.sluice(&chat, "Look it up\nLook it up\n");
     let said = said + &why;
-    assert!(
-        said.contains("(says other things of itself: look_up)"),
-        "{said}"
-    );
+    assert!(said.contains("(description changed: look_up)"), "{said}");
     assert_eq!(called(&far), 1, "{said}");
 }
 
@@ -257,7 +251,7 @@ fn a_file_that_others_could_have_written_starts_none_of_them() {
         0o600
     );
     mode(0o666);
-    stage.refused(&test, "others than you have access to it");
+    stage.refused(&test, "other users have access to it");
     mode(0o600);
     stage.done(&test);
     let text = fs::read_to_string(&file).unwrap();

@@ -66,7 +66,7 @@ fn another_host_that_gives_out_tokens_is_agreed_to_by_its_name() {
     let login = [&login[..], &["--issuer", &issuer]].concat();
     stage.refused(&login, &format!("add --tokens-at {host}"));
     let wrong = [&login[..], &["--tokens-at", "https://localhost:1"]].concat();
-    stage.refused(&wrong, "and not by https://localhost:1");
+    stage.refused(&wrong, "not from https://localhost:1");
     let tokens = servers.tokens.as_ref().unwrap();
     assert!(tokens.requests().is_empty());
     assert!(!stage.path(FILE).exists());

@@ -10,7 +10,7 @@ use store::{
 
 use crate::trust::stage::{CONFIG, Stage, text};
 
-const HOSTILE: &str = "delivery \u{1b}[2J\u{202e}\nForget these 0, for good? Type forget";
+const HOSTILE: &str = "delivery \u{1b}[2J\u{202e}\nForget these 0 for good? Type forget";
 
 fn draft(number: u8, speaker: Speaker, text: &str, sources: Vec<EntryId>) -> Draft {
     Draft {
@@ -49,7 +49,7 @@ fn it_shows_what_goes_along_and_asks() {
     let (code, shown) = stage.at_terminal(&["memory", "forget", "aaaa"], &["y", ""]);
     assert_eq!((code, left(&memory)), (3, 2), "{shown}");
     assert!(shown.contains("on Friday  (derived)"), "{shown}");
-    assert!(shown.contains("Forget these 2, for good?"), "{shown}");
+    assert!(shown.contains("Forget these 2 for good?"), "{shown}");
     let (code, shown) = stage.at_terminal(&["memory", "forget", "aaaa"], &["forget"]);
     assert_eq!((code, left(&memory)), (0, 0), "{shown}");
     assert!(shown.contains("2 forgotten"), "{shown}");
@@ -160,12 +160,12 @@ fn a_list_that_shows_none_does_not_say_that_there_are_none() {
     let (stage, memory) = stage();
     let none = ["memory", "list", "--most", "0"];
     let said = text(&stage.run(&none).stderr);
-    assert_eq!(said, "there are more; --most shows them\n");
+    assert_eq!(said, "there are more; show them with --most COUNT\n");
     let all = memory.list(&Namespace::Hub, 9, &Label::top());
     let all: Vec<EntryId> = all.unwrap().iter().map(|entry| entry.id).collect();
     memory.forget(&all).unwrap();
     let said = text(&stage.run(&none).stderr);
-    assert_eq!(said, "nothing is remembered here\n");
+    assert_eq!(said, "there are no memories here\n");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_memory_that_cannot_be_read_can_be_forgotten() {
         );
         // What came of a memory is shown, though some of it cannot be read.
         let shown = stage.run(&["memory", "show", "aaaa"]);
-        assert!(text(&shown.stdout).contains(&format!("led to     {id}")));
+        assert!(text(&shown.stdout).contains(&format!("derived    {id}")));
         let id = id.to_string();
         let arguments = arguments.iter().map(|word| match *word {
             "ID" => id.as_str(),

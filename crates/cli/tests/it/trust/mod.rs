@@ -107,19 +107,6 @@ fn a_file_that_an_untrusted_configuration_names_is_not_quoted() {
     );
 }
 
-#[test]
-fn without_any_configuration_the_remedy_is_to_name_one() {
-    let stage = Stage::new(CONFIG);
-    fs::remove_file(stage.path("sluice.toml")).unwrap();
-    let output = stage.run(&["policy", "check"]);
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = text(&output.stderr);
-    assert!(
-        stderr.contains("name a configuration with --config"),
-        "{stderr}"
-    );
-}
-
 /// As services and containers may have it: no place of a stranger's folder is the user's own by a home that is none.
 #[test]
 fn a_home_that_is_no_absolute_path_is_none() {

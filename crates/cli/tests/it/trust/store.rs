@@ -26,7 +26,11 @@ fn it_shows_what_the_file_may_do_and_asks() {
     // A word that is not offered is asked about again; an empty line is a no.
     let (code, shown) = stage.at_terminal(&["trust"], &["y", ""]);
     assert_eq!(code, 3, "{shown}");
-    assert_eq!(shown.matches("and Enter [no]: ").count(), 2, "{shown}");
+    assert_eq!(
+        shown.matches("Type trust to trust it [no]: ").count(),
+        2,
+        "{shown}"
+    );
     for part in [
         "/app/run-me --fast",
         "/etc",
@@ -102,16 +106,16 @@ ca_file = "ca.pem"
     stage.write("ca.pem", "");
     let (_, shown) = stage.at_terminal(&["trust"], &[""]);
     for part in [
-        "notes to mail.example.org:25, also where that is 10.0.0.5, with whatever it was given",
+        "notes to mail.example.org:25, also at the private address 10.0.0.5, with any data that it was given",
         "send      secrets to where notes connects, without asking you, by notes.ask (read-once), notes.search (read)\r\n",
-        "port 443, 80, unasked with secret, also where that is 169.254.169.254",
+        "port 443, 80, unasked with secret, also at the private address 169.254.169.254",
         "links from what notes returns as they are, written by untrusted",
         "act       without asking you: notes.raised (write), notes.(tools without a rule) (irreversible)",
-        "act       as strangers wish, without asking you, unless a secret is in it: notes.wish (write)",
-        "far: the server at https://far.example.org/mcp, also where that is 192.168.1.1",
+        "act       on untrusted text, without asking you, unless a secret is in it: notes.wish (write)",
+        "far: the server at https://far.example.org/mcp, also at the private address 192.168.1.1",
         "ca.pem for far",
         "give      far your login at https://far.example.org, if you have one",
-        "by its own labels and limits which results are believed",
+        "by its labels and limits which results are trusted",
     ] {
         assert!(shown.contains(part), "{part} is missing in {shown}");
     }
@@ -130,7 +134,10 @@ fn what_is_too_long_to_be_read_is_not_asked_about() {
         let stage = Stage::new(&config);
         let (code, shown) = stage.at_terminal(&["trust"], &["trust"]);
         assert_eq!(code, 1, "{shown}");
-        assert!(shown.contains("too many to judge at a glance"), "{shown}");
+        assert!(
+            shown.contains("lines, more than the 60 that can be reviewed"),
+            "{shown}"
+        );
         assert!(!shown.contains("collector.example"), "{shown}");
     }
 }
@@ -157,7 +164,7 @@ fn trust_is_given_once_and_kept_for_the_owner_only() {
         fs::set_permissions(path, fs::Permissions::from_mode(open)).unwrap();
         let (refused, said) = code(&stage, &CHECK);
         assert_eq!(refused, 1, "{said}");
-        assert!(said.contains("others than you have access to it"), "{said}");
+        assert!(said.contains("other users have access to it"), "{said}");
         fs::set_permissions(path, fs::Permissions::from_mode(closed)).unwrap();
         assert_eq!(code(&stage, &CHECK).0, 0);
     }
