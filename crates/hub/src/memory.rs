@@ -184,8 +184,8 @@ impl Thread {
     }
 }
 
-/// Words that stand in every question, and would find any memory. Only English is covered: in other languages more
-/// is recalled than is needed.
+/// Words that occur in every question and would find any memory. Only English is covered; in other languages more is
+/// recalled than needed.
 const STOP_WORDS: &str = " a about after all also am an and any are as at be been before but by can \
     could did do does find for from get give had has have he her him his how i if in into is it its let \
     make may me my no not of off on or our out over please put say said she should show so tell than \

@@ -1,6 +1,5 @@
 //! How the turn machine runs, and its limits.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ifc::{Label, Lattice, Monitor, Policy};
@@ -8,7 +7,7 @@ use ifc::{Label, Lattice, Monitor, Policy};
 use crate::Apps;
 use crate::isc::Asks;
 
-/// What a conversation is decided with.
+/// Everything that the decisions of a conversation depend on.
 #[derive(Clone)]
 pub struct Setup {
     /// The apps whose tools the conversation has.
@@ -23,21 +22,9 @@ pub struct Setup {
     pub monitor: Monitor,
     /// How turns run.
     pub settings: Settings,
-    /// What the providers that may take the conversation's steps are cleared for, in the order in which they are asked.
-    /// Each step keeps to one of them, and what is above it is masked. Without one, nothing is masked.
+    /// The clearances of the providers that may take the conversation's steps, in the order in which they are asked. Each
+    /// step keeps to one of them, and text above it is masked. Without one, nothing is masked.
     pub clearances: Arc<[Label]>,
-}
-
-impl fmt::Debug for Setup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Setup")
-            .field("apps", &self.apps)
-            .field("asks", &self.asks)
-            .field("monitor", &self.monitor)
-            .field("settings", &self.settings)
-            .field("clearances", &self.clearances)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Settings of one agent.
@@ -45,7 +32,7 @@ impl fmt::Debug for Setup {
 pub struct Settings {
     /// When the dependency screener is asked (Algorithm 4, line 4).
     pub screening: Screening,
-    /// How the arguments of calls come about.
+    /// How the arguments of calls are made.
     pub arguments: Filling,
     /// Who executes the calls.
     pub execution: Execution,
@@ -55,7 +42,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Who executes the calls of a step.
+/// Where the calls of a step are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
     /// The machine's driver, one after the other ([`Need::Execute`](crate::Need::Execute)).
@@ -78,7 +65,7 @@ pub enum Attribution {
     Omitted,
 }
 
-/// How the arguments of a call come about.
+/// How the arguments of a call are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filling {
     /// With the call, in one completion.
@@ -150,8 +137,7 @@ pub struct Limits {
     pub steps: usize,
     /// Calls in one step. A step with more has none: all of them are answered with an error.
     pub calls_per_step: usize,
-    /// How often the very same call may be proposed in one turn. A model that repeats itself
-    /// three times will not stop by itself.
+    /// How often the same call may be proposed in one turn. A model that repeats itself three times does not stop.
     pub repeats: usize,
     /// Bytes of one tool result. Of a larger one each part is left out that has more below its own label
     /// ([`bounded`](crate::bounded)).

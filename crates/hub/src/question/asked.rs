@@ -59,12 +59,12 @@ impl Asked {
         each!(self, question => question.ran())
     }
 
-    /// The taints that a yes for longer than once would cover.
+    /// The taints that a lasting answer would cover.
     pub fn covers(&self) -> Label {
         each!(self, question => question.covers())
     }
 
-    /// What the user can vouch for, if it is about a call of the user's own conversation.
+    /// The texts that the user can trust, if it is about a call of the user's own conversation.
     pub fn offer(&self) -> Option<&Offer> {
         match self {
             Self::Call(question) => question.offer(),

@@ -8,8 +8,7 @@ use ifc::{
 use super::asked::Asked;
 use crate::trace::Cause;
 
-/// Everything that a question shows. No word of it was written by a model, except where it is
-/// quoted: the arguments and the excerpts.
+/// Everything that a question shows. Only the arguments and the excerpts quote a model or an app.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionView {
     /// The app, or those of a joint conversation; empty for the answer of a vanilla spoke.
@@ -38,14 +37,14 @@ pub struct QuestionView {
     pub causes: Vec<Cause>,
     /// The answers that are possible.
     pub choices: Vec<Answer>,
-    /// The taints that an answer for longer than once would cover.
+    /// The taints that a lasting answer would cover.
     pub covers: Vec<String>,
-    /// What such an answer would be about, if not about the tool.
+    /// The collaboration that a lasting answer would cover, if not the tool.
     pub collaboration: Option<Collaboration>,
-    /// What the user would vouch for by [`Answer::Trust`], if that is one of the choices.
+    /// The texts that [`Answer::Trust`] would trust, if that is one of the choices.
     pub trust: Option<TrustView>,
-    /// Where a yes also makes the call the user's own word: the arguments that must be shown whole. The others are
-    /// data, and no more trusted by a yes.
+    /// Where allowing the call endorses it: the arguments that must be shown in full. The others are data and are not
+    /// endorsed.
     pub endorses: Option<Vec<String>>,
     /// If this is about a connection of the app: where to. Then there is no call, and `arguments` is the destination.
     pub connection: Option<ConnectionView>,
@@ -53,23 +52,23 @@ pub struct QuestionView {
     pub assessment: Assessment,
 }
 
-/// Texts that the user may vouch for.
+/// Texts that the user may trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustView {
-    /// The texts, whole.
+    /// The texts, in full.
     pub texts: Vec<TrustedText>,
-    /// The app that may then do what they ask for.
+    /// The app that may then act on them.
     pub app: String,
-    /// The worst that it may do.
+    /// The worst effect that it may have.
     pub effect: Effect,
 }
 
-/// A text that the user may vouch for.
+/// A text that the user may trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedText {
     /// Where it comes from.
     pub source: Source,
-    /// Its parts, as they stand there; between two of them may be other text.
+    /// Its parts; other text may be between two of them.
     pub text: String,
 }
 
@@ -80,7 +79,7 @@ pub struct ConnectionView {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The registrable domain that a yes for longer than once is about, with all below it.
+    /// The registrable domain that a lasting answer covers, with its subdomains.
     pub domain: String,
     /// What the app was given until now, and may send.
     pub given: Vec<String>,

@@ -35,7 +35,7 @@ pub enum Event {
         /// The apps of the conversation that was taken; none for a vanilla spoke's.
         #[serde(rename = "app", with = "super::apps")]
         apps: BTreeSet<String>,
-        /// Whether each of them is asked by itself, and the answers are put together.
+        /// Whether each app is asked separately, and the answers are combined.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         each: bool,
         /// Who chose and why: `planner`, `planner, follow-up`, `planner, group NAME`, `planner, nobody is
@@ -63,7 +63,7 @@ pub enum Event {
         /// Why.
         reason: Text,
     },
-    /// Apps were asked, each by itself.
+    /// Apps were asked separately.
     Gathered {
         /// Those that gave an answer.
         answered: Vec<String>,
@@ -130,7 +130,7 @@ pub enum Event {
         /// The answer: `once`, `session`, `always`, `no` or [`UNANSWERED`].
         answer: String,
     },
-    /// The conversation was told of these memories, for the user's next words (SecGPT appendix C).
+    /// Memories were recalled for the user's next message (SecGPT appendix C).
     Recalled {
         /// Which ones.
         memories: Vec<Recalled>,
@@ -246,12 +246,12 @@ pub enum Event {
         /// Bytes of the summary.
         bytes: usize,
     },
-    /// A draft was thrown away: its label violates policy and a lower one masks regions.
+    /// A draft was dropped: its label violates policy and a lower one masks regions.
     DraftDropped {
         /// The step within the turn.
         step: usize,
     },
-    /// The step was taken once more without what stood in its draft's way.
+    /// The step was re-run without the text that blocked its draft.
     Checked {
         /// The step within the turn.
         step: usize,
@@ -260,7 +260,7 @@ pub enum Event {
         /// Whether it was taken there. Otherwise the draft is the step, under its own label.
         taken: bool,
     },
-    /// A value of a call was asked for by itself.
+    /// A value of a call was requested separately.
     Filled {
         /// The step within the turn.
         step: usize,
@@ -273,8 +273,7 @@ pub enum Event {
         /// Whether it came about there, or came out the same. Otherwise it keeps the label that it had.
         taken: bool,
     },
-    /// An earlier step of the turn, which only reads, was re-run from what is before it, below
-    /// a limit that stood in the way of a draft.
+    /// An earlier step of the turn, which only reads, was re-run below a limit that blocked a draft.
     Refined {
         /// The step within the turn.
         step: usize,
@@ -288,7 +287,7 @@ pub enum Event {
         /// Whether it also said the same.
         whole: bool,
     },
-    /// After a call was refused, the step was taken without what stood in that call's way.
+    /// After a refusal, the step was made without the taints that had blocked the refused call.
     Withheld {
         /// The step within the turn.
         step: usize,
@@ -297,8 +296,7 @@ pub enum Event {
         /// Whether it is the step. Otherwise it lacked something, and the step was taken from everything.
         taken: bool,
     },
-    /// An answer was thrown away because it only repeats a read or a refused call; the model is
-    /// asked for an answer in words.
+    /// A step was dropped because it only repeats a read or a refused call; the model is asked for words.
     RepetitionDropped {
         /// The step within the turn.
         step: usize,
@@ -363,7 +361,7 @@ pub enum Event {
         /// Whether it may flow.
         allowed: bool,
     },
-    /// The user vouched for the texts that stood in the way of a call, which is decided on again.
+    /// The user trusted the texts that blocked a call, which is decided on again.
     Trusted {
         /// The step within the turn.
         step: usize,
@@ -376,7 +374,7 @@ pub enum Event {
         /// For how long: `task` or `session`.
         until: String,
     },
-    /// The user's yes to a call endorses it: that it was made is the user's own word.
+    /// The user allowed a call, which endorses its control part.
     Endorsed {
         /// The step within the turn.
         step: usize,
@@ -469,8 +467,7 @@ pub enum Event {
         /// Why not.
         reason: Text,
     },
-    /// An app asked for something that its own spoke did not pass on, for the first time or twice as often
-    /// as was recorded before.
+    /// An app asked for something that its spoke did not pass on. Recorded at the first, second, fourth, … time.
     Unheard {
         /// The app.
         app: String,

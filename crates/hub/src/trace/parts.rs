@@ -107,7 +107,7 @@ impl Flow {
     }
 }
 
-/// A memory that a conversation was told of.
+/// A memory that a conversation recalled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recalled {
     /// Its id in the memory.
@@ -118,7 +118,7 @@ pub struct Recalled {
     pub label: Names,
 }
 
-/// A region that stood in the way of a call.
+/// A region whose label blocked a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// The region's number in the history.
@@ -184,7 +184,7 @@ pub struct AnswerSource {
     /// Whether the step's screener left some of it in.
     #[serde(default = "relevant", skip_serializing_if = "is_relevant")]
     pub relevant: bool,
-    /// Parts of the answer that stand in it: runs of 32 letters and digits or more.
+    /// Parts of the answer that occur in it: runs of 32 letters and digits or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotes: Vec<Text>,
 }

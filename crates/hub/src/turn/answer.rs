@@ -19,8 +19,7 @@ pub type Admits<'a> = Box<dyn FnMut(&str, bool) -> bool + Send + Sync + 'a>;
 #[must_use]
 pub struct AppQuestion {
     call: trace::Call,
-    /// Where the words are beyond what the policy shows by itself: the monitor's question, which the user answers
-    /// together with the app's.
+    /// The monitor's question, where the words need approval. The user answers it together with the app's.
     beyond: Option<Question<Release>>,
 }
 
@@ -159,8 +158,7 @@ impl TurnMachine {
         }
     }
 
-    /// The user's answer about showing the answer. After a no, the model answers once more from what may be shown
-    /// anyway.
+    /// The user's decision on showing the answer. After a refusal, the model answers from text that may be shown.
     pub(super) fn release_confirmed(
         &mut self,
         label: Label,
@@ -321,8 +319,7 @@ impl TurnMachine {
         let accepted = !content.is_empty();
         let settled = beyond.is_none_or(|question| {
             let flow = trace::Flow::answer(question.flow(), &self.lattice);
-            // Two things are answered at once: whether the words may be shown, which they are by now, and what the app
-            // asked. To type something is a yes to both.
+            // By typing an answer to the app, the user also allows its words.
             let word = match accepted {
                 true => Answer::Once,
                 false => Answer::No,

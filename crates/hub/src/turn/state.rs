@@ -212,7 +212,7 @@ pub(super) enum Strategy {
     Full(Completion, Label, Label),
     /// The read at this position of the history is re-run from less, to see whether it depends on what blocks the draft.
     Refine(Completion, usize, Label),
-    /// The draft is made once more in parts.
+    /// The draft is re-run in parts.
     Fill(Box<Fill>),
     /// The draft is re-run without what blocks it, to compare the two. For each of its calls, the arguments that are
     /// retained need not come out again.
@@ -254,15 +254,8 @@ impl Strategy {
             | Self::Full(_, _, label)
             | Self::Check(_, label, _)
             | Self::Answer(label, _) => Some(label),
-            Self::Fill(fill) => Some(fill.prompt_label()),
-            Self::Begin(_)
-            | Self::Screen(_)
-            | Self::ScreenOwn(_)
-            | Self::Refine(..)
-            | Self::Evaluate(..)
-            | Self::Reconsider(_)
-            | Self::Unblock(_)
-            | Self::Accept(..) => None,
+            Self::Fill(fill) => Some(&fill.next),
+            _ => None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! How a step is made (Algorithm 4, lines 4 to 6 and 14 to 17), as one table.
 //!
-//! A [`Strategy`] is what is tried next, and [`TurnMachine::next`] is the table: strategy × what came of it → next.
+//! A [`Strategy`] is the next attempt, and [`TurnMachine::next`] is the table: strategy × its outcome → next.
 //! The conditions in it are in `evaluate.rs`. Drawn, without what is tried when a provider fails:
 //!
 //! ```text
@@ -37,7 +37,7 @@ this step and stands as [redacted]. Take the step that you would take with it. W
 only carry hidden text, write \"[redacted]\" as its value and leave no argument out; the runtime puts the \
 text in. Where anything else of the step would depend on hidden text, say so instead.)";
 
-/// What came of a strategy.
+/// The outcome of a strategy.
 pub(super) enum Input {
     /// It asks for nothing, or could not ask.
     None,

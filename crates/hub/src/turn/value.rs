@@ -48,11 +48,6 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// The label of the prompt that is needed next.
-    pub(super) fn prompt_label(&self) -> &Label {
-        &self.next
-    }
-
     /// Whether the control parts are under way.
     pub(super) fn is_control(&self) -> bool {
         self.gap.is_none()
