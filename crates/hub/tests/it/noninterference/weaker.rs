@@ -11,6 +11,7 @@ use super::kept::{About, Kept};
 use super::model::shown;
 use super::nested::Nests;
 use super::play::play_with;
+use super::player::Model;
 use super::record::{Act, Run};
 use super::world::{APPS, Carries, Choice, Field, Piece, Side, TAINTS, Text, ToolSpec, World};
 
@@ -72,21 +73,32 @@ fn world(screening: Screening, choices: Vec<Choice>, limit: Label) -> World {
 /// Tells once, unless it reads `no`.
 fn telling(request: &CompletionRequest) -> Completion {
     let shown = shown(request);
-    let mut completion = Completion {
+    calls_if(
+        !shown.contains("\"no\"") && !shown.contains("echo"),
+        "tell",
+        "{}",
+    )
+}
+
+/// Says that it is done, and calls this tool under a condition.
+fn calls_if(condition: bool, tool: &str, arguments: &str) -> Completion {
+    let call = condition.then(|| ProposedCall {
+        tool: tool.to_owned(),
+        arguments: arguments.to_owned(),
+    });
+    Completion {
         text: "done".to_owned(),
+        calls: call.into_iter().collect(),
         ..Completion::default()
-    };
-    if !shown.contains("\"no\"") && !shown.contains("echo") {
-        completion.calls.push(ProposedCall {
-            tool: "tell".to_owned(),
-            arguments: "{}".to_owned(),
-        });
     }
-    completion
 }
 
 fn both(world: &World) -> [Run; 2] {
-    [Side::A, Side::B].map(|side| play_with(world, side, false, &mut Fixed(world), &telling))
+    both_with(world, &telling)
+}
+
+fn both_with(world: &World, model: Model<'_>) -> [Run; 2] {
+    [Side::A, Side::B].map(|side| play_with(world, side, false, &mut Fixed(world), model))
 }
 
 /// Calls that ran at ⊥ with no question asked.
@@ -158,17 +170,7 @@ fn telling_twice(request: &CompletionRequest) -> Completion {
     } else {
         "{}"
     };
-    let mut completion = Completion {
-        text: "done".to_owned(),
-        ..Completion::default()
-    };
-    if !shown.contains("echo") {
-        completion.calls.push(ProposedCall {
-            tool: "tell".to_owned(),
-            arguments: arguments.to_owned(),
-        });
-    }
-    completion
+    calls_if(!shown.contains("echo"), "tell", arguments)
 }
 
 /// How often each side tells at ⊥ after a step above it.
@@ -176,8 +178,7 @@ fn told_after(change: fn(&mut World)) -> (usize, usize) {
     let choices = vec![Choice::Above(1), Choice::Below(0)];
     let mut world = world(Screening::Eager, choices, Label::top());
     change(&mut world);
-    let [a, b] = [Side::A, Side::B]
-        .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
+    let [a, b] = both_with(&world, &telling_twice);
     (told(&a), told(&b))
 }
 
@@ -247,18 +248,9 @@ fn whether_a_step_can_do_without_may_be_decided_above_the_label() {
     for piece in &mut checked.turns[0].0 {
         piece.b[0].0 = "maybe".to_owned();
     }
-    let runs = [Side::A, Side::B].map(|side| {
-        play_with(
-            &checked,
-            side,
-            false,
-            &mut Fixed(&checked),
-            &telling_what_it_sees,
-        )
-    });
-    let [a, b] = &runs;
-    assert_eq!((told(a), told(b)), (1, 0));
-    let compared = compare(&checked, a, b).unwrap();
+    let [a, b] = both_with(&checked, &telling_what_it_sees);
+    assert_eq!((told(&a), told(&b)), (1, 0));
+    let compared = compare(&checked, &a, &b).unwrap();
     assert_eq!(compared.parting, Some(Parting::Choice));
 }
 
@@ -274,14 +266,10 @@ fn whether_a_step_is_taken_without_what_was_refused_may_be_decided_above_the_lab
         }
         // One side says nothing that is refused.
         let model = |request: &CompletionRequest| match shown(request).contains("\"yes\"") {
-            true => Completion {
-                text: "done".to_owned(),
-                ..Completion::default()
-            },
+            true => calls_if(false, "tell", "{}"),
             false => telling_what_it_sees(request),
         };
-        let [a, b] =
-            [Side::A, Side::B].map(|side| play_with(&lazy, side, false, &mut Fixed(&lazy), &model));
+        let [a, b] = both_with(&lazy, &model);
         assert_eq!((told(&a), told(&b)), (0, 1));
         let refused = |run: &Run| {
             let no = |act: &&Act| matches!(act, Act::Asked(_, Answer::No, _));
@@ -300,32 +288,24 @@ fn whether_an_irreversible_call_ran_above_the_label_decides_whether_it_is_asked_
     let choices = vec![Choice::Above(1), Choice::Below(0)];
     let mut world = world(Screening::Eager, choices, Label::top());
     world.tools[0].effect = Effect::Irreversible;
-    let [a, b] = [Side::A, Side::B]
-        .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
+    let [a, b] = both_with(&world, &telling_twice);
     assert_eq!((told(&a), told(&b)), (0, 1));
     let compared = compare(&world, &a, &b).unwrap();
     assert_eq!(compared.parting, Some(Parting::Repeated));
     // What can be changed back is not in the ledger, and tells nothing.
     world.tools[0].effect = Effect::Write;
-    let [a, b] = [Side::A, Side::B]
-        .map(|side| play_with(&world, side, false, &mut Fixed(&world), &telling_twice));
+    let [a, b] = both_with(&world, &telling_twice);
     assert_eq!((told(&a), told(&b)), (1, 1));
     assert_eq!(compare(&world, &a, &b).unwrap().parting, None);
 }
 
 /// Asks once.
 fn asking(request: &CompletionRequest) -> Completion {
-    let mut completion = Completion {
-        text: "done".to_owned(),
-        ..Completion::default()
-    };
-    if !shown(request).contains("Tool(") {
-        completion.calls.push(ProposedCall {
-            tool: "ask__s0".to_owned(),
-            arguments: r#"{"a":"same"}"#.to_owned(),
-        });
-    }
-    completion
+    calls_if(
+        !shown(request).contains("Tool("),
+        "ask__s0",
+        r#"{"a":"same"}"#,
+    )
 }
 
 /// A response of this form arrives on one side only, for some seeds, since above L there is something else
@@ -346,8 +326,7 @@ fn arrives_on_one_side(form: &Form, receives: &Label) {
             peculiar: None,
         }];
         asks.services = vec![Service::least(&serving, form.clone(), receives.clone())];
-        let runs = [Side::A, Side::B]
-            .map(|side| play_with(&asks, side, false, &mut Fixed(&asks), &asking));
+        let runs = both_with(&asks, &asking);
         let arrived = runs.each_ref().map(|run| {
             let mut acts = run.acts();
             acts.any(|act| matches!(act, Act::Message(_, MessageKind::Response, ..)))
