@@ -31,9 +31,6 @@ pub(crate) enum Command {
     )]
     Chat(chat::Chat),
     /// Guard an agent that speaks OpenAI's chat completions.
-    #[command(
-        after_help = "Example:\n  sluice proxy --upstream remote --policy sluice.toml\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 your-agent"
-    )]
     Proxy(proxy::Proxy),
     /// List the recorded sessions, and show what happened in one.
     #[command(after_help = "Example:\n  sluice trace list\n  sluice trace show latest")]
