@@ -441,47 +441,42 @@ limit = ["untrusted"]
             "whatever was read may choose the argument 'to' of 'mail.send', which says where something goes",
         ]
     );
-    // A read that leaves something hands on as much.
-    let leaving = CHAIN.replace("effect = \"read\"", "effect = \"read-once\"");
-    assert_eq!(warnings(&leaving), warnings(CHAIN));
-    // Beside rules, what nobody foresaw has more labels than `rest` says.
-    let lax = CHAIN.replace("structure = []", "structure = []\nrest = []");
-    let found = warnings(&lax);
-    assert_eq!(found.len(), 3, "{found:?}");
-    assert!(
-        found
-            .iter()
-            .any(|warning| warning.contains("'mail.list' names has the labels of all"))
-    );
-    let strict = CHAIN.replace(
-        "structure = []",
-        "structure = []\nrest = [\"untrusted:mail\"]",
-    );
-    assert_eq!(warnings(&strict), warnings(CHAIN));
-    // A form that can say nothing, the limit of the next tool, and that of the destination are remedies.
-    let formed = CHAIN.replace(
-        "label = [\"untrusted:mail\"] }",
-        "label = [], form = \"hex\" }",
-    );
-    let wider = CHAIN.replace(
-        "limit = []\nparameters = { mail_id",
-        "limit = [\"untrusted:mail\"]\nparameters = { mail_id",
-    );
-    for (config, left) in [(formed, 1), (wider, 1)] {
+    for (old, new, left) in [
+        // A read that leaves something hands on as much.
+        ("effect = \"read\"", "effect = \"read-once\"", 2),
+        // Beside rules, what nobody foresaw has more labels than `rest` says.
+        ("structure = []", "structure = []\nrest = []", 3),
+        (
+            "structure = []",
+            "structure = []\nrest = [\"untrusted:mail\"]",
+            2,
+        ),
+        // A form that can say nothing, the limit of the next tool, and that of the destination are remedies.
+        (
+            "label = [\"untrusted:mail\"] }",
+            "label = [], form = \"hex\" }",
+            1,
+        ),
+        (
+            "limit = []\nparameters = { mail_id",
+            "limit = [\"untrusted:mail\"]\nparameters = { mail_id",
+            1,
+        ),
+        (
+            "arguments.to]\nlimit = [\"untrusted\"]",
+            "arguments.to]\nlimit = []",
+            1,
+        ),
+    ] {
+        let config = CHAIN.replace(old, new);
         assert_ne!(config, CHAIN);
         let found = warnings(&config);
-        assert_eq!(found.len(), left, "{found:?}");
-        assert!(
-            found
-                .iter()
-                .all(|warning| warning.starts_with("whatever was read"))
-        );
+        assert_eq!(found.len(), left, "{old} {new}: {found:?}");
+        let is_lax = found
+            .iter()
+            .any(|it| it.contains("'mail.list' names has the labels of all"));
+        assert_eq!(is_lax, left == 3, "{found:?}");
     }
-    let held = CHAIN.replace(
-        "arguments.to]\nlimit = [\"untrusted\"]",
-        "arguments.to]\nlimit = []",
-    );
-    assert_eq!(warnings(&held).len(), 1);
 }
 
 /// A trace may hold several conversations.

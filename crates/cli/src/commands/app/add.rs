@@ -122,7 +122,6 @@ async fn finish(
     let mut config = with(file, before, &block::of(wish, &data, &[]))?;
     let of = fetched.map_or(Of::Installed, Of::New);
     let trial = try_out::start(&mut config, &wish.name, &how.place.layers(), of).await?;
-    let names: Vec<&str> = trial.tools.iter().map(|tool| tool.name.as_str()).collect();
     // A rule makes the name of a tool trusted, so rules are written only where the user reads the names.
     let listed: Vec<Tool> = match how.yes {
         true => Vec::new(),
@@ -132,9 +131,9 @@ async fn finish(
     // The proposed rules are loaded before they are written.
     with(file, before, &text)?;
     say(&format!(
-        "{} starts, with {}. These lines are added to {}:\n{text}\n",
+        "{} starts, with {}. These lines would be added to {}:\n{text}\n",
         wish.name,
-        names.join(", "),
+        trial.names().join(", "),
         file.display()
     ));
     for tool in &trial.tools {

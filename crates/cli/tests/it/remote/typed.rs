@@ -1,6 +1,6 @@
 //! What a person is asked in the course of a login, and what becomes of the answers.
 
-use crate::remote::authority::{Servers, browse, truth};
+use crate::remote::authority::{Servers, browse, opened, truth};
 use crate::remote::server::{json_with, status};
 use crate::remote::stage::Stage;
 
@@ -89,18 +89,10 @@ fn another_host_that_gives_out_tokens_is_agreed_to_by_its_name() {
         sent.iter()
             .all(|it| it.path == "/token" && it.header("authorization").is_empty())
     );
-    let mut named = Vec::from(["--issuer", &issuer, "--tokens-at", &host]);
-    named.push("--json");
-    assert_eq!(log_in_unasked(&stage, &servers, &named), 0);
-}
-
-/// A login of which everything was said before.
-fn log_in_unasked(stage: &Stage, servers: &Servers, more: &[&str]) -> i32 {
-    let config = servers.configure(stage, "");
-    let login = ["app", "login", "far", "--config", &config];
-    let mut login = stage.start(&[&login[..], more].concat());
-    browse(&servers.agree(&crate::remote::authority::opened(&mut login)));
-    i32::from(!Stage::ended(login).0)
+    let named = ["--tokens-at", &*host];
+    let mut login = servers.begin(&stage, &config, &named);
+    browse(&servers.agree(&opened(&mut login)));
+    assert!(Stage::ended(login).0);
 }
 
 #[test]
