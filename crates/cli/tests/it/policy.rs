@@ -441,41 +441,41 @@ limit = ["untrusted"]
             "whatever was read may choose the argument 'to' of 'mail.send', which says where something goes",
         ]
     );
-    for (old, new, left) in [
+    let (chain, lax, choice) = ("'list' returns", "'mail.list' names", "whatever was read");
+    for (old, new, left, kept) in [
         // A read that leaves something hands on as much.
-        ("effect = \"read\"", "effect = \"read-once\"", 2),
-        // Beside rules, what nobody foresaw has more labels than `rest` says.
-        ("structure = []", "structure = []\nrest = []", 3),
+        ("effect = \"read\"", "effect = \"read-once\"", 2, chain),
+        // Beside rules, unforeseen text has more labels than `rest` says.
+        ("structure = []", "structure = []\nrest = []", 3, lax),
         (
             "structure = []",
             "structure = []\nrest = [\"untrusted:mail\"]",
             2,
+            chain,
         ),
         // A form that can say nothing, the limit of the next tool, and that of the destination are remedies.
         (
             "label = [\"untrusted:mail\"] }",
             "label = [], form = \"hex\" }",
             1,
+            choice,
         ),
         (
             "limit = []\nparameters = { mail_id",
             "limit = [\"untrusted:mail\"]\nparameters = { mail_id",
             1,
+            choice,
         ),
         (
             "arguments.to]\nlimit = [\"untrusted\"]",
             "arguments.to]\nlimit = []",
             1,
+            chain,
         ),
     ] {
-        let config = CHAIN.replace(old, new);
-        assert_ne!(config, CHAIN);
-        let found = warnings(&config);
+        let found = warnings(&CHAIN.replace(old, new));
         assert_eq!(found.len(), left, "{old} {new}: {found:?}");
-        let is_lax = found
-            .iter()
-            .any(|it| it.contains("'mail.list' names has the labels of all"));
-        assert_eq!(is_lax, left == 3, "{found:?}");
+        assert!(found.iter().any(|it| it.contains(kept)), "{found:?}");
     }
 }
 
