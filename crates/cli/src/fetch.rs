@@ -9,7 +9,7 @@ use provision::Record;
 use sandbox::Layer;
 use tokio::task::spawn_blocking;
 
-use crate::terminal::{ask_word, say};
+use crate::terminal::{is_agreed, say};
 use crate::trial::{self, Of};
 use crate::{installed, needs, review};
 
@@ -58,7 +58,7 @@ async fn fetch(config: &Config, fetch: Fetch, layers: &BTreeSet<Layer>) -> Resul
             say(&format!("{name} needs {wanted}, which is not installed\n"));
         }
         say("Sluice fetches them from your registries in a sandbox and runs no install script.\n");
-        if ask_word("Type install to install them [no]: ", &["install"]).is_none() {
+        if !is_agreed("Type install to install them [no]: ", "install") {
             return Ok(());
         }
     }

@@ -23,7 +23,7 @@ use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::selection;
-use crate::words::{self, Reading};
+use crate::words;
 
 /// The user at a terminal. Without a terminal every question is answered with no.
 pub(crate) struct Terminal {
@@ -292,22 +292,19 @@ fn take_line() -> Option<String> {
     Some(line)
 }
 
-/// Asks for one of these words; which one was typed. `None` is a no, the end of input, or a third unclear
-/// line.
-pub(crate) fn ask_word(prompt: &str, words: &[&str]) -> Option<usize> {
+/// Whether there is a terminal and the user types this word. The end of input and a third unclear line are a no.
+pub(crate) fn is_agreed(prompt: &str, word: &str) -> bool {
+    if !Terminal::attended() {
+        return false;
+    }
     for _ in 0..words::ATTEMPTS {
-        match words::read(&read_line(prompt)?, words) {
-            Reading::Chosen(at) => return Some(at),
-            Reading::No => return None,
-            Reading::Unclear => say(&words::again(words)),
+        let line = read_line(prompt);
+        match words::read(line.as_deref().unwrap_or_default(), word) {
+            Some(is_agreed) => return is_agreed,
+            None => say(&format!("Type the whole word {word}, or no.\n")),
         }
     }
-    None
-}
-
-/// Whether there is a terminal, and the user types this word.
-pub(crate) fn is_agreed(prompt: &str, word: &str) -> bool {
-    Terminal::attended() && ask_word(prompt, &[word]).is_some()
+    false
 }
 
 /// A hidden line.

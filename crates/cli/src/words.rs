@@ -7,32 +7,13 @@ use store::Time;
 /// a key that is stuck, or a program at the other end, ends the question.
 pub(crate) const ATTEMPTS: usize = 3;
 
-/// The meaning of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// The word at this place among those offered.
-    Chosen(usize),
-    /// A no: the word, or an empty line.
-    No,
-    /// None of the words. Never a yes.
-    Unclear,
-}
-
-/// Reads a line. Only a whole word counts, in capitals or not: half a word is typed by accident.
-pub(crate) fn read(line: &str, words: &[&str]) -> Reading {
-    let typed = line.trim().to_lowercase();
-    if typed.is_empty() || typed == "no" {
-        return Reading::No;
+/// Whether a line is this word, in capitals or not; `false` for `no` and an empty line, `None` for any other line. Half a
+/// word is typed by accident.
+pub(crate) fn read(line: &str, word: &str) -> Option<bool> {
+    match line.trim().to_lowercase().as_str() {
+        "" | "no" => Some(false),
+        typed => (typed == word).then_some(true),
     }
-    match words.iter().position(|word| *word == typed) {
-        Some(at) => Reading::Chosen(at),
-        None => Reading::Unclear,
-    }
-}
-
-/// The message after an unclear line.
-pub(crate) fn again(words: &[&str]) -> String {
-    format!("Only a whole word counts: {} or no.\n", words.join(", "))
 }
 
 /// A number, with the words for one and those for several.
@@ -73,27 +54,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_word_that_is_offered_is_a_yes() {
-        let check = |line: &str, expected| {
-            assert_eq!(read(line, &["once", "session"]), expected, "{line:?}");
-        };
-        for (line, at) in [("once\n", 0), (" Once \r", 0), ("SESSION", 1)] {
-            check(line, Reading::Chosen(at));
+    fn only_the_whole_word_is_a_yes() {
+        for line in ["trust\n", " Trust \r", "TRUST"] {
+            assert_eq!(read(line, "trust"), Some(true), "{line:?}");
         }
         for line in ["", "\n", "  ", "no", "No\n"] {
-            check(line, Reading::No);
+            assert_eq!(read(line, "trust"), Some(false), "{line:?}");
         }
-        for line in [
-            "o",
-            "y",
-            "yes",
-            "once more",
-            "onc",
-            "always",
-            "\u{1b}[A",
-            "0nce",
-        ] {
-            check(line, Reading::Unclear);
+        for line in ["t", "y", "yes", "trust me", "trus", "\u{1b}[A", "tru5t"] {
+            assert_eq!(read(line, "trust"), None, "{line:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use store::{Apps, Content, Entry, EntryId, Family, Namespace, Query, Speaker};
 use crate::exit::Exit;
 use crate::ids::MEMORIES;
 use crate::memory::{apps, named, open};
-use crate::terminal::{Terminal, ask_word, print, say};
+use crate::terminal::{Terminal, is_agreed, print, say};
 use crate::words::{minute, set};
 use crate::{json_lines, place::ConfigFile};
 
@@ -202,7 +202,7 @@ impl Memories {
         }
         let count = family.count();
         let prompt = format!("Forget these {count} for good? Type forget to confirm [no]: ");
-        Ok(ask_word(&prompt, &["forget"]).is_some())
+        Ok(is_agreed(&prompt, "forget"))
     }
 
     fn print(&self, entry: &Entry, text: impl FnOnce() -> String) -> Result<()> {

@@ -18,7 +18,7 @@ use hub::trace::escape;
 
 use self::files::Files;
 use self::trust::{Standing, TrustStore};
-use crate::terminal::{self, say};
+use crate::terminal::{is_agreed, say};
 use crate::{paths, shell};
 
 /// The name of a configuration in the working folder.
@@ -201,7 +201,7 @@ impl Found {
         say(&format!("{name} {state}. If you trust it, it may:\n\n"));
         say(&summary::of(config, files, &self.path)?);
         say("\n");
-        let trusted = terminal::ask_word("Type trust to trust it [no]: ", &["trust"]).is_some();
+        let trusted = is_agreed("Type trust to trust it [no]: ", "trust");
         if trusted {
             // The digests of the contents that were shown, in case the files have changed since.
             store.trust(&self.path, files)?;

@@ -22,7 +22,7 @@ use crate::place::Place;
 use crate::question::{Lines, shortened};
 use crate::secrets::{Secrets, Value};
 use crate::shell;
-use crate::terminal::{Terminal, ask_word, columns, print, say};
+use crate::terminal::{Terminal, columns, is_agreed, print, say};
 
 /// Longest address of an authorization server. They have some dozens of letters.
 const MAX_ISSUER: usize = 256;
@@ -305,8 +305,8 @@ fn issuer(args: &Login, server: &WebUrl, found: &Discovery) -> Result<Option<Web
             shell::word(only.as_str())
         );
     }
-    let word = ask_word("Type login to log in there [no]: ", &["login"]);
-    Ok(word.and_then(|_| named.first().cloned()))
+    let is_agreed = is_agreed("Type login to log in there [no]: ", "login");
+    Ok(is_agreed.then(|| only.clone()))
 }
 
 /// The question about an authorization server. Its address is foreign text and may be longer than a line.
@@ -342,8 +342,10 @@ fn may_give_out(args: &Login, issuer: &WebUrl, host: &Origin) -> Result<bool> {
     if !Terminal::attended() {
         bail!("nothing was sent there; without a terminal, add --tokens-at {host}");
     }
-    let word = ask_word("Type agree if the host belongs to it [no]: ", &["agree"]);
-    Ok(word.is_some())
+    Ok(is_agreed(
+        "Type agree if the host belongs to it [no]: ",
+        "agree",
+    ))
 }
 
 /// Shows the address that the user opens. A [`WebUrl`] is visible ASCII; everything else is percent-encoded.
