@@ -12,9 +12,8 @@ use serde::Deserialize;
 /// markers carry a nonce, so text inside a region cannot imitate one; and one request covers all
 /// regions.
 ///
-/// The judge reads everything, also what attacks it. So its answer is used for one thing only: to
-/// choose a label. An attacker who steers it can make the assistant see more, under a label that
-/// says so, or less.
+/// The judge reads everything, injections included. So its answer is used only to choose a label. An attacker who
+/// steers it can make the assistant see more, under a label that says so, or less.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LmJudge;
 
@@ -46,10 +45,9 @@ struct Answer {
     relevant: Vec<usize>,
 }
 
-/// Serde would also take an array of the fields' values for a struct.
+/// Serde would also read an array of the fields' values as the struct.
 fn parse(answer: &str) -> Option<Answer> {
-    // A form that the schema rules out is taken for no answer, so that a judge which was talked out of its
-    // form decides nothing.
+    // An answer in a form that the schema rules out decides nothing: an injection may have caused it.
     let is_object = answer.trim_ascii_start().starts_with('{');
     is_object.then(|| serde_json::from_str(answer).ok())?
 }
@@ -94,7 +92,7 @@ impl Screener for LmJudge {
             Some(consultation) if !consultation.regions.is_empty() => {
                 Screening::Consult(consultation)
             }
-            // There is nothing to choose from, or an attacker knows the nonce.
+            // There are no regions, or a text holds the nonce.
             Some(_) | None => Screening::Decided(Relevance::Everything),
         }
     }

@@ -31,8 +31,7 @@ pub struct Classifier {
 /// Recalls, in per cent, that a classifier has thresholds for.
 pub const RECALLS: std::ops::RangeInclusive<u8> = 50..=99;
 
-/// The per cent of the relevant regions to find where nobody says otherwise, in training and in
-/// evaluation. It was chosen by looking at AgentDojo's closed loop, so figures of that loop are in
+/// The default per cent of the relevant regions to find, in training and in evaluation. It was chosen by looking at AgentDojo's closed loop, so figures of that loop are in
 /// sample for this choice. A region that is missed costs context, never security.
 pub const TARGET_RECALL: u8 = 70;
 

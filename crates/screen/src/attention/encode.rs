@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::tokens::{Encode, Token, covering};
 use super::{Placed, Role, Spoken, Transcript, Turn};
-use ifc::RegionId;
 
 /// How much the model reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,15 +40,6 @@ pub enum Sight {
     Description,
 }
 
-/// A region's tokens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegionTokens {
-    /// Its number.
-    pub region: RegionId,
-    /// What is seen of it.
-    pub sight: Sight,
-}
-
 /// The tokens of an argument's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueTokens {
@@ -66,8 +56,8 @@ pub struct Encoded {
     pub input: Vec<u32>,
     /// The tokens of the draft.
     pub output: Vec<u32>,
-    /// Every region of the history, in order.
-    pub regions: Vec<RegionTokens>,
+    /// What the model sees of each region of the transcript, in order.
+    pub regions: Vec<Sight>,
     /// The values of the draft's arguments, in order; those without a token are left out.
     pub values: Vec<ValueTokens>,
     /// Where the tokens of the messages after the newest step of the assistant begin.
@@ -136,8 +126,8 @@ pub fn encode(
             limit: window.output,
         });
     }
-    // The room for a draft is kept free whatever this one takes, so that the same history gives the same window for
-    // every draft, and the model finds it in its cache.
+    // The room for the longest draft is kept free, so that the same history gives the same window for every draft, and
+    // the model finds it in its cache.
     let header = template.header(Role::Assistant);
     let budget = window.context.saturating_sub(window.output + header.len());
     if budget < LEAST_BUDGET {
@@ -170,11 +160,10 @@ pub fn encode(
     let newest = newest.map_or(input.len(), |turn| turn.first);
     input.extend(header);
 
-    let regions = transcript.regions().iter().map(|placed| RegionTokens {
-        region: placed.region,
-        sight: sight(placed, &bodies, &windowed),
-    });
-    let regions = regions.collect();
+    let regions = transcript.regions().iter();
+    let regions = regions
+        .map(|placed| sight(placed, &bodies, &windowed))
+        .collect();
     let values = draft.values.iter().filter_map(|value| {
         let tokens = covering(&output, &value.span)?;
         Some(ValueTokens {

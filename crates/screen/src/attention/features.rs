@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ifc::{RegionId, Source};
 
-use super::columns::{Column, Columns, HeadStat, Lexical, Over, Place, Stat};
+use super::columns::{Column, Columns, HeadStat, Over, Place, Stat};
 use super::lexical::{Words, lexical};
 use super::reduce::{Reducer, seen};
 use super::{Encoded, Placed, Sight, Spoken, Transcript};
@@ -68,7 +68,7 @@ pub fn features(
     let placed = transcript.regions().iter().zip(&encoded.regions);
     // Regions that are not seen have no features; the screener decides on them without the
     // classifier.
-    let placed = placed.filter(|(_, tokens)| matches!(tokens.sight, Sight::Tokens(_)));
+    let placed = placed.filter(|(_, sight)| matches!(sight, Sight::Tokens(_)));
     let mut rows = Vec::with_capacity(spans.len());
     for (index, (((placed, _), span), words)) in placed.zip(&spans).zip(&words).enumerate() {
         let region = Region {
@@ -127,7 +127,7 @@ impl StepFeatures<'_> {
                     HeadStat::Spike => seen.spike,
                 }
             }
-            Column::Lexical(what) => word(region.words, what),
+            Column::Lexical(what) => region.words.get(what as usize).copied().unwrap_or_default(),
             Column::Place(what) => f32::from(u8::from(self.place(what, region))),
         }
     }
@@ -158,19 +158,6 @@ impl StepFeatures<'_> {
             Place::FromHub => *source == Source::Hub,
             Place::FromSystem => *source == Source::System,
         }
-    }
-}
-
-fn word(words: &Words, what: Lexical) -> f32 {
-    match what {
-        Lexical::Run => words.run,
-        Lexical::Cover => words.cover,
-        Lexical::Excess => words.excess,
-        Lexical::Here => words.here,
-        Lexical::OnlyHere => words.only_here,
-        Lexical::Unique => words.unique,
-        Lexical::Words => words.words,
-        Lexical::Characters => words.characters,
     }
 }
 

@@ -11,22 +11,11 @@ const FREE_WORDS: usize = 20_000;
 /// Characters below which a value is too common to count: one letter or digit occurs everywhere.
 const LEAST_CHARACTERS: usize = 2;
 
-/// Values that say too little whatever their length.
+/// Values that are too common to count, regardless of their length.
 const TRIVIAL: [&str; 4] = ["true", "false", "none", "nothing"];
 
-/// What a region's words have to do with the draft's values. See
-/// [`Lexical`](crate::attention::Lexical) for the fields.
-#[derive(Default)]
-pub(crate) struct Words {
-    pub(crate) run: f32,
-    pub(crate) cover: f32,
-    pub(crate) excess: f32,
-    pub(crate) here: f32,
-    pub(crate) only_here: f32,
-    pub(crate) unique: f32,
-    pub(crate) words: f32,
-    pub(crate) characters: f32,
-}
+/// What a region's words have to do with the draft's values, in the order of [`Lexical`].
+pub(crate) type Words = [f32; 8];
 
 /// A value as words.
 struct Wanted {
@@ -75,7 +64,7 @@ pub(crate) fn lexical(transcript: &Transcript, draft: &Spoken, encoded: &Encoded
     let own: HashSet<u32> = own.difference(&free).copied().collect();
 
     let seen = transcript.regions().iter().zip(&encoded.regions);
-    let seen = seen.filter(|(_, tokens)| matches!(tokens.sight, Sight::Tokens(_)));
+    let seen = seen.filter(|(_, sight)| matches!(sight, Sight::Tokens(_)));
     let regions: Vec<Vec<u32>> = seen
         .map(|(placed, _)| vocabulary.words(transcript.text(placed)))
         .collect();
@@ -99,30 +88,32 @@ pub(crate) fn lexical(transcript: &Transcript, draft: &Spoken, encoded: &Encoded
 }
 
 fn measure(values: &[Wanted], runs: &[usize], region: &[u32], own: &HashSet<u32>) -> Words {
-    let mut found = Words::default();
+    let [mut run_words, mut cover, mut excess] = [0.0_f32; 3];
+    let [mut here, mut only_here, mut unique, mut characters] = [0.0_f32; 4];
     let part = 1.0 / values.len().max(1) as f32;
     for (value, run) in values.iter().zip(runs) {
         let length = value.words.len();
-        found.run = found.run.max((*run as f32).ln_1p());
-        found.cover = found.cover.max(*run as f32 / length as f32);
-        let excess = (*run as f32 - value.free as f32) / length as f32;
-        found.excess = found.excess.max(excess);
+        run_words = run_words.max((*run as f32).ln_1p());
+        cover = cover.max(*run as f32 / length as f32);
+        excess = excess.max((*run as f32 - value.free as f32) / length as f32);
         if *run < length {
             continue;
         }
-        found.here += part;
+        here += part;
         if value.free == length {
             continue;
         }
-        found.only_here += part;
-        found.characters = found.characters.max((value.characters as f32).ln_1p());
+        only_here += part;
+        characters = characters.max((value.characters as f32).ln_1p());
         if value.regions == 1 {
-            found.unique += part;
+            unique += part;
         }
     }
     let region: HashSet<u32> = region.iter().copied().collect();
-    found.words = own.intersection(&region).count() as f32 / own.len().max(1) as f32;
-    found
+    let words = own.intersection(&region).count() as f32 / own.len().max(1) as f32;
+    [
+        run_words, cover, excess, here, only_here, unique, words, characters,
+    ]
 }
 
 /// The values that say enough to be looked for.

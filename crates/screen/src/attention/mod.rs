@@ -29,7 +29,7 @@ pub use classifier::{
 };
 pub use columns::{Column, Columns, ColumnsError, HeadStat, Lexical, Over, Place, Stat};
 pub use combined::Combined;
-pub use encode::{EncodeError, Encoded, RegionTokens, Sight, ValueTokens, Window, encode};
+pub use encode::{EncodeError, Encoded, Sight, ValueTokens, Window, encode};
 pub use features::{FeatureError, RegionFeatures, features};
 pub use lstm::{Linear, LstmLayer, Network};
 pub use open::{OpenError, WEIGHTS, open};

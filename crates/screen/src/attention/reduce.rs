@@ -220,13 +220,10 @@ impl Observer for Reducer {
 
 /// The tokens of every region that is seen.
 pub(crate) fn seen(encoded: &Encoded) -> Vec<Range<usize>> {
-    let seen = encoded
-        .regions
-        .iter()
-        .filter_map(|region| match &region.sight {
-            Sight::Tokens(tokens) => Some(tokens.clone()),
-            Sight::Cut | Sight::Description => None,
-        });
+    let seen = encoded.regions.iter().filter_map(|sight| match sight {
+        Sight::Tokens(tokens) => Some(tokens.clone()),
+        Sight::Cut | Sight::Description => None,
+    });
     seen.collect()
 }
 

@@ -118,7 +118,7 @@ pub type Scores = Vec<(RegionId, Score)>;
 /// them (RTBAS §3.3 and §7.2).
 ///
 /// It reads everything, also what attacks it; its answer is used to choose a label, and for nothing
-/// else. Whatever it cannot decide is relevant. All sessions share one.
+/// else. A region that it cannot decide on is relevant. All sessions share one.
 pub struct AttentionScreener {
     model: Arc<dyn Attend>,
     tokenizer: Arc<dyn Encode + Send + Sync>,
@@ -244,7 +244,7 @@ impl AttentionScreener {
         let columns = &self.classifier.columns;
         let mut reducer = Reducer::new(&encoded, columns);
         let is_seen = |sight: &Sight| matches!(sight, Sight::Tokens(_));
-        let is_any_seen = encoded.regions.iter().any(|region| is_seen(&region.sight));
+        let is_any_seen = encoded.regions.iter().any(is_seen);
         let rows = match is_any_seen {
             // The expensive part: a run of the model over what is new of the history, and back over the draft.
             true => {
@@ -257,12 +257,12 @@ impl AttentionScreener {
         };
         let mut found = self.classifier.scores(&rows)?.into_iter();
         let regions = transcript.regions().iter().zip(&encoded.regions);
-        let scores = regions.map(|(placed, region)| {
-            let score = match region.sight {
+        let scores = regions.map(|(placed, sight)| {
+            let score = match sight {
                 // There is one for each region that is seen.
                 Sight::Tokens(_) => found.next().map_or(Score::Unseen, Score::Probability),
-                // A stranger decides how long a result is, and must not get a region called irrelevant by pushing it
-                // out of the window.
+                // An app decides how long a result is, and must not make a region irrelevant by pushing it out of
+                // the window.
                 Sight::Cut => Score::Unseen,
                 Sight::Description => Score::Description {
                     called: match &placed.source {
@@ -272,7 +272,7 @@ impl AttentionScreener {
                     },
                 },
             };
-            (region.region, score)
+            (placed.region, score)
         });
         Ok(scores.collect())
     }

@@ -133,7 +133,7 @@ struct Speaker<'a> {
     source: &'a str,
     text: &'a mut String,
     origins: Origins,
-    /// Where values go, if anybody wants them.
+    /// Where values are recorded, if they are wanted.
     values: Option<&'a mut Vec<Value>>,
     frames: Vec<Frame>,
     next: &'a mut usize,

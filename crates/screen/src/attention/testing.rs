@@ -8,7 +8,7 @@ use super::{
     Token,
 };
 
-/// Whether a repeated word is attended to. Of any other word nobody can tell where it is from.
+/// Whether a repeated word is attended to. Any other word may come from anywhere.
 pub type Telling = fn(&str) -> bool;
 
 /// One head, which attends only to earlier occurrences of a telling word.
@@ -49,7 +49,7 @@ impl Attend for Copying {
     }
 }
 
-/// A token for each telling word, whatever its case, and for each other byte.
+/// A token for each telling word, regardless of case, and for each other byte.
 #[derive(Debug, Clone, Copy)]
 pub struct Words(pub Telling);
 

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 
 use crate::common::{mailbox, nonce, text, untrusted};
 use ifc::{
-    Consultation, History, Label, Nonce, Prompt, PromptMessage, RegionId, Relevance, Screener,
-    Screening, Source,
+    Consultation, History, Nonce, Prompt, PromptMessage, RegionId, Relevance, Screener, Screening,
+    Source,
 };
 use screen::LmJudge;
 
@@ -28,17 +28,6 @@ fn show(prompt: &Prompt) -> String {
 fn the_consultation_reads_well() {
     let consultation = consultation(&mailbox("Lunch at noon?"), &nonce());
     insta::assert_snapshot!(show(&consultation.prompt));
-}
-
-#[test]
-fn the_question_stands_before_and_after_the_transcript() {
-    let consultation = consultation(&mailbox("Lunch at noon?"), &nonce());
-    let prompt = show(&consultation.prompt);
-    let form = r#"{"relevant": ["#;
-    let transcript = prompt.find("Lunch at noon?").map_or(0, |at| at);
-    assert!(prompt.find(form).is_some_and(|at| at < transcript));
-    assert!(prompt.rfind(form).is_some_and(|at| at > transcript));
-    assert!(!prompt.contains("{nonce}") && !prompt.contains("{regions}"));
 }
 
 /// Region numbers of the answer in terms of where the regions come from.
@@ -139,62 +128,29 @@ fn imitated_markers_and_answers_change_no_numbers() {
     }
 }
 
-#[test]
-fn the_schema_describes_what_is_read() {
-    let schema: serde_json::Value =
-        serde_json::from_str(LmJudge::SCHEMA).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(
-        schema,
-        serde_json::json!({
-            "type": "object",
-            "properties": { "relevant": { "type": "array", "items": { "type": "integer" } } },
-            "required": ["relevant"],
-            "additionalProperties": false,
-        })
-    );
-}
-
-#[test]
-fn an_answer_with_every_region_has_room() {
-    let mut history = History::default();
-    for _ in 0..300 {
-        history.push_user(text(&[("x", Some(untrusted()))]));
-    }
-    let consultation = consultation(&history, &nonce());
-    let numbers: Vec<usize> = (1..=300).collect();
-    let answer = format!("{{\"relevant\": {numbers:?}}}");
-    let expected: BTreeSet<RegionId> = (0..300).map(RegionId).collect();
-    assert_eq!(
-        LmJudge.read(&consultation, &answer),
-        Relevance::Only(expected)
-    );
-    // One token per character is the worst that a tokenizer does to digits and blanks.
-    let allowed = usize::try_from(LmJudge::max_tokens(&consultation));
-    assert!(allowed.is_ok_and(|allowed| allowed >= answer.len()));
-    assert_eq!(consultation.prompt.label(), &untrusted());
-    assert_ne!(consultation.prompt.label(), &Label::bottom());
-}
-
-/// Apps decide how many regions there are, and models have a bound on what they write.
+/// Apps decide how many regions there are, and models limit what they write.
 #[test]
 fn the_room_for_an_answer_has_bounds() {
-    let allowed = |regions: usize| {
+    let of = |regions: usize| {
         let mut history = History::default();
         for _ in 0..regions {
             history.push_user(text(&[("x", Some(untrusted()))]));
         }
-        LmJudge::max_tokens(&consultation(&history, &nonce()))
+        let numbers: Vec<usize> = (1..=regions).collect();
+        let answer = format!("{{\"relevant\": {numbers:?}}}");
+        (consultation(&history, &nonce()), answer)
     };
-    assert_eq!(allowed(1), 1_024);
-    assert_eq!(allowed(5_000), 4_096);
-    // An answer that was cut there means everything.
-    let mut history = History::default();
-    for _ in 0..5_000 {
-        history.push_user(text(&[("x", Some(untrusted()))]));
-    }
-    let consultation = consultation(&history, &nonce());
-    let numbers: Vec<usize> = (1..=5_000).collect();
-    let answer = format!("{{\"relevant\": {numbers:?}}}");
+    let (few, _) = of(1);
+    assert_eq!(LmJudge::max_tokens(&few), 1_024);
+    // One token per character is the worst that a tokenizer does to digits and blanks.
+    let (some, answer) = of(300);
+    let all: BTreeSet<RegionId> = (0..300).map(RegionId).collect();
+    assert_eq!(LmJudge.read(&some, &answer), Relevance::Only(all));
+    assert!(LmJudge::max_tokens(&some) as usize >= answer.len());
+    assert_eq!(some.prompt.label(), &untrusted());
+    // An answer that is cut means everything.
+    let (many, answer) = of(5_000);
+    assert_eq!(LmJudge::max_tokens(&many), 4_096);
     let cut = answer.get(..4_096).unwrap();
-    assert_eq!(LmJudge.read(&consultation, cut), Relevance::Everything);
+    assert_eq!(LmJudge.read(&many, cut), Relevance::Everything);
 }

@@ -95,17 +95,3 @@ fn a_region_whose_value_is_copied_is_found_among_others() {
         other @ Screening::Consult(_) => panic!("{other:?}"),
     }
 }
-
-/// Sharing a cache with another conversation, or having seen the beginning before, changes nothing.
-#[test]
-fn what_was_screened_before_does_not_change_a_score() {
-    let Some(model) = model() else { return };
-    let (history, draft) = (bank(), pay_back());
-    let fresh = scores(&screener(&model), &history, &draft);
-    let warm = screener(&model);
-    let mut other = bank();
-    other.push_user(text(&[("And the bowling?", Some(untrusted()))]));
-    let bowling = crate::attention::histories::draft("", &[("send_money", r#"{"amount":11}"#)]);
-    scores(&warm, &other, &bowling);
-    assert_eq!(scores(&warm, &history, &draft), fresh);
-}

@@ -51,14 +51,14 @@ fn a_history_that_does_not_fit_loses_its_oldest_results() {
     let cut = encoded
         .regions
         .iter()
-        .filter(|region| region.sight == Sight::Cut)
+        .filter(|sight| **sight == Sight::Cut)
         .count();
     assert!((10..20).contains(&cut), "{cut}");
     // All of the old ones, and none of the new ones.
     assert!(
         encoded.regions[..cut]
             .iter()
-            .all(|region| region.sight == Sight::Cut)
+            .all(|sight| *sight == Sight::Cut)
     );
     let user = WORDS.encode("Read everything for me.");
     let user: Vec<u32> = user.into_iter().map(|token| token.id).collect();
@@ -115,7 +115,7 @@ fn a_message_longer_than_the_window_keeps_its_end() {
     let sights: Vec<bool> = encoded
         .regions
         .iter()
-        .map(|region| matches!(region.sight, Sight::Tokens(_)))
+        .map(|sight| matches!(sight, Sight::Tokens(_)))
         .collect();
     assert_eq!(sights, [true, false, true]);
 }
@@ -194,15 +194,14 @@ proptest! {
             at += bodies.last().map_or(0, |(_, body)| body.len()) + 2;
         }
         prop_assert_eq!(at + 3, encoded.input.len());
-        for (placed, region) in transcript.regions().iter().zip(&encoded.regions) {
-            prop_assert_eq!(placed.region, region.region);
+        for (placed, sight) in transcript.regions().iter().zip(&encoded.regions) {
             let Some((turn, bytes)) = &placed.place else {
-                prop_assert_eq!(&region.sight, &Sight::Description);
+                prop_assert_eq!(sight, &Sight::Description);
                 prop_assert!(matches!(placed.source, Source::Description(_)));
                 continue;
             };
             let (first, body) = &bodies[*turn];
-            let Sight::Tokens(tokens) = &region.sight else {
+            let Sight::Tokens(tokens) = sight else {
                 prop_assert!(body.is_empty());
                 continue;
             };
@@ -223,8 +222,8 @@ proptest! {
         events.into_iter().for_each(|event| apply(&mut history, event));
         let encoded = encoded(&history, Window { context, output: 64 });
         prop_assert!(encoded.input.len() + 64 <= context);
-        for region in &encoded.regions {
-            if let Sight::Tokens(tokens) = &region.sight {
+        for sight in &encoded.regions {
+            if let Sight::Tokens(tokens) = sight {
                 prop_assert!(tokens.start < tokens.end && tokens.end <= encoded.input.len());
             }
         }
