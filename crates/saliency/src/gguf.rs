@@ -116,7 +116,7 @@ impl Gguf {
     /// One tensor's place in the file.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No tensor has that name.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, GgufError> {
         let tensor = self.tensors.get(name);
         tensor.ok_or_else(|| missing(name))

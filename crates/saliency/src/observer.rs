@@ -29,7 +29,7 @@ impl Row<'_> {
 /// Sees every attention row of every output token once; output tokens come in no particular order.
 ///
 /// Rows of one output token come layer after layer from the last to the first, and by head within a
-/// layer, whatever the number of threads: sums over them are repeatable. Calls come from threads of the
+/// layer, for any number of threads: sums over them are repeatable. Calls come from threads of the
 /// engine, one at a time for each call.
 pub trait Observer: Send {
     /// One row.

@@ -152,23 +152,24 @@ fn read_layer(gguf: &Gguf, at: usize) -> Result<LayerWeights, ModelError> {
 impl Layer {
     fn pack(config: &Config, at: usize, weights: LayerWeights) -> Result<Self, ModelError> {
         // Checked here once, so that the kernels may index without looking at lengths again.
-        let keys = config.kv_heads * config.head_dim;
-        let check = |name: &str, found: &[f32], wanted: usize| {
-            shape(&format!("{name} size in layer {at}"), found.len(), wanted)
-        };
-        check("attention norm", &weights.attention_norm, config.dim)?;
-        check("query", &weights.query, config.q() * config.dim)?;
-        check("key", &weights.key, keys * config.dim)?;
-        check("value", &weights.value, keys * config.dim)?;
-        check(
-            "attention output",
-            &weights.attention_output,
-            config.q() * config.dim,
-        )?;
-        check("feed-forward norm", &weights.ffn_norm, config.dim)?;
-        check("gate", &weights.gate, config.ffn * config.dim)?;
-        check("up", &weights.up, config.ffn * config.dim)?;
-        check("down", &weights.down, config.ffn * config.dim)?;
+        let (dim, keys) = (config.dim, config.kv_heads * config.head_dim);
+        for (name, found, wanted) in [
+            ("attention norm", &weights.attention_norm, dim),
+            ("query", &weights.query, config.q() * dim),
+            ("key", &weights.key, keys * dim),
+            ("value", &weights.value, keys * dim),
+            (
+                "attention output",
+                &weights.attention_output,
+                config.q() * dim,
+            ),
+            ("feed-forward norm", &weights.ffn_norm, dim),
+            ("gate", &weights.gate, config.ffn * dim),
+            ("up", &weights.up, config.ffn * dim),
+            ("down", &weights.down, config.ffn * dim),
+        ] {
+            shape(&format!("{name} size in layer {at}"), found.len(), wanted)?;
+        }
         let qkv = [&*weights.query, &weights.key, &weights.value];
         Ok(Self {
             attention_norm: weights.attention_norm,

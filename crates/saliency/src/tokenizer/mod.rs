@@ -1,9 +1,8 @@
 //! Text to tokens, with the vocabulary of the feature model's GGUF file: byte-level BPE, split as SmolLM2 was trained.
 //!
-//! All text is foreign text here: whatever it says, no control token comes of it. A caller that builds
-//! a prompt inserts the control tokens ([`Tokenizer::control`]) between pieces of encoded text.
+//! All text is foreign text here: no text becomes a control token. A caller that builds a prompt inserts the control tokens ([`Tokenizer::control`]) between pieces of encoded text.
 //!
-//! Nothing is remembered from one text to the next. Time grows as n log n at worst, whatever the text. A word of more
+//! Nothing is remembered from one text to the next. Time grows as n log n at worst. A word of more
 //! than 4 KiB is encoded in pieces, so that memory does not grow with it: the tokens where two pieces meet may be
 //! others than the reference's.
 //!
@@ -115,10 +114,6 @@ impl Tokenizer {
     }
 }
 
-/// Longer words are not looked up again: they seldom recur, and their hash costs as much as they
-/// do.
-const CACHED_WORD_BYTES: usize = 64;
-
 /// Longer words are cut into pieces: merging takes some sixty times the room of its word. No word of a language is
 /// as long.
 const MOST_WORD_BYTES: usize = 4 << 10;
@@ -128,8 +123,6 @@ struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
     text: &'a str,
     tokens: Vec<Token>,
-    /// Words seen before, and which tokens came of them.
-    known: HashMap<&'a str, Range<usize>>,
     scratch: Scratch,
 }
 
@@ -139,7 +132,6 @@ impl<'a> Encoder<'a> {
             tokenizer,
             text,
             tokens: Vec::with_capacity(text.len() / 3 + 1),
-            known: HashMap::new(),
             scratch: Scratch::default(),
         }
     }
@@ -149,39 +141,13 @@ impl<'a> Encoder<'a> {
         while word.len() > MOST_WORD_BYTES {
             // At a character, so that no piece ends in the middle of one.
             let end = self.text.floor_char_boundary(word.start + MOST_WORD_BYTES);
-            self.word(word.start..end);
+            self.merge(word.start..end);
             word.start = end;
         }
-        self.word(word);
-    }
-
-    /// Encodes a word, or repeats what came of it before.
-    fn word(&mut self, word: Range<usize>) {
-        let text = self.text.get(word.clone()).unwrap_or_default();
-        if text.len() > CACHED_WORD_BYTES {
-            return self.merge(word);
-        }
-        if let Some(range) = self.known.get(text) {
-            let mut start = word.start;
-            // By the tokens that are there already, shifted to this place: no second copy of them is kept.
-            for at in range.clone() {
-                let Some(token) = self.tokens.get(at) else {
-                    continue;
-                };
-                let (id, end) = (token.id, start + token.bytes.len());
-                let bytes = start..end;
-                self.tokens.push(Token { id, bytes });
-                start = end;
-            }
-            return;
-        }
-        let from = self.tokens.len();
         self.merge(word);
-        // Borrowed from the text, so the table ends with it and tells nothing to the next text.
-        self.known.insert(text, from..self.tokens.len());
     }
 
-    /// Merges a word from its bytes.
+    /// Merges a piece from its bytes.
     fn merge(&mut self, word: Range<usize>) {
         let bytes = self.text.as_bytes().get(word.clone()).unwrap_or_default();
         self.scratch.clear();

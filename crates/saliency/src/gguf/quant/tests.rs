@@ -62,26 +62,3 @@ fn as_the_reference() {
         &[(0, -6.0), (16, -3.65625), (17, 1.640625), (31, 2.90625)],
     );
 }
-
-/// 1.0 in half precision.
-const ONE: [u8; 2] = [0, 0x3c];
-/// 0.5 in half precision.
-const HALF: [u8; 2] = [0, 0x38];
-
-#[test]
-fn four_bits_by_hand() {
-    let block = [&HALF[..], &ONE, &[0x2f; 16]].concat();
-    assert_eq!(
-        values(TensorType::Q4_1, &block),
-        [[8.5; 16], [2.0; 16]].concat()
-    );
-}
-
-#[test]
-fn eight_bits_by_hand() {
-    let mut block = HALF.to_vec();
-    block.extend([0xff, 0x7f, 0x80]);
-    block.extend([2; 29]);
-    let found = values(TensorType::Q8_0, &block);
-    assert_eq!(found[..4], [-0.5, 63.5, -64.0, 1.0]);
-}
