@@ -53,13 +53,12 @@ pub struct Broker {
     default_route: Vec<String>,
     routes: Vec<(Purpose, Vec<String>)>,
     clearances: Clearances,
-    /// Decides on prompts. Nobody is asked about one and none is granted, so it has no state that
-    /// a session's monitor would have to share.
+    /// Decides on prompts. No user is asked about a prompt, so it shares no state with a session's monitor.
     monitor: Monitor,
 }
 
-/// The clearance of each provider, as the policy of the one sink that a broker has. Nobody else has
-/// them: what a configuration says of its providers goes here and nowhere else.
+/// The clearance of each provider, as the policy of the one sink that a broker has. No other part of the program
+/// holds them.
 #[derive(Default)]
 struct Clearances(BTreeMap<String, Label>);
 
@@ -73,7 +72,7 @@ impl Policy for Clearances {
             return Err(PolicyError(format!("there is no provider {provider}")));
         };
         Ok(Rule {
-            // Never a question: what a provider may see is the configuration's to say, and a broker has nobody to ask.
+            // Never a question: the configuration says what a provider may see, and a broker cannot ask the user.
             exceeded: Exceeded::Deny,
             ..Rule::asking(
                 format!("provider.{provider}.clearance"),
@@ -84,7 +83,7 @@ impl Policy for Clearances {
     }
 
     fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        // A broker calls no tool, so nobody asks. ⊤ is the label under which least is allowed.
+        // A broker calls no tool, so this is never called. ⊤ is the label under which least is allowed.
         Labeled::unknown(result)
     }
 }
@@ -198,7 +197,7 @@ impl Broker {
             .await
     }
 
-    /// As [`Broker::complete_with`] over these providers, whatever the routes say. For a conversation with a
+    /// As [`Broker::complete_with`] over these providers instead of a route: for a conversation with a
     /// model of its own, in whose place no other may answer.
     ///
     /// # Errors
@@ -227,8 +226,7 @@ impl Broker {
                         provider: name.to_owned(),
                     });
                 }
-                // Text that somebody has seen cannot be taken back, and another provider's answer would be joined to
-                // it.
+                // Text that was streamed cannot be taken back, and another provider's answer would be joined to it.
                 Err(error) if error.kind.is_outage() && !watched.used => {
                     watched.ids.clear();
                     failure = Some(error);
@@ -240,26 +238,6 @@ impl Broker {
         // No failure means that no provider was asked: none of the route is cleared.
         let first = route.first().cloned().unwrap_or_default();
         Err(failure.unwrap_or_else(|| ErrorKind::AboveClearance.at(first)))
-    }
-
-    /// Asks one provider by name, whatever the routes say. Dropping the future cancels.
-    ///
-    /// Returns `None` when there is no such provider.
-    ///
-    /// # Errors
-    /// As [`Broker::complete`].
-    pub async fn complete_by(
-        &self,
-        provider: &str,
-        request: &CompletionRequest,
-        sink: &mut dyn DeltaSink,
-    ) -> Option<Result<Completion, ProviderError>> {
-        let (name, provider) = self.providers.get_key_value(provider)?;
-        let options = &RequestOptions::default();
-        let Some(cleared) = self.clear(name, request, options) else {
-            return Some(Err(ErrorKind::AboveClearance.at(name)));
-        };
-        Some(provider.complete(&cleared, sink).await)
     }
 
     /// The providers of a route, in order.

@@ -24,7 +24,7 @@ pub struct OpenAiConfig {
     pub completion_tokens: Option<u32>,
     /// Whether answers are streamed. Only a server that cannot stream needs `false`.
     pub stream: bool,
-    /// Whether the model takes images. One that does not is told what they are.
+    /// Whether the model takes images. Other models get a note of what each image is.
     pub images: bool,
     /// How JSON of a schema is asked for.
     pub json: JsonForm,

@@ -14,8 +14,8 @@ pub const BASE_URL_VARIABLE: &str = "OPENAI_BASE_URL";
 
 /// A server, and the variable whose value may be sent to it as a key.
 ///
-/// A key is bound to the address for which it was named. Whoever can change one of the two, a file or
-/// the environment, must not be able to send the other's key elsewhere.
+/// A key is bound to the address for which it was named. A change of one of the two, a file or the
+/// environment, must not send the other's key elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// The address.
@@ -38,7 +38,7 @@ impl Endpoint {
     /// The server of a provider, from the address and the key variable of its configuration, and from
     /// the value of [`BASE_URL_VARIABLE`].
     ///
-    /// - A configured address gets the variable that is configured beside it, and no other; the default
+    /// - A configured address gets only the variable that is configured beside it; the default
     ///   key goes to it only if it is the default server, or the one that the environment says too.
     /// - An address of the environment gets the default key, which is the environment's too.
     ///
@@ -52,15 +52,15 @@ impl Endpoint {
     ) -> Result<Self, KeyElsewhere> {
         let base_url = match (base_url, key_variable, environment) {
             (Some(configured), _, _) => configured,
-            // A file named the key for the default server, and whoever sets the environment wants it sent elsewhere.
-            // Neither may overrule the other without the user's word.
+            // The file names the key for the default server, and the environment names another server. Neither may overrule
+            // the other without the user.
             (None, Some(variable), Some(other)) if !is_default(other) => {
                 let variable = variable.to_owned();
                 return Err(KeyElsewhere { variable });
             }
             (None, _, other) => other.unwrap_or(DEFAULT_BASE_URL),
         };
-        // Also where the configuration names the same address: whoever set the environment has named its key for it.
+        // Also where the configuration names the same address: the environment has named its key for it.
         let from_environment = environment == Some(base_url);
         let default = (from_environment || is_default(base_url)).then_some(DEFAULT_KEY_VARIABLE);
         Ok(Self {

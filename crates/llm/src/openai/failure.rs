@@ -14,7 +14,7 @@ use super::retry;
 use crate::ApiKey;
 use crate::provider::{ErrorKind, ErrorNames, ProviderError, one_line};
 
-/// Bytes of an error's body that are read: enough for the message, whatever the server sends.
+/// Bytes of an error's body that are read: enough for any message.
 const ERROR_BODY_LIMIT: usize = 64 << 10;
 
 /// Why one attempt failed, and what may help.
@@ -162,7 +162,7 @@ pub(super) fn describe(error: reqwest::Error) -> String {
     text
 }
 
-/// An error's names, where they look like names and not like somebody's text.
+/// An error's names, where they look like names and not like other text.
 fn names(error: &ApiError) -> ErrorNames {
     let is_name = |name: &&str| {
         (1..=64).contains(&name.len())

@@ -4,8 +4,7 @@
 //! ways for those that refuse or ignore it. The caller checks the answer against the schema whichever way was used.
 
 use hub::Completion;
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The name of the tool whose arguments are the answer.
 pub(super) const ANSWER_TOOL: &str = "answer";
@@ -53,14 +52,11 @@ impl<'a> Wanted<'a> {
         self.form == JsonForm::Call
     }
 
-    pub(super) fn response_format(&self) -> Option<ResponseFormat<'a>> {
-        (self.form == JsonForm::Schema).then(|| ResponseFormat {
-            r#type: "json_schema",
-            json_schema: JsonSchema {
-                name: "answer",
-                strict: is_closed(self.schema),
-                schema: self.schema,
-            },
+    pub(super) fn response_format(&self) -> Option<Value> {
+        (self.form == JsonForm::Schema).then(|| {
+            let strict = is_closed(self.schema);
+            let schema = json!({"name": "answer", "strict": strict, "schema": self.schema});
+            json!({"type": "json_schema", "json_schema": schema})
         })
     }
 
@@ -68,19 +64,6 @@ impl<'a> Wanted<'a> {
     pub(super) fn words(&self) -> Option<String> {
         (self.form == JsonForm::Words).then(|| format!("{WORDS}{}", self.text))
     }
-}
-
-#[derive(Serialize)]
-pub(super) struct ResponseFormat<'a> {
-    r#type: &'static str,
-    json_schema: JsonSchema<'a>,
-}
-
-#[derive(Serialize)]
-struct JsonSchema<'a> {
-    name: &'static str,
-    strict: bool,
-    schema: &'a Value,
 }
 
 /// Whether `strict` may be set: each part has a type, and each object lists all of its members, requires them and
@@ -106,8 +89,8 @@ fn is_closed(schema: &Value) -> bool {
     }
 }
 
-/// The answer with its JSON as the text: out of the answer's tool, and without a code fence, which models add whatever
-/// they are told. Anything else stays as it is, for the caller to evaluate.
+/// The answer with its JSON as the text: out of the answer's tool, and without a code fence, which models add in spite
+/// of instructions. Anything else stays as it is, for the caller to evaluate.
 pub(super) fn as_text(mut completion: Completion) -> Completion {
     if let [call] = completion.calls.as_slice()
         && call.tool == ANSWER_TOOL

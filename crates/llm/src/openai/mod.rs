@@ -24,7 +24,7 @@ pub use self::endpoint::{
 };
 pub use self::json::JsonForm;
 use self::{
-    answer::{Bounds, Piece, Reader},
+    answer::{Bounds, Piece, Reader, refused::Refused},
     body::ToolNames,
     failure::{Failure, describe, read_body},
 };
@@ -215,17 +215,22 @@ impl OpenAi {
             stream: limits.response,
             event: limits.event,
         });
-        let read = match streamed {
-            true => {
-                self.read_stream(response, &mut reader, sending, started, sink)
-                    .await
+        if streamed {
+            self.read_stream(response, &mut reader, sending, started, sink)
+                .await?;
+        } else {
+            let limit = limits.response;
+            let (body, cut) = read_body(response, limit).await.map_err(|error| {
+                let retry = !error.is_timeout();
+                Failure::new(self.config.network(error), retry)
+            })?;
+            // A cut answer could still parse, as one that lacks its end.
+            if cut {
+                return Err(self.config.too_large("the answer", limit));
             }
-            false => {
-                self.read_whole(response, &mut reader, sending, started, sink)
-                    .await
-            }
-        };
-        read?;
+            let taken = reader.whole(&body, started.elapsed());
+            self.pass_on(taken, &mut reader, sending, sink)?;
+        }
         let has_begun = reader.has_begun();
         if let Some(mut completion) = reader.complete(started.elapsed()) {
             for call in &mut completion.calls {
@@ -264,44 +269,26 @@ impl OpenAi {
                 }
             };
             let taken = reader.stream(&chunk, started.elapsed());
-            pass_on(reader, sink);
-            taken.map_err(|refused| {
-                (self.config).refused(refused, reader.has_begun(), sending.key)
-            })?;
+            self.pass_on(taken, reader, sending, sink)?;
         }
         Ok(())
     }
 
-    async fn read_whole(
+    /// Passes on the pieces that came, also those before a refusal.
+    fn pass_on(
         &self,
-        response: Response,
+        taken: Result<(), Refused>,
         reader: &mut Reader,
         sending: &Sending<'_>,
-        started: Instant,
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Failure> {
-        let limit = self.config.limits.response;
-        let (body, cut) = read_body(response, limit).await.map_err(|error| {
-            let retry = !error.is_timeout();
-            Failure::new(self.config.network(error), retry)
-        })?;
-        // A cut answer could still parse, as one that lacks its end.
-        if cut {
-            return Err(self.config.too_large("the answer", limit));
+        while let Some(piece) = reader.poll() {
+            match piece {
+                Piece::Text(text) => sink.text(&text),
+                Piece::CallId { call, id } => sink.call_id(call, &id),
+            }
         }
-        let taken = reader.whole(&body, started.elapsed());
-        pass_on(reader, sink);
         taken.map_err(|refused| (self.config).refused(refused, reader.has_begun(), sending.key))
-    }
-}
-
-/// What of an answer came before it is whole, for who waits for it.
-fn pass_on(reader: &mut Reader, sink: &mut dyn DeltaSink) {
-    while let Some(piece) = reader.poll() {
-        match piece {
-            Piece::Text(text) => sink.text(&text),
-            Piece::CallId { call, id } => sink.call_id(call, &id),
-        }
     }
 }
 

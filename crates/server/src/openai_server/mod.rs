@@ -11,6 +11,7 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
+    slice,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -27,7 +28,7 @@ use axum::{
     routing::{get, post},
 };
 use hub::Completion;
-use llm::{Broker, DeltaSink, NoDeltas};
+use llm::{Broker, DeltaSink, NoDeltas, RequestOptions};
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
@@ -193,8 +194,9 @@ async fn complete(
     asked: &Asked,
     sink: &mut dyn DeltaSink,
 ) -> Result<Completion, ApiError> {
-    let answer = broker.complete_by(&asked.model, &asked.request, sink).await;
-    Ok(answer.ok_or_else(ApiError::no_model)??)
+    let (route, options) = (slice::from_ref(&asked.model), RequestOptions::default());
+    let answer = broker.complete_over(route, &asked.request, &options, sink);
+    Ok(answer.await?.completion)
 }
 
 /// The completion as this server shows it. Calls are numbered: the names mean nothing here.

@@ -32,7 +32,7 @@ pub(super) struct Assembly {
     usage: Usage,
     /// The server has said that it stopped, and not why.
     unnamed_stop: bool,
-    /// What has come and nobody has taken yet.
+    /// Received and not yet polled.
     pieces: VecDeque<Piece>,
 }
 
@@ -243,7 +243,7 @@ impl Assembly {
     }
 }
 
-/// What a server's word for why it stopped means. A word that nobody knows does not make an answer whole.
+/// The meaning of a server's word for why it stopped. An unknown word does not make an answer complete.
 fn stop_reason(word: &str) -> StopReason {
     match word.to_ascii_lowercase().as_str() {
         "stop" | "tool_calls" | "function_call" => StopReason::End,

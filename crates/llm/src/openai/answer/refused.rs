@@ -1,4 +1,4 @@
-//! Why a server's answer is none.
+//! Why a server's answer is refused.
 
 use serde::Deserialize;
 use serde_json::Value;

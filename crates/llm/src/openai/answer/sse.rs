@@ -11,7 +11,7 @@ pub(super) enum SseError {
     NotUtf8,
 }
 
-/// Splits a byte stream into events, whatever way the network cut it.
+/// Splits a byte stream into events, regardless of how the network cut it.
 ///
 /// Holds at most one unfinished event of `limit` bytes beside the events that one `push` finished.
 /// Fields other than `data` are ignored: chat completions do not use them.
