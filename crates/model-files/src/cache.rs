@@ -131,51 +131,37 @@ impl Cache {
         }
     }
 
-    /// The path of a model's file, for use. Cheap when its stamp holds; else the whole file is
-    /// hashed once.
+    /// The path of a model's file, for use. Where its stamp does not hold, the file is hashed once.
     ///
     /// # Errors
     /// It is missing, or not the file that the table names.
     pub fn open(&self, model: &Model) -> Result<PathBuf, CacheError> {
-        match self.presence(model) {
-            Presence::Ready => Ok(self.path(model)),
-            Presence::Missing => Err(CacheError::Missing {
-                name: model.name.into(),
-            }),
-            // A file without a stamp is not refused: somebody may have copied it here, or a pull was cut off
-            // after its last step.
-            Presence::Unverified => self.verify(model),
-        }
-    }
-
-    /// Hashes the whole file and writes its stamp, where it can.
-    ///
-    /// # Errors
-    /// It is missing, or not the file that the table names.
-    pub fn verify(&self, model: &Model) -> Result<PathBuf, CacheError> {
         let path = self.path(model);
+        match self.presence(model) {
+            Presence::Ready => return Ok(path),
+            Presence::Missing => {
+                return Err(CacheError::Missing {
+                    name: model.name.into(),
+                });
+            }
+            // A file without a stamp is not refused: it may have been copied here, or a pull was cut off after its last
+            // step.
+            Presence::Unverified => {}
+        }
         let different = |found: String| CacheError::Different {
             name: model.name.into(),
             path: path.clone(),
             expected: model.sha256.into(),
             found,
         };
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(CacheError::Missing {
-                    name: model.name.into(),
-                });
-            }
-            Err(error) => return Err(CacheError::io(&path)(error)),
-        };
-        // Before it is read: one that changes meanwhile has a later time than its stamp, and is hashed again.
+        let file = File::open(&path).map_err(CacheError::io(&path))?;
+        // Before it is read: a file that changes meanwhile has a later time than its stamp, and is hashed again.
         let before = file.metadata().map_err(CacheError::io(&path))?;
-        // The size first, which costs nothing: a file that was cut short need not be hashed.
-        if before.len() != model.size {
+        // The size first, which costs nothing.
+        let bytes = before.len();
+        if bytes != model.size {
             return Err(different(format!(
-                "unknown ({} bytes, not {})",
-                before.len(),
+                "unknown ({bytes} bytes, not {})",
                 model.size
             )));
         }
@@ -210,7 +196,7 @@ impl Cache {
 
     fn stamp_holds(&self, model: &Model, metadata: &fs::Metadata) -> bool {
         // A stamp of another version of the table names another hash, and does not hold. Stamps guard against
-        // damage and mix-ups; whoever can write to this folder can forge one.
+        // damage and mix-ups; a writer to this folder can forge one.
         metadata.len() == model.size
             && fs::read_to_string(self.stamp_path(model))
                 .is_ok_and(|text| text == stamp(model, metadata))

@@ -1,7 +1,7 @@
 //! What `sluice` and `sluice-model` share: model files, and the protocol between the two programs.
 //!
 //! A model file decides what the agent does, so it is accepted only with the SHA-256 that this
-//! table names; see [`Cache::open`] and [`Cache::verify`].
+//! table names; see [`Cache::open`].
 //!
 //! The crate is small, so that `xtask` can pull models while it builds the rest.
 

@@ -269,7 +269,7 @@ impl Job<'_> {
             self.tick(done)?;
             let read = file.read(&mut block).map_err(CacheError::io(part_path))?;
             if read == 0 {
-                // Somebody has cut it meanwhile.
+                // Another process has cut it.
                 let cut = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                 return Err(CacheError::io(part_path)(cut).into());
             }
@@ -332,7 +332,7 @@ impl Job<'_> {
 
     /// Runs pip; returns the wheel's path.
     fn download(&mut self, name: &str, folder: &Path, done: u64) -> Result<PathBuf, PullError> {
-        // Into a file, not a pipe: nobody reads while pip runs, and a full pipe would stop it.
+        // Into a file, not a pipe: a pipe is not read while pip runs, and a full one would stop it.
         let log_path = folder.join("pip.log");
         let log = File::create(&log_path).map_err(CacheError::io(&log_path))?;
         // Nothing but the wheel: to build a source package, pip would run its author's code.
@@ -354,7 +354,7 @@ impl Job<'_> {
             ])
             .arg(folder)
             .arg(name)
-            // pip must not ask: it could wait for an answer that nobody is there to give.
+            // pip must not wait for an answer.
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -390,7 +390,7 @@ impl<'m> Engine<'m> {
             total_time: job.received.elapsed(),
         };
         let stop = loop {
-            // Between tokens: a call that nobody waits for must not hold up the queue.
+            // Between tokens: a cancelled call must not hold up the queue.
             if self.link.is_cancelled(job.id) {
                 return Err(Failure::Cancelled);
             }
@@ -418,7 +418,7 @@ impl<'m> Engine<'m> {
             }
             // After the text was sent: what was repeated so far is part of the answer, and the stop reason says why it
             // ends.
-            if repeats.push(token.0, &text) {
+            if repeats.push(token.0) {
                 break Stop::Repetition;
             }
             batch.clear();

@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Whether nobody waits for this completion any more.
+    /// Whether this completion is no longer wanted.
     pub(crate) fn is_cancelled(&self, id: u64) -> bool {
         let state = self.state();
         state.is_closed || state.cancelled.contains(&id)

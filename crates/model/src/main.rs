@@ -36,7 +36,7 @@ use engine::Config;
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let result = match arguments.as_slice() {
-        // Standard input is the socket. It closes when `sluice` ends, in whatever way, and then this program ends too.
+        // Standard input is the socket. It closes when `sluice` ends, and then this program ends too.
         [model] => std::io::stdin()
             .as_fd()
             .try_clone_to_owned()

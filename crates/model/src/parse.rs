@@ -153,7 +153,7 @@ fn bare_calls(body: &str, tools: &[&str]) -> Vec<Call> {
 fn call(members: &Members<'_>, tools: &[&str]) -> Option<Call> {
     let tool: String = serde_json::from_str(members.get("name")?.get()).ok()?;
     let arguments = members.get("arguments")?.get();
-    // A name that the prompt did not list is no call, so it is never judged as one.
+    // A name that the prompt did not list is no call, so no call of it is evaluated.
     let is_call = arguments.starts_with('{') && tools.contains(&tool.as_str());
     is_call.then(|| Call {
         id: String::new(),

@@ -1,7 +1,7 @@
 //! JSON Schema to GBNF, the grammar language of llama.cpp.
 //!
 //! Schemas come from apps, which are not trusted, so this is our own bounded translation and not
-//! the one in C++: limits on depth, properties, size and open alternatives, and whatever is not
+//! the one in C++: limits on depth, properties, size and open alternatives, and a part that is not
 //! understood becomes a *wider* grammar (any JSON value), never an error. The grammar helps the model
 //! to write a well-formed call; the policy check of the call does not rely on it.
 //!
@@ -36,7 +36,7 @@ const GRAMMAR_LIMIT: usize = 512 * 1024;
 /// and add nothing to the grammar where nothing is understood.
 const WORK_LIMIT: usize = 4 << 20;
 /// Stacks inside one value; a value with more is any value. More than four of the longest `enum`s at one place. With so
-/// many llama.cpp takes seconds to find a token, and with ten times as many minutes, in which nobody can cancel.
+/// many llama.cpp takes seconds to find a token, and with ten times as many minutes, in which a call cannot be cancelled.
 const STACK_LIMIT: usize = 1024;
 /// Stacks of `ws`, a sign and `ws` again, beside what follows.
 const SPACE: usize = 6;

@@ -3,7 +3,7 @@
 //! Sequences are shared between purposes, spokes and sessions. What is shared is only the work of
 //! reading: a prompt reuses exactly the tokens that it begins with itself, and those would have
 //! given the same state. Nothing of another prompt can reach an answer. (Timing tells that an
-//! equal prefix was read before; whoever can see timings inside the hub can see prompts as well.)
+//! equal prefix was read before; a reader of timings inside the hub can read prompts as well.)
 
 /// What one sequence holds.
 #[derive(Debug, Default, Clone)]

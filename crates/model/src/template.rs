@@ -33,7 +33,7 @@ const TOOLS_OUTRO: &str = "\n\nTo call one, answer with\n<tool_call>\n{\"name\":
 pub(crate) enum Piece {
     /// From the template itself: may hold special tokens.
     Template(String),
-    /// From messages and tools: only text, whatever it looks like.
+    /// From messages and tools: only text, even where it looks like markup.
     Content(String),
 }
 
