@@ -15,7 +15,6 @@ pub(crate) struct Job {
     pub(crate) received: Instant,
 }
 
-/// What the engine's thread shares with the one that reads the socket.
 pub(crate) struct Link {
     socket: UnixStream,
     state: Mutex<State>,

@@ -155,8 +155,7 @@ pub(super) fn describe(error: reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
+        text.push_str(&format!(": {inner}"));
         cause = inner.source();
     }
     text
@@ -177,26 +176,21 @@ fn names(error: &ApiError) -> ErrorNames {
     }
 }
 
-/// The status that an error stands for which came in the place of an answer, with status 200: routers and gateways
-/// pass on what the servers behind them said, as a number or in its digits, and a stream has no status of its own any
-/// more.
+/// The status of an error that came in the place of an answer with status 200. Routers and gateways pass on the status
+/// of the server behind them, as a number or in its digits, and a stream that has begun has no status of its own.
 fn status(error: &ApiError) -> Option<u16> {
     let code = error.code.as_ref();
     let number = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
     let status = number.and_then(|number| u16::try_from(number).ok());
-    let named = || {
-        // The original's names, and Ollama's (`api_error`), for what comes with these statuses elsewhere.
-        if is_called(error, &["server_error", "api_error"]) {
-            Some(500)
-        } else if is_called(error, &["rate_limit_exceeded", "insufficient_quota"]) {
-            Some(429)
-        } else {
-            None
-        }
-    };
+    // The original's names, and Ollama's (`api_error`), for errors that come with these statuses elsewhere.
+    let names: [(u16, &[&str]); 2] = [
+        (500, &["server_error", "api_error"]),
+        (429, &["rate_limit_exceeded", "insufficient_quota"]),
+    ];
+    let named = || names.iter().find(|(_, names)| is_called(error, names));
     status
         .filter(|status| (400..=599).contains(status))
-        .or_else(named)
+        .or_else(|| named().map(|(status, _)| *status))
 }
 
 /// The setting of the provider that may help, by the words of the refusal: the codes differ from server to server.

@@ -104,9 +104,8 @@ fn guard(
         }
         Defence::Combined(screening) => {
             let attention = attention()?;
-            let band = attention.band();
-            let combined = Arc::new(Combined::new(attention, band));
-            let defence = screen::Defence::by_draft(combined, Drafter::Own);
+            let combined = Combined::new(Arc::clone(&attention), attention.band());
+            let defence = screen::Defence::by_draft(Arc::new(combined), Drafter::Own);
             Some((defence, screening))
         }
         Defence::Oracle(screening) => {
