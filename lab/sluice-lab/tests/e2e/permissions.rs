@@ -82,9 +82,9 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
     fs::write(&manifest, before).unwrap();
     assert_eq!(headless(&stage).0, "allowed");
 
-    let exported = text(&stage.run(&["permissions", "export"]).stdout);
+    let exported = text(&stage.run(&["permissions", "list", "--json"]).stdout);
     let exported: Value = serde_json::from_str(&exported).unwrap();
-    assert_eq!(exported["permissions"][0]["id"], id);
+    assert_eq!(exported["id"], id);
 
     let unknown = stage.run(&["permissions", "revoke", &id, "ffff"]);
     assert_eq!(unknown.status.code(), Some(1));

@@ -259,7 +259,7 @@ impl Stage {
 
     /// The events of the newest session.
     pub(crate) fn newest_trace(&self) -> Vec<Value> {
-        let exported = self.run(&["trace", "export", "latest"]);
+        let exported = self.run(&["trace", "show", "latest", "--json"]);
         assert!(exported.status.success(), "{}", text(&exported.stderr));
         let lines = text(&exported.stdout);
         let event = |line: &str| serde_json::from_str::<Value>(line).unwrap()["event"].clone();

@@ -91,7 +91,7 @@ fn a_trace_can_be_listed_shown_and_exported() {
         ] {
             assert!(shown.contains(part), "{part} is missing in {shown}");
         }
-        let exported = text(&stage.run(&["trace", "export", session]).stdout);
+        let exported = text(&stage.run(&["trace", "show", session, "--json"]).stdout);
         let records: Vec<Value> = exported
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
