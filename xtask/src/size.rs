@@ -1,7 +1,7 @@
 //! `cargo xtask size`: lines of Rust per crate, compared with `budget.toml`.
 //!
 //! Lines are counted as rustfmt leaves them. Tests are files in `tests`, `benches` and `examples`, files that end in
-//! `tests.rs`, and everything behind `#[cfg(test)]`; all other lines are source.
+//! `tests.rs`, the crate `test-support`, and everything behind `#[cfg(test)]`; all other lines are source.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -148,9 +148,10 @@ fn crate_lines(folder: &Path) -> Result<Lines> {
     let mut sum = Lines::default();
     for (file, lines) in counted {
         let inner = file.strip_prefix(folder)?;
-        let in_tests = inner
-            .iter()
-            .any(|part| part == "tests" || part == "benches" || part == "examples");
+        let in_tests = folder.ends_with("test-support")
+            || inner
+                .iter()
+                .any(|part| part == "tests" || part == "benches" || part == "examples");
         let module = file.with_extension("");
         let is_test = in_tests
             || inner.to_string_lossy().ends_with("tests.rs")

@@ -33,7 +33,7 @@ async fn asked(
     schema: &Value,
     reply: Reply,
 ) -> (Result<Completion, ProviderError>, Value) {
-    let server = Server::start(vec![reply]).await;
+    let server = Server::start(vec![reply]);
     let mut config = config(&server.base_url);
     config.json = form;
     let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
@@ -46,7 +46,7 @@ async fn asked(
     if let Ok(completion) = &answer {
         assert_eq!(streamed, completion.text);
     }
-    let body = serde_json::from_slice(&server.request(0).body).unwrap();
+    let body = server.request(0).json();
     (answer, body)
 }
 
@@ -200,7 +200,7 @@ async fn a_limit_has_the_configured_name() {
         (TokenLimit::MaxCompletionTokens(9), false, Some((new, 9))),
         (TokenLimit::Server, true, None),
     ] {
-        let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+        let server = Server::start(vec![Reply::stream(&text_stream())]);
         let mut config = config(&server.base_url);
         config.max_completion_tokens = is_new;
         let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
@@ -212,7 +212,7 @@ async fn a_limit_has_the_configured_name() {
         let mut sink = String::new();
         let answer = broker.complete_with(&request, &options, &mut sink);
         answer.await.unwrap();
-        let body: Value = serde_json::from_slice(&server.request(0).body).unwrap();
+        let body: Value = server.request(0).json();
         for name in [old, new] {
             let expected = expected.filter(|(sent, _)| *sent == name);
             assert_eq!(

@@ -67,7 +67,7 @@ async fn ask(
     config: impl FnOnce(&str) -> OpenAiConfig,
     replies: Vec<Reply>,
 ) -> (Server, Result<Completion, ProviderError>, String) {
-    let server = Server::start(replies).await;
+    let server = Server::start(replies);
     let provider = OpenAi::new(config(&server.base_url)).unwrap();
     let broker = Broker::new(Arc::new(provider), Label::bottom());
     let mut streamed = String::new();
@@ -354,7 +354,7 @@ async fn parallel_calls_are_not_mixed_whatever_their_index() {
                 .collect();
             stream.push(chunk(json!({}), Some("tool_calls")));
             stream.push("data: [DONE]\n\n".to_owned());
-            let server = Server::start(vec![Reply::stream(&stream.concat())]).await;
+            let server = Server::start(vec![Reply::stream(&stream.concat())]);
             let broker = Broker::new(
                 Arc::new(OpenAi::new(config(&server.base_url)).unwrap()),
                 Label::bottom(),
@@ -423,15 +423,11 @@ async fn the_request_is_what_the_api_asks_for() {
     let (server, answer, _) = ask(config, vec![Reply::stream(&text_stream())]).await;
     answer.unwrap();
     let request = server.request(0);
-    assert!(
-        request
-            .head
-            .starts_with("POST /v1/chat/completions HTTP/1.1\r\n")
-    );
-    let head = request.head.to_lowercase();
-    assert!(head.contains(&format!("authorization: bearer {KEY}\r\n")));
+    let target = (&*request.method, &*request.path);
+    assert_eq!(target, ("POST", "/v1/chat/completions"));
+    assert_eq!(request.header("authorization"), format!("Bearer {KEY}"));
     assert_eq!(
-        serde_json::from_slice::<Value>(&request.body).unwrap(),
+        request.json(),
         json!({
             "model": "some-model",
             "messages": [
@@ -473,7 +469,7 @@ fn pictured(label: &Label) -> History {
 
 /// What a server is sent of it by a provider that may see `clearance`.
 async fn sent(history: &History, at: &Label, images: bool) -> Vec<Value> {
-    let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let server = Server::start(vec![Reply::stream(&text_stream())]);
     let mut config = config(&server.base_url);
     config.images = images;
     let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
@@ -487,7 +483,7 @@ async fn sent(history: &History, at: &Label, images: bool) -> Vec<Value> {
     if answer.is_err() {
         return Vec::new();
     }
-    let body: Value = serde_json::from_slice(&server.request(0).body).unwrap();
+    let body: Value = server.request(0).json();
     body["messages"].as_array().unwrap().clone()
 }
 
@@ -673,8 +669,8 @@ async fn a_status_that_stands_in_an_answer_counts_as_one() {
 #[tokio::test]
 async fn the_next_provider_answers_for_one_that_reports_an_outage() {
     let error = json!({"error": {"message": "behind", "code": 502}});
-    let down = Server::start(vec![Reply::json(200, "", &error); 3]).await;
-    let up = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let down = Server::start(vec![Reply::json(200, "", &error); 3]);
+    let up = Server::start(vec![Reply::stream(&text_stream())]);
     let mut second = config(&up.base_url);
     second.name = "second".to_owned();
     let [first, second] = [config(&down.base_url), second].map(|it| OpenAi::new(it).unwrap());
@@ -689,7 +685,7 @@ async fn the_next_provider_answers_for_one_that_reports_an_outage() {
 
 #[tokio::test]
 async fn a_redirect_takes_neither_prompt_nor_key_to_another_host() {
-    let elsewhere = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let elsewhere = Server::start(vec![Reply::stream(&text_stream())]);
     for status in [301, 302, 303, 307, 308] {
         let location = format!("Location: {}/chat/completions\r\n", elsewhere.base_url);
         let moved = Reply::json(status, &location, &json!({}));
@@ -833,7 +829,7 @@ async fn a_list_of_models_that_does_not_come_names_its_own_limit() {
     for (connect, read, expected) in [(500, 5000, 500), (5000, 300, 300)] {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[";
         for reply in [Reply::Hang(Vec::new()), Reply::Hang(head.into())] {
-            let server = Server::start(vec![reply]).await;
+            let server = Server::start(vec![reply]);
             let mut config = config(&server.base_url);
             config.timeouts.connect = Duration::from_millis(connect);
             config.timeouts.read = Duration::from_millis(read);
@@ -848,7 +844,7 @@ async fn a_list_of_models_that_does_not_come_names_its_own_limit() {
 
 #[tokio::test]
 async fn dropping_the_call_closes_the_connection() {
-    let server = Server::start(vec![Reply::Hang(Vec::new())]).await;
+    let server = Server::start(vec![Reply::Hang(Vec::new())]);
     let provider = OpenAi::new(config(&server.base_url)).unwrap();
     let broker = Broker::new(Arc::new(provider), Label::bottom());
     let request = request(AnswerShape::Text);
@@ -864,7 +860,7 @@ async fn dropping_the_call_closes_the_connection() {
 
 #[tokio::test]
 async fn a_prompt_above_the_clearance_sends_no_byte() {
-    let server = Server::start(vec![Reply::stream(&text_stream())]).await;
+    let server = Server::start(vec![Reply::stream(&text_stream())]);
     let provider = OpenAi::new(config(&server.base_url)).unwrap();
     let broker = Broker::new(Arc::new(provider), Label::bottom());
     let mut secret = request(AnswerShape::Text);

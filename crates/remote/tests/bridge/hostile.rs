@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::{Client, HANDSHAKE, INITIALIZE, SECRET, settings};
-use crate::server::{Reply, Request, Server, events, json, json_with, status};
+use test_support::{Reply, Request, Server, events, free_port, json, json_with, status};
 
 /// The handshake, and this for calls.
 fn calls(request: &Request, reply: impl FnOnce() -> Reply) -> Reply {
@@ -193,12 +193,7 @@ fn a_session_that_the_server_ended_ends_the_program() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let url = format!("http://127.0.0.1:{port}/mcp");
+    let url = format!("http://127.0.0.1:{}/mcp", free_port());
     let mut client = Client::start(&settings(&url));
     client.say(INITIALIZE);
     let said = client.ends();

@@ -9,5 +9,4 @@
 mod client;
 mod hostile;
 mod mirrored;
-mod server;
 mod speaking;

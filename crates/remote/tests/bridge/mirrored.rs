@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{Client, HANDSHAKE, INITIALIZE, INITIALIZED, SECRET, settings};
-use crate::server::{Request, Server, events, json, status};
+use test_support::{Request, Server, events, json, status};
 
 /// A server of this version that lists these tools, as JSON or as a stream.
 fn server(version: &'static str, tools: Value, by_stream: bool) -> Server {

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::{Client, HANDSHAKE, INITIALIZE, INITIALIZED, SECRET, settings};
-use crate::server::{Reply, Request, Server, events, json, json_with, status};
+use test_support::{Reply, Request, Server, events, json, json_with, status};
 
 /// A server with a session, which answers calls as JSON.
 fn with_session(request: &Request) -> Reply {

@@ -4,7 +4,9 @@ use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::stage::{NAME, Reach, Stage, answer_http, host, tls_host};
+use test_support::host;
+
+use crate::stage::{NAME, Reach, Stage, page_host, tls_page_host};
 
 /// Tries to connect by TCP and to hear something; says what came of it.
 const TRY: &str = "\
@@ -27,7 +29,7 @@ async fn tries(stage: &mut Stage, program: &str) -> Vec<String> {
 
 async fn with_host() -> Stage {
     let stage = Stage::new(Reach::default()).await;
-    stage.names.say(NAME, &[host(answer_http)]);
+    stage.names.say(NAME, &[page_host()]);
     stage
 }
 
@@ -94,7 +96,7 @@ async fn nothing_but_names_on_their_ports_gets_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_for_another_name_and_plain_http_for_another_host_are_refused() {
     let mut stage = Stage::new(Reach::default()).await;
-    let (address, certificate) = tls_host(&[NAME, "other.example.com"]);
+    let (address, certificate) = tls_page_host(&[NAME, "other.example.com"]);
     stage.names.say(NAME, &[address]);
     stage.file("ca.pem", &certificate);
     let said = tries(
@@ -132,7 +134,7 @@ async fn tls_for_another_name_and_plain_http_for_another_host_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_rebound_leads_nowhere() {
     let mut stage = with_host().await;
-    let address = host(answer_http);
+    let address = page_host();
     let elsewhere = |address: &str| format!("{address}:80").parse().unwrap();
     // Whoever owns a name below the domain says where it is: it alternates, or says both at once.
     for private in [
@@ -218,7 +220,6 @@ async fn the_end_of_a_spoke_is_the_end_of_its_connections() {
     let (ended, heard) = std::sync::mpsc::channel();
     let ended = std::sync::Mutex::new(ended);
     let address = host(move |stream| {
-        use std::io::{Read, Write};
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
         stream.write_all(b"x")?;

@@ -1,18 +1,18 @@
 //! A connection is a flow of all that the app was given.
 
-use std::io::Read;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ifc::{Answer, Label};
+use test_support::host;
 
-use crate::stage::{NAME, Reach, Stage, answer_http, host, secret, untrusted};
+use crate::stage::{NAME, Reach, Stage, page_host, secret, untrusted};
 
 const FETCH: &str = "curl -sS --max-time 20 http://api.example.org/ 2>&1";
 
 async fn with_host(reach: Reach) -> Stage {
     let stage = Stage::new(reach).await;
-    let address = host(answer_http);
+    let address = page_host();
     stage.names.say(NAME, &[address]);
     stage.names.say("example.com", &[address]);
     stage.names.say("www.example.com", &[address]);

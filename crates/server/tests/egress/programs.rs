@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stage::{NAME, Reach, Stage, answer_http, host, needs, tls_host};
+use crate::stage::{NAME, Reach, Stage, needs, page_host, tls_page_host};
 
 /// A stage on which the name leads to a host that speaks TLS.
 async fn with_tls() -> Stage {
     let stage = Stage::new(Reach::default()).await;
-    let (address, certificate) = tls_host(&[NAME]);
+    let (address, certificate) = tls_page_host(&[NAME]);
     stage.names.say(NAME, &[address]);
     stage.file("ca.pem", &certificate);
     stage
@@ -71,7 +71,7 @@ async fn plain_http_and_a_refusal_that_a_program_can_show() {
         ..Reach::default()
     })
     .await;
-    stage.names.say(NAME, &[host(answer_http)]);
+    stage.names.say(NAME, &[page_host()]);
     // The name leads to this machine, and nobody has allowed that.
     let refused = stage
         .run("curl -sS --max-time 20 http://api.example.org/")
@@ -81,7 +81,7 @@ async fn plain_http_and_a_refusal_that_a_program_can_show() {
         "{refused}"
     );
     let mut stage = Stage::new(Reach::default()).await;
-    stage.names.say(NAME, &[host(answer_http)]);
+    stage.names.say(NAME, &[page_host()]);
     let answered = stage
         .run("curl -sS --max-time 20 http://api.example.org/")
         .await;
@@ -113,7 +113,7 @@ async fn questions_of_other_kinds_have_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_program_sends_to_the_hub_is_not_paced() {
     let mut stage = Stage::new(Reach::default()).await;
-    stage.names.say(NAME, &[host(answer_http)]);
+    stage.names.say(NAME, &[page_host()]);
     let said = stage
         .python(
             "import socket\n\

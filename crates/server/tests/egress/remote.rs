@@ -1,7 +1,6 @@
 //! A remote server as an app: by name, through the hub's door, over TLS that ends in the spoke.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -10,73 +9,40 @@ use names::Pattern;
 use policy::{AppPolicy, Destinations, DomainRule};
 use sandbox::{Access, Mount, Spec};
 use server::{Domains, Gate, Resolve, Spoke, SpokeError, SpokeSetup, TokenPort, Tokens};
+use test_support::{Reply, Request, Server, json, status};
 use tokio::sync::mpsc;
 use wire::AppLimits;
 
-use crate::stage::{Inside, NAME, Names, Reach, Stage, binary, tls_host_with};
+use crate::stage::{NAME, Names, Reach, Stage, binary};
 
-/// Answers one request of MCP on each connection.
-fn mcp(stream: &mut dyn Inside) -> io::Result<()> {
-    mcp_for("", stream)
-}
-
-/// The same, for who sends this.
-fn mcp_for(token: &str, stream: &mut dyn Inside) -> io::Result<()> {
-    let mut request = Vec::new();
-    let mut buffer = [0; 4096];
-    let id = loop {
-        let read = stream.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(());
-        }
-        request.extend_from_slice(buffer.get(..read).unwrap());
-        let text = String::from_utf8_lossy(&request).into_owned();
-        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        if text.starts_with("GET") || text.starts_with("DELETE") {
-            break None;
-        }
-        if let Ok(message) = serde_json::from_str::<serde_json::Value>(body) {
-            let of = |name: &str| message.get(name).cloned().unwrap_or_default();
-            if !text.contains(token) {
-                let none = b"HTTP/1.1 401 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-                return stream.write_all(none);
-            }
-            break Some((of("method"), of("id")));
-        }
-    };
-    let result = match id {
-        Some((method, id)) if method == "initialize" => format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}"#
-        ),
-        Some((method, id)) if method == "tools/list" => format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{{"name":"far","inputSchema":{{"type":"object"}}}}]}}}}"#
-        ),
-        _ => {
-            let none = b"HTTP/1.1 405 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-            return stream.write_all(none);
-        }
-    };
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        result.len()
-    );
-    stream.write_all(format!("{head}{result}").as_bytes())
+/// An MCP server for clients that send this.
+fn mcp(token: &str, request: &Request) -> Reply {
+    let initialized = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+    let tools = r#"{"tools":[{"name":"far","inputSchema":{"type":"object"}}]}"#;
+    match () {
+        () if request.method != "POST" => status(405),
+        () if !request.header("authorization").contains(token) => status(401),
+        () if request.asks("initialize") => json(request.result(initialized)),
+        () if request.asks("tools/list") => json(request.result(tools)),
+        () => status(405),
+    }
 }
 
 /// Opens a spoke for `url`, which may reach [`NAME`], where that stands for an address of this machine. The tools that it has.
 async fn open(url: &str, addresses: &[&str]) -> Result<Vec<String>, SpokeError> {
-    let spoke = open_with(url, addresses, None, mcp).await?;
+    let spoke = open_with(url, addresses, None, "").await?;
     Ok(spoke.tools().iter().map(|tool| tool.name.clone()).collect())
 }
 
-/// The same for a host that answers so, and an app that asks for tokens.
+/// The same for a server that takes this token, and an app that asks for tokens.
 async fn open_with(
     url: &str,
     addresses: &[&str],
     tokens: Option<TokenPort>,
-    answer: impl Fn(&mut dyn Inside) -> io::Result<()> + Send + Sync + 'static,
+    taken: &'static str,
 ) -> Result<Spoke, SpokeError> {
-    let (address, certificate) = tls_host_with(&[NAME], answer);
+    let (server, certificate) = Server::start_tls(&[NAME], move |request| mcp(taken, request));
+    let address = server.address();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("ca.pem"), certificate).unwrap();
     let names = Arc::new(Names::default());
@@ -188,8 +154,7 @@ async fn a_spoke_is_told_its_token_and_another_where_that_is_refused() {
             port: 54,
             tokens: Arc::clone(&tokens) as Arc<dyn Tokens>,
         };
-        let answer = move |stream: &mut dyn Inside| mcp_for(taken, stream);
-        let spoke = open_with(&url, &["127.0.0.1"], Some(port), answer).await;
+        let spoke = open_with(&url, &["127.0.0.1"], Some(port), taken).await;
         let asked = tokens.0.lock().unwrap().clone();
         (spoke, asked)
     };

@@ -1,8 +1,8 @@
 //! A real spoke that runs shell commands, a resolver that says what the test says, and hosts on loopback.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,6 +20,7 @@ use policy::{AppPolicy, Destinations, DomainRule, OtherDomains};
 use sandbox::{Access, Mount, Spec};
 use server::{AskedConnection, Domains, Gate, Mediator, Resolve, Spoke, SpokeSetup};
 use tempfile::TempDir;
+use test_support::{Request, Server, json};
 use tokio::sync::mpsc;
 use wire::{AppLimits, Form, Refusal, Reply};
 
@@ -306,77 +307,17 @@ impl Stage {
     }
 }
 
-/// A host on loopback: answers each connection by this function, in a thread of its own.
-pub(crate) fn host(
-    answer: impl Fn(&mut std::net::TcpStream) -> io::Result<()> + Send + Sync + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let answer = Arc::new(answer);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let answer = Arc::clone(&answer);
-            std::thread::spawn(move || {
-                let _ = stream.set_read_timeout(Some(PATIENCE));
-                // A client that breaks off is what some tests are about.
-                let _ = answer(&mut stream);
-            });
-        }
-    });
-    address
+/// A host that answers every request with a page.
+pub(crate) fn page_host() -> SocketAddr {
+    Server::start(page).address()
 }
 
-/// Reads the head of a request, and answers it.
-pub(crate) fn answer_http(stream: &mut (impl Read + Write)) -> io::Result<()> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte)?;
-        head.push(byte[0]);
-    }
-    stream
-        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")?;
-    stream.flush()
+/// The same over TLS for these names, and the certificate that clients have to trust.
+pub(crate) fn tls_page_host(names: &[&str]) -> (SocketAddr, String) {
+    let (server, certificate) = Server::start_tls(names, page);
+    (server.address(), certificate)
 }
 
-/// A host that speaks TLS for these names, and the certificate that clients have to believe.
-pub(crate) fn tls_host(names: &[&str]) -> (SocketAddr, String) {
-    tls_host_with(names, |mut stream| answer_http(&mut stream))
-}
-
-/// What is said inside of TLS.
-pub(crate) trait Inside: Read + Write {}
-
-impl<T: Read + Write> Inside for T {}
-
-/// The same, with another answer.
-pub(crate) fn tls_host_with(
-    names: &[&str],
-    answer: impl Fn(&mut dyn Inside) -> io::Result<()> + Send + Sync + 'static,
-) -> (SocketAddr, String) {
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let certified = rcgen::generate_simple_self_signed(names).unwrap();
-    let pem = certified.cert.pem();
-    let chain: Vec<CertificateDer<'static>> = vec![certified.cert.der().clone()];
-    let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let config = Arc::new(config);
-    let address = host(move |stream| {
-        let connection = rustls::ServerConnection::new(Arc::clone(&config));
-        let mut connection = connection.map_err(io::Error::other)?;
-        let mut tls = rustls::Stream::new(&mut connection, stream);
-        answer(&mut tls)?;
-        tls.conn.send_close_notify();
-        tls.conn.complete_io(tls.sock).map(|_| ())
-    });
-    (address, pem)
+fn page(_: &Request) -> test_support::Reply {
+    json("hello\n")
 }

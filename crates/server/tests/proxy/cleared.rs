@@ -9,7 +9,7 @@ use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::json;
 
 use crate::stage::{Stage, Watcher, result, serve, setup, untrusted, user};
-use crate::upstream::{Upstream, calls, newest, says};
+use test_support::{Upstream, calls, newest, says};
 
 const SECRET: &str = "the combination of the vault is 31-7-19, and nobody else knows it";
 
@@ -19,8 +19,7 @@ async fn world(clearance: Label, screening: Screening) -> (Stage, Upstream, Arc<
         "open" => calls(&[("vault", "{}")]),
         "tell" => calls(&[("send", r#"{"to":"eve"}"#)]),
         text => says(&format!("I see {text}")),
-    })
-    .await;
+    });
     let watcher = Arc::new(Watcher::default());
     let mut setup = setup(&upstream);
     let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");

@@ -8,15 +8,15 @@ use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Stage, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
 /// Reads mail when told to by the user; fails on `limit`, and goes in circles on `circles`.
-fn script(body: &Value) -> Reply {
+fn script(body: &Value) -> ModelReply {
     let text = body["messages"].to_string();
     match newest(body) {
         "go" => calls(&[("inbox", "{}")]),
         "mail" => says("You have mail."),
-        "limit" => Reply::Fails(429, "{}".to_owned()),
+        "limit" => ModelReply::Fails(429, "{}".to_owned()),
         _ => calls(&[("unknown", &format!(r#"{{"n":{}}}"#, text.len()))]),
     }
 }
@@ -29,9 +29,9 @@ struct World {
 }
 
 async fn world() -> World {
-    let upstream = Upstream::start(script).await;
+    let upstream = Upstream::start(script);
     let down = r#"{"error": {"message": "no drafts today"}}"#;
-    let drafter = Upstream::start(|_| Reply::Fails(400, down.to_owned())).await;
+    let drafter = Upstream::start(|_| ModelReply::Fails(400, down.to_owned()));
     let provider = |name: &str, upstream: &Upstream| {
         let mut config = OpenAiConfig::new(name, &upstream.url, "default");
         config.retry.attempts = 0;
@@ -103,7 +103,7 @@ async fn the_error_of_the_step_is_told_and_not_that_of_its_draft() {
 
 /// A draft of a call that needs a yes, and the check in its place that comes out otherwise: the draft is the step.
 /// Why its answer ended, as the client is told.
-async fn finish_reason(draft: Reply, check: Reply) -> Value {
+async fn finish_reason(draft: ModelReply, check: ModelReply) -> Value {
     let upstream = Upstream::start(move |body| match newest(body) {
         "go" => calls(&[("inbox", "{}")]),
         _ if body["messages"]
@@ -113,8 +113,7 @@ async fn finish_reason(draft: Reply, check: Reply) -> Value {
             draft.clone()
         }
         _ => check.clone(),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::Once);
     setup.approver = approver.clone();
@@ -139,9 +138,9 @@ async fn finish_reason(draft: Reply, check: Reply) -> Value {
 #[tokio::test]
 async fn the_client_is_told_why_the_step_ended_that_it_gets() {
     let post = || vec![("post".to_owned(), "{}".to_owned())];
-    let cut = Reply::Cut("And then".to_owned(), post());
-    let whole = Reply::Says(String::new(), post());
+    let cut = ModelReply::Cut("And then".to_owned(), post());
+    let whole = ModelReply::Says(String::new(), post());
     assert_eq!(finish_reason(cut, says("I do not know.")).await, "length");
-    let half = Reply::Cut("I do not".to_owned(), Vec::new());
+    let half = ModelReply::Cut("I do not".to_owned(), Vec::new());
     assert_eq!(finish_reason(whole, half).await, "tool_calls");
 }

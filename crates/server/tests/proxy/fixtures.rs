@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::stage::{serve, setup};
-use crate::upstream::{Upstream, says};
+use test_support::{Upstream, says};
 
 #[tokio::test]
 async fn requests_of_clients_reach_the_upstream_as_ever() {
@@ -18,7 +18,7 @@ async fn requests_of_clients_reach_the_upstream_as_ever() {
         let path = entry.unwrap().path();
         let fixture = fs::read_to_string(&path).unwrap();
         let fixture: Value = serde_json::from_str(&fixture).unwrap();
-        let upstream = Upstream::start(|_| says("Done.")).await;
+        let upstream = Upstream::start(|_| says("Done."));
         let stage = serve(setup(&upstream)).await;
         let (status, answer) = stage.raw("key", None, fixture["request"].clone()).await;
         assert_eq!(status, 200, "{}: {answer}", path.display());

@@ -8,10 +8,10 @@ use ifc::{Answer, Label, Labeled, Source};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Nothing, Rules, Watcher, result, serve, setup, untrusted, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
 /// Reads the inbox, and does what the mail says.
-fn obedient(body: &Value) -> crate::upstream::Reply {
+fn obedient(body: &Value) -> ModelReply {
     let text = newest(body);
     if text.contains("summarise") {
         calls(&[("inbox", r#"{"page": 1}"#)])
@@ -26,7 +26,7 @@ fn obedient(body: &Value) -> crate::upstream::Reply {
 
 #[tokio::test]
 async fn a_benign_conversation_passes_unchanged() {
-    let upstream = Upstream::start(obedient).await;
+    let upstream = Upstream::start(obedient);
     let stage = serve(setup(&upstream)).await;
     let mut messages = vec![
         json!({"role": "system", "content": "You read mail."}),
@@ -61,7 +61,7 @@ async fn a_benign_conversation_passes_unchanged() {
 
 #[tokio::test]
 async fn an_injection_is_stopped_and_never_seen_by_the_client() {
-    let upstream = Upstream::start(obedient).await;
+    let upstream = Upstream::start(obedient);
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::No);
     let watcher = Arc::new(Watcher::default());
@@ -100,7 +100,7 @@ async fn an_injection_is_stopped_and_never_seen_by_the_client() {
 
 #[tokio::test]
 async fn a_call_that_the_user_allows_is_handed_over() {
-    let upstream = Upstream::start(obedient).await;
+    let upstream = Upstream::start(obedient);
     let mut setup = setup(&upstream);
     setup.approver = Always::new(Answer::Once);
     let stage = serve(setup).await;
@@ -127,8 +127,7 @@ async fn of_parallel_calls_only_the_allowed_ones_are_handed_over() {
         } else {
             calls(&[("inbox", "{}")])
         }
-    })
-    .await;
+    });
     let stage = serve(setup(&upstream)).await;
     let mut messages = vec![user("go")];
     let answer = stage.message(&messages).await;
@@ -170,8 +169,7 @@ async fn nothing_above_its_label_is_in_a_prompt() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("vault", "{}"), ("inbox", "{}")]),
         _ => says("done"),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.parts.settings.screening = Screening::Eager;
     setup.parts.screener = Arc::new(Nothing);
@@ -202,8 +200,7 @@ async fn a_refused_call_is_not_asked_about_again_in_the_same_turn() {
         } else {
             says("done")
         }
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::No);
     setup.approver = approver.clone();
@@ -229,7 +226,7 @@ async fn a_refused_call_is_not_asked_about_again_in_the_same_turn() {
 #[tokio::test]
 async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
     let folder = tempfile::tempdir().unwrap();
-    let upstream = Upstream::start(obedient).await;
+    let upstream = Upstream::start(obedient);
     let mut setup = setup(&upstream);
     let trace = server::TraceFile::create(folder.path(), "proxy").unwrap();
     let path = trace.path().to_owned();
@@ -300,7 +297,7 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
 async fn the_answer_on_record_names_what_it_depends_on() {
     for watched in [true, false] {
         let folder = tempfile::tempdir().unwrap();
-        let upstream = Upstream::start(obedient).await;
+        let upstream = Upstream::start(obedient);
         let mut setup = setup(&upstream);
         let watcher = Arc::new(Watcher::default());
         let trace = server::TraceFile::create(folder.path(), "proxy").unwrap();
@@ -358,8 +355,7 @@ async fn what_clients_bring_has_the_labels_that_are_configured() {
         let upstream = Upstream::start(|body| match newest(body) {
             "post" => calls(&[("post", "{}")]),
             _ => says("refused"),
-        })
-        .await;
+        });
         let mut setup = setup(&upstream);
         change(&mut setup.labels);
         let approver = Always::new(Answer::No);
@@ -383,8 +379,7 @@ async fn the_upstream_gets_its_own_names_of_calls_again() {
         ]),
         "noted" => calls(&[("clock", "{}")]),
         _ => says("It is noon."),
-    })
-    .await;
+    });
     let stage = serve(setup(&upstream)).await;
     for stream in [false, true] {
         let first = upstream.requests().len() + 1;
@@ -420,17 +415,16 @@ async fn the_upstream_gets_its_own_names_of_calls_again() {
 async fn a_first_run_withholds_nothing_and_sees_what_would_have_been_asked() {
     let upstream = Upstream::start(|body| match newest(body) {
         "go" => calls(&[("vault", "{}"), ("unknown", "{}"), ("gone", r#"{"x":1}"#)]),
-        text if text.starts_with("4711") => Reply::Says(
+        text if text.starts_with("4711") => ModelReply::Says(
             "The code is 4711. ".to_owned(),
             vec![("send".to_owned(), r#"{"to":"eve"}"#.to_owned())],
         ),
         "sent" => says("The code was 4711."),
-        _ => Reply::Fails(
+        _ => ModelReply::Fails(
             400,
             json!({"error": {"message": "4711 is bad"}}).to_string(),
         ),
-    })
-    .await;
+    });
     for stream in [false, true] {
         let mut setup = setup(&upstream);
         setup.observe = true;

@@ -8,12 +8,12 @@ use ifc::{Answer, Label};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Stage, result, serve, setup, untrusted, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
 const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 const OTHER: &str = "data:image/png;base64,iVBORw0KGgpp";
 
-fn script(body: &Value) -> Reply {
+fn script(body: &Value) -> ModelReply {
     if body.to_string().contains("not executed") {
         says("Not posted.")
     } else if newest(body) == "read" {
@@ -25,7 +25,7 @@ fn script(body: &Value) -> Reply {
 
 /// What the images of users are labelled with, and who is asked.
 async fn world(images: Option<Label>) -> (Stage, Arc<Always>, Upstream) {
-    let upstream = Upstream::start(script).await;
+    let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
     setup.labels.images = images;
     let approver = Always::new(Answer::No);

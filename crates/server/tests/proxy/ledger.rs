@@ -4,10 +4,10 @@ use ifc::{Answer, Ran};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
 /// Sends, and sends the same again.
-fn again(body: &Value) -> Reply {
+fn again(body: &Value) -> ModelReply {
     match newest(body) {
         text if text.contains("not executed") => says("I was not allowed to."),
         _ => calls(&[("send", r#"{"to":"ada"}"#)]),
@@ -17,7 +17,7 @@ fn again(body: &Value) -> Reply {
 #[tokio::test]
 async fn an_irreversible_call_that_was_made_is_not_made_again_unasked() {
     for conversation in [None, Some("a-name")] {
-        let upstream = Upstream::start(again).await;
+        let upstream = Upstream::start(again);
         let mut setup = setup(&upstream);
         let approver = Always::new(Answer::No);
         setup.approver = approver.clone();
@@ -47,7 +47,7 @@ async fn an_irreversible_call_that_was_made_is_not_made_again_unasked() {
 #[tokio::test]
 async fn choices_and_repeated_requests_permit_an_irreversible_call_once() {
     for conversation in [None, Some("a-name")] {
-        let upstream = Upstream::start(again).await;
+        let upstream = Upstream::start(again);
         let mut setup = setup(&upstream);
         let approver = Always::new(Answer::No);
         setup.approver = approver.clone();
@@ -79,8 +79,7 @@ async fn a_call_that_was_refused_has_not_run() {
         text if text.contains("not executed") => says("I was not allowed to."),
         "read" => calls(&[("inbox", "{}")]),
         _ => calls(&[("send", r#"{"to":"ada"}"#)]),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::No);
     setup.approver = approver.clone();

@@ -21,5 +21,4 @@ mod names;
 mod refined;
 mod refused;
 mod stage;
-mod upstream;
 mod washing;

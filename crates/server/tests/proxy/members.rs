@@ -8,7 +8,7 @@ use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Nothing, Stage, result, serve, setup, tools, untrusted, user};
-use crate::upstream::{Upstream, calls, newest, says};
+use test_support::{Upstream, calls, newest, says};
 
 const SECRET: &str = "the combination of the vault is 31-7-19, and nobody else knows it";
 const OTHER: &str = "it opens to the number 4711 alone, which the board has never been told";
@@ -20,8 +20,7 @@ async fn world(clearance: Label, screening: Screening) -> (Stage, Upstream, Arc<
         "read" => calls(&[("inbox", "{}")]),
         text if text.contains("not executed") => says("I was not allowed to."),
         _ => calls(&[("send", r#"{"to":"eve"}"#)]),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;

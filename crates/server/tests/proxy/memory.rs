@@ -9,10 +9,10 @@ use ifc::Answer;
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Stage, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, newest, says};
+use test_support::{ModelReply, Upstream, calls, newest, says};
 
 /// Reads the clock, whose results are trusted; and posts when told to by the user.
-fn script(body: &Value) -> Reply {
+fn script(body: &Value) -> ModelReply {
     match newest(body) {
         "time?" => calls(&[("clock", "{}")]),
         "noon" => says("It is noon."),
@@ -29,7 +29,7 @@ struct World {
 }
 
 async fn world() -> World {
-    let upstream = Upstream::start(script).await;
+    let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
     let approver = Always::new(Answer::No);
     setup.approver = approver.clone();
@@ -219,8 +219,7 @@ async fn of_the_same_words_from_two_pasts_only_the_words_are_sure() {
             text if text.contains("not executed") => says("fine"),
             "post" => calls(&[("post", "{}")]),
             _ => says("ok"),
-        })
-        .await;
+        });
         let stage = serve(setup(&upstream)).await;
         let messages = [user("go")];
         let first = stage.message(&messages).await;
@@ -249,8 +248,7 @@ async fn fifty_conversations_at_once_do_not_touch() {
                 says(&found.join(" "))
             }
         }
-    })
-    .await;
+    });
     let stage = Arc::new(serve(setup(&upstream)).await);
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..50 {
@@ -292,7 +290,7 @@ async fn fifty_conversations_at_once_do_not_touch() {
 
 #[tokio::test]
 async fn a_proxy_that_forgot_takes_the_past_for_unknown() {
-    let upstream = Upstream::start(script).await;
+    let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
     setup.memory.entries = 0;
     let approver = Always::new(Answer::No);

@@ -6,7 +6,7 @@ use hub::Screening;
 use serde_json::{Value, json};
 
 use crate::stage::{Nothing, serve, setup, untrusted, user};
-use crate::upstream::{Upstream, calls, says};
+use test_support::{Upstream, calls, says};
 
 fn offered(request: &Value) -> Vec<&str> {
     let tools = request["tools"].as_array().unwrap().iter();
@@ -17,7 +17,7 @@ fn offered(request: &Value) -> Vec<&str> {
 
 /// The stage offers a tool called `unknown`, beside those of its policy.
 async fn asked(descriptions_are_untrusted: bool, choice: Value) -> Value {
-    let upstream = Upstream::start(|_| says("hello")).await;
+    let upstream = Upstream::start(|_| says("hello"));
     let mut setup = setup(&upstream);
     setup.parts.screener = Arc::new(Nothing);
     setup.parts.settings.screening = Screening::Eager;
@@ -57,8 +57,7 @@ async fn a_tool_above_the_prompt_cannot_be_called_from_it() {
     let upstream = Upstream::start(|body| match body["messages"].to_string() {
         text if text.contains("there is no such tool") => says("I cannot."),
         _ => calls(&[("note", "{}")]),
-    })
-    .await;
+    });
     let mut setup = setup(&upstream);
     setup.parts.screener = Arc::new(Nothing);
     setup.parts.settings.screening = Screening::Eager;

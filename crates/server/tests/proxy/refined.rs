@@ -5,12 +5,12 @@ use ifc::Answer;
 use serde_json::{Value, json};
 
 use crate::stage::{Always, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, says};
+use test_support::{ModelReply, Upstream, calls, says};
 
 const POST: &str = r#"{"time":"12:30"}"#;
 
 /// Reads the inbox and then the clock, and posts the time twice, as far as it sees it.
-fn poster(body: &Value) -> Reply {
+fn poster(body: &Value) -> ModelReply {
     let messages = body["messages"].as_array().unwrap();
     let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
     let results = messages.iter().filter(|message| message["role"] == "tool");
@@ -27,7 +27,7 @@ fn poster(body: &Value) -> Reply {
 
 #[tokio::test]
 async fn a_read_of_an_earlier_request_is_refined_once_and_stays_so() {
-    let upstream = Upstream::start(poster).await;
+    let upstream = Upstream::start(poster);
     let mut setup = setup(&upstream);
     setup.parts.settings.screening = Screening::CHECKED;
     let approver = Always::new(Answer::No);

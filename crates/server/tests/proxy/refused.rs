@@ -5,11 +5,11 @@ use ifc::Answer;
 use serde_json::Value;
 
 use crate::stage::{Always, result, serve, setup, user};
-use crate::upstream::{Reply, Upstream, calls, says};
+use test_support::{ModelReply, Upstream, calls, says};
 
 /// Obeys what the inbox says as long as it sees it, each time with another call; otherwise reads the clock, posts
 /// and is done.
-fn hijacked(body: &Value) -> Reply {
+fn hijacked(body: &Value) -> ModelReply {
     let messages = body["messages"].as_array().unwrap();
     let results = messages.iter().filter(|message| message["role"] == "tool");
     let results: Vec<&str> = results.filter_map(|it| it["content"].as_str()).collect();
@@ -27,7 +27,7 @@ fn hijacked(body: &Value) -> Reply {
 
 #[tokio::test]
 async fn a_no_of_an_earlier_request_still_masks_its_cause() {
-    let upstream = Upstream::start(hijacked).await;
+    let upstream = Upstream::start(hijacked);
     let mut setup = setup(&upstream);
     setup.parts.settings.screening = Screening::CHECKED;
     let approver = Always::new(Answer::No);

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use server::proxy::{Approver, Observer, Proxy, ProxySetup};
 use server::{Parts, QuestionView};
 
-use crate::upstream::Upstream;
+use test_support::Upstream;
 
 pub(crate) fn untrusted() -> Label {
     Lattice::four_point().whole(Dimension::Integrity)

@@ -9,22 +9,22 @@ use ifc::{Label, Labeled};
 use llm::{Broker, OpenAi, OpenAiConfig, Scripted};
 use serde_json::{Value, json};
 use server::Choice;
+use test_support::Upstream;
 
-use crate::images::{Sent, model};
+use crate::images::model;
 use crate::stage::{Stage, echo_once};
 
 const SECRET: &str = "the pin is 4711";
 
 /// A session over an app that says this, with a model behind a server that is cleared for what is public.
-async fn stage() -> (Stage, Sent) {
-    let (url, sent) =
-        model(&json!({"content": [{"type": "text", "text": SECRET}]}).to_string()).await;
-    let mut config = OpenAiConfig::new("cloud", &url, "m");
+fn stage() -> (Stage, Upstream) {
+    let upstream = model(&json!({"content": [{"type": "text", "text": SECRET}]}).to_string());
+    let mut config = OpenAiConfig::new("cloud", &upstream.url, "m");
     config.stream = false;
     config.retry.attempts = 0;
     let provider = Arc::new(OpenAi::new(config).unwrap());
     let broker = Broker::new(provider, Label::bottom());
-    (Stage::start("says-results", broker, |_| {}), sent)
+    (Stage::start("says-results", broker, |_| {}), upstream)
 }
 
 fn uncleared(stage: &Stage) -> Vec<Event> {
@@ -35,10 +35,10 @@ fn uncleared(stage: &Stage) -> Vec<Event> {
 
 #[tokio::test]
 async fn a_result_that_no_provider_may_see_does_not_end_the_conversation() {
-    let (mut stage, sent) = stage().await;
+    let (mut stage, upstream) = stage();
     for steps in [2, 3, 4] {
         assert_eq!(stage.said().await, "A page.");
-        let bodies = sent.lock().unwrap().clone();
+        let bodies = upstream.requests();
         assert_eq!(bodies.len(), steps);
         let messages = bodies.last().unwrap()["messages"].as_array().unwrap();
         let mut results = messages.iter().filter(|message| message["role"] == "tool");
@@ -67,7 +67,7 @@ async fn a_result_that_no_provider_may_see_does_not_end_the_conversation() {
 /// There is nothing to be shown without what the user has said.
 #[tokio::test]
 async fn what_the_user_says_above_every_clearance_is_refused_and_not_sent() {
-    let (mut stage, sent) = stage().await;
+    let (mut stage, upstream) = stage();
     let apps = BTreeSet::from(["test".to_owned()]);
     let (watcher, cancel) = (&mut stage.watcher, &stage.cancel);
     let query = Labeled::unknown(SECRET);
@@ -84,10 +84,10 @@ async fn what_the_user_says_above_every_clearance_is_refused_and_not_sent() {
         words.contains("configure a provider that is cleared for it"),
         "{words}"
     );
-    assert_eq!(sent.lock().unwrap().len(), 0);
+    assert_eq!(upstream.requests().len(), 0);
     // The next question is another one.
     assert_eq!(stage.said().await, "A page.");
-    let first = sent.lock().unwrap()[0].to_string();
+    let first = upstream.requests()[0].to_string();
     assert!(
         !first.contains("4711") && first.contains("[redacted]"),
         "{first}"

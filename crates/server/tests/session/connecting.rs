@@ -1,7 +1,7 @@
 //! Apps that connect by name, in a session: questions, the record of them, and fresh spokes.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use ifc::{
 use llm::{Scripted, call_answer, text_answer};
 use names::Pattern;
 use server::{ConnectionView, Domains, Resolve, SessionSetup};
+use test_support::{Server, json};
 
 use crate::stage::{Everything, Stage};
 
@@ -54,20 +55,6 @@ impl Resolve for Here {
     }
 }
 
-/// Answers every request.
-fn host() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            // Whoever breaks off gets no answer.
-            let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-        }
-    });
-    address
-}
-
 /// Fetches two pages of one domain, one after the other.
 const FETCHES: &str =
     "for at in a b; do curl -sS --max-time 20 http://$at.example.org/ 2>&1; echo; done";
@@ -82,7 +69,7 @@ fn stage_of(command: &'static str, fresh: bool) -> Stage {
         Some(PromptMessage::Tool { content, .. }) => text_answer(content.clone()),
         _ => call_answer("echo", serde_json::json!({ "text": command }).to_string()),
     };
-    let address = host();
+    let address = Server::start(|_| json("hello")).address();
     let change = |setup: &mut SessionSetup| {
         setup.parts.resolver = Arc::new(Here(address));
         let app = &mut setup.apps[0];

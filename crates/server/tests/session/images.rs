@@ -1,66 +1,40 @@
 //! A picture of a page, as a browser's server returns it: from a real app to what a model's server is sent.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use axum::extract::State;
-use axum::{Json, Router, routing::post};
 use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use test_support::{Upstream, calls, says};
 
 use crate::stage::Stage;
 
 /// One pixel, which the app in the mode `screenshot` shows.
 const PIXEL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
-/// The bodies that a model's server was sent.
-pub(crate) type Sent = Arc<Mutex<Vec<Value>>>;
-
-/// A model behind a server, which calls `echo` with this text once.
-pub(crate) async fn model(text: &str) -> (String, Sent) {
-    let sent = Sent::default();
-    let router = Router::new().route("/v1/chat/completions", post(answer));
-    let router = router.with_state((text.to_owned(), sent.clone()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, sent)
-}
-
-async fn answer(
-    State((text, sent)): State<(String, Sent)>,
-    Json(body): Json<Value>,
-) -> Json<Value> {
-    let messages = body["messages"].as_array().unwrap();
-    let has_result = messages.iter().any(|message| message["role"] == "tool");
-    let message = match has_result {
-        true => json!({"role": "assistant", "content": "A page."}),
-        false => {
-            let arguments = json!({"text": text}).to_string();
-            let function = json!({"name": "echo", "arguments": arguments});
-            let call = json!({"id": "c", "type": "function", "function": function});
-            json!({"role": "assistant", "content": null, "tool_calls": [call]})
+/// A model that calls `echo` with this text once.
+pub(crate) fn model(text: &str) -> Upstream {
+    let arguments = json!({"text": text}).to_string();
+    Upstream::start(move |body| {
+        let mut messages = body["messages"].as_array().unwrap().iter();
+        match messages.any(|message| message["role"] == "tool") {
+            true => says("A page."),
+            false => calls(&[("echo", &arguments)]),
         }
-    };
-    let reason = if has_result { "stop" } else { "tool_calls" };
-    sent.lock().unwrap().push(body);
-    let choice = json!({"index": 0, "message": message, "finish_reason": reason});
-    Json(json!({"id": "x", "object": "chat.completion", "model": "m", "choices": [choice]}))
+    })
 }
 
 /// What is sent of a session over the app in this mode, to a provider with this clearance.
 async fn sent(mode: &str, text: &str, images: bool, clearance: Label) -> Vec<Value> {
-    let (url, sent) = model(text).await;
-    let mut config = OpenAiConfig::new("model", &url, "m");
+    let upstream = model(text);
+    let mut config = OpenAiConfig::new("model", &upstream.url, "m");
     config.images = images;
     config.stream = false;
     config.retry.attempts = 0;
     let provider = OpenAi::new(config).unwrap();
     let mut stage = Stage::start(mode, Broker::new(Arc::new(provider), clearance), |_| {});
     stage.said().await;
-    let sent = sent.lock().unwrap();
-    sent.clone()
+    upstream.requests()
 }
 
 /// The result and what follows it.

@@ -1,6 +1,5 @@
 //! Apps that are servers elsewhere, from the command line to a server of the test's, through the real sandbox.
-#[path = "../../../../remote/tests/bridge/server.rs"]
-mod server;
+use test_support as server;
 
 mod authority;
 mod headers;

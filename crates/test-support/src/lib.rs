@@ -1,0 +1,16 @@
+//! Servers on loopback for the tests of other crates: [`host`] for bytes, [`Server`] for HTTP, [`Upstream`] for a model.
+//!
+//! Each connection has a thread of its own, so that tests with and without a runtime use the same servers.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests fail by panicking"
+)]
+
+mod bytes;
+mod http;
+mod upstream;
+
+pub use bytes::{Stream, free_port, host, tls_host};
+pub use http::{Reply, Request, Server, events, json, json_with, status};
+pub use upstream::{ModelReply, Upstream, calls, newest, says};
