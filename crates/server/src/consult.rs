@@ -7,27 +7,20 @@ use hub::trace::Event;
 use hub::{AnswerShape, CompletionRequest, Purpose, Screened, TurnMachine};
 use ifc::{Consultation, Draft, History, Nonce, Relevance, Report, Screener, Screening};
 use llm::{Broker, NoDeltas, RequestOptions};
+use tokio::sync::Semaphore;
 
 use crate::parts::Parts;
-use crate::screenings::{ClientId, Screenings};
 
 /// Algorithm 4, line 4, and what it cost if a model was asked. Every error becomes "everything is
 /// relevant" in the machine.
 pub(crate) async fn screen(
     parts: &Parts,
-    client: ClientId,
     options: &RequestOptions,
     agent: &TurnMachine,
 ) -> (Screened, Option<Event>) {
     let screener = &parts.screener;
     let mut cost = None;
-    let asked = ask(
-        &parts.screenings,
-        client,
-        screener,
-        agent.history(),
-        agent.draft(),
-    );
+    let asked = ask(&parts.screenings, screener, agent.history(), agent.draft());
     let (relevance, report) = match asked.await {
         Err(reason) => (Err(reason), Report::default()),
         Ok((Screening::Decided(relevance), report)) => (Ok(relevance), report),
@@ -50,11 +43,9 @@ pub(crate) async fn screen(
     (screened, cost)
 }
 
-/// What the screener says by itself. One that computes for long does so on a thread of its own, when
-/// it is its client's turn.
+/// Asks the screener itself. One that computes for long does so on a thread of its own, a few at a time.
 async fn ask(
-    screenings: &Screenings,
-    client: ClientId,
+    screenings: &Arc<Semaphore>,
     screener: &Arc<dyn Screener>,
     history: &History,
     draft: Option<Draft>,
@@ -67,13 +58,13 @@ async fn ask(
     if !screener.computes() {
         return Ok(said(&**screener, history));
     }
-    // A thread cannot be stopped: whoever is cancelled from here on leaves the queue, or keeps the
-    // turn until the thread is done.
-    let turn = screenings.turn(client).await;
+    // A thread cannot be stopped, so the permit is held until it is done.
+    let permit = Arc::clone(screenings).acquire_owned().await;
+    let permit = permit.map_err(failed)?;
     let (screener, history) = (Arc::clone(screener), history.clone());
     let work = move || {
-        // The thread has the turn, and not whoever waits for it: a caller that goes away frees no memory.
-        let _turn = turn;
+        // The thread owns the permit: a caller that goes away frees no memory.
+        let _permit = permit;
         said(&*screener, &history)
     };
     tokio::task::spawn_blocking(work).await.map_err(failed)
@@ -198,10 +189,6 @@ mod tests {
         }
     }
 
-    fn client() -> ClientId {
-        ClientId::from_name("client")
-    }
-
     /// Whoever reads the trace is told which it was: the judge's choice, or no choice at all.
     #[tokio::test]
     async fn an_answer_that_is_not_of_its_form_is_a_failure_and_one_that_names_all_is_none() {
@@ -237,12 +224,12 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn no_more_screeners_compute_at_once_than_there_is_memory_for() {
         let (screener, slow, stop) = Slow::new();
-        let screenings = Arc::new(Screenings::new(2));
+        let screenings = Arc::new(Semaphore::new(2));
         let asking = (0..24).map(|_| {
             let (screener, screenings) = (Arc::clone(&screener), Arc::clone(&screenings));
-            tokio::spawn(async move {
-                ask(&screenings, client(), &screener, &History::default(), None).await
-            })
+            tokio::spawn(
+                async move { ask(&screenings, &screener, &History::default(), None).await },
+            )
         });
         let asking: Vec<_> = asking.collect();
         (0..24).for_each(|_| stop.send(()).unwrap());
@@ -256,8 +243,8 @@ mod tests {
     #[tokio::test]
     async fn whoever_is_cancelled_waits_no_longer_and_frees_the_turn_only_when_it_is_done() {
         let (screener, slow, stop) = Slow::new();
-        let (screenings, history) = (Screenings::new(1), History::default());
-        let ask = |screener| ask(&screenings, client(), screener, &history, None);
+        let (screenings, history) = (Arc::new(Semaphore::new(1)), History::default());
+        let ask = |screener| ask(&screenings, screener, &history, None);
         // Computes on after its caller has gone, ...
         assert!(timeout(SHORT, ask(&screener)).await.is_err());
         while slow.begun() == 0 {

@@ -25,7 +25,6 @@ use crate::consult::{random, screen};
 use crate::front::{Driven, Front};
 use crate::mediate::Mediation;
 use crate::parts::Parts;
-use crate::screenings::ClientId;
 use crate::spoke::Spoke;
 use hub::question::QuestionView;
 
@@ -33,8 +32,6 @@ use hub::question::QuestionView;
 /// machine is left between two turns, and the record says so.
 pub(crate) struct Driver<'a, F: Front> {
     driven: Driven<'a, F>,
-    /// Who gets turns of the screener.
-    client: ClientId,
     /// Where calls run, unless they are handed over: the spokes of the conversation's apps.
     spokes: Vec<Arc<Spoke>>,
     /// The provider of the conversation's own model, if it has one.
@@ -56,12 +53,7 @@ pub(crate) enum Ended {
 
 impl<'a, F: Front> Driver<'a, F> {
     /// A driver of the turn that the machine is in. Its time begins now.
-    pub(crate) fn new(
-        parts: &'a Parts,
-        client: ClientId,
-        front: &'a mut F,
-        agent: &'a mut TurnMachine,
-    ) -> Self {
+    pub(crate) fn new(parts: &'a Parts, front: &'a mut F, agent: &'a mut TurnMachine) -> Self {
         Self {
             driven: Driven {
                 parts,
@@ -69,7 +61,6 @@ impl<'a, F: Front> Driver<'a, F> {
                 agent,
                 serving: None,
             },
-            client,
             spokes: Vec::new(),
             model: None,
             cancel: None,
@@ -141,8 +132,7 @@ impl<'a, F: Front> Driver<'a, F> {
         match need {
             Need::Screen => {
                 let options = self.driven.front.aside();
-                let (screened, cost) =
-                    screen(self.driven.parts, self.client, &options, self.driven.agent).await;
+                let (screened, cost) = screen(self.driven.parts, &options, self.driven.agent).await;
                 // A model was asked: that is on record before anything is made of what it said.
                 if let Some(cost) = cost {
                     self.driven.record(cost).await?;
@@ -260,8 +250,6 @@ impl<'a, F: Front> Driver<'a, F> {
                 agent: &mut agent,
                 serving: Some(name),
             },
-            // Of the same client: an app gains no turns of the screener by asking others.
-            client: self.client,
             spokes: vec![host.spoke],
             model: host.model,
             cancel: self.cancel,
@@ -522,8 +510,7 @@ mod tests {
         let mut machine = TurnMachine::resume(setup, history);
         assert!(matches!(machine.poll(), Need::Complete(_)));
         let mut front = Silent(Message::default());
-        let client = ClientId::from_name("client");
-        let driver = Driver::new(&parts, client, &mut front, &mut machine);
+        let driver = Driver::new(&parts, &mut front, &mut machine);
         assert!(driver.turn().await.is_err());
     }
 }

@@ -5,6 +5,7 @@
 //! spokes, asks the user and writes the trace; [`proxy`] serves agents that hold theirs elsewhere.
 
 mod consult;
+mod conversation;
 mod driver;
 mod egress;
 mod front;
@@ -14,7 +15,6 @@ pub mod openai_server;
 mod parts;
 pub mod proxy;
 mod public_address;
-mod screenings;
 mod session;
 mod spoke;
 mod tool_check;
@@ -28,7 +28,6 @@ pub use hub::question::{
     Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText,
 };
 pub use parts::Parts;
-pub use screenings::{ClientId, Screenings};
 pub use session::{AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup};
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
 pub use tool_check::ToolCheck;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use hub::Settings;
 use ifc::{Lattice, Policy, Screener};
 use llm::Broker;
+use tokio::sync::Semaphore;
 
 use crate::egress::{Resolve, SystemResolver};
-use crate::screenings::Screenings;
 
 /// The longest time of one turn where the configuration says nothing: as long as a person may
 /// need to come back and answer a question.
@@ -18,6 +18,10 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(900);
 /// The longest time of a conversation in which an app answers another one's request, with all that it
 /// asks of further apps. The asking app's turn goes on after it.
 const SERVING_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Screenings that compute at once. Each holds the keys and values of a whole history (46 KB a token for the shipped
+/// model), and each can use all cores. Two, so that a short history need not wait for a long one.
+const SCREENINGS: usize = 2;
 
 /// What every turn is driven with, whichever front it came from. The composition root makes it
 /// from a configuration, in one way for all fronts.
@@ -31,9 +35,9 @@ pub struct Parts {
     pub broker: Arc<Broker>,
     /// The dependency screener.
     pub screener: Arc<dyn Screener>,
-    /// Where screenings that compute wait for their turn. Every front of one process shares it,
-    /// because what it bounds is the memory of the process.
-    pub screenings: Arc<Screenings>,
+    /// Limits how many screenings compute at once. All sessions of a process share it, because it bounds the memory of the
+    /// process. Waiting screenings run in the order in which they came.
+    pub screenings: Arc<Semaphore>,
     /// Where the names are looked up that apps connect to.
     pub resolver: Arc<dyn Resolve>,
     /// How turns run. Who executes calls is the front's, whatever this says.
@@ -45,7 +49,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Parts with the default settings and limits, and a queue of screenings of their own.
+    /// Parts with the default settings and limits, and a limit on screenings of their own.
     pub fn new(
         broker: Arc<Broker>,
         policy: Arc<dyn Policy>,
@@ -57,7 +61,7 @@ impl Parts {
             policy,
             broker,
             screener,
-            screenings: Arc::default(),
+            screenings: Arc::new(Semaphore::new(SCREENINGS)),
             resolver: Arc::new(SystemResolver),
             settings: Settings::default(),
             turn_timeout: TURN_TIMEOUT,

@@ -5,7 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hub::trace::{Event, Record, VERSION};
 
@@ -19,13 +19,11 @@ pub struct TraceFile {
     rotation: Option<Rotating>,
 }
 
-/// When a trace that has no end goes on in another file, and how many of them are kept.
+/// When a trace continues in another file, and how many files are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
     /// Bytes of one file. A single larger record gets a file of its own.
     pub bytes: u64,
-    /// How long one file is written to.
-    pub age: Duration,
     /// Files that are kept. The oldest is removed for one more.
     pub files: usize,
 }
@@ -33,9 +31,8 @@ pub struct Rotation {
 impl Default for Rotation {
     fn default() -> Self {
         Self {
-            // Opens in an editor; a day's is found by its date.
+            // Still opens in an editor.
             bytes: 64 << 20,
-            age: Duration::from_secs(24 * 3600),
             // Two gigabytes at most.
             files: 32,
         }
@@ -50,7 +47,6 @@ struct Rotating {
     session: String,
     /// Of the file that is written to.
     bytes: u64,
-    since: Instant,
     number: u32,
     /// The files before it, oldest first.
     before: VecDeque<PathBuf>,
@@ -115,7 +111,6 @@ impl TraceFile {
             directory: directory.to_owned(),
             session: session.to_owned(),
             bytes: 0,
-            since: Instant::now(),
             number: 1,
             before: VecDeque::new(),
             opening: None,
@@ -194,8 +189,8 @@ impl TraceFile {
         let Some(rotating) = &mut self.rotation else {
             return Ok(None);
         };
-        let Rotation { bytes, age, files } = rotating.rotation;
-        if rotating.bytes < bytes && rotating.since.elapsed() < age {
+        let Rotation { bytes, files } = rotating.rotation;
+        if rotating.bytes < bytes {
             return Ok(None);
         }
         rotating.number += 1;
@@ -208,12 +203,12 @@ impl TraceFile {
         rotating
             .before
             .push_back(std::mem::replace(&mut self.path, path));
-        (rotating.bytes, rotating.since) = (0, Instant::now());
+        rotating.bytes = 0;
         while rotating.before.len() >= files.max(1) {
             let Some(oldest) = rotating.before.pop_front() else {
                 break;
             };
-            // Whoever has moved it away has what they want.
+            // It may have been moved away.
             match std::fs::remove_file(&oldest) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(failed(oldest)(error));
@@ -252,12 +247,12 @@ impl TraceFile {
 fn open(directory: &Path, path: &Path) -> io::Result<File> {
     DirBuilder::new()
         .recursive(true)
-        // Records quote mails, answers and calls. They are nobody's but the user's.
+        // Records quote mails, answers and calls: only the user may read them.
         .mode(0o700)
         .create(directory)?;
     OpenOptions::new()
         .append(true)
-        // A trace that is there is never gone on with: its last line may be cut, and what follows could not be read.
+        // An existing trace is never continued: its last line may be cut, and records after it could not be read.
         .create_new(true)
         .mode(0o600)
         .open(path)
@@ -297,7 +292,6 @@ mod tests {
         let rotation = Rotation {
             bytes: 1_000,
             files: 3,
-            ..Rotation::default()
         };
         let mut trace = TraceFile::rotating(folder.path(), "s", rotation).unwrap();
         trace.append(opening()).unwrap();
@@ -324,24 +318,5 @@ mod tests {
         );
         let last = TraceFile::read(trace.path()).unwrap();
         assert_eq!(last.last(), records.last());
-    }
-
-    #[test]
-    fn a_trace_that_is_old_goes_on_in_another_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let rotation = Rotation {
-            age: Duration::from_millis(20),
-            ..Rotation::default()
-        };
-        let mut trace = TraceFile::rotating(folder.path(), "s", rotation).unwrap();
-        trace.append(opening()).unwrap();
-        std::thread::sleep(Duration::from_millis(30));
-        trace.append(said("later")).unwrap();
-        assert_eq!(names(folder.path()), ["s.jsonl", "s_000002.jsonl"]);
-        let second = TraceFile::read(trace.path()).unwrap();
-        assert_eq!(
-            [&second[0].event, &second[1].event],
-            [&opening(), &said("later")]
-        );
     }
 }

@@ -24,6 +24,7 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -31,22 +32,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{patient::Patient, response::ApiError, unread};
+use super::response::ApiError;
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
 /// How long a connection may take for the head of its next request, which is also how long it may
 /// stay idle. Clients close idle connections after 4 to 15 seconds themselves.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a client may leave an answer unread before its connection is closed.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a body may take: at loopback it is there at once; this is for somebody who holds the
-/// line.
+/// Milliseconds for which a client may leave an answer unread before its connection is closed.
+const WRITE_TIMEOUT_MS: u32 = 60_000;
+/// How long a body may take. From this machine it is there at once.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections at once. Each holds a file descriptor and some kilobytes.
 pub(crate) const MAX_CONNECTIONS: usize = 2048;
-/// Connections beyond these, for requests that must get through whatever agents do: approvals.
-const RESERVED_CONNECTIONS: usize = 64;
 /// How long requests under way may go on once the server is told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait after a failed accept: there are no more file descriptors.
@@ -56,98 +54,63 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Marks the requests of a connection that was taken when all others were: only what has reserved
-/// room is answered on it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reserved;
-
-/// Serves so many connections at once until `shutdown` is ready, and then the requests under way.
+/// Serves at most `connections` connections at once until `shutdown` is ready, and then the requests under way.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_limit: usize,
+    connections: usize,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
-    let connections = GracefulShutdown::new();
+    let slots = Arc::new(Semaphore::new(connections));
+    let graceful = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
     let router = TowerToHyperService::new(router);
-    let slots = [connections_limit, RESERVED_CONNECTIONS];
-    let slots = slots.map(|count| Arc::new(Semaphore::new(count)));
     let mut shutdown = pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &slots) => accepted,
             () = &mut shutdown => break,
         };
-        let Some(accepted) = accepted else {
+        let Some((slot, stream, peer)) = accepted else {
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let Accepted {
-            slot,
-            is_reserved,
-            stream,
-            peer,
-        } = accepted;
         // Answers are small and must not wait for each other.
         let _ = stream.set_nodelay(true);
+        // The kernel closes the connection of a client that does not read. Without this it only stays open longer.
+        let _ = set_tcp_user_timeout(&stream, WRITE_TIMEOUT_MS);
         let router = router.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (mut request, end) = unread::watch(request);
+        let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
-            if is_reserved {
-                request.extensions_mut().insert(Reserved);
-            }
-            let answering = hyper::service::Service::call(&router, request);
-            async move { answering.await.map(|response| end.answered(response)) }
+            hyper::service::Service::call(&router, request)
         });
-        let (builder, watcher) = (builder.clone(), connections.watcher());
-        // A `JoinSet` keeps what has finished until it is taken out.
+        let (builder, watcher) = (builder.clone(), graceful.watcher());
+        // A `JoinSet` keeps finished tasks until they are taken out.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let stream = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
-            // A client that breaks off is its own affair.
-            let _ = watcher
-                .watch(builder.serve_connection(stream, service))
-                .await;
-            // Held as long as the connection, however many requests come by it.
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            // A client that breaks off needs no answer.
+            let _ = watcher.watch(connection).await;
+            // Held as long as the connection, however many requests it carries.
             drop(slot);
         });
     }
     // A connection that goes on after that is cut off with its task.
-    let _ = timeout(SHUTDOWN_TIMEOUT, connections.shutdown()).await;
+    let _ = timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
 }
 
-struct Accepted {
-    slot: OwnedSemaphorePermit,
-    is_reserved: bool,
-    stream: TcpStream,
-    peer: SocketAddr,
-}
-
-/// The next connection, once there is room for it; `None` if the system has none left.
-async fn accept(listener: &TcpListener, slots: &[Arc<Semaphore>; 2]) -> Option<Accepted> {
-    let [open, reserved] = slots;
-    let (slot, is_reserved) = match open.clone().try_acquire_owned() {
-        Ok(slot) => (slot, false),
-        Err(_) => tokio::select! {
-            biased;
-            // `biased`: an ordinary place that has just become free is taken before a reserved one.
-            slot = open.clone().acquire_owned() => (slot.ok()?, false),
-            slot = reserved.clone().acquire_owned() => (slot.ok()?, true),
-        },
-    };
+/// The next connection, once there is a slot for it; `None` if the system has no file descriptors left.
+async fn accept(
+    listener: &TcpListener,
+    slots: &Arc<Semaphore>,
+) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
+    let slot = slots.clone().acquire_owned().await.ok()?;
     let (stream, peer) = listener.accept().await.ok()?;
-    Some(Accepted {
-        slot,
-        is_reserved,
-        stream,
-        peer,
-    })
+    Some((slot, stream, peer))
 }
 
 /// Which names a server answers to. A web page that has made its own host name resolve to us (DNS

@@ -2,8 +2,6 @@
 //! one writer, one way to stream, one set of limits.
 
 pub(crate) mod http;
-mod patient;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod stream;
-mod unread;

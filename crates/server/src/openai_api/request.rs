@@ -1,27 +1,28 @@
-//! A chat completion request, as its clients write it.
+//! Chat completion requests, read into a [`Conversation`].
 
 use std::collections::HashSet;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ifc::Image;
-use serde::{
-    Deserialize, Deserializer,
-    de::{self, SeqAccess, Visitor},
-};
+use llm::{TokenLimit, ToolChoice};
+use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 use wire::json::JsonScan;
 
+use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
+
+/// Choices of one request. Each is a turn of its own.
+const MAX_CHOICES: u32 = 8;
 /// Messages of a request: more than fit into any context.
 const MAX_MESSAGES: usize = 10_000;
-/// Tools of a request. The original takes 128.
+/// Tools of a request. OpenAI takes 128.
 const MAX_TOOLS: usize = 1024;
 /// Longest tool name that the API takes.
 const NAME_LIMIT: usize = 64;
-/// Values of a request, counted by its brackets and commas. What is read takes far more room than its text: an object in
-/// `logit_bias` has seven bytes and becomes most of a kilobyte, so that bytes alone bound nothing. A message with a call
-/// has about ten, a tool with its schema seldom more than a hundred.
+/// Values of a request, counted by its brackets and commas. A value takes far more memory than its text: an object in
+/// `logit_bias` has seven bytes and becomes most of a kilobyte. A message with a call has about ten values, a tool with its
+/// schema seldom more than a hundred.
 const MAX_VALUES: usize = 200_000;
 /// Levels of a request; the parser takes no more.
 const MAX_DEPTH: usize = 128;
@@ -48,22 +49,21 @@ const WORDS: [&str; 16] = [
 ];
 const ONLY_TEXT: &str = "only parts of type `text` are supported";
 
-/// The members that we know. Others are passed over.
+/// The members that we know. Others are ignored.
 #[derive(Deserialize)]
-pub(crate) struct ChatBody {
-    pub(crate) model: String,
-    pub(crate) messages: Vec<ChatMessage>,
-    #[serde(default)]
-    pub(crate) tools: Option<Vec<ToolEntry>>,
-    pub(crate) tool_choice: Option<Value>,
-    pub(crate) max_tokens: Option<u32>,
-    pub(crate) max_completion_tokens: Option<u32>,
-    pub(crate) n: Option<u32>,
-    pub(crate) stream: Option<bool>,
-    pub(crate) stream_options: Option<StreamOptions>,
-    pub(crate) logprobs: Option<bool>,
-    pub(crate) response_format: Option<Value>,
-    pub(crate) stop: Option<Value>,
+struct ChatBody {
+    model: String,
+    messages: Vec<ChatMessage>,
+    tools: Option<Vec<ToolEntry>>,
+    tool_choice: Option<Value>,
+    max_tokens: Option<u32>,
+    max_completion_tokens: Option<u32>,
+    n: Option<u32>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    logprobs: Option<bool>,
+    response_format: Option<Value>,
+    stop: Option<Value>,
     temperature: Option<Value>,
     top_p: Option<Value>,
     seed: Option<Value>,
@@ -80,34 +80,23 @@ pub(crate) struct ChatBody {
     web_search_options: Option<Value>,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct StreamOptions {
+#[derive(Default, Deserialize)]
+struct StreamOptions {
     include_usage: Option<bool>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct ChatMessage {
-    pub(crate) role: String,
-    #[serde(default)]
-    content: Content,
-    pub(crate) name: Option<String>,
+struct ChatMessage {
+    role: String,
+    content: Option<Box<RawValue>>,
+    name: Option<String>,
     tool_calls: Option<Vec<ToolCall>>,
-    pub(crate) tool_call_id: Option<String>,
+    tool_call_id: Option<String>,
     function_call: Option<Value>,
 }
 
-/// The content of a message. Parts are read by their type, so that what is refused anyway, such as
-/// sound, takes no memory.
-#[derive(Debug, Default)]
-enum Content {
-    /// `null`, or none.
-    #[default]
-    Empty,
-    Text(String),
-    Parts(Vec<Part>),
-}
-
-#[derive(Debug, Deserialize)]
+/// A part of a message's content. The data of other types, such as sound, is not kept.
+#[derive(Deserialize)]
 struct Part {
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -116,115 +105,72 @@ struct Part {
     image_url: Option<ImageUrl>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct ImageUrl {
     url: String,
 }
 
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Content;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of parts as `content`")
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Content, E> {
-                Ok(Content::Empty)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
-                Ok(Content::Text(text.to_owned()))
-            }
-
-            fn visit_string<E: de::Error>(self, text: String) -> Result<Content, E> {
-                Ok(Content::Text(text))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = list.next_element()? {
-                    parts.push(part);
-                }
-                Ok(Content::Parts(parts))
-            }
-        }
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-impl Part {
-    /// The image that stands in it. An address would be fetched by the upstream, which nobody decides on.
-    fn image(&self) -> Result<Option<Image>, String> {
-        if self.kind.as_deref() != Some("image_url") {
-            return Ok(None);
-        }
-        let url = self.image_url.as_ref().map(|image| image.url.as_str());
-        let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
-        let bytes = data.and_then(|(_, data)| STANDARD.decode(data).ok());
-        let image = bytes.and_then(Image::read);
-        image.map(Some).ok_or_else(|| {
-            "an image must be a PNG, JPEG, GIF or WebP in a `data:` address in base64; nothing is fetched"
-                .to_owned()
-        })
-    }
-
-    fn text(&self) -> Result<&str, String> {
-        let text = match self.kind.as_deref() {
-            Some("text") => &self.text,
-            Some("refusal") => &self.refusal,
-            Some("image_url" | "input_audio" | "file") => &None,
-            _ => return Err(ONLY_TEXT.to_owned()),
-        };
-        text.as_deref().ok_or_else(|| match self.kind.as_deref() {
-            // One of the API's own words.
-            Some(kind) if !matches!(kind, "text" | "refusal") => {
-                format!("{ONLY_TEXT}; what `{kind}` says cannot be labelled, so send it as text")
-            }
-            _ => format!("{ONLY_TEXT}, and they need one"),
-        })
-    }
+#[derive(Deserialize)]
+struct ToolCall {
+    id: String,
+    function: CalledFunction,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct ToolCall {
-    pub(crate) id: String,
-    pub(crate) function: CalledFunction,
+struct CalledFunction {
+    name: String,
+    arguments: String,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct CalledFunction {
-    pub(crate) name: String,
-    pub(crate) arguments: String,
+struct ToolEntry {
+    function: Function,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct ToolEntry {
-    pub(crate) function: Function,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Function {
-    pub(crate) name: String,
-    #[serde(default)]
+struct Function {
+    name: String,
     description: Option<String>,
-    #[serde(default)]
     parameters: Option<Box<RawValue>>,
 }
 
-/// Which calls a client wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Choice {
-    Auto,
-    None,
-    Required,
-    Tool(String),
+/// Reads the body of a request. Where `takes_images` is false, an image is refused.
+///
+/// # Errors
+/// What is wrong with it, in one line that names the member.
+pub(crate) fn read(body: &[u8], takes_images: bool) -> Result<Conversation, String> {
+    let mut body = parse(body)?;
+    body.refuse_unsupported()?;
+    let choices = body.n.unwrap_or(1);
+    if !(1..=MAX_CHOICES).contains(&choices) {
+        return Err(format!("`n` must be 1 to {MAX_CHOICES}"));
+    }
+    let tools = body.tools.take().unwrap_or_default();
+    let tools = tools.into_iter().map(ToolEntry::read);
+    let tools = tools.collect::<Result<Vec<_>, _>>()?;
+    let messages = std::mem::take(&mut body.messages).into_iter().enumerate();
+    let messages = messages.map(|(number, message)| {
+        let read = message.read(takes_images);
+        read.map_err(|error| format!("messages[{number}]: {error}"))
+    });
+    Ok(Conversation {
+        messages: messages.collect::<Result<_, _>>()?,
+        tool_choice: tool_choice(body.tool_choice.as_ref(), &tools)?,
+        tools,
+        token_limit: match (body.max_completion_tokens, body.max_tokens) {
+            (Some(limit), _) => TokenLimit::MaxCompletionTokens(limit),
+            (None, Some(limit)) => TokenLimit::MaxTokens(limit),
+            (None, None) => TokenLimit::Server,
+        },
+        choices: usize::try_from(choices).unwrap_or(1),
+        streams: body.stream.unwrap_or(false),
+        streams_usage: body.stream_options.take().unwrap_or_default().include_usage == Some(true),
+        members: body.members()?,
+        model: body.model,
+    })
 }
 
-/// Reads a body, or says in one line what is wrong with it.
-pub(crate) fn parse(body: &[u8]) -> Result<ChatBody, String> {
+fn parse(body: &[u8]) -> Result<ChatBody, String> {
     // Before the parser, which would have built everything by the time that the lists below are counted.
     let mut scan = JsonScan::new(MAX_DEPTH, MAX_VALUES);
     scan.feed(body).map_err(|error| error.to_string())?;
@@ -232,84 +178,74 @@ pub(crate) fn parse(body: &[u8]) -> Result<ChatBody, String> {
     if body.messages.is_empty() || body.messages.len() > MAX_MESSAGES {
         return Err(format!("`messages` must have 1 to {MAX_MESSAGES} items"));
     }
-    if body.tools().len() > MAX_TOOLS {
+    let tools = body.tools.as_deref().unwrap_or_default();
+    if tools.len() > MAX_TOOLS {
         return Err(format!("`tools` must have at most {MAX_TOOLS} items"));
     }
-    // A call names its tool by this alone: of two, nobody could say which rule, description or schema was meant.
+    // A call names its tool by this alone: of two, it would be unclear which rule, description or schema was meant.
     let mut names = HashSet::new();
-    let mut called = body.tools().iter().map(|tool| &tool.function.name);
-    if let Some(name) = called.find(|name| !names.insert(*name)) {
-        return Err(format!("`tools`: there are two called `{name}`"));
+    let mut called = tools.iter().map(|tool| &tool.function.name);
+    match called.find(|name| !names.insert(*name)) {
+        Some(name) => Err(format!("`tools`: there are two called `{name}`")),
+        None => Ok(body),
     }
-    if body.logprobs == Some(true) {
-        return Err("`logprobs` is not supported by this server; leave it out".to_owned());
-    }
-    Ok(body)
 }
 
-impl ChatBody {
-    pub(crate) fn tools(&self) -> &[ToolEntry] {
-        self.tools.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn streams(&self) -> bool {
-        self.stream.unwrap_or(false)
-    }
-
-    /// Whether a stream shall end with what it cost.
-    pub(crate) fn streams_usage(&self) -> bool {
-        let options = self.stream_options.as_ref();
-        options
-            .and_then(|options| options.include_usage)
-            .unwrap_or(false)
-    }
-
-    /// Which calls the client wants, as far as its tools allow.
-    pub(crate) fn choice(&self) -> Result<Choice, String> {
-        let none = self.tools().is_empty();
-        match &self.tool_choice {
-            None | Some(Value::Null) if none => Ok(Choice::None),
-            None | Some(Value::Null) => Ok(Choice::Auto),
-            Some(Value::String(choice)) => match choice.as_str() {
-                "none" => Ok(Choice::None),
-                "auto" if none => Ok(Choice::None),
-                "auto" => Ok(Choice::Auto),
-                "required" if !none => Ok(Choice::Required),
-                "required" => {
-                    Err("`tool_choice` is `required`, but there are no `tools`".to_owned())
-                }
-                _ => {
-                    Err("`tool_choice` must be `none`, `auto`, `required` or a function".to_owned())
-                }
-            },
-            Some(choice) => {
-                let name = choice.pointer("/function/name").and_then(Value::as_str);
-                let name = name.ok_or("`tool_choice.function.name` is missing")?;
-                if !self.tools().iter().any(|tool| tool.function.name == name) {
-                    return Err("`tool_choice` names a function that is not in `tools`".to_owned());
-                }
-                Ok(Choice::Tool(name.to_owned()))
-            }
+/// The calls that the client wants; `None` if the model is free to choose.
+fn tool_choice(choice: Option<&Value>, tools: &[ClientTool]) -> Result<Option<ToolChoice>, String> {
+    let choice = match choice {
+        None | Some(Value::Null) => return Ok(tools.is_empty().then_some(ToolChoice::None)),
+        Some(choice) => choice,
+    };
+    Ok(match choice.as_str() {
+        Some("none") => Some(ToolChoice::None),
+        Some("auto") => tools.is_empty().then_some(ToolChoice::None),
+        Some("required") if tools.is_empty() => {
+            return Err("`tool_choice` is `required`, but there are no `tools`".to_owned());
         }
-    }
+        Some("required") => Some(ToolChoice::Required),
+        Some(_) => {
+            let message = "`tool_choice` must be `none`, `auto`, `required` or a function";
+            return Err(message.to_owned());
+        }
+        None => {
+            let name = choice.pointer("/function/name").and_then(Value::as_str);
+            let name = name.ok_or("`tool_choice.function.name` is missing")?;
+            if !tools.iter().any(|tool| tool.name == name) {
+                return Err("`tool_choice` names a function that is not in `tools`".to_owned());
+            }
+            Some(ToolChoice::Tool(name.to_owned()))
+        }
+    })
+}
 
-    /// What would change the meaning of the conversation if it were passed over.
-    pub(crate) fn refuse_foreign_parts(&self) -> Result<(), String> {
+/// What a member may be, and its description.
+type Kind = (fn(&Value) -> bool, &'static str);
+const NUMBER: Kind = (Value::is_number, "a number");
+const WORD: Kind = (is_word, "a word of the API");
+const FLAG: Kind = (Value::is_boolean, "true or false");
+const OBJECT: Kind = (Value::is_object, "an object");
+const STOP: Kind = (is_stop, "a string or a list of strings");
+const BIAS: Kind = (is_bias, "an object of numbers by token number");
+
+impl ChatBody {
+    /// Refuses members that would change the meaning of the conversation if they were ignored.
+    fn refuse_unsupported(&self) -> Result<(), String> {
         let legacy = self.functions.is_some()
             || self.function_call.is_some()
             || self.messages.iter().any(|m| m.function_call.is_some());
         if legacy {
-            return Err(
-                "`functions` and `function_call` are not supported; use `tools` and `tool_choice`"
-                    .to_owned(),
-            );
+            let message =
+                "`functions` and `function_call` are not supported; use `tools` and `tool_choice`";
+            return Err(message.to_owned());
         }
         let members = [
-            ("audio", &self.audio),
-            // A search upstream would be a tool that nobody decides on.
-            ("web_search_options", &self.web_search_options),
+            ("logprobs", self.logprobs == Some(true)),
+            ("audio", self.audio.is_some()),
+            // A search upstream would be a tool without a decision.
+            ("web_search_options", self.web_search_options.is_some()),
         ];
-        match members.iter().find(|(_, value)| value.is_some()) {
+        match members.iter().find(|(_, is_given)| *is_given) {
             Some((name, _)) => Err(format!("`{name}` is not supported; leave it out")),
             None => Ok(()),
         }
@@ -317,77 +253,26 @@ impl ChatBody {
 
     /// The members that only say how to write the answer, each of the type that the API gives it: text in the place of
     /// a number or of a word of the API could come from anywhere.
-    pub(crate) fn sampling(&mut self) -> Result<Map<String, Value>, String> {
-        type Check = fn(&Value) -> bool;
-        let members: [(_, _, Check, _); 12] = [
-            (
-                "temperature",
-                &mut self.temperature,
-                Value::is_number,
-                "a number",
-            ),
-            ("top_p", &mut self.top_p, Value::is_number, "a number"),
-            ("seed", &mut self.seed, Value::is_number, "a number"),
-            (
-                "stop",
-                &mut self.stop,
-                is_stop,
-                "a string or a list of strings",
-            ),
-            (
-                "frequency_penalty",
-                &mut self.frequency_penalty,
-                Value::is_number,
-                "a number",
-            ),
-            (
-                "presence_penalty",
-                &mut self.presence_penalty,
-                Value::is_number,
-                "a number",
-            ),
-            (
-                "logit_bias",
-                &mut self.logit_bias,
-                is_bias,
-                "an object of numbers by token number",
-            ),
-            (
-                "reasoning_effort",
-                &mut self.reasoning_effort,
-                is_word,
-                "a word of the API",
-            ),
-            (
-                "verbosity",
-                &mut self.verbosity,
-                is_word,
-                "a word of the API",
-            ),
-            (
-                "service_tier",
-                &mut self.service_tier,
-                is_word,
-                "a word of the API",
-            ),
-            (
-                "parallel_tool_calls",
-                &mut self.parallel_tool_calls,
-                Value::is_boolean,
-                "true or false",
-            ),
-            (
-                "response_format",
-                &mut self.response_format,
-                Value::is_object,
-                "an object",
-            ),
+    fn members(&mut self) -> Result<Map<String, Value>, String> {
+        let members = [
+            ("temperature", &mut self.temperature, NUMBER),
+            ("top_p", &mut self.top_p, NUMBER),
+            ("seed", &mut self.seed, NUMBER),
+            ("stop", &mut self.stop, STOP),
+            ("frequency_penalty", &mut self.frequency_penalty, NUMBER),
+            ("presence_penalty", &mut self.presence_penalty, NUMBER),
+            ("logit_bias", &mut self.logit_bias, BIAS),
+            ("reasoning_effort", &mut self.reasoning_effort, WORD),
+            ("verbosity", &mut self.verbosity, WORD),
+            ("service_tier", &mut self.service_tier, WORD),
+            ("parallel_tool_calls", &mut self.parallel_tool_calls, FLAG),
+            ("response_format", &mut self.response_format, OBJECT),
         ];
         let mut given = Map::new();
-        for (name, value, fits, what) in members {
-            match value.take().filter(|value| !value.is_null()) {
+        for (name, value, (fits, kind)) in members {
+            match value.take() {
                 Some(value) if fits(&value) => drop(given.insert(name.to_owned(), value)),
-                Some(_) => return Err(format!("`{name}` must be {what}")),
+                Some(_) => return Err(format!("`{name}` must be {kind}")),
                 None => {}
             }
         }
@@ -412,55 +297,120 @@ fn is_word(value: &Value) -> bool {
 }
 
 impl ChatMessage {
-    /// The text: a string, parts of type `text`, or nothing.
-    pub(crate) fn text(&self) -> Result<String, String> {
-        match &self.content {
-            Content::Empty => Ok(String::new()),
-            Content::Text(text) => Ok(text.clone()),
-            Content::Parts(parts) => parts.iter().map(Part::text).collect(),
+    fn read(self, takes_images: bool) -> Result<Message, String> {
+        let (text, images) = self.content(takes_images)?;
+        let role = match self.role.as_str() {
+            "system" | "developer" => Role::System,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            "function" => {
+                return Err("the role `function` is not supported; use `tool`".to_owned());
+            }
+            _ => return Err("unknown `role`".to_owned()),
+        };
+        if !images.is_empty() && !matches!(role, Role::User | Role::Tool) {
+            return Err("only `user` and `tool` have images".to_owned());
         }
+        let calls = self.tool_calls.unwrap_or_default();
+        if role != Role::Assistant && !calls.is_empty() {
+            return Err("only `assistant` makes `tool_calls`".to_owned());
+        }
+        let calls = calls.into_iter().map(|call| ClientCall {
+            id: call.id,
+            tool: call.function.name,
+            arguments: call.function.arguments,
+        });
+        Ok(Message {
+            role,
+            text,
+            images,
+            calls: calls.collect(),
+            name: self.name,
+            answers: self.tool_call_id,
+        })
     }
 
-    /// The text, and the images beside it.
-    pub(crate) fn text_and_images(&self) -> Result<(String, Vec<Image>), String> {
-        let Content::Parts(parts) = &self.content else {
-            return Ok((self.text()?, Vec::new()));
-        };
+    /// The text and the images of the content: a string, a list of parts, or nothing.
+    fn content(&self, takes_images: bool) -> Result<(String, Vec<Image>), String> {
         let (mut text, mut images) = (String::new(), Vec::new());
-        for part in parts {
-            match part.image()? {
-                Some(image) => images.push(image),
-                None => text.push_str(part.text()?),
+        let Some(raw) = self.content.as_deref().map(RawValue::get) else {
+            return Ok((text, images));
+        };
+        let wrong = |error: serde_json::Error| format!("`content`: {error}");
+        match raw.as_bytes() {
+            [b'"', ..] => text = serde_json::from_str(raw).map_err(wrong)?,
+            [b'[', ..] => {
+                let parts: Vec<Part> = serde_json::from_str(raw).map_err(wrong)?;
+                for part in parts {
+                    match part.image().filter(|_| takes_images) {
+                        Some(image) => images.push(image?),
+                        None => text.push_str(part.text()?),
+                    }
+                }
             }
+            _ => return Err("expected a string or a list of parts as `content`".to_owned()),
         }
         match images.len() > MAX_IMAGES {
             true => Err(format!("a message has at most {MAX_IMAGES} images")),
             false => Ok((text, images)),
         }
     }
+}
 
-    pub(crate) fn calls(&self) -> &[ToolCall] {
-        self.tool_calls.as_deref().unwrap_or_default()
+impl Part {
+    /// The image in this part, if it is one. A URL is refused: the upstream would fetch it without a decision.
+    fn image(&self) -> Option<Result<Image, String>> {
+        if self.kind.as_deref() != Some("image_url") {
+            return None;
+        }
+        let url = self.image_url.as_ref().map(|image| image.url.as_str());
+        let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
+        let bytes = data.and_then(|(_, data)| STANDARD.decode(data).ok());
+        let image = bytes.and_then(Image::read);
+        Some(image.ok_or_else(|| {
+            "an image must be a PNG, JPEG, GIF or WebP in a `data:` address in base64; nothing is fetched"
+                .to_owned()
+        }))
+    }
+
+    fn text(&self) -> Result<&str, String> {
+        let text = match self.kind.as_deref() {
+            Some("text") => &self.text,
+            Some("refusal") => &self.refusal,
+            Some(kind @ ("image_url" | "input_audio" | "file")) => {
+                return Err(format!(
+                    "{ONLY_TEXT}; what `{kind}` says cannot be labelled, so send it as text"
+                ));
+            }
+            _ => return Err(ONLY_TEXT.to_owned()),
+        };
+        let missing = || format!("{ONLY_TEXT}, and they need one");
+        text.as_deref().ok_or_else(missing)
     }
 }
 
-impl Function {
-    pub(crate) fn description(&self) -> String {
-        self.description.clone().unwrap_or_default()
-    }
-
-    /// The parameters' JSON Schema, as the client has written it.
-    pub(crate) fn parameters(&self) -> String {
-        match &self.parameters {
-            Some(parameters) => parameters.get().to_owned(),
-            None => r#"{"type":"object","properties":{}}"#.to_owned(),
-        }
-    }
-
-    /// Whether the name is one that the API takes.
-    pub(crate) fn has_fit_name(&self) -> bool {
+impl ToolEntry {
+    fn read(self) -> Result<ClientTool, String> {
+        let Function {
+            name,
+            description,
+            parameters,
+        } = self.function;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        (1..=NAME_LIMIT).contains(&self.name.len()) && self.name.bytes().all(fits)
+        if !((1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(fits)) {
+            let message = "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -";
+            return Err(message.to_owned());
+        }
+        Ok(ClientTool {
+            name,
+            description: description.unwrap_or_default(),
+            // As the client has written it.
+            parameters: match parameters {
+                Some(parameters) => parameters.get().to_owned(),
+                None => r#"{"type":"object","properties":{}}"#.to_owned(),
+            },
+        })
     }
 }
 
@@ -473,7 +423,7 @@ mod tests {
     }
 
     fn accepts(body: impl AsRef<[u8]>) -> bool {
-        parse(body.as_ref()).is_ok()
+        read(body.as_ref(), false).is_ok()
     }
 
     /// What is labelled is what goes upstream, since that is written anew. But the client means one conversation, and of
@@ -522,12 +472,12 @@ mod tests {
         let written = Value::from(arguments).to_string();
         let call = format!(r#"{{"id":"1","function":{{"name":"a","arguments":{written}}}}}"#);
         let message = format!(r#"{{"Role":"system","role":"assistant","tool_calls":[{call}]}}"#);
-        let read = parse(body(&message).as_bytes()).unwrap();
+        let read = read(body(&message).as_bytes(), false).unwrap();
         let [message] = read.messages.as_slice() else {
             panic!("{} messages", read.messages.len());
         };
-        assert_eq!(message.role, "assistant");
-        let arguments_of = message.calls().iter().map(|call| &*call.function.arguments);
+        assert_eq!(message.role, Role::Assistant);
+        let arguments_of = message.calls.iter().map(|call| &*call.arguments);
         assert_eq!(arguments_of.collect::<Vec<_>>(), [arguments]);
     }
 }

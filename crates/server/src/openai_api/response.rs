@@ -218,33 +218,6 @@ impl ApiError {
             "code": self.code,
         }})
     }
-
-    /// The upstream's error, with the upstream's own status where it is one of an error.
-    pub(crate) fn from_upstream(error: ProviderError) -> Self {
-        match &error.kind {
-            ErrorKind::Status { code, names, .. } => {
-                let status = StatusCode::from_u16(*code).ok();
-                let status = status.filter(|status| {
-                    // A redirect or a success with an error inside tells the client nothing.
-                    status.is_client_error() || status.is_server_error()
-                });
-                let status = status.unwrap_or(StatusCode::BAD_GATEWAY);
-                let mut passed = Self::new(status, error.to_string());
-                if let Some(kind) = &names.kind {
-                    passed.kind = kind.clone().into();
-                }
-                passed.code = names.code.clone().map(Cow::from);
-                passed
-            }
-            ErrorKind::RateLimited(retry_after) => {
-                let retry_after = *retry_after;
-                let mut passed = Self::from(error);
-                passed.retry_after = retry_after.or(passed.retry_after);
-                passed
-            }
-            _ => Self::from(error),
-        }
-    }
 }
 
 impl From<ProviderError> for ApiError {
@@ -260,13 +233,36 @@ impl From<ProviderError> for ApiError {
             }
             ErrorKind::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, None),
             ErrorKind::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
-            ErrorKind::Unreachable(_) | ErrorKind::Status { .. } | ErrorKind::Malformed(_) => {
+            ErrorKind::Status { code, .. } => {
+                let status = StatusCode::from_u16(*code).unwrap_or_default();
+                // A redirect or a success with an error inside tells the client nothing.
+                let is_error = status.is_client_error() || status.is_server_error();
+                (
+                    if is_error {
+                        status
+                    } else {
+                        StatusCode::BAD_GATEWAY
+                    },
+                    None,
+                )
+            }
+            ErrorKind::Unreachable(_) | ErrorKind::Malformed(_) => {
                 (StatusCode::BAD_GATEWAY, None)
             }
             ErrorKind::Model(_) => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         let mut answer = Self::new(status, error.to_string());
         answer.code = code.map(Cow::from);
+        match error.kind {
+            ErrorKind::Status { names, .. } => {
+                answer.code = names.code.map(Cow::from);
+                answer.kind = names.kind.map_or(answer.kind, Cow::from);
+            }
+            ErrorKind::RateLimited(retry_after) => {
+                answer.retry_after = retry_after.or(answer.retry_after);
+            }
+            _ => {}
+        }
         answer
     }
 }

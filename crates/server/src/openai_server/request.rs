@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use hub::{AnswerShape, CompletionRequest, Purpose};
 use ifc::{CallId, History, Label, Labeled, Tool, redact};
+use llm::{TokenLimit, ToolChoice};
 use serde_json::Value;
 
-use crate::openai_api::request::{self, ChatBody, ChatMessage, Choice, Function};
+use crate::conversation::{ClientTool, Conversation, Message, Role};
+use crate::openai_api::request;
 
 /// Tokens of an answer when the client names no limit.
 const DEFAULT_MAX_TOKENS: u32 = 1024;
@@ -20,63 +22,64 @@ pub(super) struct Asked {
     pub(super) stream_usage: bool,
 }
 
-/// Reads a request, or says in one line what is wrong with it. Members that say how to sample are
-/// the model's configuration here, and are passed over.
+/// Reads a request. Members about sampling are ignored: they are the model's configuration here.
 ///
-/// A client of this server is outside of any information-flow control: it sends text without
-/// labels, and gets text without labels. So its messages become a history at ⊥. This is right for
-/// a model server and for nothing else; an agent that is to be guarded uses the guard proxy.
+/// A client of this server is outside of any information-flow control: it sends text without labels, and gets text without
+/// labels. So its messages become a history at ⊥. This is right for a model server and for nothing else; an agent that is to
+/// be guarded uses the guard proxy.
+///
+/// # Errors
+/// What is wrong with the request, in one line.
 pub(super) fn parse(body: &[u8]) -> Result<Asked, String> {
-    let body = request::parse(body)?;
-    refuse_unsupported(&body)?;
-    let (shape, only) = shape(&body)?;
-    let tools = body
-        .tools()
-        .iter()
-        .filter(|tool| only.as_ref().is_none_or(|only| *only == tool.function.name))
-        .map(|tool| tool_tcb(&tool.function))
-        .collect();
-    let history = history_tcb(tools, &body.messages)?;
-    let max_tokens = body.max_completion_tokens.or(body.max_tokens);
+    let Conversation {
+        model,
+        messages,
+        tools,
+        tool_choice,
+        token_limit,
+        members,
+        choices,
+        streams,
+        streams_usage,
+    } = request::read(body, false)?;
+    if choices != 1 {
+        return Err("`n` must be 1 on this server".to_owned());
+    }
+    if members.contains_key("stop") {
+        return Err("`stop` is not supported by this server; leave it out".to_owned());
+    }
+    // A client that names one tool is offered no other.
+    let only = |tool: &ClientTool| match &tool_choice {
+        Some(ToolChoice::Tool(name)) => tool.name == *name,
+        _ => true,
+    };
+    let offered = tools.into_iter().filter(only).map(tool_tcb).collect();
+    let history = history_tcb(offered, messages)?;
+    let shape = match (schema(members.get("response_format"))?, &tool_choice) {
+        (Some(schema), _) => AnswerShape::Json { schema },
+        (None, Some(ToolChoice::None)) => AnswerShape::Text,
+        (None, None) => AnswerShape::TextOrCalls,
+        (None, Some(_)) => AnswerShape::Calls,
+    };
     Ok(Asked {
-        stream: body.streams(),
-        stream_usage: body.streams_usage(),
-        model: body.model,
+        model,
+        stream: streams,
+        stream_usage: streams_usage,
         request: CompletionRequest {
             prompt: redact(&history, &Label::bottom()),
             purpose: Purpose::Step,
             shape,
-            max_tokens: max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
+            max_tokens: match token_limit {
+                TokenLimit::MaxCompletionTokens(limit) | TokenLimit::MaxTokens(limit) => limit,
+                _ => DEFAULT_MAX_TOKENS,
+            },
         },
     })
 }
 
-fn refuse_unsupported(body: &ChatBody) -> Result<(), String> {
-    if body.n.is_some_and(|n| n != 1) {
-        return Err("`n` must be 1 on this server".to_owned());
-    }
-    if body.stop.as_ref().is_some_and(|stop| !stop.is_null()) {
-        return Err("`stop` is not supported by this server; leave it out".to_owned());
-    }
-    Ok(())
-}
-
-/// The answer's shape, and the one tool that must be called if the client names it.
-fn shape(body: &ChatBody) -> Result<(AnswerShape, Option<String>), String> {
-    if let Some(schema) = schema(body)? {
-        return Ok((AnswerShape::Json { schema }, None));
-    }
-    Ok(match body.choice()? {
-        Choice::None => (AnswerShape::Text, None),
-        Choice::Auto => (AnswerShape::TextOrCalls, None),
-        Choice::Required => (AnswerShape::Calls, None),
-        Choice::Tool(name) => (AnswerShape::Calls, Some(name)),
-    })
-}
-
 /// The JSON Schema that `response_format` asks for.
-fn schema(body: &ChatBody) -> Result<Option<String>, String> {
-    let Some(format) = &body.response_format else {
+fn schema(format: Option<&Value>) -> Result<Option<String>, String> {
+    let Some(format) = format else {
         return Ok(None);
     };
     match format.get("type").and_then(Value::as_str) {
@@ -90,44 +93,41 @@ fn schema(body: &ChatBody) -> Result<Option<String>, String> {
     }
 }
 
-fn tool_tcb(function: &Function) -> Tool {
+fn tool_tcb(tool: ClientTool) -> Tool {
     Tool {
         label: Label::bottom(),
-        name: function.name.clone(),
-        description: Labeled::trusted_tcb(function.description()),
-        parameters: Labeled::trusted_tcb(function.parameters()),
+        name: tool.name,
+        description: Labeled::trusted_tcb(tool.description),
+        parameters: Labeled::trusted_tcb(tool.parameters),
     }
 }
 
-fn history_tcb(tools: Vec<Tool>, messages: &[ChatMessage]) -> Result<History, String> {
+fn history_tcb(tools: Vec<Tool>, messages: Vec<Message>) -> Result<History, String> {
     let bottom = Label::bottom();
     let mut history = History::new(tools);
-    let mut calls: HashMap<&str, CallId> = HashMap::new();
-    for (number, message) in messages.iter().enumerate() {
-        let content = message
-            .text()
-            .map_err(|error| format!("messages[{number}]: {error}"))?;
-        let content = Labeled::trusted_tcb(content);
-        match message.role.as_str() {
-            "system" | "developer" => history.push_system(content),
-            "user" => history.push_user(content),
-            "assistant" => {
-                let made_calls = message.calls();
-                let pairs = made_calls.iter().map(|call| {
-                    let arguments = Labeled::trusted_tcb(call.function.arguments.clone());
-                    (call.function.name.clone(), arguments)
+    let mut calls: HashMap<String, CallId> = HashMap::new();
+    for (number, message) in messages.into_iter().enumerate() {
+        let content = Labeled::trusted_tcb(message.text);
+        match message.role {
+            Role::System => history.push_system(content),
+            Role::User => history.push_user(content),
+            Role::Assistant => {
+                let made_calls = message.calls.iter();
+                let pairs = made_calls.map(|call| {
+                    let arguments = Labeled::trusted_tcb(call.arguments.clone());
+                    (call.tool.clone(), arguments)
                 });
                 let ids = history.push_assistant(&bottom, content, pairs);
-                calls.extend(made_calls.iter().map(|call| call.id.as_str()).zip(ids));
+                let names = message.calls.into_iter().map(|call| call.id);
+                calls.extend(names.zip(ids));
             }
-            "tool" => {
-                let id = message.tool_call_id.as_deref().unwrap_or_default();
-                let call = calls.get(id).ok_or_else(|| {
+            Role::Tool => {
+                let id = message.answers.unwrap_or_default();
+                let call = calls.get(&id).ok_or_else(|| {
                     format!("messages[{number}]: `tool_call_id` answers no earlier call")
                 })?;
                 history.push_result(&bottom, *call, content);
             }
-            _ => return Err(format!("messages[{number}]: unknown `role`")),
         }
     }
     Ok(history)

@@ -19,7 +19,6 @@ use llm::{ApiKey, RequestOptions};
 use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
-    conversation::Conversation,
     dialect::Dialect,
     names::fresh,
     rebuild::{News, Reader, Rebuilt},
@@ -29,6 +28,7 @@ use super::{
     transcript::{Chain, Digest},
     turn::{Answered, Live, Turn},
 };
+use crate::conversation::Conversation;
 use crate::openai_api::{
     http::{self, Held},
     response::ApiError,

@@ -3,7 +3,7 @@
 use hub::Usage;
 use serde_json::Value;
 
-use super::conversation::Conversation;
+use crate::conversation::Conversation;
 use crate::openai_api::response::{ApiError, Choice};
 use crate::openai_api::stream::Frame;
 

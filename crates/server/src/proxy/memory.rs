@@ -1,7 +1,7 @@
 //! What really happened in the conversations that clients hold.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -9,13 +9,13 @@ use std::{
 use hub::Refinement;
 use ifc::{Approval, Author, Call, CallId, History, Label, Labeled, Message, PastCall};
 
+use super::kept::Kept;
 use super::transcript::{Chain, Digest, canonical};
 
-/// Bounds of what a proxy remembers. What is forgotten gets the most restrictive label, so a
-/// tight bound costs questions, not security.
+/// Limits on what a proxy remembers. A forgotten answer gets the most restrictive label, so a tight limit costs questions,
+/// not security.
 ///
-/// Where it becomes too much, the client that has most gives way, with what it used least recently:
-/// nobody can make the proxy forget what belongs to quieter clients. Clients are told apart by their
+/// Above a limit, the client with the most bytes loses its least recently used answers. Clients are told apart by their
 /// token, or by their key where there are no tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
@@ -269,161 +269,49 @@ const OVERHEAD: usize = 256;
 /// Remembers answers by the digest of the conversation that ends in them.
 pub(super) struct Memory {
     limits: MemoryLimits,
-    kept: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    entries: HashMap<Digest, Entry>,
-    /// Least recently used first.
-    order: BTreeMap<u64, Digest>,
-    tenants: HashMap<Digest, Tenant>,
-    /// The tenants by their bytes; the one that has most is the last.
-    sizes: BTreeSet<(usize, Digest)>,
-    bytes: usize,
-    tick: u64,
-}
-
-/// What belongs to one client.
-#[derive(Default)]
-struct Tenant {
-    /// Of its entries, least recently used first.
-    ticks: BTreeSet<u64>,
-    bytes: usize,
-}
-
-struct Entry {
-    recalled: Recalled,
-    tenant: Digest,
-    bytes: usize,
-    tick: u64,
-    used: Instant,
+    kept: Mutex<Kept<Recalled>>,
 }
 
 impl Memory {
     pub(super) fn new(limits: MemoryLimits) -> Self {
-        let kept = Mutex::default();
+        let kept = Mutex::new(Kept::new());
         Self { limits, kept }
     }
 
+    /// What is remembered of the message in which this conversation ends.
     pub(super) fn recall(&self, digest: &Digest) -> Recalled {
-        self.recall_at(digest, Instant::now())
-    }
-
-    fn recall_at(&self, digest: &Digest, now: Instant) -> Recalled {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.forget_old(now, self.limits.age);
-        kept.touch(digest, now)
-            .map_or(Recalled::Nothing, |entry| entry.recalled.clone())
+        let recalled = kept.touch(digest, self.limits.age, Instant::now());
+        recalled.cloned().unwrap_or(Recalled::Nothing)
     }
 
-    /// Remembers how a message came about. Two ways make it ambiguous.
+    /// Remembers how a message was made. If the same message was made in another way before, only its words are certain.
     pub(super) fn remember(&self, chain: &Chain, taken: Taken) {
-        self.remember_at(chain.tenant(), chain.digest(), taken, Instant::now());
-    }
-
-    fn remember_at(&self, tenant: Digest, digest: Digest, taken: Taken, now: Instant) {
+        let MemoryLimits {
+            bytes,
+            entries,
+            age,
+        } = self.limits;
+        let (digest, now) = (chain.digest(), Instant::now());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.forget_old(now, self.limits.age);
-        match kept.touch(&digest, now) {
-            Some(entry) => {
-                let label = match &entry.recalled {
-                    // The same again, as by a retry, says nothing new.
+        match kept.touch(&digest, age, now) {
+            Some(recalled) => {
+                let label = match recalled {
+                    // The same again, as by a retry.
                     Recalled::Exactly(known) if **known == taken => return,
                     Recalled::Exactly(known) => known.label(),
                     Recalled::Ambiguous(label) => label.clone(),
                     Recalled::Nothing => Label::top(),
                 };
-                // A client that sends these words back cannot say which of the two ways it means.
-                entry.recalled = Recalled::Ambiguous(label.join(&taken.label()));
+                // A client that sends these words back cannot say which of the two it means.
+                *recalled = Recalled::Ambiguous(label.join(&taken.label()));
             }
-            None => kept.insert(tenant, digest, taken, now),
-        }
-        while kept.entries.len() > self.limits.entries || kept.bytes > self.limits.bytes {
-            // From whoever has most: a client that fills the memory forgets its own conversations and nobody else's.
-            if !kept.forget_of_largest() {
-                break;
+            None => {
+                let weight = taken.bytes();
+                let recalled = Recalled::Exactly(Arc::new(taken));
+                kept.insert(digest, chain.tenant(), recalled, weight, now);
+                kept.shrink(entries, bytes, |_| ());
             }
-        }
-    }
-}
-
-impl Kept {
-    fn insert(&mut self, tenant: Digest, digest: Digest, taken: Taken, now: Instant) {
-        self.tick += 1;
-        let entry = Entry {
-            bytes: taken.bytes(),
-            recalled: Recalled::Exactly(Arc::new(taken)),
-            tenant,
-            tick: self.tick,
-            used: now,
-        };
-        let (bytes, tick) = (entry.bytes, entry.tick);
-        self.bytes += bytes;
-        self.order.insert(tick, digest);
-        self.entries.insert(digest, entry);
-        self.change(tenant, |tenant| {
-            tenant.ticks.insert(tick);
-            tenant.bytes += bytes;
-        });
-    }
-
-    /// The entry, which is now the most recently used one.
-    fn touch(&mut self, digest: &Digest, now: Instant) -> Option<&mut Entry> {
-        let entry = self.entries.get_mut(digest)?;
-        self.tick += 1;
-        self.order.remove(&entry.tick);
-        self.order.insert(self.tick, *digest);
-        if let Some(tenant) = self.tenants.get_mut(&entry.tenant) {
-            tenant.ticks.remove(&entry.tick);
-            tenant.ticks.insert(self.tick);
-        }
-        (entry.tick, entry.used) = (self.tick, now);
-        Some(entry)
-    }
-
-    fn forget_old(&mut self, now: Instant, age: Duration) {
-        // In the order of their last use, so the first that is young enough ends the search.
-        while let Some((tick, digest)) = self.order.first_key_value()
-            && let Some(entry) = self.entries.get(digest)
-            && now.saturating_duration_since(entry.used) > age
-        {
-            self.forget(*tick);
-        }
-    }
-
-    /// Whether there was anything to forget.
-    fn forget_of_largest(&mut self) -> bool {
-        let largest = self.sizes.last().map(|(_, tenant)| tenant);
-        let largest = largest.and_then(|tenant| self.tenants.get(tenant));
-        match largest.and_then(|tenant| tenant.ticks.first()) {
-            Some(tick) => self.forget(*tick),
-            None => false,
-        }
-    }
-
-    fn forget(&mut self, tick: u64) -> bool {
-        let digest = self.order.remove(&tick);
-        let Some(entry) = digest.and_then(|digest| self.entries.remove(&digest)) else {
-            return false;
-        };
-        self.bytes = self.bytes.saturating_sub(entry.bytes);
-        self.change(entry.tenant, |tenant| {
-            tenant.ticks.remove(&tick);
-            tenant.bytes = tenant.bytes.saturating_sub(entry.bytes);
-        });
-        true
-    }
-
-    /// Changes what a tenant has, and its place among the others.
-    fn change(&mut self, name: Digest, change: impl FnOnce(&mut Tenant)) {
-        let tenant = self.tenants.entry(name).or_default();
-        self.sizes.remove(&(tenant.bytes, name));
-        change(tenant);
-        if tenant.ticks.is_empty() {
-            self.tenants.remove(&name);
-        } else {
-            self.sizes.insert((tenant.bytes, name));
         }
     }
 }
@@ -434,123 +322,35 @@ mod tests {
 
     use super::*;
 
-    fn said(text: &str, label: Label) -> Taken {
+    fn said(label: &Label) -> Taken {
         Taken {
             steps: vec![Step::Said {
                 label: label.clone(),
                 fixed: false,
-                text: Labeled::label_tcb(text, label),
+                text: Labeled::label_tcb("x", label.clone()),
                 calls: Vec::new(),
             }],
             refused: Vec::new(),
         }
     }
 
-    const ONE: Digest = [1; 32];
-    const OTHER: Digest = [2; 32];
-
-    fn known(memory: &Memory, digest: Digest, now: Instant) -> bool {
-        matches!(memory.recall_at(&digest, now), Recalled::Exactly(_))
-    }
-
     #[test]
     fn two_ways_to_the_same_words_are_ambiguous_for_ever() {
-        let (memory, now) = (Memory::new(MemoryLimits::default()), Instant::now());
+        let memory = Memory::new(MemoryLimits::default());
+        let chain = Chain::new(&[0; 32], &[1; 32], None);
+        let digest = chain.digest();
         let lattice = Lattice::four_point();
         let low = lattice.whole(Dimension::Integrity);
         let high = lattice.whole(Dimension::Confidentiality);
-        memory.remember_at(ONE, [1; 32], said("x", low.clone()), now);
-        memory.remember_at(ONE, [1; 32], said("x", low.clone()), now);
-        assert!(matches!(memory.recall(&[1; 32]), Recalled::Exactly(_)));
-        memory.remember_at(ONE, [1; 32], said("x", high.clone()), now);
-        memory.remember_at(ONE, [1; 32], said("x", low.clone()), now);
-        let Recalled::Ambiguous(label) = memory.recall(&[1; 32]) else {
+        assert!(matches!(memory.recall(&digest), Recalled::Nothing));
+        memory.remember(&chain, said(&low));
+        memory.remember(&chain, said(&low));
+        assert!(matches!(memory.recall(&digest), Recalled::Exactly(_)));
+        memory.remember(&chain, said(&high));
+        memory.remember(&chain, said(&low));
+        let Recalled::Ambiguous(label) = memory.recall(&digest) else {
             panic!("not ambiguous");
         };
         assert_eq!(label, low.join(&high));
-        assert!(matches!(memory.recall(&[2; 32]), Recalled::Nothing));
-    }
-
-    #[test]
-    fn the_least_recently_used_is_forgotten_first() {
-        let limits = MemoryLimits {
-            entries: 3,
-            ..MemoryLimits::default()
-        };
-        let memory = Memory::new(limits);
-        let now = Instant::now();
-        for number in 0..3 {
-            memory.remember_at(ONE, [number; 32], said("x", Label::bottom()), now);
-        }
-        assert!(known(&memory, [0; 32], now));
-        memory.remember_at(ONE, [3; 32], said("x", Label::bottom()), now);
-        let left: Vec<bool> = (0..4).map(|n| known(&memory, [n; 32], now)).collect();
-        assert_eq!(left, [true, false, true, true]);
-    }
-
-    #[test]
-    fn bytes_and_age_are_bounded() {
-        let limits = MemoryLimits {
-            bytes: 10_000,
-            age: Duration::from_secs(10),
-            ..MemoryLimits::default()
-        };
-        let memory = Memory::new(limits);
-        let now = Instant::now();
-        for number in 0..100 {
-            let text = "x".repeat(1000);
-            memory.remember_at(ONE, [number; 32], said(&text, Label::bottom()), now);
-        }
-        let kept = memory.kept.lock().unwrap();
-        assert!(kept.bytes <= 10_000 && !kept.entries.is_empty());
-        assert_eq!(kept.entries.len(), kept.order.len());
-        drop(kept);
-        // One that is larger than everything is not kept at all.
-        let huge = "x".repeat(20_000);
-        memory.remember_at(ONE, [200; 32], said(&huge, Label::bottom()), now);
-        assert!(!known(&memory, [200; 32], now));
-        memory.remember_at(ONE, [201; 32], said("x", Label::bottom()), now);
-        assert!(known(&memory, [201; 32], now + Duration::from_secs(10)));
-        assert!(!known(&memory, [201; 32], now + Duration::from_secs(21)));
-        let kept = memory.kept.lock().unwrap();
-        assert_eq!(kept.bytes, 0);
-        assert!(kept.tenants.is_empty() && kept.sizes.is_empty() && kept.order.is_empty());
-    }
-
-    #[test]
-    fn a_client_that_says_much_forgets_its_own_and_nobody_elses() {
-        let limits = MemoryLimits {
-            entries: 10,
-            bytes: 20_000,
-            ..MemoryLimits::default()
-        };
-        let memory = Memory::new(limits);
-        let now = Instant::now();
-        let known = |digest: u8| known(&memory, [digest; 32], now);
-        memory.remember_at(OTHER, [0; 32], said("x", Label::bottom()), now);
-        memory.remember_at(OTHER, [1; 32], said("x", Label::bottom()), now);
-        // Many answers, and large ones, of which one is larger than everything.
-        for digest in 10..100 {
-            memory.remember_at(ONE, [digest; 32], said("x", Label::bottom()), now);
-        }
-        assert!(known(0) && known(1));
-        assert_eq!((10..100).filter(|digest| known(*digest)).count(), 8);
-        for (digest, size) in (100..120).zip((1_000..).step_by(1_500)) {
-            let text = "x".repeat(size);
-            memory.remember_at(ONE, [digest; 32], said(&text, Label::bottom()), now);
-        }
-        assert!(known(0) && known(1));
-        // The other one can take as much as the first has.
-        for digest in 120..140 {
-            memory.remember_at(OTHER, [digest; 32], said("x", Label::bottom()), now);
-        }
-        assert!((120..140).filter(|digest| known(*digest)).count() >= 5);
-        let kept = memory.kept.lock().unwrap();
-        let sum =
-            |tenants: &HashMap<Digest, Tenant>| tenants.values().map(|t| t.bytes).sum::<usize>();
-        assert_eq!(sum(&kept.tenants), kept.bytes);
-        assert_eq!(kept.sizes.len(), kept.tenants.len());
-        let ticks = kept.tenants.values().map(|tenant| tenant.ticks.len());
-        assert_eq!(ticks.sum::<usize>(), kept.entries.len());
     }
 }

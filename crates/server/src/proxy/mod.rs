@@ -11,9 +11,9 @@
 mod approve;
 mod chat;
 mod chat_completions;
-mod conversation;
 mod desk;
 mod dialect;
+mod kept;
 mod label_cache;
 mod memory;
 mod models;
@@ -32,10 +32,7 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc};
 use axum::{
     Json, Router,
     extract::{Request, State},
-    http::{
-        HeaderMap, StatusCode,
-        header::{CONNECTION, CONTENT_TYPE},
-    },
+    http::{HeaderMap, header::CONTENT_TYPE},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -63,7 +60,7 @@ use self::{
 use crate::{
     consult::random,
     openai_api::{
-        http::{self, Budget, Hosts, Reserved},
+        http::{self, Budget, Hosts},
         response::ApiError,
     },
     parts::Parts,
@@ -112,7 +109,7 @@ pub struct ProxySetup {
     /// Whether everything is only watched: nothing is withheld, masked or asked, by whatever the
     /// other parts say, and the observer sees what would have been.
     pub observe: bool,
-    /// Connections held at once. A few more are taken for approvals alone.
+    /// Connections held at once.
     pub connections: usize,
     /// Requests served at once.
     pub requests: usize,
@@ -274,7 +271,7 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         memory: Memory::new(setup.memory),
         texts: Recogniser::new(setup.recognition),
         cache: LabelCache::default(),
-        sessions: Sessions::default(),
+        sessions: Sessions::new(),
         secret,
         observe: setup.observe,
         slots: Arc::new(Semaphore::new(setup.requests)),
@@ -285,7 +282,7 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
     let api = Router::new()
         .route(ChatCompletions::PATH, post(chat::<ChatCompletions>))
         .route("/v1/models", get(models))
-        // On these routes alone: the desk, which is merged below, has a token of its own and the reserved connections.
+        // On these routes alone: the desk, which is merged below, has a token of its own.
         .route_layer(middleware::from_fn_with_state(shared.clone(), check_client))
         .with_state(shared.clone());
     let all = match desk {
@@ -307,19 +304,12 @@ async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: N
     }
 }
 
-/// Says whose request it is. Refuses clients without a token, and those that came on a connection which is reserved for
-/// approvals.
+/// Says whose request it is. Refuses clients without a token.
 async fn check_client(
     State(shared): State<Arc<Shared>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    if request.extensions().get::<Reserved>().is_some() {
-        // Closed, so that the place is free for an approval again.
-        let close = [(CONNECTION, "close")];
-        let busy = ApiError::busy().with_status(StatusCode::SERVICE_UNAVAILABLE);
-        return (close, busy).into_response();
-    }
     match shared.tokens.admit(request.headers()) {
         Ok(tenant) => {
             request.extensions_mut().insert(tenant);
@@ -344,6 +334,6 @@ async fn models(
         ..RequestOptions::default()
     };
     let list = upstream.models(&options).await;
-    let list = list.map_err(ApiError::from_upstream)?;
+    let list = list.map_err(ApiError::from)?;
     Ok(([(CONTENT_TYPE, "application/json")], list).into_response())
 }

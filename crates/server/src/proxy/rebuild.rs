@@ -10,11 +10,11 @@ use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
-    conversation::{ClientTool, Conversation, Message, Role},
     label_cache::LabelCache,
     memory::{Memory, Recalled, RememberedCall, Step, Taken},
     transcript::{Chain, Digest, Link, hash},
 };
+use crate::conversation::{ClientTool, Conversation, Message, Role};
 
 /// What is said of the text that a client brings itself.
 #[derive(Clone)]

@@ -1,7 +1,6 @@
 //! The sessions of the proxy: what was granted, refused and done in each conversation.
 
 use std::{
-    cmp::Reverse,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -12,12 +11,12 @@ use std::{
 
 use ifc::{Lattice, Monitor, Receipt};
 
+use super::kept::Kept;
 use super::transcript::Digest;
 
-/// Conversations with a session of their own. Where there are more, one of the client that has most
-/// is forgotten, the one that was used least recently: nobody can make the proxy forget what others
-/// were granted, and what they have sent. Those go first in which nothing was ever answered and
-/// nothing is under way, so that it takes keys that the upstream takes to be many clients; then those without a name.
+/// Conversations with a session of their own. Above that, sessions in which no request was answered and none is under way
+/// are forgotten first, so that a flood needs keys which the upstream accepts; then those without a name; then those of the
+/// client with the most sessions.
 const CONVERSATIONS: usize = 1_000;
 
 /// Calls of one session that wait for their results; as many as a ledger holds. Beyond it a call stays
@@ -30,22 +29,7 @@ const UNNAMED_AGE: Duration = Duration::from_secs(15 * 60);
 
 /// The sessions of the conversations of all clients: of those that they have named by their names, and of the others by
 /// how they begin, so that a repeated request does not repeat an irreversible call.
-#[derive(Default)]
-pub(super) struct Sessions(Mutex<Kept>);
-
-#[derive(Default)]
-struct Kept {
-    entries: HashMap<Digest, Entry>,
-    /// Counts uses.
-    tick: u64,
-}
-
-struct Entry {
-    session: Session,
-    tenant: Digest,
-    used: u64,
-    used_at: Instant,
-}
+pub(super) struct Sessions(Mutex<Kept<Session>>);
 
 /// One session: a handle, shared by all requests of its conversation.
 #[derive(Clone)]
@@ -60,7 +44,11 @@ pub(super) struct Session {
 }
 
 impl Sessions {
-    /// That of the conversation with this digest, which is this client's.
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Kept::new()))
+    }
+
+    /// The session of the conversation with this digest, which belongs to this tenant.
     pub(super) fn of(
         &self,
         tenant: Digest,
@@ -68,43 +56,21 @@ impl Sessions {
         is_named: bool,
         lattice: &Lattice,
     ) -> Session {
+        let now = Instant::now();
+        let age = match is_named {
+            true => Duration::MAX,
+            false => UNNAMED_AGE,
+        };
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.tick += 1;
-        let (used, used_at) = (kept.tick, Instant::now());
-        let is_over = |entry: &Entry| !is_named && entry.used_at.elapsed() > UNNAMED_AGE;
-        if kept.entries.get(&conversation).is_some_and(is_over) {
-            kept.entries.remove(&conversation);
+        if let Some(session) = kept.touch(&conversation, age, now) {
+            return session.clone();
         }
-        if kept.entries.len() >= CONVERSATIONS && !kept.entries.contains_key(&conversation) {
-            kept.forget_one();
-        }
-        let entry = kept.entries.entry(conversation).or_insert_with(|| Entry {
-            session: Session::new(is_named, lattice, used),
-            tenant,
-            used,
-            used_at,
+        kept.shrink(CONVERSATIONS - 1, usize::MAX, |session| {
+            (session.is_idle_stranger(), !session.is_named)
         });
-        (entry.used, entry.used_at) = (used, used_at);
-        entry.session.clone()
-    }
-}
-
-impl Kept {
-    /// A pass over all of them, but only where a conversation is new and the room is full.
-    fn forget_one(&mut self) {
-        let mut counts: HashMap<Digest, usize> = HashMap::new();
-        for entry in self.entries.values() {
-            *counts.entry(entry.tenant).or_default() += 1;
-        }
-        let most = self.entries.iter().max_by_key(|(_, entry)| {
-            let count = counts.get(&entry.tenant).copied();
-            let session = &entry.session;
-            let rank = (session.is_idle_stranger(), !session.is_named);
-            (rank, count, Reverse(entry.used))
-        });
-        if let Some(digest) = most.map(|(digest, _)| *digest) {
-            self.entries.remove(&digest);
-        }
+        let session = Session::new(is_named, lattice, kept.uses());
+        kept.insert(conversation, tenant, session.clone(), 1, now);
+        session
     }
 }
 
@@ -217,25 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_client_forgets_nothing_of_another() {
-        let sessions = Sessions::default();
-        let (quiet, flood) = (digest(1), digest(2));
-        mark(&sessions.of(quiet, digest(0), true, &Lattice::four_point()));
-        for number in 1..3 * CONVERSATIONS {
-            sessions.of(flood, digest(number), true, &Lattice::four_point());
-        }
-        assert!(is_marked(&sessions.of(
-            quiet,
-            digest(0),
-            true,
-            &Lattice::four_point()
-        )));
-        assert_eq!(sessions.0.lock().unwrap().entries.len(), CONVERSATIONS);
-    }
-
-    #[test]
     fn clients_that_were_never_answered_forget_nothing_of_one_that_was() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::new();
         let lattice = Lattice::four_point();
         let client = digest(1);
         for number in 0..3 {
@@ -253,33 +202,5 @@ mod tests {
             let session = sessions.of(client, digest(number), true, &lattice);
             assert!(is_marked(&session), "{number}");
         }
-    }
-
-    #[test]
-    fn of_one_clients_sessions_the_least_recently_used_one_goes() {
-        let sessions = Sessions::default();
-        let client = digest(1);
-        for number in 0..CONVERSATIONS {
-            mark(&sessions.of(client, digest(number), true, &Lattice::four_point()));
-        }
-        assert!(is_marked(&sessions.of(
-            client,
-            digest(0),
-            true,
-            &Lattice::four_point()
-        )));
-        sessions.of(client, digest(CONVERSATIONS), true, &Lattice::four_point());
-        assert!(is_marked(&sessions.of(
-            client,
-            digest(0),
-            true,
-            &Lattice::four_point()
-        )));
-        assert!(!is_marked(&sessions.of(
-            client,
-            digest(1),
-            true,
-            &Lattice::four_point()
-        )));
     }
 }

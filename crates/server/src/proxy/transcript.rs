@@ -3,7 +3,7 @@
 use ifc::{Arguments, Label};
 use sha2::{Digest as _, Sha256};
 
-use super::conversation::Message;
+use crate::conversation::Message;
 use crate::openai_api::response::CallOut;
 
 /// Names the beginning of one conversation of one client, up to some message.

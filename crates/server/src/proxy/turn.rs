@@ -25,7 +25,6 @@ use crate::{
     driver::{Driver, Ended},
     front::Front,
     openai_api::response::{ApiError, CallOut, Choice},
-    screenings::ClientId,
 };
 
 /// Takes text while it is written.
@@ -118,9 +117,8 @@ impl<'a> Turn<'a> {
         let mut agent = TurnMachine::resume(setup, history);
         agent.recall_refinements(refinements);
         let known = agent.refusals().len();
-        let client = ClientId::from_digest(chain.tenant());
         let label = agent.history().label();
-        let driver = Driver::new(parts, client, &mut self, &mut agent);
+        let driver = Driver::new(parts, &mut self, &mut agent);
         let ended = driver.turn().await?;
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
@@ -390,7 +388,7 @@ impl Front for Turn<'_> {
                     self.usage.cached_tokens.saturating_add(usage.cached_tokens);
             }
             Err(error) => {
-                let error = ApiError::from_upstream(error.clone());
+                let error = ApiError::from(error.clone());
                 // A server's words about a prompt are as secret as the prompt.
                 self.failure = Some(match self.showable {
                     true => error,

@@ -1,17 +1,15 @@
 //! The facts that are kept of a turn (SecGPT appendix C: entity memory).
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hub::memory::{Fact, FactQuestion, MemoryId};
-use hub::trace::Event;
 use hub::{Apps, TurnMachine};
 use ifc::{Label, Labeled};
-use llm::NoDeltas;
-use store::{Content, Draft, EntryId};
+use store::{Content, EntryId};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
-use super::memory::{entry_id, reason};
+use super::memory::{entry_id, memory_id, reason};
+use super::threads::INTERRUPTED;
 use super::{Session, SessionError};
 use crate::user::User;
 
@@ -67,28 +65,13 @@ impl Session {
         cancel: &Notify,
     ) -> Result<Result<Vec<Fact>, String>, SessionError> {
         let model = self.model(apps)?;
-        let (broker, mut unheard) = (&self.setup.parts.broker, NoDeltas);
-        let route = match &model {
-            Some(own) => std::slice::from_ref(own),
-            None => broker.route(question.request().purpose),
-        };
-        let options = Default::default();
-        let asked = broker.complete_over(route, question.request(), &options, &mut unheard);
+        let purpose = "facts".to_owned();
+        let asked = self.consult(model.as_ref(), question.request(), purpose, PATIENCE, user);
         let answer = tokio::select! {
-            answer = timeout(PATIENCE, asked) => match answer {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(error)) => return Ok(Err(error.to_string())),
-                Err(_) => return Ok(Err(format!("no answer within {} s", PATIENCE.as_secs()))),
-            },
-            () = cancel.notified() => return Ok(Err("interrupted".to_owned())),
+            answer = asked => answer?,
+            () = cancel.notified() => Err(INTERRUPTED.to_owned()),
         };
-        let consulted = Event::Consulted {
-            purpose: "facts".to_owned(),
-            provider: answer.provider,
-            usage: answer.completion.usage.into(),
-        };
-        self.record(consulted, user)?;
-        Ok(question.read(&answer.completion))
+        Ok(answer.and_then(|answer| question.read(&answer)))
     }
 
     /// Keeps the facts in one answer: all of them, or none. They were found in a prompt at a label, and in
@@ -107,30 +90,16 @@ impl Session {
         };
         let mut drafts = Vec::new();
         for fact in facts {
-            let id = match EntryId::random() {
-                Ok(id) => id,
-                Err(error) => return self.not_kept(&error.to_string(), user),
-            };
-            let memory_id = MemoryId(*id.as_bytes());
             let text = Labeled::label_tcb(fact.text(), found_at.clone());
-            let Some(permit) = agent.remember(memory_id, &text) else {
-                continue;
+            let content = |_| Content::Fact {
+                entity: fact.entity.clone(),
+                attribute: fact.attribute.clone(),
+                value: fact.value.clone(),
             };
-            // As in `remember`: without endorsements.
-            let label = permit.spend().text.label().unendorsed();
-            drafts.push(Draft {
-                id,
-                content: Content::Fact {
-                    entity: fact.entity.clone(),
-                    attribute: fact.attribute.clone(),
-                    value: fact.value.clone(),
-                },
-                label,
-                // Known when what came before it is stored or not.
-                sources: Vec::new(),
-                origin: self.setup.name.clone(),
-                time: SystemTime::now().into(),
-            });
+            match self.draft(agent, &text, content) {
+                Ok(draft) => drafts.extend(draft),
+                Err(reason) => return self.not_kept(&reason, user),
+            }
         }
         // First the record, then the act.
         for event in agent.take_events() {
@@ -150,7 +119,7 @@ impl Session {
             let appended = memory.append(&own?, &drafts);
             let gone = appended.map_err(|error| reason(&error))?;
             for draft in drafts {
-                told.now().record_fact(MemoryId(*draft.id.as_bytes()));
+                told.now().record_fact(memory_id(&draft));
             }
             Ok(gone)
         };

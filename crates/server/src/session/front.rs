@@ -11,9 +11,8 @@ use ifc::Answer;
 use tokio::sync::mpsc;
 
 use super::assess::Assessor;
-use super::error::SessionError;
-use super::serving::Serving;
-use super::setup::AppSetup;
+use super::plan::Serving;
+use super::setup::{AppSetup, SessionError};
 use super::spokes::Spokes;
 use crate::front::{Front, Host};
 use crate::spoke::Spoke;

@@ -80,34 +80,20 @@ impl Session {
         let answer = answer.map(|answer| (Kept::Answer, answer));
         let all = std::iter::once((Kept::Query, query)).chain(summaries);
         for (kept, text) in all.chain(answer) {
-            let id = match EntryId::random() {
-                Ok(id) => id,
-                Err(error) => {
-                    self.not_kept(&error.to_string(), user)?;
+            // The monitor's no is in the trace already. The others are kept or not by their own labels.
+            match self.draft(agent, text, |text| kept.content(text)) {
+                Ok(Some(draft)) => {
+                    if let Kept::Query = kept {
+                        said = Some(memory_id(&draft));
+                    }
+                    drafts.push((kept, draft));
+                }
+                Ok(None) => {}
+                Err(reason) => {
+                    self.not_kept(&reason, user)?;
                     return Ok(None);
                 }
-            };
-            let memory_id = MemoryId(*id.as_bytes());
-            // The monitor's no is in the trace already. The others are kept or not by their own labels.
-            let Some(permit) = agent.remember(memory_id, text) else {
-                continue;
-            };
-            let text = permit.spend().text;
-            // What the user vouches for in a session is in the next one what it always was.
-            let label = text.label().unendorsed();
-            if let Kept::Query = kept {
-                said = Some(memory_id);
             }
-            let draft = Draft {
-                id,
-                content: kept.content(text.reveal_tcb().to_owned()),
-                label,
-                // Known when what came before it is stored or not.
-                sources: Vec::new(),
-                origin: self.setup.name.clone(),
-                time: SystemTime::now().into(),
-            };
-            drafts.push((kept, draft));
         }
         // First the record, then the act.
         for event in agent.take_events() {
@@ -139,6 +125,32 @@ impl Session {
             Err(reason) => self.not_kept(&reason, user)?,
         }
         Ok(said)
+    }
+
+    /// A draft of a text, if the policy lets it be remembered. Its sources are known when the drafts before it are stored.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub(super) fn draft(
+        &self,
+        agent: &mut TurnMachine,
+        text: &Labeled,
+        content: impl FnOnce(String) -> Content,
+    ) -> Result<Option<Draft>, String> {
+        let id = EntryId::random().map_err(|error| error.to_string())?;
+        let permit = agent.remember(MemoryId(*id.as_bytes()), text);
+        Ok(permit.map(|permit| {
+            let text = permit.spend().text;
+            Draft {
+                id,
+                // What the user vouches for in a session is in the next one what it always was.
+                label: text.label().unendorsed(),
+                content: content(text.reveal_tcb().to_owned()),
+                sources: Vec::new(),
+                origin: self.setup.name.clone(),
+                time: SystemTime::now().into(),
+            }
+        }))
     }
 
     /// A private session neither reads nor writes what lasts.
@@ -232,7 +244,7 @@ fn store_one(
     kept: Kept,
     mut draft: Draft,
 ) -> Result<usize, MemoryError> {
-    let (id, label) = (MemoryId(*draft.id.as_bytes()), draft.label.clone());
+    let (id, label) = (memory_id(&draft), draft.label.clone());
     let sources = match kept {
         Kept::Query => Vec::new(),
         Kept::Summary | Kept::Answer => told.now().visible_at(&label),
@@ -336,4 +348,8 @@ impl Archive for Readable {
 
 pub(super) fn entry_id(id: MemoryId) -> EntryId {
     EntryId::from_bytes(id.0)
+}
+
+pub(super) fn memory_id(draft: &Draft) -> MemoryId {
+    MemoryId(*draft.id.as_bytes())
 }

@@ -1,15 +1,11 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
 mod assess;
-mod choice;
 mod each;
-mod error;
 mod facts;
 mod front;
 mod memory;
 mod plan;
-mod selections;
-mod serving;
 mod setup;
 mod spokes;
 mod threads;
@@ -26,19 +22,15 @@ use ifc::{Label, Labeled, Monitor};
 use tokio::sync::{Notify, mpsc};
 
 use self::assess::Assessor;
-pub use self::choice::Choice;
-use self::choice::Route;
-pub use self::error::SessionError;
 use self::front::SessionFront;
-pub use self::selections::{ChosenFor, Selections};
-use self::serving::Serving;
-pub use self::setup::{AppSetup, SessionSetup};
+pub use self::plan::{Choice, ChosenFor, Selections};
+use self::plan::{Route, Serving};
+pub use self::setup::{AppSetup, SessionError, SessionSetup};
 use self::spokes::{Failed, Spokes};
 use self::threads::Threads;
 
 use crate::driver::{Driver, Ended};
 use crate::egress::Gate;
-use crate::screenings::ClientId;
 use crate::spoke::Spoke;
 use crate::trace_file::{TraceError, TraceFile};
 use crate::user::User;
@@ -149,12 +141,24 @@ impl Session {
             // app end with its error.
             self.last = last;
         }
-        // Whatever the outcome: an app has seen a query that failed as well.
-        if self.setup.private {
-            self.forget(user)?;
-        } else {
-            self.refresh(user)?;
+        // Whatever the outcome: an app has seen a failed query as well.
+        self.bury(user).await?;
+        let private = self.setup.private;
+        if private {
+            self.conversations.clear();
+            self.threads.retain(|_| false);
+            self.chosen.clear();
+            self.last = Apps::None;
+            self.assessor = Assessor::default();
         }
+        let fresh = self.setup.apps.iter().filter(|app| app.fresh);
+        let fresh: BTreeSet<&str> = fresh.map(|app| app.spoke.app.as_str()).collect();
+        let over = self.spokes.take(|app| private || fresh.contains(app));
+        let reason = match private {
+            true => "the private query is over",
+            false => "its query is over, and the next one gets a fresh one",
+        };
+        self.end(over, Some(reason), user).await?;
         outcome
     }
 
@@ -231,43 +235,6 @@ impl Session {
         Ok(Turn { outcome, label })
     }
 
-    /// Ends the spokes that are there for one query, with the conversations that they were a part of: those would give the
-    /// next one what this one was given.
-    fn refresh(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
-        let apps = self.setup.apps.iter();
-        let fresh = apps.filter(|app| app.fresh);
-        let fresh: BTreeSet<String> = fresh.map(|app| app.spoke.app.clone()).collect();
-        for spoke in self.spokes.take(&fresh) {
-            let app = spoke.app().to_owned();
-            let stays = |apps: &Apps| !apps.with_tools().contains(&app);
-            self.conversations.retain(|apps, _| stays(apps));
-            self.threads.retain(stays);
-            spoke.kill();
-            drop(spoke);
-            let reason = "its query is over, and the next one gets a fresh one".to_owned();
-            let reason = reason.into();
-            self.record(Event::SpokeEnded { app, reason }, user)?;
-        }
-        Ok(())
-    }
-
-    /// Leaves nothing of a private query for the next one: neither its words nor an app that saw them.
-    fn forget(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
-        self.conversations.clear();
-        self.threads.retain(|_| false);
-        self.chosen.clear();
-        self.last = Apps::None;
-        self.assessor = Assessor::default();
-        for spoke in self.spokes.take_all() {
-            let app = spoke.app().to_owned();
-            spoke.kill();
-            drop(spoke);
-            let reason = "the private query is over".to_owned().into();
-            self.record(Event::SpokeEnded { app, reason }, user)?;
-        }
-        Ok(())
-    }
-
     async fn drive(
         &mut self,
         apps: &Apps,
@@ -276,7 +243,6 @@ impl Session {
         user: &mut dyn User,
         cancel: &Notify,
     ) -> Result<Outcome, SessionError> {
-        let client = ClientId::from_name(&self.setup.name);
         let model = self.model(apps)?;
         let apps = apps.with_tools();
         let spokes = apps.iter().filter_map(|app| self.spokes.get(app));
@@ -296,7 +262,7 @@ impl Session {
             },
             message: &mut self.message,
         };
-        let driver = Driver::new(&self.setup.parts, client, &mut front, agent);
+        let driver = Driver::new(&self.setup.parts, &mut front, agent);
         match driver.over(spokes).by(model).until(cancel).turn().await? {
             Ended::Done(outcome) => Ok(outcome),
             // Calls run here, see `open`.
@@ -384,14 +350,35 @@ impl Session {
         Ok(self.known(app)?.asks_of(&self.setup.functionalities))
     }
 
-    /// Takes leave of spokes that have ended, and of the conversations that they were a part of: a
-    /// spoke that is started again may have other tools.
+    /// Removes the spokes that have ended.
     async fn bury(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
-        for spoke in self.spokes.take_gone() {
-            let stays = |apps: &Apps| !apps.with_tools().contains(spoke.app());
+        let gone = self.spokes.take_gone();
+        self.end(gone, None, user).await
+    }
+
+    /// Ends these spokes, for this reason or for their own, with the conversations that they were a part of: a spoke that is
+    /// started again may have other tools, and knows nothing of what was said.
+    async fn end(
+        &mut self,
+        spokes: Vec<Arc<Spoke>>,
+        reason: Option<&str>,
+        user: &mut dyn User,
+    ) -> Result<(), TraceError> {
+        for spoke in spokes {
+            let app = spoke.app().to_owned();
+            let stays = |apps: &Apps| !apps.with_tools().contains(&app);
             self.conversations.retain(|apps, _| stays(apps));
             self.threads.retain(stays);
-            let (app, reason) = (spoke.app().to_owned(), spoke.ended().await.into());
+            let reason = match reason {
+                Some(reason) => {
+                    spoke.kill();
+                    reason.to_owned()
+                }
+                None => spoke.ended().await,
+            };
+            // Its processes are gone before the record says so.
+            drop(spoke);
+            let reason = reason.into();
             self.record(Event::SpokeEnded { app, reason }, user)?;
         }
         Ok(())

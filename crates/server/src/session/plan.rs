@@ -1,15 +1,72 @@
-//! Which apps a query goes to: the planner finds what is needed, rules decide (SecGPT §4.1).
+//! Which apps a query goes to (SecGPT §4.1): the planner finds what is needed, rules and the user choose. And which of several
+//! apps serves a request of another one (SecGPT §4.1.4, appendix A: app selection).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
-use hub::{Apps, Completion, CompletionRequest};
+use hub::{Apps, Completion, CompletionRequest, Opening};
 use ifc::Labeled;
-use llm::NoDeltas;
+use llm::{NoDeltas, RequestOptions};
 use tokio::time::timeout;
 
-use super::choice::{Choice, Route};
-use super::{ChosenFor, Session, SessionError};
-use crate::user::{Selection, SelectionView, User};
+use super::{Session, SessionError};
+use crate::user::{Selection, SelectionView, ServingView, User};
+
+/// Which apps a query goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The planner decides.
+    Planner,
+    /// To these: isolated if it is one, in a joint conversation if there are several, and to a
+    /// vanilla spoke if there is none.
+    Apps(BTreeSet<String>),
+    /// To each of these by itself. No word of one reaches another: their answers are put together in a
+    /// conversation that has no tools.
+    Each(BTreeSet<String>),
+}
+
+/// Where a query goes.
+pub(super) enum Route {
+    /// To one conversation.
+    To(Apps),
+    /// To each of these apps by itself.
+    Each(BTreeSet<String>),
+}
+
+impl Route {
+    /// The conversation in which it ends.
+    pub(super) fn last(&self) -> Apps {
+        match self {
+            Self::To(apps) => apps.clone(),
+            Self::Each(apps) => Apps::Each(apps.clone()),
+        }
+    }
+}
+
+/// What an app is chosen for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChosenFor<'a> {
+    /// A query that may need all of these, which may not meet.
+    Query,
+    /// A functionality that other apps ask for, and that all of these serve.
+    Functionality(&'a str),
+}
+
+/// Where the user's choices among apps are kept. A choice decides to which app a query or a request goes, and nothing else:
+/// what the app then does is decided as ever.
+pub trait Selections: Send + Sync {
+    /// The app that was chosen for good among these, and the name of the permission. It is looked up each time: a revoked
+    /// choice counts no more.
+    fn find(&self, what: ChosenFor<'_>, among: &[String]) -> Option<(String, String)>;
+
+    /// Keeps that this app is taken among these; the name of the permission.
+    ///
+    /// # Errors
+    /// It cannot be kept, and why.
+    fn keep(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<String, String>;
+}
 
 impl Session {
     /// Where the query goes.
@@ -84,10 +141,8 @@ impl Session {
     ) -> Result<(Route, String), SessionError> {
         let to = |app| Route::To(Apps::One(app));
         let selections = self.setup.selections();
-        // Kept for this very set of apps. One that is not configured any more is no choice.
-        let kept = selections.and_then(|selections| selections.find(ChosenFor::Query, &apps));
-        if let Some((app, id)) = kept.filter(|(app, _)| apps.contains(app)) {
-            return Ok((to(app), format!("permission {id}")));
+        if let Some((app, by)) = kept(selections, ChosenFor::Query, &apps) {
+            return Ok((to(app), by));
         }
         let view = SelectionView {
             can_keep: selections.is_some(),
@@ -96,26 +151,19 @@ impl Session {
         };
         let selection = user.select(&view).await;
         let apps = view.apps;
-        match (selection, selections) {
-            (Selection::App { app, keep: false }, _) if apps.contains(&app) => {
-                Ok((to(app), "user".to_owned()))
+        let each = |apps: Vec<String>| Route::Each(apps.into_iter().collect());
+        Ok(match selection {
+            Selection::App { app, keep } => {
+                let accepted = accept(selections, ChosenFor::Query, &apps, &app, keep);
+                match accepted {
+                    Some(by) => (to(app), by.map_err(SessionError::NotKept)?),
+                    None => return Err(SessionError::NoChoice(apps)),
+                }
             }
-            (Selection::App { app, keep: true }, Some(selections)) if apps.contains(&app) => {
-                let id = selections
-                    .keep(ChosenFor::Query, &apps, &app)
-                    .map_err(SessionError::NotKept)?;
-                Ok((to(app), format!("user, kept as permission {id}")))
-            }
-            (Selection::Each, _) => {
-                Ok((Route::Each(apps.into_iter().collect()), "user".to_owned()))
-            }
-            (Selection::Absent, _) => {
-                let by = "planner, nobody is there to choose".to_owned();
-                Ok((Route::Each(apps.into_iter().collect()), by))
-            }
-            // What was not offered is no choice.
-            (Selection::App { .. } | Selection::None, _) => Err(SessionError::NoChoice(apps)),
-        }
+            Selection::Each => (each(apps), "user".to_owned()),
+            Selection::Absent => (each(apps), "planner, nobody is there to choose".to_owned()),
+            Selection::None => return Err(SessionError::NoChoice(apps)),
+        })
     }
 
     /// The apps that the planner finds to be needed.
@@ -138,7 +186,9 @@ impl Session {
         for question in planner::questions(query, &candidates) {
             let about = question.apps().join(", ");
             let purpose = format!("plan {about}");
-            let answer = self.consult(question.request(), purpose, user).await?;
+            let within = self.setup.parts.turn_timeout;
+            let answer = self.consult(None, question.request(), purpose, within, user);
+            let answer = answer.await?;
             let verdict = answer.and_then(|answer| question.read(&answer));
             match verdict {
                 Ok(apps) => needed.extend(apps),
@@ -154,21 +204,27 @@ impl Session {
         Ok(needed)
     }
 
-    /// One question to the planner's model, within the time of a turn.
-    async fn consult(
+    /// One request of the hub's own to a model, and what it cost on record. No word of the answer reaches the user. `own` is
+    /// the provider to ask; without one, the route of the request's purpose is.
+    pub(super) async fn consult(
         &mut self,
+        own: Option<&String>,
         request: &CompletionRequest,
         purpose: String,
+        within: Duration,
         user: &mut dyn User,
     ) -> Result<Result<Completion, String>, SessionError> {
-        let parts = &self.setup.parts;
-        // No word of the planner's model reaches the user.
-        let mut unheard = NoDeltas;
-        let answer = parts.broker.complete(request, &mut unheard);
-        let answer = match timeout(parts.turn_timeout, answer).await {
+        let broker = &self.setup.parts.broker;
+        let route = match own {
+            Some(own) => std::slice::from_ref(own),
+            None => broker.route(request.purpose),
+        };
+        let (options, mut unheard) = (RequestOptions::default(), NoDeltas);
+        let asked = broker.complete_over(route, request, &options, &mut unheard);
+        let answer = match timeout(within, asked).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Ok(Err(error.to_string())),
-            Err(_) => return Ok(Err("the planner's model did not answer in time".to_owned())),
+            Err(_) => return Ok(Err(format!("no answer within {} s", within.as_secs()))),
         };
         let consulted = Event::Consulted {
             purpose,
@@ -177,5 +233,92 @@ impl Session {
         };
         self.record(consulted, user)?;
         Ok(Ok(answer.completion))
+    }
+}
+
+/// The choice among these apps that was kept, and its permission. An app that is not among them is no choice.
+fn kept(
+    selections: Option<&dyn Selections>,
+    what: ChosenFor<'_>,
+    among: &[String],
+) -> Option<(String, String)> {
+    let (app, id) = selections?.find(what, among)?;
+    among
+        .contains(&app)
+        .then(|| (app, format!("permission {id}")))
+}
+
+/// Accepts the user's choice of an app, and keeps it if the user wants that. Who chose, or why it cannot be kept; `None` if it
+/// was not offered.
+fn accept(
+    selections: Option<&dyn Selections>,
+    what: ChosenFor<'_>,
+    among: &[String],
+    app: &String,
+    keep: bool,
+) -> Option<Result<String, String>> {
+    match (among.contains(app), keep, selections) {
+        (true, false, _) => Some(Ok("user".to_owned())),
+        (true, true, Some(selections)) => {
+            let id = selections.keep(what, among, app);
+            Some(id.map(|id| format!("user, kept as permission {id}")))
+        }
+        _ => None,
+    }
+}
+
+/// Who serves the requests of one session's apps.
+pub(super) struct Serving<'a> {
+    /// The user's choices in this session, by functionality, whichever app asks.
+    pub(super) chosen: &'a mut BTreeMap<String, String>,
+    /// Those for good.
+    pub(super) selections: Option<&'a dyn Selections>,
+}
+
+impl Serving<'_> {
+    /// The app that serves this request, and who chose it. A kept choice comes first, so that a revoked or changed one counts
+    /// at once; then what the user said earlier in the session.
+    pub(super) async fn choose(
+        &mut self,
+        opening: &Opening,
+        user: &mut dyn User,
+    ) -> (Option<String>, String) {
+        let Opening {
+            asks,
+            functionality,
+            apps,
+        } = opening;
+        let what = ChosenFor::Functionality(functionality);
+        if let Some((app, by)) = kept(self.selections, what, apps) {
+            return (Some(app), by);
+        }
+        let earlier = self.chosen.get(functionality);
+        if let Some(app) = earlier.filter(|app| apps.contains(app)) {
+            let by = "user, earlier in this session".to_owned();
+            return (Some(app.clone()), by);
+        }
+        let view = SelectionView {
+            apps: apps.clone(),
+            serving: Some(ServingView {
+                asks: asks.clone(),
+                functionality: functionality.clone(),
+            }),
+            can_keep: self.selections.is_some(),
+        };
+        match user.select(&view).await {
+            Selection::App { app, keep } => match accept(self.selections, what, apps, &app, keep) {
+                Some(Ok(by)) => {
+                    if !keep {
+                        self.chosen.insert(functionality.clone(), app.clone());
+                    }
+                    (Some(app), by)
+                }
+                // Not even for once: the user said it for good, and would believe that it holds.
+                Some(Err(reason)) => (None, format!("the choice cannot be kept: {reason}")),
+                None => (None, "user".to_owned()),
+            },
+            Selection::Absent => (None, "nobody is there to choose".to_owned()),
+            Selection::Each | Selection::None => (None, "user".to_owned()),
+        }
     }
 }

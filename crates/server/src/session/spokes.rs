@@ -1,6 +1,6 @@
 //! The spokes of a session: one per app, started when a conversation or another app first needs it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
@@ -99,16 +99,10 @@ impl Spokes {
         self.replaced.drain(..).chain(gone).collect()
     }
 
-    /// Takes out the running spokes of these apps.
-    pub(super) fn take(&mut self, apps: &BTreeSet<String>) -> Vec<Arc<Spoke>> {
-        let taken = self.running.extract_if(.., |app, _| apps.contains(app));
+    /// Takes out the running spokes of the apps for which `is_over` holds.
+    pub(super) fn take(&mut self, is_over: impl Fn(&str) -> bool) -> Vec<Arc<Spoke>> {
+        let taken = self.running.extract_if(.., |app, _| is_over(app));
         taken.map(|(_, spoke)| spoke).collect()
-    }
-
-    /// Takes out every spoke.
-    pub(super) fn take_all(&mut self) -> Vec<Arc<Spoke>> {
-        let running = std::mem::take(&mut self.running).into_values();
-        self.replaced.drain(..).chain(running).collect()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Spoke> {

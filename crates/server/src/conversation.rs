@@ -1,34 +1,34 @@
-//! A client's request in no API's words: what every dialect reads, and what the rest of the proxy works on.
+//! A client's request, whichever API it came by. Every dialect reads one; the proxy and the model server work on it.
 
 use ifc::Image;
 use llm::{TokenLimit, ToolChoice};
 use serde_json::{Map, Value};
 
 /// A conversation that a client brings, and how it wants it to go on.
-pub(super) struct Conversation {
+pub(crate) struct Conversation {
     /// The model that is to answer.
-    pub(super) model: String,
+    pub(crate) model: String,
     /// All messages, oldest first.
-    pub(super) messages: Vec<Message>,
+    pub(crate) messages: Vec<Message>,
     /// The tools that the client executes.
-    pub(super) tools: Vec<ClientTool>,
+    pub(crate) tools: Vec<ClientTool>,
     /// Which calls are wished, if the model is not free to choose.
-    pub(super) tool_choice: Option<ToolChoice>,
+    pub(crate) tool_choice: Option<ToolChoice>,
     /// The limit on generated tokens.
-    pub(super) token_limit: TokenLimit,
+    pub(crate) token_limit: TokenLimit,
     /// Members that only say how to write the answer, for the upstream.
-    pub(super) members: Map<String, Value>,
+    pub(crate) members: Map<String, Value>,
     /// How many answers are wished, each decided by itself.
-    pub(super) choices: usize,
+    pub(crate) choices: usize,
     /// Whether the answer is streamed.
-    pub(super) streams: bool,
+    pub(crate) streams: bool,
     /// Whether a stream ends with what it cost.
-    pub(super) streams_usage: bool,
+    pub(crate) streams_usage: bool,
 }
 
 /// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The developer.
     System,
     User,
@@ -38,7 +38,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::System => "system",
             Self::User => "user",
@@ -49,30 +49,30 @@ impl Role {
 }
 
 /// One message.
-pub(super) struct Message {
-    pub(super) role: Role,
+pub(crate) struct Message {
+    pub(crate) role: Role,
     /// The name that the client gave whoever speaks.
-    pub(super) name: Option<String>,
-    pub(super) text: String,
-    pub(super) images: Vec<Image>,
+    pub(crate) name: Option<String>,
+    pub(crate) text: String,
+    pub(crate) images: Vec<Image>,
     /// The calls that it makes: only of [`Role::Assistant`].
-    pub(super) calls: Vec<ClientCall>,
+    pub(crate) calls: Vec<ClientCall>,
     /// The call whose result it is: only of [`Role::Tool`].
-    pub(super) answers: Option<String>,
+    pub(crate) answers: Option<String>,
 }
 
 /// A call, as the client knows it.
-pub(super) struct ClientCall {
-    pub(super) id: String,
-    pub(super) tool: String,
+pub(crate) struct ClientCall {
+    pub(crate) id: String,
+    pub(crate) tool: String,
     /// As they were written, which may be no JSON.
-    pub(super) arguments: String,
+    pub(crate) arguments: String,
 }
 
 /// A tool that the client executes.
-pub(super) struct ClientTool {
-    pub(super) name: String,
-    pub(super) description: String,
+pub(crate) struct ClientTool {
+    pub(crate) name: String,
+    pub(crate) description: String,
     /// A JSON Schema, as the client has written it.
-    pub(super) parameters: String,
+    pub(crate) parameters: String,
 }
