@@ -6,27 +6,21 @@ use serde_json::{Map, Value};
 
 /// A conversation that a client brings, and how it wants it to go on.
 pub(crate) struct Conversation {
-    /// The model that is to answer.
     pub(crate) model: String,
-    /// All messages, oldest first.
     pub(crate) messages: Vec<Message>,
-    /// The tools that the client executes.
     pub(crate) tools: Vec<ClientTool>,
     /// Which calls are wished, if the model is not free to choose.
     pub(crate) tool_choice: Option<ToolChoice>,
-    /// The limit on generated tokens.
     pub(crate) token_limit: TokenLimit,
     /// Members that only say how to write the answer, for the upstream.
     pub(crate) members: Map<String, Value>,
     /// How many answers are wished, each decided by itself.
     pub(crate) choices: usize,
-    /// Whether the answer is streamed.
     pub(crate) streams: bool,
     /// Whether a stream ends with what it cost.
     pub(crate) streams_usage: bool,
 }
 
-/// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The developer.
@@ -48,7 +42,6 @@ impl Role {
     }
 }
 
-/// One message.
 pub(crate) struct Message {
     pub(crate) role: Role,
     /// The name that the client gave whoever speaks.
@@ -61,7 +54,6 @@ pub(crate) struct Message {
     pub(crate) answers: Option<String>,
 }
 
-/// A call, as the client knows it.
 pub(crate) struct ClientCall {
     pub(crate) id: String,
     pub(crate) tool: String,
@@ -69,7 +61,6 @@ pub(crate) struct ClientCall {
     pub(crate) arguments: String,
 }
 
-/// A tool that the client executes.
 pub(crate) struct ClientTool {
     pub(crate) name: String,
     pub(crate) description: String,

@@ -36,16 +36,13 @@ pub(crate) struct Driver<'a, F: Front> {
     spokes: Vec<Arc<Spoke>>,
     /// The provider of the conversation's own model, if it has one.
     model: Option<String>,
-    /// Interrupts the turn when it is notified.
     cancel: Option<&'a Notify>,
     deadline: Instant,
     /// How long the turn may take in all.
     allowed: Duration,
 }
 
-/// How a driven turn ended.
 pub(crate) enum Ended {
-    /// With an answer, or without one.
     Done(Outcome),
     /// With calls that whoever holds the conversation is to execute.
     HandedOver(HandOver),
@@ -371,7 +368,6 @@ struct Shown<'a> {
 }
 
 impl<'a, F: Front> Pieces<'a, F> {
-    /// Of a text under this label.
     fn shown(front: &'a mut F, agent: &'a TurnMachine, label: &Label) -> Self {
         let message = front.message();
         let follows = message.has_begun();
@@ -386,7 +382,6 @@ impl<'a, F: Front> Pieces<'a, F> {
         Self { front, text }
     }
 
-    /// The text is over: its last word is known.
     fn end(self) {
         let Some(mut text) = self.text else { return };
         let rest = text.inert.finish();

@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use self::accepting::accept;
+use self::accepting::accept_all;
 pub use self::door::AskedConnection;
 use self::door::Door;
 pub use self::gate::{Gate, Resolve, SystemResolver};
@@ -157,7 +157,6 @@ fn listening(listener: OwnedFd) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// One relayed port of one app.
 #[derive(Clone)]
 struct Relay {
     app: String,
@@ -169,26 +168,18 @@ struct Relay {
 impl Relay {
     async fn accept(self, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            let inside = accept(&listener).await;
-            // A `JoinSet` keeps what has finished until it is taken out, and this loop never ends.
-            while connections.try_join_next().is_some() {}
-            // Not queued: each connection that waits would hold a descriptor of the hub's.
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                self.report("refused: too many connections".to_owned());
-                continue;
-            };
+        let full = || self.report("refused: too many connections".to_owned());
+        let join = |inside| {
             let relay = self.clone();
-            connections.spawn(async move {
+            Some(async move {
                 let outcome = match relay.permit() {
                     Ok(permit) => relay.join(inside, permit).await,
                     Err(reason) => format!("refused: {reason}"),
                 };
                 relay.report(outcome);
-                drop(place);
-            });
-        }
+            })
+        };
+        accept_all(listener, places, full, join).await;
     }
 
     /// The right to open one connection. All that the app was given may flow there: the configuration says so.

@@ -21,7 +21,6 @@ pub(crate) trait Front: Send {
     /// Why a turn has no end at all.
     type Error: From<Misuse> + Send;
 
-    /// Whether anybody wants to know of events.
     fn records(&self) -> bool {
         true
     }
@@ -119,13 +118,9 @@ pub(crate) trait Front: Send {
 
 /// An app whose conversation is to answer a request.
 pub(crate) struct Host {
-    /// Where its calls run.
     pub(crate) spoke: Arc<Spoke>,
-    /// The tools that its model is told of.
     pub(crate) tools: AppTools,
-    /// What it may ask of further apps.
     pub(crate) asks: Asks,
-    /// The provider of its own model, if it has one.
     pub(crate) model: Option<String>,
 }
 

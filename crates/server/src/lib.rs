@@ -17,7 +17,6 @@ pub mod proxy;
 mod public_address;
 mod session;
 mod spoke;
-mod tool_check;
 mod trace_file;
 mod user;
 
@@ -28,8 +27,9 @@ pub use hub::question::{
     Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText,
 };
 pub use parts::Parts;
-pub use session::{AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup};
+pub use session::{
+    AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
+};
 pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
-pub use tool_check::ToolCheck;
 pub use trace_file::{Rotation, TraceError, TraceFile};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

@@ -20,10 +20,8 @@ use hub::question::QuestionView;
 /// Questions to the user during one call. A wizard has a few pages; more is a siege.
 const MAX_QUESTIONS: usize = 5;
 
-/// The mediator of one call.
 pub(crate) struct Mediation<'d, 'a, F: Front> {
     driven: &'d mut Driven<'a, F>,
-    /// Questions that were shown.
     asked: usize,
     /// Whether the user has declined one: then this call asks no more.
     declined: bool,
@@ -35,7 +33,6 @@ pub(crate) struct Mediation<'d, 'a, F: Front> {
 }
 
 impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
-    /// A mediator for a call that the driver lets run.
     pub(crate) fn new(driven: &'d mut Driven<'a, F>) -> Self {
         Self {
             driven,
@@ -91,7 +88,6 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         })
     }
 
-    /// Asks the user about a connection.
     async fn connection(&mut self, mut asked: AskedConnection) -> Result<(), F::Error> {
         let connection = asked.question().flow().clone();
         let domain = connection.domain.unwrap_or_default();

@@ -1,6 +1,5 @@
 //! What a front is driven with, the same for every front.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,17 +66,5 @@ impl Parts {
             turn_timeout: TURN_TIMEOUT,
             serving_timeout: SERVING_TIMEOUT,
         }
-    }
-}
-
-impl fmt::Debug for Parts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parts")
-            .field("broker", &self.broker)
-            .field("screener", &self.screener.name())
-            .field("settings", &self.settings)
-            .field("turn_timeout", &self.turn_timeout)
-            .field("serving_timeout", &self.serving_timeout)
-            .finish_non_exhaustive()
     }
 }

@@ -130,7 +130,6 @@ fn is_own(address: IpAddr) -> io::Result<bool> {
     Ok(can_bind(address)? && !can_bind(documentation)?)
 }
 
-/// Whether a socket could be opened at this address.
 fn can_bind(address: IpAddr) -> io::Result<bool> {
     match UdpSocket::bind(SocketAddr::new(address, 0)) {
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Ok(false),

@@ -7,7 +7,7 @@ mod calls;
 mod incoming;
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -36,7 +36,7 @@ use crate::egress::{
     AskedConnection, Domains, Egress, Gate, Reach, TokenPort, open_names, open_tokens, relay,
 };
 
-/// What to run, and what it may have.
+/// What to run, and what it may have. Its environment may hold secrets, so it cannot be printed.
 #[derive(Clone)]
 pub struct SpokeSetup {
     /// The app's name in the configuration.
@@ -68,17 +68,6 @@ pub struct SpokeSetup {
     pub prompts: bool,
 }
 
-impl fmt::Debug for SpokeSetup {
-    /// Values of variables may be secrets, and are left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpokeSetup")
-            .field("app", &self.app)
-            .field("command", &self.command)
-            .field("env", &self.env.keys())
-            .finish_non_exhaustive()
-    }
-}
-
 /// Answers what an app asks for while it works on a call.
 #[async_trait]
 pub trait Mediator: Send {
@@ -94,21 +83,13 @@ pub trait Mediator: Send {
 /// Why a spoke does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SpokeError {
-    /// The sandbox refused.
-    #[error("the spoke of {app} was not started: {source}")]
-    Sandbox {
-        /// The app.
-        app: String,
-        /// The sandbox's reason.
-        source: sandbox::SandboxError,
-    },
-    /// A system call on the hub's side.
+    /// The sandbox refused, or a system call on the hub's side failed.
     #[error("the spoke of {app} was not started: {source}")]
     System {
         /// The app.
         app: String,
-        /// The system's reason.
-        source: io::Error,
+        /// The reason.
+        source: Box<dyn Error + Send + Sync>,
     },
     /// The app did not come up.
     #[error("the app {app} did not start: {reason}")]
@@ -128,7 +109,13 @@ pub enum SpokeError {
     },
 }
 
-/// What an app wants while it works on a call.
+impl SpokeError {
+    pub(crate) fn system(app: &str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let (app, source) = (app.to_owned(), source.into());
+        Self::System { app, source }
+    }
+}
+
 enum Wanted {
     Asked(Asked),
     Connection(AskedConnection),
@@ -150,7 +137,7 @@ pub struct Spoke {
     calls: Arc<Calls>,
     end: watch::Receiver<Option<String>>,
     sandboxed: sandbox::Sandboxed,
-    started: Event,
+    start_time: Duration,
     /// What it was given, and what is open with that.
     reach: Arc<Reach>,
     /// Connections that the user is asked about, while a call runs.
@@ -172,10 +159,7 @@ impl Spoke {
     ) -> Result<Self, SpokeError> {
         let begun = Instant::now();
         let app = setup.app.clone();
-        let system = |source| SpokeError::System {
-            app: app.clone(),
-            source,
-        };
+        let system = |source: io::Error| SpokeError::system(&app, source);
         let (ours, theirs) = StdStream::pair().map_err(system)?;
         ours.set_nonblocking(true).map_err(system)?;
         let (spec, program) = (setup.sandbox.clone(), setup.program.clone());
@@ -183,14 +167,10 @@ impl Spoke {
         let spawned = tokio::task::spawn_blocking(move || {
             sandbox::spawn(&spec, &program, OwnedFd::from(theirs))
         });
-        let mut sandboxed = spawned
+        let spawned = spawned
             .await
-            .map_err(|error| system(io::Error::other(error)))?
-            .map_err(|source| SpokeError::Sandbox {
-                app: app.clone(),
-                source,
-            })?;
-
+            .map_err(|error| SpokeError::system(&app, error))?;
+        let mut sandboxed = spawned.map_err(|error| SpokeError::system(&app, error))?;
         let Ways {
             reach,
             asked,
@@ -221,12 +201,9 @@ impl Spoke {
         tasks.spawn(incoming.run(reader, end));
 
         let mut spoke = Self {
-            started: Event::SpokeEnded {
-                app: app.clone(),
-                reason: "never ready".into(),
-            },
             app,
             tools: Vec::new(),
+            start_time: Duration::ZERO,
             call_timeout: setup.call_timeout,
             writer: AsyncMutex::new(writer),
             calls,
@@ -238,7 +215,7 @@ impl Spoke {
         };
         let start_timeout = Duration::from_millis(setup.limits.start_timeout_ms) + GRACE;
         spoke.start(&setup, tools, start_timeout).await?;
-        spoke.started = spoke.started_event(begun);
+        spoke.start_time = begun.elapsed();
         Ok(spoke)
     }
 
@@ -254,7 +231,17 @@ impl Spoke {
 
     /// The trace entry of the start.
     pub fn started(&self) -> Event {
-        self.started.clone()
+        let enforced = self.sandboxed.enforced();
+        let names =
+            |layers: &BTreeMap<Layer, String>| layers.keys().map(ToString::to_string).collect();
+        Event::SpokeStarted {
+            app: self.app.clone(),
+            pid: self.pid(),
+            layers: names(&enforced.layers),
+            given_up: names(&enforced.degraded),
+            tools: self.tools.iter().map(|tool| tool.name.clone()).collect(),
+            start_ms: u64::try_from(self.start_time.as_millis()).unwrap_or(u64::MAX),
+        }
     }
 
     /// The process on the host; for messages and tests.
@@ -381,7 +368,6 @@ impl Spoke {
         self.send(&HubFrame::Resume { id }).await
     }
 
-    /// The next connection that the user is to be asked about.
     async fn next_connection(&self) -> Option<AskedConnection> {
         // A connection does not say for which call it is, so whichever comes first has the user asked.
         self.asked.lock().await.recv().await
@@ -401,7 +387,6 @@ impl Spoke {
         }
     }
 
-    /// Ends a spoke that owes an answer.
     fn stuck(&self, waited: Duration) -> CallOutcome {
         self.kill();
         CallOutcome::Lost(format!(
@@ -411,7 +396,6 @@ impl Spoke {
         ))
     }
 
-    /// Why the spoke is gone, if it is; otherwise this reason.
     fn end_or(&self, reason: String) -> String {
         self.end.borrow().clone().unwrap_or(reason)
     }
@@ -440,7 +424,10 @@ impl Spoke {
         let frame = HubFrame::Start {
             app,
             limits: setup.limits.clone(),
-            offer: offer(setup),
+            offer: Offer {
+                resources: setup.resources,
+                prompts: setup.prompts,
+            },
         };
         // Why it is gone says more than that its socket broke.
         if let Err(reason) = self.send(&frame).await {
@@ -480,21 +467,6 @@ impl Spoke {
             }
         }
     }
-
-    fn started_event(&self, begun: Instant) -> Event {
-        let enforced = self.sandboxed.enforced();
-        let names = |layers: &BTreeMap<sandbox::Layer, String>| {
-            layers.keys().map(ToString::to_string).collect()
-        };
-        Event::SpokeStarted {
-            app: self.app.clone(),
-            pid: self.sandboxed.pid(),
-            layers: names(&enforced.layers),
-            given_up: names(&enforced.degraded),
-            tools: self.tools.iter().map(|tool| tool.name.clone()).collect(),
-            start_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
 }
 
 /// The ways out of a spoke, which are open as long as their tasks run.
@@ -532,12 +504,4 @@ fn open_ways(
         asked,
         tasks: [relays, names, tokens],
     })
-}
-
-/// What the app is offered beyond being called.
-fn offer(setup: &SpokeSetup) -> Offer {
-    Offer {
-        resources: setup.resources,
-        prompts: setup.prompts,
-    }
 }

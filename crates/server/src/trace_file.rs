@@ -39,7 +39,6 @@ impl Default for Rotation {
     }
 }
 
-/// A trace of several files.
 #[derive(Debug)]
 struct Rotating {
     rotation: Rotation,

@@ -22,7 +22,6 @@ pub struct FormView {
 }
 
 impl FormView {
-    /// The question of the app that works on this call.
     pub(crate) fn new(
         call: &Call,
         form: Form,

@@ -11,10 +11,9 @@ use names::{DomainName, Pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::accepting::accept;
+use super::accepting::accept_all;
 use super::passage::Passage;
 use super::reach::{Access, Lease, Reach};
 use super::resolver::Resolver;
@@ -25,7 +24,6 @@ const CONNECTIONS: usize = 64;
 const MOST_BYTES: u64 = 1 << 30;
 /// How long a connection may be silent. Servers close idle connections after one to five minutes.
 const SILENCE: Duration = Duration::from_secs(300);
-/// How long one connection may live.
 const LIFETIME: Duration = Duration::from_secs(3600);
 /// How long the first bytes may take, where they are waited for. They are sent at once.
 const FIRST_BYTES: Duration = Duration::from_secs(10);
@@ -90,7 +88,6 @@ impl AskedConnection {
     }
 }
 
-/// The way out of one spoke by names.
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) reach: Arc<Reach>,
@@ -103,7 +100,6 @@ pub(super) struct Door {
     pub(super) events: mpsc::Sender<Event>,
 }
 
-/// How many connections of one spoke may be open.
 pub(super) fn places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(CONNECTIONS))
 }
@@ -111,34 +107,25 @@ pub(super) fn places() -> Arc<Semaphore> {
 impl Door {
     /// Accepts connections to names on this port until it is dropped.
     pub(super) async fn accept(self, listener: TcpListener, port: u16, places: Arc<Semaphore>) {
-        let mut connections = JoinSet::new();
-        loop {
-            let inside = accept(&listener).await;
-            // A `JoinSet` keeps what has finished until it is taken out, and this loop never ends.
-            while connections.try_join_next().is_some() {}
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                self.report(format!("port {port}"), "refused: too many connections");
-                continue;
-            };
+        let to = format!("port {port}");
+        let full = || self.report(to.clone(), "refused: too many connections");
+        let pass = |inside| {
             // The address says which name was asked for. What is said inside the connection is the app's word, and is
             // only compared with that.
             let Some(name) = self.name(&inside) else {
-                self.report(
-                    format!("port {port}"),
-                    "refused: the address stands for no name that the app has asked for",
-                );
-                continue;
+                let outcome = "refused: the address stands for no name that the app has asked for";
+                self.report(to.clone(), outcome);
+                return None;
             };
             let door = self.clone();
-            connections.spawn(async move {
+            Some(async move {
                 let outcome = door.pass(inside, &name, port).await;
                 door.report(format!("{name}:{port}"), &outcome);
-                drop(place);
-            });
-        }
+            })
+        };
+        accept_all(listener, places, full, pass).await;
     }
 
-    /// The name that the app connects to.
     fn name(&self, inside: &TcpStream) -> Option<DomainName> {
         match inside.local_addr() {
             Ok(SocketAddr::V4(address)) => self.resolver.name(*address.ip()),

@@ -19,18 +19,13 @@ use super::reach::Lease;
 /// The first byte of a TLS client: a record of its handshake.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Bytes that are copied at a time in each direction.
 const PIECE: usize = 64 << 10;
 
-/// A connection whose two ends are there.
 pub(super) struct Passage<'a> {
     /// Bytes of both directions together.
     pub(super) most: u64,
-    /// How long it may be silent.
     pub(super) silence: Duration,
-    /// How long it may live.
     pub(super) lifetime: Duration,
-    /// What the app has sent so far.
     pub(super) first: Vec<u8>,
     /// Where what the app sends is still to be looked at: the name and port that it must be for.
     pub(super) look_at: Option<(&'a DomainName, u16)>,
@@ -89,7 +84,6 @@ impl Passage<'_> {
 
 const CUT: &str = "cut, since the app was given more than may flow there";
 
-/// Why the hub ends a connection.
 #[derive(Debug)]
 struct Stop(String);
 
@@ -163,7 +157,8 @@ impl AsyncRead for Tap<'_> {
         loop {
             if !this.admitted.is_empty() {
                 let fits = this.admitted.len().min(buffer.remaining());
-                buffer.put_slice(&this.admitted.drain(..fits).collect::<Vec<_>>());
+                buffer.put_slice(this.admitted.get(..fits).unwrap_or_default());
+                this.admitted.drain(..fits);
                 return Poll::Ready(Ok(()));
             }
             let before = buffer.filled().len();
@@ -198,7 +193,6 @@ impl AsyncWrite for Tap<'_> {
     }
 }
 
-/// What has gone through so far.
 struct Count {
     sent: AtomicU64,
     received: AtomicU64,

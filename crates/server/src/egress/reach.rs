@@ -23,7 +23,6 @@ pub(crate) struct Reach {
     calls: AtomicUsize,
 }
 
-/// A call that runs.
 pub(crate) struct Running<'a>(&'a AtomicUsize);
 
 impl Drop for Running<'_> {
@@ -48,9 +47,7 @@ struct Open {
 pub(crate) enum Access {
     /// It may be opened, and stays open as long as the lease is not cut.
     Open(Permit<Connection>, Lease),
-    /// The user is asked.
     Ask(Question<Connection>),
-    /// It may not.
     Denied(Denial),
 }
 
@@ -83,17 +80,14 @@ impl Reach {
         Running(&self.calls)
     }
 
-    /// Whether a call runs.
     pub(super) fn is_called(&self) -> bool {
         self.calls.load(Ordering::SeqCst) > 0
     }
 
-    /// The app.
     pub(super) fn app(&self) -> &str {
         &self.app
     }
 
-    /// Who decides.
     pub(super) fn gate(&self) -> &Gate {
         &self.gate
     }
@@ -213,7 +207,6 @@ impl Reach {
 }
 
 impl Lease {
-    /// Whether nothing more may be sent.
     pub(super) fn is_cut(&self) -> bool {
         // Without its sender the place is taken away, which only happens after a cut.
         *self.cut.borrow() || self.cut.has_changed().is_err()

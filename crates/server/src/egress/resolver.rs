@@ -17,7 +17,6 @@ use super::reach::Reach;
 /// Names whose denial is told for one spoke. Who asks for more has been told enough.
 const MAX_DENIED: usize = 256;
 
-/// The names of one spoke.
 pub(super) struct Resolver {
     reach: Arc<Reach>,
     /// Ports on which names lead to the hub.
@@ -38,7 +37,6 @@ impl Resolver {
         }
     }
 
-    /// The name that an address stands for.
     pub(super) fn name(&self, address: Ipv4Addr) -> Option<DomainName> {
         self.table().name(address).cloned()
     }
@@ -61,7 +59,6 @@ impl Resolver {
         }
     }
 
-    /// The response to a query, if it is one.
     fn respond(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let query = Query::read(bytes)?;
         let answer = match (query.wanted(), query.name()) {

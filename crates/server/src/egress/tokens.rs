@@ -4,7 +4,6 @@
 //! there. A question is a line with the token that the server has not taken, empty for none; the answer is a line, `+` and a
 //! token or `-` and why there is none. What a token is renewed with stays in the hub.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,14 +37,6 @@ pub struct TokenPort {
     pub port: u16,
     /// Who has them.
     pub tokens: Arc<dyn Tokens>,
-}
-
-impl fmt::Debug for TokenPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenPort")
-            .field("port", &self.port)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Answers questions until it is dropped, one after the other: there is one program in a spoke that asks.

@@ -50,7 +50,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait after a failed accept: there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
@@ -117,7 +116,6 @@ async fn accept(
 /// rebinding) shows that name; a page of another origin shows its own in `Origin`.
 #[derive(Debug, Clone)]
 pub(crate) struct Hosts {
-    /// Beside addresses and `localhost`.
     names: Vec<String>,
     /// Whether any address will do, and not only those of loopback.
     any_address: bool,
@@ -171,7 +169,6 @@ impl Hosts {
     }
 }
 
-/// Bytes of all requests' bodies that are held at once.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Arc<Semaphore>);
 
@@ -184,7 +181,6 @@ impl Budget {
         Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Room for so many more bytes, if there is any.
     fn grow(&self, held: &mut Held, bytes: usize) -> Result<(), ApiError> {
         let count = u32::try_from(bytes).map_err(|_| ApiError::busy())?;
         let more = self.0.clone().try_acquire_many_owned(count);
@@ -242,7 +238,6 @@ async fn read(body: Body, budget: &Budget) -> Result<(Vec<u8>, Held), ApiError> 
     Ok((bytes, held))
 }
 
-/// What answers where nothing is.
 pub(crate) async fn nothing_here() -> Result<Infallible, ApiError> {
     Err(ApiError::invalid("no such path").with_status(StatusCode::NOT_FOUND))
 }

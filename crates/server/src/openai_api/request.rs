@@ -12,7 +12,6 @@ use wire::json::JsonScan;
 
 use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
 
-/// Choices of one request. Each is a turn of its own.
 const MAX_CHOICES: u32 = 8;
 /// Messages of a request: more than fit into any context.
 const MAX_MESSAGES: usize = 10_000;
@@ -26,7 +25,6 @@ const NAME_LIMIT: usize = 64;
 const MAX_VALUES: usize = 200_000;
 /// Levels of a request; the parser takes no more.
 const MAX_DEPTH: usize = 128;
-/// Images of one message.
 const MAX_IMAGES: usize = 64;
 /// The values of `reasoning_effort`, `verbosity` and `service_tier`, in OpenAI's API and in those that follow it.
 const WORDS: [&str; 16] = [

@@ -21,7 +21,6 @@ pub(crate) struct Envelope {
     created: u64,
 }
 
-/// One choice of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) text: String,
@@ -29,7 +28,6 @@ pub(crate) struct Choice {
     pub(crate) stop: StopReason,
 }
 
-/// A call, as the client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallOut {
     pub(crate) id: String,
@@ -74,7 +72,6 @@ impl Envelope {
         }
     }
 
-    /// A whole answer.
     pub(crate) fn completion(&self, choices: &[Choice], usage: &Usage) -> Value {
         let choices = choices.iter().enumerate().map(|(index, choice)| {
             let mut message = json!({"role": "assistant", "content": choice.content()});
@@ -93,12 +90,10 @@ impl Envelope {
         self.wrap("chat.completion", choices.collect(), self::usage(usage))
     }
 
-    /// The first chunk of a choice.
     pub(crate) fn start(&self, index: usize) -> Value {
         self.chunk(index, json!({"role": "assistant", "content": ""}), None)
     }
 
-    /// A piece of the text.
     pub(crate) fn text(&self, index: usize, piece: &str) -> Value {
         self.chunk(index, json!({"content": piece}), None)
     }
@@ -138,7 +133,6 @@ impl Envelope {
     }
 }
 
-/// An error as a client sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     status: StatusCode,

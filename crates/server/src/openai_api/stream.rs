@@ -32,7 +32,6 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// An event without a kind.
     pub(crate) fn data(value: &Value) -> Self {
         Self {
             event: None,
@@ -49,11 +48,8 @@ impl Frame {
     }
 }
 
-/// An item of a streamed answer.
 pub(crate) enum StreamItem {
-    /// A piece.
     Frame(Frame),
-    /// The answer is complete.
     Done,
     /// There is no answer, or no rest of it.
     Failed(ApiError),
@@ -127,7 +123,6 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// The events of one streamed answer.
 struct Events {
     ready: std::vec::IntoIter<Event>,
     items: mpsc::UnboundedReceiver<StreamItem>,

@@ -238,7 +238,6 @@ async fn stream_answer(
     }
 }
 
-/// Sends text to a stream.
 struct Pieces<'a>(&'a Envelope, &'a StreamSender);
 
 impl DeltaSink for Pieces<'_> {

@@ -13,7 +13,6 @@ use crate::openai_api::request;
 /// Tokens of an answer when the client names no limit.
 const DEFAULT_MAX_TOKENS: u32 = 1024;
 
-/// A request that this server can serve.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) model: String,
@@ -77,7 +76,6 @@ pub(super) fn parse(body: &[u8]) -> Result<Asked, String> {
     })
 }
 
-/// The JSON Schema that `response_format` asks for.
 fn schema(format: Option<&Value>) -> Result<Option<String>, String> {
     let Some(format) = format else {
         return Ok(None);

@@ -20,37 +20,33 @@ use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
     dialect::Dialect,
-    names::fresh,
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
     shared::Shared,
     tokens::Tenant,
-    transcript::{Chain, Digest},
+    transcript::{Chain, Digest, fresh},
     turn::{Answered, Live, Turn},
 };
 use crate::conversation::Conversation;
 use crate::openai_api::{
     http::{self, Held},
-    response::ApiError,
+    response::{ApiError, Choice},
     stream::{StreamItem, StreamSender, stream},
 };
 
-/// Bytes of a conversation's name.
 const NAME_LIMIT: usize = 128;
-/// The header by which a client names its conversation.
 const CONVERSATION: &str = "x-sluice-conversation";
 
 /// A request's place among those that are served at once, and the room that its body takes.
 type Slot = (OwnedSemaphorePermit, Held);
 
-/// One request, read and rebuilt.
 struct Prepared {
     client: Client,
     rebuilt: Rebuilt,
     choices: usize,
 }
 
-/// Whose request it is, and what is wished.
+/// The tenant and the options of a request.
 struct Client {
     conversation: String,
     session: Session,
@@ -59,7 +55,6 @@ struct Client {
     _texts: Hold,
 }
 
-/// Answers a request in this dialect.
 pub(super) async fn chat<D: Dialect>(
     State(shared): State<Arc<Shared>>,
     Extension(Tenant(tenant)): Extension<Tenant>,
@@ -97,11 +92,13 @@ async fn answer<D: Dialect>(
         return stream(start, D::failed, run).await;
     }
     let mut cost = Usage::default();
-    let mut choices = Vec::new();
-    for answered in complete(&shared, prepared).await? {
+    let mut choices = BTreeMap::new();
+    let mut tasks = start_choices(&shared, prepared, |_| None);
+    while let Some((index, answered)) = next_choice(&mut tasks).await? {
         add(&mut cost, &answered.usage);
-        choices.push(answered.choice);
+        choices.insert(index, answered.choice);
     }
+    let choices: Vec<Choice> = choices.into_values().collect();
     Ok(Json(D::answer(&answer, &choices, &cost)).into_response())
 }
 
@@ -225,48 +222,43 @@ fn label_members(
     Ok(())
 }
 
-/// All choices, each decided by itself.
-async fn complete(shared: &Arc<Shared>, prepared: Prepared) -> Result<Vec<Answered>, ApiError> {
-    let Prepared {
-        client,
-        rebuilt,
-        choices,
-    } = prepared;
-    if choices == 1 {
-        return Ok(vec![complete_choice(shared, &client, rebuilt, None).await?]);
-    }
-    let client = Arc::new(client);
+/// Starts all choices, each decided by itself, with this to take its text while it is written.
+fn start_choices(
+    shared: &Arc<Shared>,
+    prepared: Prepared,
+    live: impl Fn(usize) -> Option<Live>,
+) -> JoinSet<Result<(usize, Answered), ApiError>> {
+    let client = Arc::new(prepared.client);
     let mut tasks = JoinSet::new();
-    // One copy fewer than there are choices: the last one gets the original.
-    for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
-        let (shared, client) = (shared.clone(), client.clone());
+    // The last choice gets the original, so that there is one copy fewer than choices.
+    let all = repeat_n(prepared.rebuilt, prepared.choices);
+    for (index, rebuilt) in all.enumerate() {
+        let (shared, client, live) = (shared.clone(), client.clone(), live(index));
         tasks.spawn(async move {
-            (
-                index,
-                complete_choice(&shared, &client, rebuilt, None).await,
-            )
+            let Client {
+                conversation,
+                session,
+                options,
+                ..
+            } = &*client;
+            let turn = Turn::new(&shared, conversation, session.of_turn(), options, live);
+            Ok((index, turn.run(rebuilt).await?))
         });
     }
-    let mut answers: Vec<(usize, Answered)> = Vec::new();
-    while let Some(done) = tasks.join_next().await {
-        let (index, answer) = done.map_err(|_| ApiError::internal("a choice was lost"))?;
-        answers.push((index, answer?));
-    }
-    answers.sort_by_key(|(index, _)| *index);
-    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    tasks
 }
 
-async fn complete_choice(
-    shared: &Shared,
-    client: &Client,
-    rebuilt: Rebuilt,
-    live: Option<Live>,
-) -> Result<Answered, ApiError> {
-    let (conversation, options) = (&client.conversation, &client.options);
-    let session = client.session.of_turn();
-    Turn::new(shared, conversation, session, options, live)
-        .run(rebuilt)
-        .await
+/// The next choice that is done. The other choices end with the set that they are in.
+async fn next_choice(
+    tasks: &mut JoinSet<Result<(usize, Answered), ApiError>>,
+) -> Result<Option<(usize, Answered)>, ApiError> {
+    match tasks.join_next().await {
+        Some(done) => {
+            let done = done.map_err(|_| ApiError::internal("a choice was lost"))?;
+            done.map(Some)
+        }
+        None => Ok(None),
+    }
 }
 
 /// Streams all choices, each as its pieces come.
@@ -278,41 +270,31 @@ async fn stream_choices<D: Dialect>(
     with_usage: bool,
     _slot: Slot,
 ) {
-    let Prepared {
-        client,
-        rebuilt,
-        choices,
-    } = prepared;
-    let client = Arc::new(client);
-    let mut tasks = JoinSet::new();
-    for (index, rebuilt) in repeat_n(rebuilt, choices).enumerate() {
-        let (shared, client) = (shared.clone(), client.clone());
+    let live = |index| -> Option<Live> {
         let (answer, sender) = (answer.clone(), sender.clone());
-        tasks.spawn(async move {
-            let live = live::<D>(index, answer.clone(), sender.clone());
-            let answered = complete_choice(&shared, &client, rebuilt, Some(live)).await?;
-            for frame in D::end(&answer, index, &answered.choice) {
-                sender.send(StreamItem::Frame(frame));
-            }
-            Ok(answered.usage)
-        });
-    }
+        Some(Box::new(move |piece| {
+            sender.send(StreamItem::Frame(D::text(&answer, index, piece)));
+        }))
+    };
+    let mut tasks = start_choices(&shared, prepared, live);
     let mut cost = Usage::default();
-    while let Some(done) = tasks.join_next().await {
-        match done.unwrap_or_else(|_| Err(ApiError::internal("a choice was lost"))) {
-            Ok(usage) => add(&mut cost, &usage),
-            // The other choices end with the set that they are in.
+    loop {
+        let frames = match next_choice(&mut tasks).await {
+            Ok(Some((index, answered))) => {
+                add(&mut cost, &answered.usage);
+                D::end(&answer, index, &answered.choice)
+            }
+            Ok(None) => break,
             Err(error) => return sender.send(StreamItem::Failed(error)),
+        };
+        for frame in frames {
+            sender.send(StreamItem::Frame(frame));
         }
     }
     for frame in D::finish(&answer, with_usage.then_some(&cost)) {
         sender.send(StreamItem::Frame(frame));
     }
     sender.send(StreamItem::Done);
-}
-
-fn live<D: Dialect>(index: usize, answer: D::Answer, sender: StreamSender) -> Live {
-    Box::new(move |piece| sender.send(StreamItem::Frame(D::text(&answer, index, piece))))
 }
 
 /// The client's wishes, for the upstream.
@@ -328,7 +310,6 @@ fn options(key: Option<ApiKey>, request: &mut Conversation) -> RequestOptions {
     }
 }
 
-/// The name that the client gave its conversation.
 fn conversation_name(headers: &HeaderMap) -> Result<Option<String>, String> {
     let Some(name) = headers.get(CONVERSATION) else {
         return Ok(None);

@@ -9,7 +9,6 @@ use crate::openai_api::request;
 use crate::openai_api::response::{ApiError, Choice, Envelope};
 use crate::openai_api::stream::Frame;
 
-/// The dialect.
 pub(super) struct ChatCompletions;
 
 impl Dialect for ChatCompletions {

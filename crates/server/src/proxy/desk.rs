@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -22,7 +19,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{approve::Approver, names::fresh, transcript::hash};
+use super::{
+    approve::Approver,
+    transcript::{fresh, hash},
+};
 use crate::{
     QuestionView, TrustView,
     openai_api::{
@@ -36,16 +36,15 @@ const MAX_WAITING: usize = 256;
 /// Bytes of all answers that are read at once. It is room of their own.
 const BODY_BYTES: usize = 1 << 20;
 
-/// Keeps questions until somebody answers them over HTTP. No answer in time is no.
+/// Keeps questions until they are answered over HTTP. No answer in time is no.
 ///
-/// Only clients on this machine that know the token see the questions and answer them.
+/// Only clients on this machine that know the token see and answer the questions.
 pub struct ApprovalDesk {
     token: String,
     timeout: Duration,
     budget: Budget,
-    waiting: Mutex<BTreeMap<String, Waiting>>,
-    /// Changed and read while `waiting` is locked.
-    closed: AtomicBool,
+    /// The open questions; `None` once the desk is closed.
+    waiting: Mutex<Option<BTreeMap<String, Waiting>>>,
 }
 
 /// A token that nobody can guess.
@@ -74,8 +73,7 @@ impl ApprovalDesk {
             token,
             timeout,
             budget: Budget::new(BODY_BYTES),
-            waiting: Mutex::default(),
-            closed: AtomicBool::new(false),
+            waiting: Mutex::new(Some(BTreeMap::new())),
         }))
     }
 
@@ -84,33 +82,36 @@ impl ApprovalDesk {
         &self.token
     }
 
-    /// Answers a question, as the HTTP endpoint does. Whether there was such a question that may be
-    /// answered so.
-    pub fn answer(&self, id: &str, answer: Answer) -> bool {
+    fn settle(&self, id: &str, answer: Answer) -> Result<(), ApiError> {
+        let unknown = || {
+            let message = "no such question; it was answered, taken back, or waited too long";
+            ApiError::new(StatusCode::NOT_FOUND, message)
+        };
         let mut waiting = self.lock();
-        let possible = waiting
-            .get(id)
-            .is_some_and(|waiting| waiting.question.choices.contains(&answer));
-        // One that is no choice leaves the question open for one that is.
-        let answered = possible.then(|| waiting.remove(id)).flatten();
-        answered.is_some_and(|waiting| waiting.answer.send(answer).is_ok())
+        let waiting = waiting.as_mut().ok_or_else(unknown)?;
+        let asked = waiting.remove(id).ok_or_else(unknown)?;
+        if !asked.question.choices.contains(&answer) {
+            // The question stays open for an answer that is a choice.
+            waiting.insert(id.to_owned(), asked);
+            let message = "this question cannot be answered so; see its `choices`";
+            return Err(ApiError::invalid(message));
+        }
+        asked.answer.send(answer).map_err(|_| unknown())
     }
 
     /// Nobody is asked any more: what waits and what comes is answered with no.
     pub fn close(&self) {
-        let mut waiting = self.lock();
-        self.closed.store(true, Ordering::Relaxed);
-        // With each goes the sender of its answer, which is a no.
-        waiting.clear();
+        // With each question goes the sender of its answer, which is a no.
+        *self.lock() = None;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<String, Waiting>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn list(&self) -> Value {
         let waiting = self.lock();
-        let mut open: Vec<_> = waiting.iter().collect();
+        let mut open: Vec<_> = waiting.iter().flatten().collect();
         open.sort_by_key(|(_, waiting)| waiting.since);
         let open = open
             .into_iter()
@@ -153,9 +154,12 @@ impl Approver for ApprovalDesk {
         let (sender, answer) = oneshot::channel();
         {
             let mut waiting = self.lock();
-            if self.closed.load(Ordering::Relaxed) || waiting.len() >= MAX_WAITING {
+            let room = waiting
+                .as_mut()
+                .filter(|waiting| waiting.len() < MAX_WAITING);
+            let Some(waiting) = room else {
                 return Answer::No;
-            }
+            };
             let asked = Waiting {
                 conversation: conversation.to_owned(),
                 question: question.clone(),
@@ -180,7 +184,9 @@ struct TakenBack<'a> {
 
 impl Drop for TakenBack<'_> {
     fn drop(&mut self) {
-        self.desk.lock().remove(&self.id);
+        if let Some(waiting) = &mut *self.desk.lock() {
+            waiting.remove(&self.id);
+        }
     }
 }
 
@@ -262,21 +268,6 @@ async fn decide(
             .join(", ");
         ApiError::invalid(format!("`answer` must be one of {words}"))
     })?;
-    {
-        let waiting = desk.lock();
-        let question = waiting.get(&id).ok_or_else(unknown)?;
-        if !question.question.choices.contains(&answer) {
-            let message = "this question cannot be answered so; see its `choices`";
-            return Err(ApiError::invalid(message));
-        }
-    }
-    match desk.answer(&id, answer) {
-        true => Ok(Json(json!({"id": id, "answer": decision.answer}))),
-        false => Err(unknown()),
-    }
-}
-
-fn unknown() -> ApiError {
-    let message = "no such question; it was answered, taken back, or waited too long";
-    ApiError::new(StatusCode::NOT_FOUND, message)
+    desk.settle(&id, answer)?;
+    Ok(Json(json!({"id": id, "answer": decision.answer})))
 }

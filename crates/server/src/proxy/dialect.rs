@@ -9,7 +9,6 @@ use crate::openai_api::stream::Frame;
 
 /// One API: how its requests are read, and how answers, streams and errors are written.
 pub(super) trait Dialect: Send + Sync + 'static {
-    /// Where its clients send their requests.
     const PATH: &'static str;
 
     /// What names one answer in all of its parts.
@@ -24,13 +23,11 @@ pub(super) trait Dialect: Send + Sync + 'static {
     /// An answer under an id that nobody can guess, by the model that the client has named.
     fn begin(id: &str, model: &str) -> Self::Answer;
 
-    /// A whole answer.
     fn answer(answer: &Self::Answer, choices: &[Choice], usage: &Usage) -> Value;
 
     /// What a stream begins with.
     fn start(answer: &Self::Answer, choices: usize) -> Vec<Frame>;
 
-    /// A piece of a choice's text.
     fn text(answer: &Self::Answer, choice: usize, piece: &str) -> Frame;
 
     /// What follows the text of a choice: its calls, and why it ended.

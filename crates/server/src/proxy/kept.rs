@@ -12,7 +12,6 @@ use super::transcript::Digest;
 /// can make the proxy forget what belongs to quieter clients.
 pub(super) struct Kept<V> {
     entries: HashMap<Digest, Entry<V>>,
-    /// The sum over all entries.
     weight: usize,
     uses: u64,
 }
@@ -53,7 +52,6 @@ impl<V> Kept<V> {
         Some(&mut entry.value)
     }
 
-    /// Inserts a value of this tenant.
     pub(super) fn insert(
         &mut self,
         digest: Digest,
@@ -113,7 +111,6 @@ impl<V> Kept<V> {
         }
     }
 
-    /// Removes a value, and returns its weight.
     fn remove(&mut self, digest: &Digest) -> usize {
         let weight = self.entries.remove(digest).map_or(0, |entry| entry.weight);
         self.weight -= weight;

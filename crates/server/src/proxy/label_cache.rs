@@ -17,7 +17,6 @@ const BYTES: usize = 64 << 20;
 /// makes no difference whose result it was, and none what is evicted: that is labelled anew.
 pub(super) struct LabelCache(Mutex<Cache<Digest, Arc<Labeled>, Bytes>>);
 
-/// An entry weighs as much as its text.
 #[derive(Clone)]
 struct Bytes;
 
@@ -36,7 +35,6 @@ impl Default for LabelCache {
 }
 
 impl LabelCache {
-    /// The result as the policy labels it.
     pub(super) fn label(&self, policy: &dyn Policy, call: &Call, text: String) -> Labeled {
         if text.len() < WORTHWHILE {
             return policy.label_result(call, text, false);

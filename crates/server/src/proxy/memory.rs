@@ -51,7 +51,6 @@ pub(super) struct Taken {
 /// One message of the history that the client does not hold.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// What the model said, as it came.
     Said {
         label: Label,
         /// Whether labels of what it was made from have fallen since, so that nobody knows any more what
@@ -70,14 +69,12 @@ pub(super) enum Step {
     Refined(Refinement),
 }
 
-/// A call, refused or not.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RememberedCall {
     pub(super) tool: String,
     pub(super) arguments: Labeled,
     /// The id under which the client knows it; refused ones it does not know.
     pub(super) client: Option<String>,
-    /// The id that the upstream gave it.
     pub(super) upstream: Option<String>,
     /// What the user's yes to it endorsed.
     pub(super) approval: Option<Arc<Approval>>,
@@ -93,7 +90,6 @@ pub(super) struct UpstreamIds {
 }
 
 impl UpstreamIds {
-    /// Another completion begins.
     pub(super) fn begin(&mut self) {
         self.newest.clear();
     }
@@ -131,12 +127,10 @@ impl UpstreamIds {
 /// What is remembered of one message.
 #[derive(Debug, Clone)]
 pub(super) enum Recalled {
-    /// What happened.
     Exactly(Arc<Taken>),
     /// The same words came about in several ways: only the words are sure, under the join of all
     /// labels.
     Ambiguous(Label),
-    /// Nothing.
     Nothing,
 }
 

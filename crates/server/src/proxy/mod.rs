@@ -17,7 +17,6 @@ mod kept;
 mod label_cache;
 mod memory;
 mod models;
-mod names;
 mod observe;
 mod rebuild;
 mod sessions;
@@ -243,7 +242,6 @@ impl Proxy {
     }
 }
 
-/// What answers requests, and what all of them share.
 fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)> {
     let desk = setup.desk.as_ref().map(ApprovalDesk::router);
     let (mut parts, mut approver) = (setup.parts, setup.approver);

@@ -79,7 +79,6 @@ impl Known {
     }
 }
 
-/// The names of a list as the API writes it.
 fn names(list: &[u8]) -> Option<Vec<String>> {
     let list: Value = serde_json::from_slice(list).ok()?;
     let models = list.get("data")?.as_array()?.iter();

@@ -16,7 +16,7 @@ use ifc::{
 use super::{
     approve::Approver,
     memory::{RememberedCall, Step, Taken, UpstreamIds},
-    names::fresh,
+    transcript::fresh,
 };
 use crate::{
     QuestionView,
@@ -42,7 +42,6 @@ pub(super) fn parts(parts: Parts) -> Parts {
     }
 }
 
-/// Says yes to everything.
 pub(super) struct Yes;
 
 #[async_trait]
@@ -52,7 +51,6 @@ impl Approver for Yes {
     }
 }
 
-/// Masks nothing.
 struct Everything;
 
 impl Screener for Everything {

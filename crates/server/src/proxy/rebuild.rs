@@ -44,7 +44,6 @@ impl Default for ClientLabels {
     }
 }
 
-/// How a request is read.
 pub(super) struct Reader<'a> {
     pub(super) app: &'a str,
     pub(super) policy: &'a dyn Policy,
@@ -61,7 +60,6 @@ pub(super) struct Reader<'a> {
 #[derive(Clone)]
 pub(super) struct Rebuilt {
     pub(super) history: History,
-    /// The digest of all messages.
     pub(super) chain: Chain,
     /// The digest of the beginning, up to the first message of the user: the same for every
     /// request of one conversation.
@@ -79,9 +77,7 @@ pub(super) struct Rebuilt {
 /// A message that came with this request, for the trace.
 #[derive(Clone)]
 pub(super) enum News {
-    /// The user said something.
     User(Labeled),
-    /// A call has returned.
     Returned {
         call: Call,
         bytes: usize,
@@ -90,10 +86,8 @@ pub(super) enum News {
     },
 }
 
-/// A call that has no result yet.
 struct Open {
     id: CallId,
-    /// The label of the step that made it.
     label: Label,
     /// `None` if the client's word for it is no call at all: then nothing is known of its result.
     call: Option<Call>,
@@ -202,7 +196,6 @@ struct Reading<'a> {
     reader: &'a Reader<'a>,
     beginning: Option<Chain>,
     rebuilt: Rebuilt,
-    /// By the client's id.
     open: HashMap<String, Open>,
 }
 

@@ -89,7 +89,6 @@ impl Session {
         }
     }
 
-    /// Its monitor: a handle, too.
     pub(super) fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
@@ -103,7 +102,6 @@ impl Session {
         session
     }
 
-    /// A request of it was answered.
     pub(super) fn confirm(&self) {
         self.confirmed.store(true, Ordering::Relaxed);
     }

@@ -56,7 +56,6 @@ impl Shared {
         self.memory.remember(chain, taken);
     }
 
-    /// Whether anybody wants to know of events.
     pub(super) fn records(&self) -> bool {
         self.trace.is_some() || self.observer.attends()
     }

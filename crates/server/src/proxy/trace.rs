@@ -20,7 +20,6 @@ pub(super) struct TraceWriter {
 }
 
 enum Item {
-    /// An event of this conversation.
     Record(String, Box<Event>),
     /// Answered when everything before it is written, or with the reason why the trace has ended.
     Written(oneshot::Sender<Result<(), String>>),

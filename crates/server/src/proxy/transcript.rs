@@ -3,8 +3,9 @@
 use ifc::{Arguments, Label};
 use sha2::{Digest as _, Sha256};
 
+use crate::consult::random;
 use crate::conversation::Message;
-use crate::openai_api::response::CallOut;
+use crate::openai_api::response::{ApiError, CallOut};
 
 /// Names the beginning of one conversation of one client, up to some message.
 pub(super) type Digest = [u8; 32];
@@ -24,7 +25,6 @@ pub(super) struct Link<'a> {
     pub(super) role: &'a str,
     pub(super) name: Option<&'a str>,
     pub(super) text: &'a str,
-    /// Id, tool and arguments of each call.
     pub(super) calls: Vec<[&'a str; 3]>,
     pub(super) answers: Option<&'a str>,
     pub(super) images: Vec<Digest>,
@@ -46,7 +46,6 @@ impl Chain {
         }
     }
 
-    /// Appends a message.
     pub(super) fn push(&mut self, link: &Link<'_>) {
         let mut hash = Sha256::new();
         field(&mut hash, Some(link.role));
@@ -91,14 +90,12 @@ impl Chain {
         self.place
     }
 
-    /// Whose conversation it is.
     pub(super) fn tenant(&self) -> Digest {
         self.tenant
     }
 }
 
 impl<'a> Link<'a> {
-    /// A message of a request.
     pub(super) fn of(message: &'a Message) -> Self {
         let calls = message.calls.iter();
         let images = message.images.iter();
@@ -130,7 +127,12 @@ impl<'a> Link<'a> {
     }
 }
 
-/// SHA-256 of some text.
+/// A name that cannot be guessed, of 128 random bits: for calls, answers and questions.
+pub(super) fn fresh(prefix: &str) -> Result<String, ApiError> {
+    let bytes = random::<16>().map_err(ApiError::internal)?;
+    Ok(format!("{prefix}{:032x}", u128::from_be_bytes(bytes)))
+}
+
 pub(super) fn hash(text: &[u8]) -> Digest {
     Sha256::digest(text).into()
 }

@@ -13,12 +13,11 @@ use llm::{ProviderError, RequestOptions};
 
 use super::{
     memory::{Taken, UpstreamIds},
-    names::fresh,
     observe::Seen,
     rebuild::Rebuilt,
     sessions::Session,
     shared::Shared,
-    transcript::{Chain, Link},
+    transcript::{Chain, Link, fresh},
 };
 use crate::{
     QuestionView,
@@ -27,10 +26,8 @@ use crate::{
     openai_api::response::{ApiError, CallOut, Choice},
 };
 
-/// Takes text while it is written.
 pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;
 
-/// One choice under way.
 pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
     pub(super) conversation: &'a str,
@@ -57,7 +54,6 @@ pub(super) struct Turn<'a> {
     ids: UpstreamIds,
 }
 
-/// What a client is to get.
 pub(super) struct Answered {
     pub(super) choice: Choice,
     pub(super) usage: Usage,
@@ -317,7 +313,6 @@ impl Front for Turn<'_> {
         }
     }
 
-    /// A question of our own, to the client's model.
     fn aside(&self) -> RequestOptions {
         RequestOptions {
             model: self.options.model.clone(),

@@ -26,14 +26,12 @@ struct Answered {
 }
 
 impl Assessor {
-    /// A query was planned.
     pub(super) fn planned(&mut self, needed: Option<&[String]>) {
         // A follow-up that needs no app says nothing about the app that it goes on with.
         let needed = needed.filter(|needed| !needed.is_empty());
         self.needed = needed.map(|needed| needed.iter().cloned().collect());
     }
 
-    /// What can be said about a question to come.
     pub(super) fn assess(&self, question: &QuestionView) -> Assessment {
         if question.is_answer {
             return Assessment::default();
@@ -51,7 +49,6 @@ impl Assessor {
         }
     }
 
-    /// The user has answered.
     pub(super) fn answered(&mut self, question: &QuestionView, answer: Answer) {
         if question.is_answer {
             return;

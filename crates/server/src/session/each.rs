@@ -18,7 +18,6 @@ use crate::user::User;
 /// What stands in the place of an answer. What the app said about it, if anything, is in the trace.
 const NO_ANSWER: &str = "(no answer)";
 
-/// What the apps have said so far.
 #[derive(Default)]
 struct Gathered {
     /// What is put together: a text for each app, whether it gave an answer or not.

@@ -11,7 +11,7 @@ use ifc::Answer;
 use tokio::sync::mpsc;
 
 use super::assess::Assessor;
-use super::plan::Serving;
+use super::choosing::Serving;
 use super::setup::{AppSetup, SessionError};
 use super::spokes::Spokes;
 use crate::front::{Front, Host};
@@ -20,7 +20,6 @@ use crate::trace_file::TraceFile;
 use crate::user::{FormAnswer, FormView, User};
 use hub::question::QuestionView;
 
-/// A session as the driver sees it: its user, and its trace.
 pub(super) struct SessionFront<'a> {
     /// The conversation's name in the trace, where a query has several.
     pub(super) part: Option<&'a str>,

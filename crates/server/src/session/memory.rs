@@ -205,7 +205,6 @@ impl Session {
     }
 }
 
-/// What is kept of a turn.
 #[derive(Clone, Copy)]
 enum Kept {
     Query,
@@ -228,7 +227,6 @@ impl Kept {
 const ORPHAN: &str = "it follows from what was forgotten or would make room for it; what is said in a new session is \
     remembered";
 
-/// Why nothing is kept.
 pub(super) fn reason(error: &MemoryError) -> String {
     match error {
         MemoryError::Missing(_) => ORPHAN.to_owned(),

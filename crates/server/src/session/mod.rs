@@ -1,6 +1,7 @@
 //! A session: one user, the hub, and the spokes that the user's queries need.
 
 mod assess;
+mod choosing;
 mod each;
 mod facts;
 mod front;
@@ -22,10 +23,10 @@ use ifc::{Label, Labeled, Monitor};
 use tokio::sync::{Notify, mpsc};
 
 use self::assess::Assessor;
+pub use self::choosing::{Choice, ChosenFor, Selections};
+use self::choosing::{Route, Serving};
 use self::front::SessionFront;
-pub use self::plan::{Choice, ChosenFor, Selections};
-use self::plan::{Route, Serving};
-pub use self::setup::{AppSetup, SessionError, SessionSetup};
+pub use self::setup::{AppSetup, SessionError, SessionSetup, ToolCheck};
 use self::spokes::{Failed, Spokes};
 use self::threads::Threads;
 
@@ -35,10 +36,8 @@ use crate::spoke::Spoke;
 use crate::trace_file::{TraceError, TraceFile};
 use crate::user::User;
 
-/// A turn of one conversation.
 struct Turn {
     outcome: Outcome,
-    /// The label of the conversation afterwards.
     label: Label,
 }
 
@@ -350,7 +349,6 @@ impl Session {
         Ok(self.known(app)?.asks_of(&self.setup.functionalities))
     }
 
-    /// Removes the spokes that have ended.
     async fn bury(&mut self, user: &mut dyn User) -> Result<(), TraceError> {
         let gone = self.spokes.take_gone();
         self.end(gone, None, user).await

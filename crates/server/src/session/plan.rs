@@ -1,75 +1,19 @@
-//! Which apps a query goes to (SecGPT §4.1): the planner finds what is needed, rules and the user choose. And which of several
-//! apps serves a request of another one (SecGPT §4.1.4, appendix A: app selection).
+//! Which apps a query goes to: the planner finds what is needed, rules decide (SecGPT §4.1).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hub::planner::{self, Candidate, Plan};
 use hub::trace::Event;
-use hub::{Apps, Completion, CompletionRequest, Opening};
+use hub::{Apps, Completion, CompletionRequest};
 use ifc::Labeled;
 use llm::{NoDeltas, RequestOptions};
 use tokio::time::timeout;
 
+use super::choosing::{Choice, ChosenFor, Route, accept, kept};
 use super::{Session, SessionError};
-use crate::user::{Selection, SelectionView, ServingView, User};
-
-/// Which apps a query goes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
-    /// The planner decides.
-    Planner,
-    /// To these: isolated if it is one, in a joint conversation if there are several, and to a
-    /// vanilla spoke if there is none.
-    Apps(BTreeSet<String>),
-    /// To each of these by itself. No word of one reaches another: their answers are put together in a
-    /// conversation that has no tools.
-    Each(BTreeSet<String>),
-}
-
-/// Where a query goes.
-pub(super) enum Route {
-    /// To one conversation.
-    To(Apps),
-    /// To each of these apps by itself.
-    Each(BTreeSet<String>),
-}
-
-impl Route {
-    /// The conversation in which it ends.
-    pub(super) fn last(&self) -> Apps {
-        match self {
-            Self::To(apps) => apps.clone(),
-            Self::Each(apps) => Apps::Each(apps.clone()),
-        }
-    }
-}
-
-/// What an app is chosen for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChosenFor<'a> {
-    /// A query that may need all of these, which may not meet.
-    Query,
-    /// A functionality that other apps ask for, and that all of these serve.
-    Functionality(&'a str),
-}
-
-/// Where the user's choices among apps are kept. A choice decides to which app a query or a request goes, and nothing else:
-/// what the app then does is decided as ever.
-pub trait Selections: Send + Sync {
-    /// The app that was chosen for good among these, and the name of the permission. It is looked up each time: a revoked
-    /// choice counts no more.
-    fn find(&self, what: ChosenFor<'_>, among: &[String]) -> Option<(String, String)>;
-
-    /// Keeps that this app is taken among these; the name of the permission.
-    ///
-    /// # Errors
-    /// It cannot be kept, and why.
-    fn keep(&self, what: ChosenFor<'_>, among: &[String], app: &str) -> Result<String, String>;
-}
+use crate::user::{Selection, SelectionView, User};
 
 impl Session {
-    /// Where the query goes.
     pub(super) async fn plan(
         &mut self,
         query: &Labeled,
@@ -233,92 +177,5 @@ impl Session {
         };
         self.record(consulted, user)?;
         Ok(Ok(answer.completion))
-    }
-}
-
-/// The choice among these apps that was kept, and its permission. An app that is not among them is no choice.
-fn kept(
-    selections: Option<&dyn Selections>,
-    what: ChosenFor<'_>,
-    among: &[String],
-) -> Option<(String, String)> {
-    let (app, id) = selections?.find(what, among)?;
-    among
-        .contains(&app)
-        .then(|| (app, format!("permission {id}")))
-}
-
-/// Accepts the user's choice of an app, and keeps it if the user wants that. Who chose, or why it cannot be kept; `None` if it
-/// was not offered.
-fn accept(
-    selections: Option<&dyn Selections>,
-    what: ChosenFor<'_>,
-    among: &[String],
-    app: &String,
-    keep: bool,
-) -> Option<Result<String, String>> {
-    match (among.contains(app), keep, selections) {
-        (true, false, _) => Some(Ok("user".to_owned())),
-        (true, true, Some(selections)) => {
-            let id = selections.keep(what, among, app);
-            Some(id.map(|id| format!("user, kept as permission {id}")))
-        }
-        _ => None,
-    }
-}
-
-/// Who serves the requests of one session's apps.
-pub(super) struct Serving<'a> {
-    /// The user's choices in this session, by functionality, whichever app asks.
-    pub(super) chosen: &'a mut BTreeMap<String, String>,
-    /// Those for good.
-    pub(super) selections: Option<&'a dyn Selections>,
-}
-
-impl Serving<'_> {
-    /// The app that serves this request, and who chose it. A kept choice comes first, so that a revoked or changed one counts
-    /// at once; then what the user said earlier in the session.
-    pub(super) async fn choose(
-        &mut self,
-        opening: &Opening,
-        user: &mut dyn User,
-    ) -> (Option<String>, String) {
-        let Opening {
-            asks,
-            functionality,
-            apps,
-        } = opening;
-        let what = ChosenFor::Functionality(functionality);
-        if let Some((app, by)) = kept(self.selections, what, apps) {
-            return (Some(app), by);
-        }
-        let earlier = self.chosen.get(functionality);
-        if let Some(app) = earlier.filter(|app| apps.contains(app)) {
-            let by = "user, earlier in this session".to_owned();
-            return (Some(app.clone()), by);
-        }
-        let view = SelectionView {
-            apps: apps.clone(),
-            serving: Some(ServingView {
-                asks: asks.clone(),
-                functionality: functionality.clone(),
-            }),
-            can_keep: self.selections.is_some(),
-        };
-        match user.select(&view).await {
-            Selection::App { app, keep } => match accept(self.selections, what, apps, &app, keep) {
-                Some(Ok(by)) => {
-                    if !keep {
-                        self.chosen.insert(functionality.clone(), app.clone());
-                    }
-                    (Some(app), by)
-                }
-                // Not even for once: the user said it for good, and would believe that it holds.
-                Some(Err(reason)) => (None, format!("the choice cannot be kept: {reason}")),
-                None => (None, "user".to_owned()),
-            },
-            Selection::Absent => (None, "nobody is there to choose".to_owned()),
-            Selection::Each | Selection::None => (None, "user".to_owned()),
-        }
     }
 }

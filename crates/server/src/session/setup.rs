@@ -10,12 +10,12 @@ use hub::trace::Event;
 use hub::{AppTool, AppTools};
 use ifc::{Label, Labeled, Permissions};
 use tokio::sync::mpsc;
+use wire::ToolDescription;
 
-use super::plan::Selections;
+use super::choosing::Selections;
 use crate::egress::Gate;
 use crate::parts::Parts;
 use crate::spoke::{Spoke, SpokeError, SpokeSetup};
-use crate::tool_check::ToolCheck;
 use crate::trace_file::TraceError;
 
 /// Everything that a session is made of.
@@ -58,7 +58,7 @@ impl SessionSetup {
 }
 
 /// One app that the session may use.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AppSetup {
     /// How its spoke is run.
     pub spoke: SpokeSetup,
@@ -97,7 +97,7 @@ impl AppSetup {
         events: mpsc::Sender<Event>,
     ) -> Result<Spoke, SpokeError> {
         let spoke = Spoke::open(self.spoke.clone(), gate, events).await?;
-        match self.check.check(spoke.tools()) {
+        match (self.check.0)(spoke.tools()) {
             Ok(()) => Ok(spoke),
             // The spoke is dropped with this, and the app ends.
             Err(reason) => Err(SpokeError::Rules {
@@ -131,6 +131,36 @@ impl AppSetup {
             asks.is_none_or(|asks| asks.contains(&functionality.name))
         };
         Asks::of(&self.spoke.app, functionalities.iter().filter(may).cloned())
+    }
+}
+
+type Check = dyn Fn(&[ToolDescription]) -> Result<(), String> + Send + Sync;
+
+/// Compares an app's rules with its tools. An app that it refuses does not start: a rule that fits no tool does not hold what
+/// it was written for.
+#[derive(Clone)]
+pub struct ToolCheck(Arc<Check>);
+
+impl ToolCheck {
+    /// A check that says in one line what does not fit.
+    pub fn new(
+        check: impl Fn(&[ToolDescription]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(check))
+    }
+
+    /// Accepts any tools, for apps without rules.
+    pub fn any() -> Self {
+        Self::new(|_| Ok(()))
+    }
+
+    /// This check, and another one after it.
+    #[must_use]
+    pub fn and(
+        self,
+        then: impl Fn(&[ToolDescription]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |tools| (self.0)(tools).and_then(|()| then(tools)))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The spokes of a session: one per app, started when a conversation or another app first needs it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::sync::Arc;
 
 use hub::trace::Event;
@@ -27,7 +26,6 @@ pub(super) struct Spokes {
 }
 
 impl Spokes {
-    /// None runs yet.
     pub(super) fn new(gate: Gate, events: mpsc::Sender<Event>) -> Self {
         Self {
             running: BTreeMap::new(),
@@ -37,7 +35,6 @@ impl Spokes {
         }
     }
 
-    /// The spoke of an app, if it runs.
     pub(super) fn get(&self, app: &str) -> Option<&Arc<Spoke>> {
         self.running.get(app).filter(|spoke| !spoke.is_gone())
     }
@@ -68,13 +65,10 @@ impl Spokes {
                 continue;
             };
             // A start that panicked has failed like any other: what needs this app is refused, and the rest go on.
-            let opened = ended.map_or_else(
-                |panicked| {
-                    let (app, source) = (app.clone(), io::Error::other(panicked));
-                    Err(SpokeError::System { app, source })
-                },
-                |(_, opened)| opened,
-            );
+            let opened = match ended {
+                Ok((_, opened)) => opened,
+                Err(panicked) => Err(SpokeError::system(&app, panicked)),
+            };
             match opened {
                 Ok(spoke) => {
                     happened.push(spoke.started());
@@ -92,7 +86,6 @@ impl Spokes {
         (happened, failed)
     }
 
-    /// Takes out the spokes that have ended.
     pub(super) fn take_gone(&mut self) -> Vec<Arc<Spoke>> {
         let gone = self.running.extract_if(.., |_, spoke| spoke.is_gone());
         let gone = gone.map(|(_, spoke)| spoke);

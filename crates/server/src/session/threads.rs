@@ -43,7 +43,6 @@ impl Threads {
         }
     }
 
-    /// Keeps what is of these conversations.
     pub(super) fn retain(&mut self, stays: impl Fn(&Apps) -> bool) {
         self.of.retain(|apps, _| stays(apps));
     }
@@ -85,7 +84,6 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// As it is now.
     pub(super) fn now(&self) -> MutexGuard<'_, Thread> {
         let mut own = lock(&self.own);
         for part in &self.parts {

@@ -11,7 +11,6 @@ use wire::Form;
 /// call in it; the time of the call does not run while one is answered.
 pub(super) const MAX_REQUESTS: usize = 1_024;
 
-/// Calls on the way.
 #[derive(Default)]
 pub(super) struct Calls(Mutex<Pending>);
 
@@ -30,29 +29,24 @@ struct Waiting {
     /// The request that has no answer, and the last one that had.
     open: Option<u64>,
     last: Option<u64>,
-    /// How many there were.
     asked: usize,
     /// Whether the spoke was told that nobody waits any more. Only then may it cancel.
     given_up: bool,
 }
 
-/// A call that is about to be sent.
 pub(super) struct Begun {
     pub(super) id: u64,
-    /// Its outcome.
     pub(super) answer: oneshot::Receiver<CallOutcome>,
     /// What the app asks for meanwhile.
     pub(super) requests: mpsc::Receiver<Asked>,
 }
 
-/// A request of the app, by its number.
 pub(super) struct Asked {
     pub(super) request: u64,
     pub(super) form: Form,
 }
 
 impl Calls {
-    /// A new call.
     pub(super) fn begin(&self) -> Begun {
         let (outcome, answer) = oneshot::channel();
         let (asked, requests) = mpsc::channel(1);
@@ -103,7 +97,6 @@ impl Calls {
         sent.map_err(|_| "a request that nobody can take")
     }
 
-    /// A request is about to be answered.
     pub(super) fn replied(&self, id: u64) {
         let mut pending = self.pending();
         if let Some(waiting) = pending.waiting.get_mut(&id) {
@@ -145,7 +138,6 @@ impl Calls {
         }
     }
 
-    /// No call will be answered any more.
     pub(super) fn drop_all(&self) {
         let mut pending = self.pending();
         pending.waiting.clear();

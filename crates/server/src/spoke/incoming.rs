@@ -18,7 +18,6 @@ use wire::{Decoder, FailureReason, Refusal, SpokeFrame, ToolDescription, Wish};
 
 use super::calls::Calls;
 
-/// Bytes read from the socket at a time.
 const READ: usize = 64 * 1024;
 /// Of the spoke's own stderr the hub keeps this much, from the beginning.
 const STDERR: usize = 4 * 1024;
@@ -41,7 +40,6 @@ pub(super) struct Incoming {
 pub(super) struct Refused {
     pub(super) app: String,
     pub(super) events: mpsc::Sender<Event>,
-    /// How often it has said so.
     pub(super) count: usize,
 }
 
