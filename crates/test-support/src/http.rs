@@ -184,7 +184,7 @@ fn handler(
             Reply::Whole(status, headers, body) => {
                 let length = body.len();
                 let mut head = format!(
-                    "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n"
+                    "HTTP/1.1 {status} OK\r\nContent-Length: {length}\r\nConnection: close\r\n"
                 );
                 for (name, value) in headers {
                     head += &format!("{name}: {value}\r\n");

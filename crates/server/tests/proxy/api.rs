@@ -646,7 +646,7 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
         .message(&[user("go"), answer.clone(), result(&answer, 0, "mail")])
         .await;
     let (headers, asked) = judge.last();
-    assert!(headers.get("authorization").is_none());
+    assert!(!headers.contains_key("authorization"));
     assert_eq!(asked["model"], "small");
 }
 
