@@ -12,7 +12,7 @@ use llm::{
     conformance::{able_script, conformance},
     text_answer,
 };
-use raw::{get, post, send};
+use raw::{get, post, sent};
 use serde_json::{Value, json};
 use server::openai_server::{ModelServer, ModelServerConfig, ModelServerError};
 
@@ -172,74 +172,33 @@ async fn bad_requests_are_refused_in_the_form_of_the_api() {
     let url = serve(Arc::new(Scripted::new("s", |_| call_answer("x", "{}")))).await;
     let hi = json!([{"role": "user", "content": "hi"}]);
     let check = async |body: Value, status: u16, expected: &str| {
-        let (code, answer) = post(&url, &body.to_string()).await;
+        let (code, answer) = sent(post(&url, &body.to_string())).await;
         let error: Value = serde_json::from_str(&answer).unwrap();
         let message = error["error"]["message"].as_str().unwrap();
         assert!(message.contains(expected), "{message}");
         assert!(error["error"]["type"].is_string());
         assert_eq!(code, status, "{message}");
     };
-    check(
-        json!({"model": "gone", "messages": hi}),
-        404,
-        "no such model",
-    )
-    .await;
-    check(json!({"model": "s"}), 400, "missing field `messages`").await;
-    let tool = json!({"type": "function", "function": {"name": "send"}});
-    check(
-        json!({"model": "s", "messages": [{"role": "user", "content": "x"}], "tools": [tool, tool]}),
-        400,
-        "there are two called `send`",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": []}),
-        400,
-        "`messages` must have",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": hi, "n": 2}),
-        400,
-        "`n` must be 1",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": hi, "stop": "x"}),
-        400,
-        "`stop`",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": hi, "tool_choice": "required"}),
-        400,
-        "there are no `tools`",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}),
-        400,
-        "answers no earlier call",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": [{"role": "wizard", "content": "y"}]}),
-        400,
-        "unknown `role`",
-    )
-    .await;
-    check(
-        json!({"model": "s", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
-        400,
-        "only parts of type `text`",
-    )
-    .await;
-    let (code, _) = post(&url, &"[".repeat(200_000)).await;
+    let tool = json!([{"role": "tool", "tool_call_id": "x", "content": "y"}]);
+    for (more, status, expected) in [
+        (json!({"model": "gone"}), 404, "no such model"),
+        (json!({"messages": []}), 400, "`messages` must have"),
+        (json!({"n": 2}), 400, "`n` must be 1"),
+        (json!({"stop": "x"}), 400, "`stop`"),
+        (json!({"tool_choice": "required"}), 400, "no `tools`"),
+        (json!({"messages": tool}), 400, "answers no earlier call"),
+    ] {
+        let mut body = json!({"model": "s", "messages": hi});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        check(body, status, expected).await;
+    }
+    let (code, _) = sent(post(&url, &"[".repeat(200_000))).await;
     assert_eq!(code, 400);
-    let (code, _) = post(&url, &" ".repeat((32 << 20) + 1)).await;
+    let (code, _) = sent(post(&url, &" ".repeat((32 << 20) + 1))).await;
     assert_eq!(code, 413);
-    let (code, answer) = get(&url, "/v1/nothing").await;
+    let (code, answer) = sent(get(&url, "/v1/nothing")).await;
     assert_eq!(code, 404);
     assert!(serde_json::from_str::<Value>(&answer).unwrap()["error"].is_object());
 }
@@ -247,14 +206,14 @@ async fn bad_requests_are_refused_in_the_form_of_the_api() {
 #[tokio::test]
 async fn answers_have_the_form_of_the_api() {
     let url = serve(Arc::new(Scripted::new("s", echo))).await;
-    let (code, models) = get(&url, "/v1/models").await;
+    let (code, models) = sent(get(&url, "/v1/models")).await;
     assert_eq!(code, 200);
     let models: Value = serde_json::from_str(&models).unwrap();
     assert_eq!(models["data"][0]["id"], "s");
     let parts = json!([{"type": "text", "text": "a "}, {"type": "text", "text": "b"}]);
     let body = json!({"model": "s", "max_tokens": 1, "temperature": 0.5,
         "messages": [{"role": "developer", "content": "d"}, {"role": "user", "content": parts}]});
-    let (code, answer) = post(&url, &body.to_string()).await;
+    let (code, answer) = sent(post(&url, &body.to_string())).await;
     assert_eq!(code, 200);
     let mut answer: Value = serde_json::from_str(&answer).unwrap();
     assert!(answer["created"].take().as_u64().unwrap() > 1_700_000_000);
@@ -279,18 +238,18 @@ async fn answers_have_the_form_of_the_api() {
 async fn web_pages_and_other_machines_are_kept_out() {
     let provider = || Arc::new(Scripted::new("s", echo));
     let url = serve(provider()).await;
-    let check = async |head: &str, status: u16| {
-        let request = format!("GET /v1/models HTTP/1.1\r\nConnection: close\r\n{head}\r\n");
-        assert_eq!(send(&url, request.as_bytes()).await.0, status, "{head}");
-    };
-    check("Host: localhost:1234\r\n", 200).await;
-    check("Host: 127.0.0.1\r\n", 200).await;
-    check("Host: [::1]:80\r\n", 200).await;
-    check("Host: evil.example\r\n", 403).await;
-    check("Host: localhost.evil.example:80\r\n", 403).await;
-    let form = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-        Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}";
-    assert_eq!(send(&url, form.as_bytes()).await.0, 415);
+    for (host, expected) in [
+        ("localhost:1234", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example:80", 403),
+    ] {
+        let request = get(&url, "/v1/models").header("host", host);
+        assert_eq!(sent(request).await.0, expected, "{host}");
+    }
+    let form = raw::client().post(format!("{url}/chat/completions"));
+    let form = form.header("content-type", "text/plain").body("{}");
+    assert_eq!(sent(form).await.0, 415);
 
     let config = ModelServerConfig {
         address: "0.0.0.0:0".parse().unwrap(),

@@ -1,53 +1,31 @@
-//! Requests by hand, and a provider that says whether it works.
+//! Requests as clients send them, and a provider that says whether it works.
 
 use async_trait::async_trait;
 use hub::Completion;
 use llm::{Cleared, DeltaSink, Provider, ProviderError, Scripted};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::watch,
-};
+use reqwest::{Client, RequestBuilder};
+use tokio::sync::watch;
 
-fn address(url: &str) -> &str {
-    let url = url.strip_prefix("http://").unwrap();
-    url.strip_suffix("/v1").unwrap()
+pub(crate) fn client() -> Client {
+    let client = Client::builder().no_proxy().tls_certs_only([]);
+    client.build().unwrap()
 }
 
-/// Sends bytes and returns the status and the body of the answer.
-pub(crate) async fn send(url: &str, request: &[u8]) -> (u16, String) {
-    let stream = TcpStream::connect(address(url)).await.unwrap();
-    let (mut input, mut output) = stream.into_split();
-    let request = request.to_vec();
-    // A server that refuses early does not read the rest. The half is given back, since dropping
-    // it would close the connection before the answer.
-    let writing = tokio::spawn(async move {
-        output.write_all(&request).await.unwrap_or_default();
-        output
-    });
-    let mut answer = Vec::new();
-    input.read_to_end(&mut answer).await.unwrap_or_default();
-    drop(writing.await.unwrap());
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, body.to_owned())
+pub(crate) fn get(url: &str, path: &str) -> RequestBuilder {
+    client().get(format!("{}{path}", url.strip_suffix("/v1").unwrap()))
 }
 
-pub(crate) async fn get(url: &str, path: &str) -> (u16, String) {
-    let host = address(url);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    send(url, request.as_bytes()).await
+pub(crate) fn post(url: &str, body: &str) -> RequestBuilder {
+    let post = client().post(format!("{url}/chat/completions"));
+    let post = post.header("content-type", "application/json");
+    post.body(body.to_owned())
 }
 
-pub(crate) async fn post(url: &str, body: &str) -> (u16, String) {
-    let request = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        address(url),
-        body.len()
-    );
-    send(url, request.as_bytes()).await
+/// The status and the body of the answer.
+pub(crate) async fn sent(request: RequestBuilder) -> (u16, String) {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    (status, response.text().await.unwrap())
 }
 
 /// A provider that tells when no call is under way any more.

@@ -73,11 +73,10 @@ fn metro(rules: &Rules, kept: &Arc<Kept>) -> Scene {
 
 /// The notes of the messages of this kind.
 fn notes(scene: &Scene, wanted: MessageKind) -> Vec<String> {
-    let notes = scene.trace().into_iter().filter_map(|event| match event {
+    scene.stage.traced(|event| match event {
         Event::Message { message, note, .. } if message == wanted => Some(note.as_str().to_owned()),
         _ => None,
-    });
-    notes.collect()
+    })
 }
 
 fn collaboration(direction: Direction) -> Collaboration {
@@ -107,10 +106,10 @@ const ALL: [Answer; 4] = [Answer::Once, Answer::Session, Answer::Always, Answer:
 async fn always_holds_in_later_sessions_until_it_is_revoked() {
     let (kept, rules) = (Arc::new(Kept::default()), guarded());
     let mut first = metro(&rules, &kept);
-    first.person.answer = Answer::Always;
+    first.stage.watcher.says = Some(Answer::Always);
     first.ask().await;
-    let [question] = first.person.questions.as_slice() else {
-        panic!("{:?}", first.person.questions);
+    let [question] = first.stage.watcher.questions.as_slice() else {
+        panic!("{:?}", first.stage.watcher.questions);
     };
     assert_eq!(question.choices, ALL);
     assert_eq!(question.covers, ["untrusted", "secret"]);
@@ -124,16 +123,16 @@ async fn always_holds_in_later_sessions_until_it_is_revoked() {
 
     let mut later = metro(&rules, &kept);
     later.ask().await;
-    assert!(later.person.questions.is_empty());
+    assert!(later.stage.watcher.questions.is_empty());
     assert_eq!(notes(&later, MessageKind::Response), ["permission p0"]);
 
     // The very next exchange of each session that runs.
     kept.permissions.lock().unwrap().clear();
     for scene in [&mut first, &mut later] {
-        scene.person.questions.clear();
-        scene.person.answer = Answer::No;
+        scene.stage.watcher.questions.clear();
+        scene.stage.watcher.says = Some(Answer::No);
         scene.ask().await;
-        assert_eq!(scene.person.questions.len(), 1);
+        assert_eq!(scene.stage.watcher.questions.len(), 1);
     }
 }
 
@@ -163,7 +162,7 @@ async fn a_permission_is_for_this_direction_and_these_taints() {
         kept.permissions.lock().unwrap().push((of.clone(), under));
         let mut scene = metro(&rules, &kept);
         scene.ask().await;
-        assert_eq!(scene.person.questions.len(), 1, "{of:?}");
+        assert_eq!(scene.stage.watcher.questions.len(), 1, "{of:?}");
     }
 }
 
@@ -177,9 +176,9 @@ async fn consent_in_strict_mode_lasts_for_the_taints_that_were_shown() {
         ..Rules::default()
     };
     let mut scene = metro(&strict, &kept);
-    scene.person.answer = Answer::Always;
+    scene.stage.watcher.says = Some(Answer::Always);
     scene.ask().await;
-    let asked: Vec<_> = scene.person.questions.drain(..).collect();
+    let asked: Vec<_> = scene.stage.watcher.questions.drain(..).collect();
     let stages = asked.iter().map(|question| {
         assert_eq!(question.choices, ALL);
         question.message.as_ref().unwrap().stage.unwrap()
@@ -196,12 +195,12 @@ async fn consent_in_strict_mode_lasts_for_the_taints_that_were_shown() {
 
     let mut later = metro(&strict, &kept);
     later.ask().await;
-    assert!(later.person.questions.is_empty());
+    assert!(later.stage.watcher.questions.is_empty());
     // Now `rider` has read the note: what it asks for may tell of it.
-    later.person.answer = Answer::No;
+    later.stage.watcher.says = Some(Answer::No);
     later.ask().await;
-    let [question] = later.person.questions.as_slice() else {
-        panic!("{:?}", later.person.questions);
+    let [question] = later.stage.watcher.questions.as_slice() else {
+        panic!("{:?}", later.stage.watcher.questions);
     };
     assert_eq!(question.covers, ["untrusted", "secret"]);
     assert_eq!(question.collaboration, Some(asking));
@@ -219,11 +218,11 @@ async fn the_unknown_is_never_kept() {
             ..Rules::default()
         };
         let mut scene = metro(&rules, &kept);
-        scene.person.answer = Answer::Always;
+        scene.stage.watcher.says = Some(Answer::Always);
         let query = Labeled::unknown("What does it cost?");
         let outcome = scene.ask_labelled(query).await;
-        let [question] = scene.person.questions.as_slice() else {
-            panic!("strict: {strict}: {:?}", scene.person.questions);
+        let [question] = scene.stage.watcher.questions.as_slice() else {
+            panic!("strict: {strict}: {:?}", scene.stage.watcher.questions);
         };
         assert_eq!(
             question.choices,
@@ -246,11 +245,11 @@ async fn the_call_that_serves_a_request_is_a_part_of_it() {
     };
     let mut scene = metro(&rules, &kept);
     scene.ask().await;
-    assert!(scene.person.questions.is_empty());
-    scene.person.answer = Answer::Always;
+    assert!(scene.stage.watcher.questions.is_empty());
+    scene.stage.watcher.says = Some(Answer::Always);
     scene.ask().await;
-    let [question] = scene.person.questions.as_slice() else {
-        panic!("{:?}", scene.person.questions);
+    let [question] = scene.stage.watcher.questions.as_slice() else {
+        panic!("{:?}", scene.stage.watcher.questions);
     };
     assert_eq!(
         (question.tool.as_str(), question.choices.as_slice()),
@@ -259,7 +258,7 @@ async fn the_call_that_serves_a_request_is_a_part_of_it() {
     let asking = collaboration(Direction::Asking);
     assert_eq!(*kept.permissions.lock().unwrap(), [(asking, note())]);
     scene.ask().await;
-    assert_eq!(scene.person.questions.len(), 1);
+    assert_eq!(scene.stage.watcher.questions.len(), 1);
 }
 
 /// Whatever was kept about two apps: what cannot be undone is asked about each time.
@@ -275,13 +274,19 @@ async fn the_irreversible_is_asked_about_whatever_was_kept() {
     };
     let mut scene = metro(&rules, &kept);
     scene.ask().await;
-    assert!(scene.person.questions.is_empty(), "trusted, and the first");
-    scene.person.answer = Answer::Always;
+    assert!(
+        scene.stage.watcher.questions.is_empty(),
+        "trusted, and the first"
+    );
+    scene.stage.watcher.says = Some(Answer::Always);
     for times in 1..3 {
         let outcome = scene.ask().await;
-        assert_eq!((scene.person.questions.len(), outcome.refused), (times, 1));
+        assert_eq!(
+            (scene.stage.watcher.questions.len(), outcome.refused),
+            (times, 1)
+        );
     }
-    let offered = &scene.person.questions[0].choices;
+    let offered = &scene.stage.watcher.questions[0].choices;
     assert_eq!(*offered, [Answer::Once, Answer::No]);
 }
 
@@ -290,15 +295,15 @@ async fn the_irreversible_is_asked_about_whatever_was_kept() {
 async fn a_word_for_the_session_ends_with_it() {
     let (kept, rules) = (Arc::new(Kept::default()), guarded());
     let mut scene = metro(&rules, &kept);
-    scene.person.answer = Answer::Session;
+    scene.stage.watcher.says = Some(Answer::Session);
     for _ in 0..2 {
         scene.ask().await;
     }
-    assert_eq!(scene.person.questions.len(), 1);
+    assert_eq!(scene.stage.watcher.questions.len(), 1);
     assert!(kept.permissions.lock().unwrap().is_empty());
     let mut next = metro(&rules, &kept);
     next.ask().await;
-    assert_eq!(next.person.questions.len(), 1);
+    assert_eq!(next.stage.watcher.questions.len(), 1);
 }
 
 const SERVING: [(&str, &str); 2] = [("metro", "ok"), ("quick", "ok")];
@@ -310,7 +315,7 @@ fn take(app: &str, keep: bool) -> Selection {
 
 /// Who served each request, and who had chosen it.
 fn chosen(scene: &Scene) -> Vec<(Option<String>, String)> {
-    let chosen = scene.trace().into_iter().filter_map(|event| match event {
+    scene.stage.traced(|event| match event {
         Event::ServingChosen {
             asks,
             functionality,
@@ -323,20 +328,19 @@ fn chosen(scene: &Scene) -> Vec<(Option<String>, String)> {
             Some((serves, by))
         }
         _ => None,
-    });
-    chosen.collect()
+    })
 }
 
 /// Of several apps the user chooses, once in a session. The question says who asks for what.
 #[tokio::test]
 async fn the_user_chooses_among_several_apps_once() {
     let mut scene = Scene::new(&SERVING, Rules::default(), &returning(FARE));
-    scene.person.selects = take("quick", false);
+    scene.stage.watcher.selections = [take("quick", false)].into();
     for _ in 0..2 {
         scene.ask().await;
     }
-    let [view] = scene.person.selections.as_slice() else {
-        panic!("{:?}", scene.person.selections);
+    let [view] = scene.stage.watcher.selected_among.as_slice() else {
+        panic!("{:?}", scene.stage.watcher.selected_among);
     };
     let serving = view.serving.as_ref().unwrap();
     assert_eq!(view.apps, ["metro", "quick"]);
@@ -348,8 +352,8 @@ async fn the_user_chooses_among_several_apps_once() {
         ),
         ("rider", "fare", false)
     );
-    assert!(scene.person.started().contains("quick"));
-    assert!(!scene.person.started().contains("metro"));
+    assert!(scene.stage.started().contains("quick"));
+    assert!(!scene.stage.started().contains("metro"));
     let quick = Some("quick".to_owned());
     assert_eq!(
         chosen(&scene),
@@ -366,12 +370,12 @@ async fn the_user_chooses_among_several_apps_once() {
         take("quick", true),
     ] {
         let mut scene = Scene::new(&SERVING, Rules::default(), &returning(FARE));
-        scene.person.selects = selects.clone();
+        scene.stage.watcher.selections = [selects.clone()].into();
         assert!(
             scene.said().await.starts_with("not executed, denied."),
             "{selects:?}"
         );
-        assert_eq!(scene.person.started().len(), 1);
+        assert_eq!(scene.stage.started().len(), 1);
         assert_eq!(chosen(&scene)[0].0, None);
     }
 }
@@ -380,22 +384,22 @@ async fn the_user_chooses_among_several_apps_once() {
 async fn a_choice_among_serving_apps_is_kept_until_it_is_revoked() {
     let (kept, rules) = (Arc::new(Kept::default()), Rules::default());
     let mut first = scene(&SERVING, &rules, &kept);
-    first.person.selects = take("quick", true);
+    first.stage.watcher.selections = [take("quick", true)].into();
     first.ask().await;
-    assert!(first.person.selections[0].can_keep);
+    assert!(first.stage.watcher.selected_among[0].can_keep);
     let mut later = scene(&SERVING, &rules, &kept);
     for scene in [&mut first, &mut later] {
-        scene.person.selections.clear();
+        scene.stage.watcher.selected_among.clear();
         scene.ask().await;
-        assert!(scene.person.selections.is_empty());
+        assert!(scene.stage.watcher.selected_among.is_empty());
         let by = (Some("quick".to_owned()), "permission c0".to_owned());
         assert_eq!(chosen(scene).last(), Some(&by));
     }
     *kept.choice.lock().unwrap() = None;
     for scene in [&mut first, &mut later] {
-        scene.person.selects = take("metro", false);
+        scene.stage.watcher.selections = [take("metro", false)].into();
         scene.ask().await;
-        assert_eq!(scene.person.selections.len(), 1);
+        assert_eq!(scene.stage.watcher.selected_among.len(), 1);
     }
     // What cannot be kept is no choice: nobody shall believe that it was.
     let full = Arc::new(Kept {
@@ -403,7 +407,7 @@ async fn a_choice_among_serving_apps_is_kept_until_it_is_revoked() {
         ..Kept::default()
     });
     let mut refused = scene(&SERVING, &rules, &full);
-    refused.person.selects = take("quick", true);
+    refused.stage.watcher.selections = [take("quick", true)].into();
     assert!(refused.said().await.starts_with("not executed, denied."));
     let (serves, by) = chosen(&refused).remove(0);
     assert_eq!(serves, None);

@@ -4,26 +4,19 @@ use std::sync::Arc;
 
 use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
-use ifc::{Label, PromptMessage};
+use ifc::Label;
 use llm::{Scripted, call_answer, text_answer};
 use store::{Content, Entry, Memory};
 
-use crate::memory::{Archive, Hindered, MailIsUntrusted, query, results, said, untrusted};
-use crate::stage::Stage;
-
-fn shown(request: &CompletionRequest) -> String {
-    let messages = request.prompt.messages().iter();
-    let texts = messages.map(|message| match message {
-        PromptMessage::User(text) => text.as_str(),
-        _ => "",
-    });
-    texts.collect()
-}
+use crate::memory::{
+    Archive, Hindered, MailIsUntrusted, failures, query, results, said, untrusted,
+};
+use crate::stage::{Stage, users};
 
 /// Reads a letter where one is spoken of, and finds the facts that it is shown.
 fn learns(request: &CompletionRequest) -> Completion {
     if request.purpose == Purpose::Facts {
-        let shown = shown(request);
+        let shown = users(request).concat();
         let facts = [
             ("my sister is Ada", "sister", "name", "Ada"),
             // The result, not the call.
@@ -138,15 +131,8 @@ async fn an_answer_that_lists_no_facts_keeps_none_and_ends_no_turn() {
         _ => text_answer("fine"),
     });
     assert_eq!(said(&mut stage, &["mail"], "go").await, "fine");
-    let failed = stage.trace().into_iter().find_map(|event| match event {
-        Event::MemoryFailed { reason } => Some(reason.to_string()),
-        _ => None,
-    });
-    let failed = failed.unwrap();
-    assert_eq!(
-        failed,
-        "no facts are kept: the model's answer is no list of facts"
-    );
+    let expected = "no facts are kept: the model's answer is no list of facts";
+    assert_eq!(failures(&stage), [expected]);
     assert_eq!(archive.entries().len(), 2);
 }
 

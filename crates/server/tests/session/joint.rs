@@ -2,11 +2,11 @@
 
 use hub::trace::{Event, Flow};
 use hub::{Completion, CompletionRequest};
-use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage, Rule, Sink};
+use ifc::{Call, Effect, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink};
 use llm::{Scripted, call_answer, text_answer};
 use server::SessionError;
 
-use crate::stage::{Stage, runs};
+use crate::stage::{Stage, results, runs, users};
 
 /// What `notes` returns is secret, what `web` is given must not be.
 struct NotesAreSecret {
@@ -38,16 +38,6 @@ impl Policy for NotesAreSecret {
         };
         Labeled::label_tcb(result, label)
     }
-}
-
-/// The results that the prompt shows, oldest first.
-fn results(request: &CompletionRequest) -> Vec<String> {
-    let messages = request.prompt.messages().iter();
-    let results = messages.filter_map(|message| match message {
-        PromptMessage::Tool { content, .. } => Some(content.clone()),
-        _ => None,
-    });
-    results.collect()
 }
 
 /// Reads from `notes`, then hands what it read to `web`.
@@ -187,17 +177,7 @@ async fn one_app_that_does_not_start_is_left_out() {
 /// An isolated conversation with an app knows nothing of the joint one, though both share its spoke.
 #[tokio::test]
 async fn conversations_share_spokes_and_no_words() {
-    let model = Scripted::new("scripted", |request| {
-        let users = request
-            .prompt
-            .messages()
-            .iter()
-            .filter_map(|message| match message {
-                PromptMessage::User(text) => Some(text.clone()),
-                _ => None,
-            });
-        text_answer(users.collect::<Vec<_>>().join("|"))
-    });
+    let model = Scripted::new("scripted", |request| text_answer(users(request).join("|")));
     let apps = [("a", "ok"), ("b", "ok")];
     let mut stage = Stage::with_apps(&apps, NotesAreSecret::new(), model);
     stage.ask_apps(&["a", "b"], "joint").await.unwrap();

@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex, mpsc};
 use hub::trace::Event;
 use hub::{Completion, CompletionRequest};
 use ifc::{
-    Call, Effect, Exceeded, Label, Labeled, Lattice, Order, Policy, PolicyError, PromptMessage,
-    Rule, Sink,
+    Call, Effect, Exceeded, Label, Labeled, Lattice, Order, Policy, PolicyError, Rule, Sink,
 };
 use llm::{Scripted, call_answer, text_answer};
 use store::{Entry, EntryId, Identity, Limits, Memory, Namespace, SqliteMemory};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, newest_results, users};
 
 /// What `mail` returns is untrusted, what `web` is given must not be.
 pub(crate) struct MailIsUntrusted {
@@ -101,20 +100,11 @@ fn open(folder: &TempDir, lattice: Lattice) -> Arc<SqliteMemory> {
 
 /// What the prompt shows of the user's newest words, memories included.
 pub(crate) fn query(request: &CompletionRequest) -> String {
-    let messages = request.prompt.messages().iter().rev();
-    let mut said = messages.filter_map(|message| match message {
-        PromptMessage::User(text) => Some(text.clone()),
-        _ => None,
-    });
-    said.next().unwrap_or_default()
+    users(request).pop().unwrap_or_default()
 }
 
 pub(crate) fn results(request: &CompletionRequest) -> usize {
-    let messages = request.prompt.messages().iter().rev();
-    let newest = messages.take_while(|message| !matches!(message, PromptMessage::User(_)));
-    newest
-        .filter(|message| matches!(message, PromptMessage::Tool { .. }))
-        .count()
+    newest_results(request).len()
 }
 
 /// Reads a mail and says when the delivery comes; without a mail it says what it was shown.
@@ -138,15 +128,22 @@ pub(crate) async fn said(stage: &mut Stage, apps: &[&str], text: &str) -> String
 }
 
 fn recalled(stage: &Stage) -> Vec<(String, Vec<String>)> {
-    let events = stage.trace().into_iter();
-    let recalled = events.filter_map(|event| match event {
+    let recalled = stage.traced(|event| match event {
         Event::Recalled { memories } => Some(memories),
         _ => None,
     });
+    let recalled = recalled.into_iter().flatten();
     recalled
-        .flatten()
         .map(|memory| (memory.origin, memory.label))
         .collect()
+}
+
+/// Why nothing was recalled or kept.
+pub(crate) fn failures(stage: &Stage) -> Vec<String> {
+    stage.traced(|event| match event {
+        Event::MemoryFailed { reason } => Some(reason.to_string()),
+        _ => None,
+    })
 }
 
 #[tokio::test]
@@ -196,13 +193,9 @@ async fn an_untrusted_memory_makes_a_later_call_ask() {
         .ask_apps(&["mail", "web"], "Publish the delivery")
         .await;
     assert_eq!(outcome.unwrap().refused, 1);
-    let cause = today.trace().into_iter().find_map(|event| match event {
-        Event::Asked { causes, .. } => Some(causes),
-        _ => None,
-    });
-    let cause = cause.unwrap();
-    assert_eq!(cause[0].source, ifc::Source::Memory);
-    assert!(cause[0].excerpt.contains("with mail"));
+    let causes = &today.watcher.questions[0].causes;
+    assert_eq!(causes[0].source, ifc::Source::Memory);
+    assert!(causes[0].excerpt.contains("with mail"));
 }
 
 #[tokio::test]
@@ -399,11 +392,7 @@ async fn a_memory_that_fails_ends_no_turn_and_is_told() {
     file.unwrap().execute_batch(damage).unwrap();
     let mut stage = Stage::with_memory(&apps, policy, model, archive.memory(), false);
     assert_eq!(said(&mut stage, &["mail"], "go").await, "go");
-    let failed = stage.trace().into_iter().filter_map(|event| match event {
-        Event::MemoryFailed { reason } => Some(reason.to_string()),
-        _ => None,
-    });
-    let failed: Vec<String> = failed.collect();
+    let failed = failures(&stage);
     assert_eq!(failed.len(), 2);
     assert!(failed[0].starts_with("nothing is recalled: "), "{failed:?}");
     assert!(
@@ -589,11 +578,7 @@ async fn what_follows_from_what_was_forgotten_meanwhile_is_not_kept_and_the_user
     said(&mut stage, &["mail"], "delivery on Friday").await;
     assert!(left_without_the_first(&archive).is_empty());
     said(&mut stage, &["mail"], "when is the delivery").await;
-    let failed = stage.trace().into_iter().filter_map(|event| match event {
-        Event::MemoryFailed { reason } => Some(reason.to_string()),
-        _ => None,
-    });
-    let failed: Vec<String> = failed.collect();
+    let failed = failures(&stage);
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(
         failed[0].starts_with("the answer is not remembered: it follows from what was forgotten"),

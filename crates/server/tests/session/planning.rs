@@ -2,23 +2,17 @@
 
 use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
-use ifc::PromptMessage;
 use llm::{Scripted, text_answer};
 use server::{SessionError, SessionSetup};
 
-use crate::stage::{Everything, Stage, echo_once};
+use crate::stage::{Everything, Stage, echo_once, users};
 
 /// Needs every app that the request names.
 fn planner(request: &CompletionRequest) -> Completion {
     if request.purpose != Purpose::Plan {
         return text_answer("done");
     }
-    let messages = request.prompt.messages().iter();
-    let question = messages.filter_map(|message| match message {
-        PromptMessage::User(text) => Some(text.as_str()),
-        _ => None,
-    });
-    let question: String = question.collect();
+    let question = users(request).concat();
     let (about, query) = question.split_once("\nRequest: ").unwrap();
     let apps = about.lines().map(|line| line.split('"').nth(1).unwrap());
     let answers: Vec<(&str, bool)> = apps.map(|app| (app, query.contains(app))).collect();
@@ -55,21 +49,17 @@ fn stage() -> Stage {
 }
 
 fn consulted(stage: &Stage) -> Vec<String> {
-    let trace = stage.trace().into_iter();
-    let purposes = trace.filter_map(|event| match event {
+    stage.traced(|event| match event {
         Event::Consulted { purpose, .. } => Some(purpose),
         _ => None,
-    });
-    purposes.collect()
+    })
 }
 
 fn planned(stage: &Stage) -> Vec<String> {
-    let trace = stage.trace().into_iter();
-    let plans = trace.filter_map(|event| match event {
+    stage.traced(|event| match event {
         Event::Planned { needed, .. } => Some(needed.join(" ")),
         _ => None,
-    });
-    plans.collect()
+    })
 }
 
 #[tokio::test]
@@ -83,15 +73,13 @@ async fn apps_that_the_user_has_described_cost_one_question() {
 
 /// What the conversations were that queries went to, and whether as follow-ups.
 fn went(stage: &Stage) -> Vec<(String, bool)> {
-    let trace = stage.trace().into_iter();
-    let plans = trace.filter_map(|event| match event {
+    stage.traced(|event| match event {
         Event::Planned { apps, by, .. } => {
             let apps: Vec<String> = apps.into_iter().collect();
             Some((apps.join(" "), by.ends_with("follow-up")))
         }
         _ => None,
-    });
-    plans.collect()
+    })
 }
 
 /// An app that does not start would otherwise answer, with its error, all that needs no app.

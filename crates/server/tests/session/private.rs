@@ -4,19 +4,14 @@ use std::sync::Arc;
 
 use hub::CompletionRequest;
 use hub::trace::Event;
-use ifc::{Label, Lattice, Permissible, Permissions, PromptMessage};
+use ifc::{Label, Lattice, Permissible, Permissions};
 use llm::{Broker, Scripted, text_answer};
 
-use crate::stage::{AlwaysAsks, Stage, echo_once, runs};
+use crate::stage::{AlwaysAsks, Stage, echo_once, runs, users};
 
 /// Answers with everything that the user has said in this conversation.
 fn remembers(request: &CompletionRequest) -> hub::Completion {
-    let messages = request.prompt.messages().iter();
-    let users = messages.filter_map(|message| match message {
-        PromptMessage::User(text) => Some(text.clone()),
-        _ => None,
-    });
-    text_answer(users.collect::<Vec<_>>().join("|"))
+    text_answer(users(request).join("|"))
 }
 
 fn broker() -> Broker {

@@ -8,18 +8,12 @@ use ifc::{Answer, Lattice, PromptMessage};
 use llm::{Scripted, call_answer, text_answer};
 use server::{ChosenFor, Selection, Selections, SessionError};
 
-use crate::stage::{AlwaysAsks, Everything, Stage};
+use crate::stage::{AlwaysAsks, Everything, Stage, users};
 
 const APPS: [(&str, &str); 2] = [("metro", "ok"), ("quick", "ok")];
 
-/// What the user has said in this conversation.
 fn said(request: &CompletionRequest) -> String {
-    let messages = request.prompt.messages().iter();
-    let users = messages.filter_map(|message| match message {
-        PromptMessage::User(text) => Some(text.as_str()),
-        _ => None,
-    });
-    users.collect::<Vec<_>>().join("|")
+    users(request).join("|")
 }
 
 /// A query needs the apps that it names; whoever is asked says what the user has said.
@@ -68,15 +62,13 @@ fn stage(kept: &Arc<Kept>) -> Stage {
 
 /// Where each query went, and who said so.
 fn plans(stage: &Stage) -> Vec<(String, bool, String)> {
-    let trace = stage.trace().into_iter();
-    let plans = trace.filter_map(|event| match event {
+    stage.traced(|event| match event {
         Event::Planned { apps, each, by, .. } => {
             let apps = apps.into_iter().collect::<Vec<_>>().join(" ");
             Some((apps, each, by))
         }
         _ => None,
-    });
-    plans.collect()
+    })
 }
 
 fn plan(apps: &str, each: bool, by: &str) -> (String, bool, String) {

@@ -4,11 +4,9 @@
 //! `atlas` for `place`, which only `rider` does.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use hub::trace::{Event, MessageKind, Record};
 use hub::{AnswerShape, CompletionRequest, Outcome, Stop};
@@ -16,10 +14,9 @@ use ifc::{
     Answer, Call, Effect, Exceeded, Label, Labeled, Policy, PolicyError, PromptMessage, Rule, Sink,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
-use server::{Choice, QuestionView, TraceFile, User};
 
 use crate::asks::{forms, label, whole};
-use crate::stage::{self, Stage};
+use crate::stage::{self, Stage, newest_results};
 
 const NO_ANSWER: &str = "no usable answer came. Go on without it.";
 
@@ -131,12 +128,7 @@ fn plays(name: &str, parts: Vec<(&'static str, Part)>, shown: &Shown) -> Scripte
         if let AnswerShape::Json { .. } = request.shape {
             return text_answer(part.formed);
         }
-        let messages = request.prompt.messages().iter().rev();
-        let mut messages = messages.take_while(|it| !matches!(it, PromptMessage::User(_)));
-        let came = messages.find_map(|message| match message {
-            PromptMessage::Tool { content, .. } => Some(content.clone()),
-            _ => None,
-        });
+        let came = newest_results(request).into_iter().next();
         match (came, part.call) {
             (None, Some((tool, arguments))) => call_answer(tool, arguments),
             (Some(came), _) if part.says.is_empty() => text_answer(came),
@@ -145,24 +137,8 @@ fn plays(name: &str, parts: Vec<(&'static str, Part)>, shown: &Shown) -> Scripte
     })
 }
 
-/// A user who says yes after a while.
-struct Person {
-    pause: Duration,
-    questions: Vec<QuestionView>,
-}
-
-#[async_trait]
-impl User for Person {
-    async fn confirm(&mut self, question: &QuestionView) -> Answer {
-        self.questions.push(question.clone());
-        tokio::time::sleep(self.pause).await;
-        Answer::Once
-    }
-}
-
 struct Scene {
     stage: Stage,
-    person: Person,
     shown: Shown,
 }
 
@@ -192,33 +168,19 @@ impl Scene {
         let own = Arc::new(plays("metro's", all, &shown));
         let broker = Broker::new(general, Label::top());
         let broker = broker.with_provider(own, clearance).unwrap();
-        let stage = Stage::start("ok", broker, |setup| {
+        let mut stage = Stage::start("ok", broker, |setup| {
             setup.parts.policy = Arc::new(Open { asks: false });
             let apps = ["rider", "metro", "atlas"];
             setup.apps = apps.map(|app| stage::app(app, "ok")).into();
             setup.functionalities = functionalities();
             change(setup);
         });
-        let person = Person {
-            pause: Duration::ZERO,
-            questions: Vec::new(),
-        };
-        Self {
-            stage,
-            person,
-            shown,
-        }
+        stage.watcher.says = Some(Answer::Once);
+        Self { stage, shown }
     }
 
     async fn ask(&mut self) -> Outcome {
-        let choice = Choice::Apps(BTreeSet::from(["rider".to_owned()]));
-        let (stage, query) = (
-            &mut self.stage,
-            Labeled::trusted_tcb("My doctor is far away"),
-        );
-        let asked = stage
-            .session
-            .ask(query, choice, &mut self.person, &stage.cancel);
+        let asked = self.stage.ask_apps(&["rider"], "My doctor is far away");
         asked.await.unwrap()
     }
 
@@ -235,20 +197,18 @@ impl Scene {
     }
 
     fn records(&self) -> Vec<Record> {
-        TraceFile::read(self.stage.session.trace()).unwrap()
+        self.stage.watcher.records.clone()
     }
 
     fn messages(&self) -> Vec<(String, MessageKind)> {
-        let messages = self.records().into_iter().map(|record| record.event);
-        let messages = messages.filter_map(|event| match event {
+        self.stage.traced(|event| match event {
             Event::Message {
                 message,
                 functionality,
                 ..
             } => Some((functionality, message)),
             _ => None,
-        });
-        messages.collect()
+        })
     }
 }
 
@@ -386,8 +346,8 @@ async fn a_question_names_who_acts_and_for_whom() {
         setup.parts.policy = Arc::new(Open { asks: true })
     });
     scene.ask().await;
-    let [question] = scene.person.questions.as_slice() else {
-        panic!("{:?}", scene.person.questions);
+    let [question] = scene.stage.watcher.questions.as_slice() else {
+        panic!("{:?}", scene.stage.watcher.questions);
     };
     let message = question.message.as_ref().unwrap();
     assert_eq!(
@@ -471,7 +431,7 @@ async fn a_conversation_that_takes_too_long_is_ended_and_the_asking_one_goes_on(
         setup.parts.policy = Arc::new(Open { asks: true });
         setup.parts.serving_timeout = Duration::from_secs(2);
     });
-    scene.person.pause = Duration::from_secs(60);
+    scene.stage.watcher.pause = Duration::from_secs(60);
     let begun = Instant::now();
     let outcome = scene.ask().await;
     assert!(begun.elapsed() < Duration::from_secs(10));
@@ -509,7 +469,7 @@ async fn an_interruption_ends_the_whole_chain() {
         };
         setup.parts.policy = Arc::new(Open { asks: true });
     });
-    scene.person.pause = Duration::from_secs(60);
+    scene.stage.watcher.pause = Duration::from_secs(60);
     let cancel = Arc::clone(&scene.stage.cancel);
     let begun = Instant::now();
     tokio::spawn(async move {
@@ -519,8 +479,8 @@ async fn an_interruption_ends_the_whole_chain() {
     let outcome = scene.ask().await;
     assert_eq!(outcome.result, Err(Stop::Interrupted));
     assert!(begun.elapsed() < Duration::from_secs(12));
-    let [question] = scene.person.questions.as_slice() else {
-        panic!("{:?}", scene.person.questions);
+    let [question] = scene.stage.watcher.questions.as_slice() else {
+        panic!("{:?}", scene.stage.watcher.questions);
     };
     let message = question.message.as_ref().unwrap();
     assert_eq!(message.from, "atlas");
@@ -545,7 +505,7 @@ async fn an_interruption_ends_the_whole_chain() {
         expected
     );
     // The next query finds everything in order.
-    scene.person.pause = Duration::ZERO;
+    scene.stage.watcher.pause = Duration::ZERO;
     assert_eq!(scene.said().await, r#"{"fare":4.5}"#);
 }
 

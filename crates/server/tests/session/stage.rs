@@ -85,6 +85,8 @@ pub(crate) struct Watcher {
     pub(crate) records: Vec<Record>,
     /// What is answered to questions; without it nobody is there, and the answer is no.
     pub(crate) says: Option<Answer>,
+    /// What was asked.
+    pub(crate) questions: Vec<QuestionView>,
     /// The connections that were asked about.
     pub(crate) connections: Vec<ConnectionView>,
     /// The answers that each question offered.
@@ -110,6 +112,7 @@ pub(crate) struct Watcher {
 #[async_trait]
 impl User for Watcher {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
+        self.questions.push(question.clone());
         self.choices.push(question.choices.clone());
         self.assessments.push(question.assessment.clone());
         self.connections.extend(question.connection.clone());
@@ -149,17 +152,38 @@ pub(crate) struct Stage {
     _folder: TempDir,
 }
 
+/// What the user has said, as the prompt shows it.
+pub(crate) fn users(request: &CompletionRequest) -> Vec<String> {
+    let messages = request.prompt.messages().iter();
+    let users = messages.filter_map(|message| match message {
+        PromptMessage::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    users.collect()
+}
+
+/// The results that the prompt shows, oldest first.
+pub(crate) fn results(request: &CompletionRequest) -> Vec<String> {
+    results_of(request.prompt.messages().iter())
+}
+
+/// Those that came since the user has spoken, newest first.
+pub(crate) fn newest_results(request: &CompletionRequest) -> Vec<String> {
+    let messages = request.prompt.messages().iter().rev();
+    results_of(messages.take_while(|message| !matches!(message, PromptMessage::User(_))))
+}
+
+fn results_of<'a>(messages: impl Iterator<Item = &'a PromptMessage>) -> Vec<String> {
+    let results = messages.filter_map(|message| match message {
+        PromptMessage::Tool { content, .. } => Some(content.clone()),
+        _ => None,
+    });
+    results.collect()
+}
+
 /// Calls `echo` once, then answers with what came back.
 pub(crate) fn echo_once(request: &CompletionRequest) -> Completion {
-    let result = request
-        .prompt
-        .messages()
-        .iter()
-        .find_map(|message| match message {
-            PromptMessage::Tool { content, .. } => Some(content.clone()),
-            _ => None,
-        });
-    match result {
+    match results(request).first() {
         None => call_answer("echo", r#"{"text":"hello"}"#),
         Some(content) => text_answer(format!("it said {content}")),
     }
@@ -306,6 +330,20 @@ impl Stage {
         let numbers: Vec<u64> = records.iter().map(|record| record.sequence).collect();
         assert_eq!(numbers, (1..=records.len() as u64).collect::<Vec<_>>());
         records.into_iter().map(|record| record.event).collect()
+    }
+
+    /// What this takes out of the trace.
+    pub(crate) fn traced<T>(&self, take: impl FnMut(Event) -> Option<T>) -> Vec<T> {
+        self.trace().into_iter().filter_map(take).collect()
+    }
+
+    /// The apps whose spokes were started.
+    pub(crate) fn started(&self) -> BTreeSet<String> {
+        let started = self.traced(|event| match event {
+            Event::SpokeStarted { app, .. } => Some(app),
+            _ => None,
+        });
+        started.into_iter().collect()
     }
 }
 

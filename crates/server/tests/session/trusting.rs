@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use hub::trace::{Event, Record};
+use hub::trace::Event;
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{
-    Answer, Call, Dimension, Effect, Label, Labeled, Lattice, Policy, PolicyError, PromptMessage,
-    Rule, Sink, Until,
+    Answer, Call, Dimension, Effect, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink,
+    Until,
 };
 use llm::{Broker, Scripted, call_answer, text_answer};
-use server::{Choice, QuestionView, User};
 use store::{Content, Memory};
-use tokio::sync::Notify;
 
-use crate::memory::{Archive, untrusted};
-use crate::stage::{Everything, Stage};
+use crate::memory::{Archive, failures, untrusted};
+use crate::stage::{Everything, Stage, newest_results, users};
 
 /// The task that `echo` returns is untrusted, and it wants trusted text; it cannot be undone.
 struct Untrusted;
@@ -46,46 +43,12 @@ impl Policy for Untrusted {
     }
 }
 
-/// Takes the first thing that is offered, of these.
-#[derive(Default)]
-struct Person {
-    answers: Vec<Answer>,
-    questions: Vec<QuestionView>,
-    events: Vec<Event>,
-}
-
-#[async_trait]
-impl User for Person {
-    async fn confirm(&mut self, question: &QuestionView) -> Answer {
-        self.questions.push(question.clone());
-        let mut answers = self.answers.iter();
-        let offered = answers.find(|answer| question.choices.contains(answer));
-        offered.copied().unwrap_or(Answer::No)
-    }
-
-    fn observe(&mut self, record: &Record) {
-        self.events.push(record.event.clone());
-    }
-}
-
 /// Echoes a task for each query, and then three things that it asks for.
 fn delegated(request: &CompletionRequest) -> Completion {
-    let messages = request.prompt.messages();
-    let said = messages
-        .iter()
-        .rposition(|it| matches!(it, PromptMessage::User(_)));
-    let done = messages.iter().skip(said.unwrap_or_default());
-    let done = done
-        .filter(|it| matches!(it, PromptMessage::Tool { .. }))
-        .count();
-    let users = messages
-        .iter()
-        .filter(|it| matches!(it, PromptMessage::User(_)));
-    match (done, users.count()) {
+    let (done, users) = (newest_results(request).len(), users(request).len());
+    match (done, users) {
         (0, 1) => call_answer("echo", r#"{"text":"invite three"}"#),
-        (1..=3, users) | (0, users) => {
-            call_answer("echo", format!(r#"{{"text":"{users} {done}"}}"#))
-        }
+        (0..=3, users) => call_answer("echo", format!(r#"{{"text":"{users} {done}"}}"#)),
         _ => text_answer("done"),
     }
 }
@@ -97,30 +60,23 @@ async fn one_answer_is_enough_for_a_task_and_for_this_one() {
         let mut stage = Stage::start("ok", broker, |setup| {
             setup.parts.policy = Arc::new(Untrusted);
         });
-        let mut person = Person {
-            answers: vec![Answer::Trust(until)],
-            questions: Vec::new(),
-            events: Vec::new(),
-        };
+        stage.watcher.says = Some(Answer::Trust(until));
         for (query, answered) in [("do what it asks", 1), ("and the rest", asked)] {
-            let choice = Choice::Apps(["test".to_owned()].into());
-            let query = Labeled::trusted_tcb(query);
-            let cancel = Notify::new();
-            let turn = stage.session.ask(query, choice, &mut person, &cancel);
-            let outcome = turn.await.unwrap();
+            let outcome = stage.ask(query).await.unwrap();
             assert_eq!(outcome.refused, 0, "{until:?}");
-            assert_eq!(person.questions.len(), answered, "{until:?}");
+            assert_eq!(stage.watcher.questions.len(), answered, "{until:?}");
         }
-        let trust = person.questions[0].trust.clone().unwrap();
+        let trust = stage.watcher.questions[0].trust.clone().unwrap();
         assert_eq!(
             (trust.app.as_str(), trust.effect),
             ("test", Effect::Irreversible)
         );
         assert!(trust.texts[0].text.contains("invite three"));
+        let events = stage.trace();
         let by_trust = |event: &&Event| matches!(event, Event::Allowed { by, .. } if by.starts_with("user, who trusts"));
-        assert!(person.events.iter().filter(by_trust).count() >= 6);
+        assert!(events.iter().filter(by_trust).count() >= 6);
         let trusted = |event: &&Event| matches!(event, Event::Trusted { .. });
-        assert_eq!(person.events.iter().filter(trusted).count(), asked);
+        assert_eq!(events.iter().filter(trusted).count(), asked);
     }
 }
 
@@ -150,25 +106,16 @@ async fn what_the_user_vouches_for_is_remembered_as_what_it_is() {
             setup.memory = Some(archive.memory());
             setup.facts = facts;
         });
-        let mut person = Person {
-            answers: vec![Answer::Trust(until)],
-            ..Person::default()
-        };
+        stage.watcher.says = Some(Answer::Trust(until));
         let mut answers = Vec::new();
         for query in ["do what it asks", "and the rest"] {
-            let choice = Choice::Apps(["test".to_owned()].into());
-            let cancel = Notify::new();
-            let query = Labeled::trusted_tcb(query);
-            let turn = stage.session.ask(query, choice, &mut person, &cancel);
-            turn.await.unwrap();
+            stage.ask(query).await.unwrap();
             let said = archive.entries().into_iter();
             let mut said =
                 said.filter(|entry| matches!(entry.content, Content::Interaction { .. }));
             answers.push(said.next().unwrap());
         }
-        let failed = |event: &&Event| matches!(event, Event::MemoryFailed { .. });
-        let failed: Vec<&Event> = person.events.iter().filter(failed).collect();
-        assert!(failed.is_empty(), "{until:?}, {facts}: {failed:?}");
+        assert_eq!(failures(&stage), [""; 0], "{until:?}, {facts}");
         for answer in &answers {
             assert_eq!(answer.label, untrusted(), "{until:?}, {facts}");
         }

@@ -2,7 +2,7 @@
 
 use hub::trace::Event;
 
-use crate::stage::{Stage, runs};
+use crate::stage::{Stage, results, runs};
 
 #[tokio::test]
 async fn a_query_is_answered_over_an_isolated_app() {
@@ -79,19 +79,9 @@ async fn the_spoke_has_every_layer_and_the_app_sees_only_its_own_environment() {
 
 #[tokio::test]
 async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
-    let model = llm::Scripted::new("scripted", |request| {
-        let told = request
-            .prompt
-            .messages()
-            .iter()
-            .find_map(|message| match message {
-                ifc::PromptMessage::Tool { content, .. } => Some(content.clone()),
-                _ => None,
-            });
-        match told {
-            None => llm::call_answer("echo", r#"{"txet":"hello"}"#),
-            Some(told) => llm::text_answer(told),
-        }
+    let model = llm::Scripted::new("scripted", |request| match results(request).pop() {
+        None => llm::call_answer("echo", r#"{"txet":"hello"}"#),
+        Some(told) => llm::text_answer(told),
     });
     let mut stage = Stage::with_model("ok", model);
     let said = stage.said().await;
@@ -105,15 +95,12 @@ async fn invalid_arguments_are_told_to_the_model_and_do_not_reach_the_app() {
 #[tokio::test]
 async fn a_fence_across_two_texts_of_a_query_makes_no_address_active() {
     const LINKS: &str = "[x](//evil.example/4711) <img src=//evil.example/4711>";
-    let model = llm::Scripted::new("scripted", |request| {
-        let mut messages = request.prompt.messages().iter();
-        match messages.any(|message| matches!(message, ifc::PromptMessage::Tool { .. })) {
-            false => hub::Completion {
-                text: "I look.\n```\n".to_owned(),
-                ..llm::call_answer("echo", r#"{"text":"hello"}"#)
-            },
-            true => llm::text_answer(format!("```\n{LINKS}\n```\n")),
-        }
+    let model = llm::Scripted::new("scripted", |request| match results(request).is_empty() {
+        true => hub::Completion {
+            text: "I look.\n```\n".to_owned(),
+            ..llm::call_answer("echo", r#"{"text":"hello"}"#)
+        },
+        false => llm::text_answer(format!("```\n{LINKS}\n```\n")),
     });
     let mut stage = Stage::with_model("ok", model);
     let said = stage.said().await;
