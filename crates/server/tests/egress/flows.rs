@@ -111,14 +111,14 @@ async fn an_open_connection_is_cut_before_the_app_is_given_more() {
                  while ! [ -e /tmp/open ]; do sleep 0.05; done";
     assert_eq!(stage.run(start).await, "");
     stage.run_with("echo again; sleep 0.3", untrusted()).await;
-    assert_eq!(stage.told().await, []);
+    assert_eq!(stage.told(0).await, []);
     stage
         .run_with(
             "echo hunter2 > /tmp/secret; sleep 1; cat /tmp/kept",
             secret(),
         )
         .await;
-    let told = stage.told().await;
+    let told = stage.told(1).await;
     let [(_, outcome)] = told.as_slice() else {
         panic!("{told:?}");
     };

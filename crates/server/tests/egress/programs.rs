@@ -1,7 +1,5 @@
 //! Unmodified programs reach what they may by name, and are told at once where they may not.
 
-use std::time::{Duration, Instant};
-
 use crate::stage::{NAME, Reach, Stage, needs, page_host, tls_page_host};
 
 /// A stage on which the name leads to a host that speaks TLS.
@@ -25,17 +23,16 @@ async fn python_fetches_over_tls_by_name_and_another_name_fails_at_once() {
         )
     };
     assert_eq!(stage.python(&fetch(NAME)).await, "hello\n\n");
-    let told = stage.told().await;
+    let told = stage.told(1).await;
     let [(to, outcome)] = told.as_slice() else {
         panic!("{told:?}");
     };
     assert_eq!(to, "api.example.org:443");
     assert!(outcome.contains(" bytes sent, "), "{outcome}");
-    let begun = Instant::now();
     let failed = stage.python(&fetch("elsewhere.example.com")).await;
+    // Not "temporary failure", which a resolver that does not answer would be.
     assert!(failed.contains("Name or service not known"), "{failed}");
-    assert!(begun.elapsed() < Duration::from_secs(3), "{begun:?}");
-    let told = stage.told().await;
+    let told = stage.told(1).await;
     let [(name, reason)] = told.as_slice() else {
         panic!("{told:?}");
     };

@@ -226,7 +226,7 @@ impl Stage {
                 ..Spec::default()
             },
             limits: AppLimits {
-                start_timeout_ms: 10_000,
+                start_timeout_ms: 60_000,
                 ..AppLimits::default()
             },
             egress: Vec::new(),
@@ -289,21 +289,22 @@ impl Stage {
         self.run("python3 /data/program.py").await
     }
 
-    /// What the hub has told since: destination and outcome of connections, name and reason of denials.
-    pub(crate) async fn told(&mut self) -> Vec<(String, String)> {
-        // A connection is told of when both its ends are closed, which is a moment after the app has closed its own.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    /// What the hub has told since, at least so much: destination and outcome of connections, name and reason of denials.
+    pub(crate) async fn told(&mut self, least: usize) -> Vec<(String, String)> {
         let mut told = Vec::new();
-        while let Ok(event) = self.events.try_recv() {
-            match event {
-                Event::Egress { to, outcome, .. } => told.push((to, outcome.to_string())),
-                Event::NameDenied { name, reason, .. } => {
+        // A connection is told of when both its ends are closed, which is a moment after the app has closed its own.
+        let moment = Duration::from_millis(200);
+        loop {
+            let patience = if told.len() < least { PATIENCE } else { moment };
+            match tokio::time::timeout(patience, self.events.recv()).await {
+                Ok(Some(Event::Egress { to, outcome, .. })) => told.push((to, outcome.to_string())),
+                Ok(Some(Event::NameDenied { name, reason, .. })) => {
                     told.push((name.to_string(), reason.to_string()));
                 }
-                _ => {}
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return told,
             }
         }
-        told
     }
 }
 

@@ -1,5 +1,5 @@
 //! The model server over real connections: our own client against it, and requests by hand.
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod raw;
 
@@ -148,7 +148,7 @@ fn told(shape: &AnswerShape) -> String {
 #[tokio::test]
 async fn a_client_that_goes_away_stops_the_model() {
     let slow = Scripted::new("slow", |_| text_answer("word ".repeat(1000)))
-        .with_pace(Duration::from_millis(20));
+        .with_pace(Duration::from_secs(4));
     let watched = Arc::new(raw::Watched::new(slow));
     let url = serve(watched.clone()).await;
     for (count, stream) in [(1, true), (2, false)] {
@@ -158,12 +158,11 @@ async fn a_client_that_goes_away_stops_the_model() {
         let request = ask(&history, AnswerShape::Text);
         let mut unheard = NoDeltas;
         let call = broker.complete(&request, &mut unheard);
-        let cut = tokio::time::timeout(Duration::from_millis(200), call).await;
-        assert!(cut.is_err());
-        // The whole answer would take 20 s.
-        tokio::time::timeout(Duration::from_secs(2), watched.idle_after(count))
-            .await
-            .unwrap();
+        tokio::select! {
+            _ = call => panic!("the whole answer takes an hour"),
+            () = watched.begun(count) => {}
+        }
+        watched.idle_after(count).await;
     }
 }
 

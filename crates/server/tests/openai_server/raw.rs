@@ -41,6 +41,12 @@ impl Watched {
         Self { inner, calls }
     }
 
+    /// Waits until so many calls have begun.
+    pub(crate) async fn begun(&self, count: usize) {
+        let mut calls = self.calls.subscribe();
+        calls.wait_for(|(begun, _)| *begun == count).await.unwrap();
+    }
+
     /// Waits until so many calls have begun, and all of them are over.
     pub(crate) async fn idle_after(&self, count: usize) {
         let mut calls = self.calls.subscribe();

@@ -1,9 +1,6 @@
 //! A proxy between a scripted upstream and a client that speaks as real ones do.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
 use hub::trace::Event;
 use hub::{Screening, Settings};
@@ -136,11 +133,19 @@ pub(crate) struct Stage {
 
 /// The parts of a proxy before `upstream`, with lazy naive tainting; every question is dropped.
 pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
+    setup_with(upstream, |_| {})
+}
+
+/// The same with another provider in some way.
+pub(crate) fn setup_with(
+    upstream: &Upstream,
+    change: impl FnOnce(&mut OpenAiConfig),
+) -> ProxySetup {
     let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
     config.retry.attempts = 0;
     config.images = true;
-    config.timeouts.read = Duration::from_secs(2);
+    change(&mut config);
     let provider = Arc::new(OpenAi::new(config).unwrap());
     let policy = Arc::new(Rules {
         answer: Label::top(),

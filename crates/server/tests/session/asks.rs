@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use hub::trace::{Event, MessageKind};
@@ -497,13 +496,11 @@ async fn the_asking_apps_turn_outlives_the_serving_app() {
         ("tool-error", "no usable answer came"),
         ("big-result", "no usable answer came"),
     ] {
-        let begun = Instant::now();
         let mut scene = Scene::new(&[("metro", mode)], Rules::default(), &returning(FARE));
         for _ in 0..2 {
             let answer = scene.said().await;
             assert!(answer.starts_with(said), "{mode}: {answer}");
         }
-        assert!(begun.elapsed() < Duration::from_secs(12), "{mode}");
         for words in [
             "cheese",
             "metro",

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hub::CompletionRequest;
@@ -76,13 +76,11 @@ fn stage_of(command: &'static str, fresh: bool) -> Stage {
         app.fresh = fresh;
         app.spoke.sandbox.names = vec![80];
         app.spoke.call_timeout = CALL;
-        app.spoke.limits.start_timeout_ms = 10_000;
         let pattern = Pattern::new("example.org").unwrap();
         app.spoke.domains = Domains {
             addresses: vec![(pattern, vec![address.ip()])],
             ..Domains::default()
         };
-        setup.parts.turn_timeout = Duration::from_secs(60);
     };
     let model = Scripted::new("scripted", runs);
     Stage::with_apps_and(&[("test", "run")], AsksToConnect, model, change)
@@ -183,19 +181,13 @@ async fn connections_without_end_hold_no_call_open() {
         false,
     );
     stage.watcher.pause = Duration::from_millis(400);
-    let begun = Instant::now();
     let said = stage.said().await;
-    let took = begun.elapsed();
     assert!(
         said.starts_with("stopped: ") || said.contains("ended"),
         "{said}"
     );
     let trace = stage.trace();
     assert_eq!(asked(&trace).len(), 5);
-    assert!(
-        took >= CALL + Duration::from_millis(1_500) && took < CALL + Duration::from_secs(10),
-        "{took:?}"
-    );
     let refused = |event: &&Event| matches!(event, Event::Egress { outcome, .. } if outcome.to_string().contains("often enough"));
     assert!(trace.iter().filter(refused).count() > 10);
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use hub::trace::{Event, MessageKind, Record};
@@ -431,10 +431,8 @@ async fn a_conversation_that_takes_too_long_is_ended_and_the_asking_one_goes_on(
         setup.parts.policy = Arc::new(Open { asks: true });
         setup.parts.serving_timeout = Duration::from_secs(2);
     });
-    scene.stage.watcher.pause = Duration::from_secs(60);
-    let begun = Instant::now();
+    scene.stage.watcher.pause = Duration::from_secs(3600);
     let outcome = scene.ask().await;
-    assert!(begun.elapsed() < Duration::from_secs(10));
     assert_eq!(outcome.result.unwrap().reveal_tcb(), NO_ANSWER);
     assert_eq!(outcome.dropped, 1);
     let ran = |record: &Record| matches!(record.event, Event::Returned { .. });
@@ -469,16 +467,17 @@ async fn an_interruption_ends_the_whole_chain() {
         };
         setup.parts.policy = Arc::new(Open { asks: true });
     });
-    scene.stage.watcher.pause = Duration::from_secs(60);
+    scene.stage.watcher.pause = Duration::from_secs(3600);
     let cancel = Arc::clone(&scene.stage.cancel);
-    let begun = Instant::now();
+    let asked = scene
+        .stage
+        .when(|event| matches!(event, Event::Asked { .. }));
     tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        asked.await;
         cancel.notify_one();
     });
     let outcome = scene.ask().await;
     assert_eq!(outcome.result, Err(Stop::Interrupted));
-    assert!(begun.elapsed() < Duration::from_secs(12));
     let [question] = scene.stage.watcher.questions.as_slice() else {
         panic!("{:?}", scene.stage.watcher.questions);
     };

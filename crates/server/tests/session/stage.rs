@@ -23,8 +23,13 @@ use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc};
 use wire::AppLimits;
 
-/// Above every other limit of the stage.
-pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(15);
+/// The limits of the stage: long enough for a machine that does much beside it.
+const TURN_TIMEOUT: Duration = Duration::from_secs(600);
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// The same for apps that are ended by a limit.
+const SHORT: Duration = Duration::from_secs(2);
+const SILENT: [&str; 2] = ["silent", "never-answer"];
 
 /// A binary that `cargo xtask test` has built beside this test.
 pub(crate) fn binary(name: &str) -> PathBuf {
@@ -296,6 +301,13 @@ impl Stage {
             .await
     }
 
+    /// Resolves when an event like this was recorded.
+    pub(crate) fn when(&mut self, is_it: impl Fn(&Event) -> bool) -> impl Future<Output = ()> {
+        let (wire, mut events) = mpsc::unbounded_channel();
+        self.watcher.wire = Some(wire);
+        async move { while !is_it(&events.recv().await.unwrap()) {} }
+    }
+
     /// Resolves with the process id of the spoke once the model has been asked.
     pub(crate) fn when_thinking(&mut self) -> impl Future<Output = u32> + use<> {
         let (wire, mut events) = mpsc::unbounded_channel();
@@ -355,6 +367,8 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         access: Access::ReadOnly,
         executable: true,
     };
+    let is_silent = SILENT.contains(&mode);
+    let limit = |limit| if is_silent { SHORT } else { limit };
     let spoke = SpokeSetup {
         app: name.to_owned(),
         program: binary("sluice-spoke"),
@@ -366,13 +380,13 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
             ..Spec::default()
         },
         limits: AppLimits {
-            start_timeout_ms: 5_000,
+            start_timeout_ms: limit(START_TIMEOUT).as_millis() as u64,
             ..AppLimits::default()
         },
         egress: Vec::new(),
         domains: server::Domains::default(),
         tokens: None,
-        call_timeout: Duration::from_secs(2),
+        call_timeout: limit(CALL_TIMEOUT),
         resources: false,
         prompts: false,
     };
