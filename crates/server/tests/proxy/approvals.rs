@@ -6,6 +6,7 @@ use hub::trace::Event;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use server::proxy::ApprovalDesk;
+use tokio::task::JoinHandle;
 
 use crate::stage::{Stage, Watcher, result, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
@@ -19,6 +20,9 @@ fn script(body: &Value) -> ModelReply {
         _ => says("done"),
     }
 }
+
+/// How long a desk waits where no test is about that.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 struct Desk {
     stage: Arc<Stage>,
@@ -66,13 +70,21 @@ impl Desk {
 
     /// Waits for a question.
     async fn question(&self) -> Value {
-        for _ in 0..200 {
+        loop {
             if let Some(question) = self.open().await.first() {
                 return question.clone();
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("nothing was asked");
+    }
+
+    /// Answers the next question with no; what came of it.
+    async fn refuse(&self, going: JoinHandle<Value>) -> Value {
+        let question = self.question().await;
+        let id = question["id"].as_str().unwrap();
+        let no = json!({"answer": "no"});
+        assert_eq!(self.answer(&self.token, id, no).await, 200);
+        going.await.unwrap()
     }
 
     async fn answer(&self, token: &str, id: &str, answer: Value) -> StatusCode {
@@ -90,7 +102,7 @@ impl Desk {
         conversation: Option<&'static str>,
         mail: &'static str,
         begin: &'static str,
-    ) -> tokio::task::JoinHandle<Value> {
+    ) -> JoinHandle<Value> {
         let stage = self.stage.clone();
         tokio::spawn(async move {
             let mut messages = vec![user(begin)];
@@ -111,7 +123,7 @@ impl Desk {
 
 #[tokio::test]
 async fn a_question_shows_everything_and_a_yes_runs_the_call() {
-    let desk = desk(Duration::from_secs(30)).await;
+    let desk = desk(PATIENCE).await;
     let going = desk.goes(None, "mail", "go");
     let question = desk.question().await;
     let id = question["id"].as_str().unwrap().to_owned();
@@ -149,14 +161,11 @@ async fn a_question_shows_everything_and_a_yes_runs_the_call() {
 
 #[tokio::test]
 async fn no_and_no_answer_are_no() {
-    let patient = desk(Duration::from_secs(30)).await;
+    let patient = desk(PATIENCE).await;
     let going = patient.goes(None, "mail", "go");
-    let id = patient.question().await["id"].as_str().unwrap().to_owned();
-    let no = json!({"answer": "no"});
-    assert_eq!(patient.answer(&patient.token, &id, no).await, 200);
-    assert_eq!(going.await.unwrap()["content"], "refused");
+    assert_eq!(patient.refuse(going).await["content"], "refused");
 
-    let hasty = desk(Duration::from_millis(200)).await;
+    let hasty = desk(Duration::from_secs(2)).await;
     let going = hasty.goes(None, "mail", "go");
     let id = hasty.question().await["id"].as_str().unwrap().to_owned();
     assert_eq!(going.await.unwrap()["content"], "refused");
@@ -167,7 +176,7 @@ async fn no_and_no_answer_are_no() {
 
 #[tokio::test]
 async fn only_who_knows_the_token_sees_and_answers() {
-    let desk = desk(Duration::from_secs(30)).await;
+    let desk = desk(PATIENCE).await;
     let going = desk.goes(None, "mail", "go");
     let id = desk.question().await["id"].as_str().unwrap().to_owned();
     let once = json!({"answer": "once"});
@@ -189,22 +198,18 @@ async fn only_who_knows_the_token_sees_and_answers() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_takes_its_question_back() {
-    let desk = desk(Duration::from_secs(30)).await;
+    let desk = desk(PATIENCE).await;
     let going = desk.goes(None, "mail", "go");
     desk.question().await;
     going.abort();
-    for _ in 0..200 {
-        if desk.open().await.is_empty() {
-            return;
-        }
+    while !desk.open().await.is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the question stays");
 }
 
 #[tokio::test]
 async fn yes_for_the_session_holds_in_its_conversation_only_and_never_for_the_irreversible() {
-    let desk = desk(Duration::from_millis(700)).await;
+    let desk = desk(PATIENCE).await;
     let going = desk.goes(Some("talk"), "mail", "go");
     let question = desk.question().await;
     let choices = json!(["once", "trust", "trust-session", "session", "no"]);
@@ -214,17 +219,17 @@ async fn yes_for_the_session_holds_in_its_conversation_only_and_never_for_the_ir
     let session = json!({"answer": "session"});
     assert_eq!(desk.answer(&desk.token, id, session).await, 200);
     going.await.unwrap();
-    // Not asked again here: the desk would say no in time.
+    // Not asked again here: nobody would answer.
     let again = desk.goes(Some("talk"), "mail", "once more").await.unwrap();
     assert_eq!(again["tool_calls"][0]["function"]["name"], "post");
-    let other = desk.goes(Some("other"), "mail", "go").await.unwrap();
-    assert_eq!(other["content"], "refused");
-    let unnamed = desk.goes(None, "mail", "go").await.unwrap();
-    assert_eq!(unnamed["content"], "refused");
+    for conversation in [Some("other"), None] {
+        let other = desk.refuse(desk.goes(conversation, "mail", "go")).await;
+        assert_eq!(other["content"], "refused");
+    }
     let going = desk.goes(Some("talk"), "send it", "go");
     let choices = json!(["once", "trust", "trust-session", "no"]);
     assert_eq!(desk.question().await["choices"], choices);
-    assert_eq!(going.await.unwrap()["content"], "refused");
+    assert_eq!(desk.refuse(going).await["content"], "refused");
 }
 
 /// A mail that is trusted is this mail, in its conversation, for as long as was said. Its text comes with
@@ -232,7 +237,7 @@ async fn yes_for_the_session_holds_in_its_conversation_only_and_never_for_the_ir
 #[tokio::test]
 async fn trust_is_for_the_text_and_its_conversation() {
     for (word, after) in [("trust", "refused"), ("trust-session", "post")] {
-        let desk = desk(Duration::from_millis(700)).await;
+        let desk = desk(PATIENCE).await;
         let going = desk.goes(Some("talk"), "mail", "go");
         let question = desk.question().await;
         let text = json!({"source": "result of inbox", "text": "mail"});
@@ -246,15 +251,19 @@ async fn trust_is_for_the_text_and_its_conversation() {
             None => message["content"].as_str().unwrap().to_owned(),
         };
         assert_eq!(said(going.await.unwrap()), "post");
-        // The user speaks again, which begins another task; nobody answers in time.
+        // The user speaks again, which begins another task.
         for (conversation, mail, expected) in [
             ("talk", "mail", after),
             ("talk", "send it", "refused"),
             ("other", "mail", "refused"),
         ] {
-            let message = desk.goes(Some(conversation), mail, "once more").await;
+            let going = desk.goes(Some(conversation), mail, "once more");
+            let message = match expected {
+                "refused" => desk.refuse(going).await,
+                _ => going.await.unwrap(),
+            };
             let case = format!("{word}, {conversation}, {mail}");
-            assert_eq!(said(message.unwrap()), expected, "{case}");
+            assert_eq!(said(message), expected, "{case}");
         }
     }
 }
@@ -265,7 +274,7 @@ async fn trust_is_for_the_text_and_its_conversation() {
 async fn a_yes_endorses_its_call_in_the_requests_that_follow() {
     for answer in ["once", "no"] {
         let watcher = Arc::<Watcher>::default();
-        let desk = desk_before(Duration::from_secs(30), watcher.clone()).await;
+        let desk = desk_before(PATIENCE, watcher.clone()).await;
         let next = async |messages: &[Value]| {
             let client = desk
                 .stage
