@@ -14,8 +14,6 @@ pub(crate) struct Conversation {
     pub(crate) token_limit: TokenLimit,
     /// Members that only say how to write the answer, for the upstream.
     pub(crate) members: Map<String, Value>,
-    /// How many answers are wished, each decided by itself.
-    pub(crate) choices: usize,
     pub(crate) streams: bool,
     /// Whether a stream ends with what it cost.
     pub(crate) streams_usage: bool,

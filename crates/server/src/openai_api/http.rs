@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
+    io,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
@@ -12,10 +13,13 @@ use std::{
 use axum::{
     Router,
     body::Body,
+    extract::{self, State},
     http::{
         HeaderMap, Request, StatusCode,
         header::{CONTENT_TYPE, HOST, ORIGIN},
     },
+    middleware::Next,
+    response::Response,
 };
 use futures_core::Stream;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -139,7 +143,7 @@ impl Hosts {
     }
 
     /// Lets a request through, or says why not.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    fn admit(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let forbidden = |message| ApiError::invalid(message).with_status(StatusCode::FORBIDDEN);
         if headers.contains_key(ORIGIN) {
             return Err(forbidden(
@@ -193,6 +197,21 @@ impl Budget {
     }
 }
 
+/// A request's place among those that are served at once, and the room that its body takes.
+pub(crate) type Slot = (OwnedSemaphorePermit, Held);
+
+/// Reads the body of a request, and takes a slot for it. A slow body takes none.
+pub(crate) async fn admit(
+    headers: &HeaderMap,
+    body: Body,
+    budget: &Budget,
+    slots: &Arc<Semaphore>,
+) -> Result<(Vec<u8>, Slot), ApiError> {
+    let (bytes, held) = json_body(headers, body, budget).await?;
+    let slot = slots.clone().try_acquire_owned();
+    Ok((bytes, (slot.map_err(|_| ApiError::busy())?, held)))
+}
+
 /// The body of a request that says it is JSON, within the limits, and the room that it takes.
 pub(crate) async fn json_body(
     headers: &HeaderMap,
@@ -236,6 +255,23 @@ async fn read(body: Body, budget: &Budget) -> Result<(Vec<u8>, Held), ApiError> 
         bytes.extend_from_slice(&piece);
     }
     Ok((bytes, held))
+}
+
+/// Refuses web pages.
+pub(crate) async fn check_host(
+    State(hosts): State<Hosts>,
+    request: extract::Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    hosts.admit(request.headers())?;
+    Ok(next.run(request).await)
+}
+
+/// Takes the address; port 0 takes a free one.
+pub(crate) async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 pub(crate) async fn nothing_here() -> Result<Infallible, ApiError> {

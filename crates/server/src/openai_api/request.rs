@@ -12,7 +12,6 @@ use wire::json::JsonScan;
 
 use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
 
-const MAX_CHOICES: u32 = 8;
 /// Messages of a request: more than fit into any context.
 const MAX_MESSAGES: usize = 10_000;
 /// Tools of a request. OpenAI takes 128.
@@ -139,9 +138,8 @@ struct Function {
 pub(crate) fn read(body: &[u8], takes_images: bool) -> Result<Conversation, String> {
     let mut body = parse(body)?;
     body.refuse_unsupported()?;
-    let choices = body.n.unwrap_or(1);
-    if !(1..=MAX_CHOICES).contains(&choices) {
-        return Err(format!("`n` must be 1 to {MAX_CHOICES}"));
+    if body.n.is_some_and(|n| n != 1) {
+        return Err("`n` must be 1; ask again for another answer".to_owned());
     }
     let tools = body.tools.take().unwrap_or_default();
     let tools = tools.into_iter().map(ToolEntry::read);
@@ -160,7 +158,6 @@ pub(crate) fn read(body: &[u8], takes_images: bool) -> Result<Conversation, Stri
             (None, Some(limit)) => TokenLimit::MaxTokens(limit),
             (None, None) => TokenLimit::Server,
         },
-        choices: usize::try_from(choices).unwrap_or(1),
         streams: body.stream.unwrap_or(false),
         streams_usage: body.stream_options.take().unwrap_or_default().include_usage == Some(true),
         members: body.members()?,

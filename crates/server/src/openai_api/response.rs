@@ -72,52 +72,44 @@ impl Envelope {
         }
     }
 
-    pub(crate) fn completion(&self, choices: &[Choice], usage: &Usage) -> Value {
-        let choices = choices.iter().enumerate().map(|(index, choice)| {
-            let mut message = json!({"role": "assistant", "content": choice.content()});
-            if let Some(message) = message.as_object_mut()
-                && !choice.calls.is_empty()
-            {
-                let calls = choice.call_values().collect();
-                message.insert("tool_calls".to_owned(), Value::Array(calls));
-            }
-            json!({
-                "index": index,
-                "message": message,
-                "finish_reason": choice.finish_reason(),
-            })
-        });
-        self.wrap("chat.completion", choices.collect(), self::usage(usage))
+    pub(crate) fn completion(&self, choice: &Choice, usage: &Usage) -> Value {
+        let mut message = json!({"role": "assistant", "content": choice.content()});
+        if let Some(message) = message.as_object_mut()
+            && !choice.calls.is_empty()
+        {
+            let calls = choice.call_values().collect();
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        let reason = choice.finish_reason();
+        let choice = json!({"index": 0, "message": message, "finish_reason": reason});
+        self.wrap("chat.completion", vec![choice], self::usage(usage))
     }
 
-    pub(crate) fn start(&self, index: usize) -> Value {
-        self.chunk(index, json!({"role": "assistant", "content": ""}), None)
+    /// The first chunk of a stream.
+    pub(crate) fn start(&self) -> Value {
+        self.chunk(json!({"role": "assistant", "content": ""}), None)
     }
 
-    pub(crate) fn text(&self, index: usize, piece: &str) -> Value {
-        self.chunk(index, json!({"content": piece}), None)
+    pub(crate) fn text(&self, piece: &str) -> Value {
+        self.chunk(json!({"content": piece}), None)
     }
 
-    /// What follows the text: the calls, and why the answer ended.
-    pub(crate) fn end(&self, index: usize, choice: &Choice) -> Vec<Value> {
-        let mut chunks = Vec::new();
-        for (number, mut call) in choice.call_values().enumerate() {
+    /// What follows the text: the calls, why the answer ended, and the usage for clients that ask.
+    pub(crate) fn end(&self, choice: &Choice, usage: Option<&Usage>) -> Vec<Value> {
+        let calls = choice.call_values().enumerate().map(|(number, mut call)| {
             if let Some(call) = call.as_object_mut() {
                 call.insert("index".to_owned(), Value::from(number));
             }
-            chunks.push(self.chunk(index, json!({"tool_calls": [call]}), None));
-        }
-        chunks.push(self.chunk(index, json!({}), Some(choice.finish_reason())));
-        chunks
+            self.chunk(json!({"tool_calls": [call]}), None)
+        });
+        let end = self.chunk(json!({}), Some(choice.finish_reason()));
+        let usage =
+            usage.map(|usage| self.wrap("chat.completion.chunk", vec![], self::usage(usage)));
+        calls.chain([end]).chain(usage).collect()
     }
 
-    /// What the answer cost: the last chunk, for clients that ask.
-    pub(crate) fn cost(&self, usage: &Usage) -> Value {
-        self.wrap("chat.completion.chunk", vec![], self::usage(usage))
-    }
-
-    fn chunk(&self, index: usize, delta: Value, finish_reason: Option<&str>) -> Value {
-        let choice = json!({"index": index, "delta": delta, "finish_reason": finish_reason});
+    fn chunk(&self, delta: Value, finish_reason: Option<&str>) -> Value {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
         self.wrap("chat.completion.chunk", vec![choice], Value::Null)
     }
 
@@ -277,6 +269,12 @@ impl ApiError {
         }
         response
     }
+}
+
+/// A list of models by their names.
+pub(crate) fn model_list<'a>(names: impl Iterator<Item = &'a str>) -> Value {
+    let models = names.map(|name| json!({"id": name, "object": "model", "owned_by": "sluice"}));
+    json!({"object": "list", "data": models.collect::<Vec<_>>()})
 }
 
 fn usage(usage: &Usage) -> Value {

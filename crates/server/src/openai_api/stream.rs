@@ -39,12 +39,13 @@ impl Frame {
         }
     }
 
-    /// What stands behind the last chunk of OpenAI's streams.
-    pub(crate) fn done() -> Self {
-        Self {
+    /// The last events of OpenAI's streams.
+    pub(crate) fn last(chunks: &[Value]) -> Vec<Self> {
+        let done = Self {
             event: None,
             data: "[DONE]".to_owned(),
-        }
+        };
+        chunks.iter().map(Self::data).chain([done]).collect()
     }
 }
 

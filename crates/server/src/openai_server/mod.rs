@@ -21,24 +21,21 @@ use std::{
 use axum::{
     Json, Router,
     body::Body,
-    extract::{Request, State},
+    extract::State,
     http::HeaderMap,
-    middleware::{self, Next},
+    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use hub::Completion;
 use llm::{Broker, DeltaSink, NoDeltas, RequestOptions};
-use serde_json::{Value, json};
-use tokio::{
-    net::TcpListener,
-    sync::{OwnedSemaphorePermit, Semaphore},
-};
+use serde_json::Value;
+use tokio::{net::TcpListener, sync::Semaphore};
 
 use self::request::Asked;
 use crate::openai_api::{
-    http::{self, Budget, Held, Hosts},
-    response::{ApiError, CallOut, Choice, Envelope},
+    http::{self, Budget, Hosts, Slot},
+    response::{ApiError, CallOut, Choice, Envelope, model_list},
     stream::{Frame, StreamItem, StreamSender, stream},
 };
 
@@ -96,8 +93,7 @@ impl ModelServer {
             address: config.address,
             source,
         };
-        let listener = TcpListener::bind(config.address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (listener, address) = http::bind(config.address).await.map_err(failed)?;
         Ok(Self {
             listener,
             address,
@@ -127,7 +123,6 @@ struct Shared {
     slots: Arc<Semaphore>,
     answers: AtomicU64,
     budget: Budget,
-    hosts: Hosts,
 }
 
 fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
@@ -136,28 +131,18 @@ fn router(broker: Arc<Broker>, allow_remote: bool) -> Router {
         slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
         answers: AtomicU64::new(1),
         budget: Budget::new(BODY_BYTES),
-        hosts: Hosts::new(allow_remote, &[]),
     });
+    let hosts = Hosts::new(allow_remote, &[]);
     Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
         .fallback(http::nothing_here)
-        .layer(middleware::from_fn_with_state(shared.clone(), check_host))
+        .layer(middleware::from_fn_with_state(hosts, http::check_host))
         .with_state(shared)
 }
 
-/// Refuses web pages.
-async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    match shared.hosts.admit(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
-    }
-}
-
 async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
-    let models = shared.broker.names();
-    let models = models.map(|name| json!({"id": name, "object": "model", "owned_by": "sluice"}));
-    Json(json!({"object": "list", "data": models.collect::<Vec<_>>()}))
+    Json(model_list(shared.broker.names()))
 }
 
 async fn chat(
@@ -165,9 +150,7 @@ async fn chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (body, held) = http::json_body(&headers, body, &shared.budget).await?;
-    let slot = shared.slots.clone().try_acquire_owned();
-    let slot = (slot.map_err(|_| ApiError::busy())?, held);
+    let (body, slot) = http::admit(&headers, body, &shared.budget, &shared.slots).await?;
     let asked = request::parse(&body).map_err(ApiError::invalid)?;
     drop(body);
     if !shared.broker.names().any(|name| name == asked.model) {
@@ -176,7 +159,7 @@ async fn chat(
     let number = shared.answers.fetch_add(1, Ordering::Relaxed);
     let envelope = Envelope::new(format!("chatcmpl-{number}"), &asked.model);
     if asked.stream {
-        let start = vec![Frame::data(&envelope.start(0))];
+        let start = vec![Frame::data(&envelope.start())];
         let failed = |error: &ApiError| Frame::data(&error.body());
         stream(start, failed, |sender| {
             stream_answer(shared, asked, envelope, sender, slot)
@@ -185,7 +168,7 @@ async fn chat(
     } else {
         let completion = complete(&shared.broker, &asked, &mut NoDeltas).await?;
         let usage = completion.usage;
-        Ok(Json(envelope.completion(&[choice(completion)], &usage)).into_response())
+        Ok(Json(envelope.completion(&choice(completion), &usage)).into_response())
     }
 }
 
@@ -219,20 +202,17 @@ async fn stream_answer(
     asked: Asked,
     envelope: Envelope,
     sender: StreamSender,
-    _slot: (OwnedSemaphorePermit, Held),
+    _slot: Slot,
 ) {
     let mut sink = Pieces(&envelope, &sender);
     match complete(&shared.broker, &asked, &mut sink).await {
         Err(error) => sender.send(StreamItem::Failed(error)),
         Ok(completion) => {
             let usage = completion.usage;
-            for chunk in envelope.end(0, &choice(completion)) {
-                sender.send(StreamItem::Frame(Frame::data(&chunk)));
+            let usage = asked.stream_usage.then_some(&usage);
+            for frame in Frame::last(&envelope.end(&choice(completion), usage)) {
+                sender.send(StreamItem::Frame(frame));
             }
-            if asked.stream_usage {
-                sender.send(StreamItem::Frame(Frame::data(&envelope.cost(&usage))));
-            }
-            sender.send(StreamItem::Frame(Frame::done()));
             sender.send(StreamItem::Done);
         }
     }
@@ -242,7 +222,7 @@ struct Pieces<'a>(&'a Envelope, &'a StreamSender);
 
 impl DeltaSink for Pieces<'_> {
     fn text(&mut self, piece: &str) {
-        let frame = Frame::data(&self.0.text(0, piece));
+        let frame = Frame::data(&self.0.text(piece));
         self.1.send(StreamItem::Frame(frame));
     }
 }

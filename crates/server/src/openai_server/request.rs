@@ -37,13 +37,9 @@ pub(super) fn parse(body: &[u8]) -> Result<Asked, String> {
         tool_choice,
         token_limit,
         members,
-        choices,
         streams,
         streams_usage,
     } = request::read(body, false)?;
-    if choices != 1 {
-        return Err("`n` must be 1 on this server".to_owned());
-    }
     if members.contains_key("stop") {
         return Err("`stop` is not supported by this server; leave it out".to_owned());
     }

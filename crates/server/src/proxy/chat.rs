@@ -1,7 +1,6 @@
 //! One request, in whichever dialect: read, decided on, answered.
 
 use std::collections::BTreeMap;
-use std::iter::repeat_n;
 use std::sync::Arc;
 
 use axum::{
@@ -11,12 +10,10 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use hub::Usage;
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
 use ifc::{History, Label};
 use llm::{ApiKey, RequestOptions};
-use tokio::{sync::OwnedSemaphorePermit, task::JoinSet};
 
 use super::{
     dialect::Dialect,
@@ -29,30 +26,31 @@ use super::{
 };
 use crate::conversation::Conversation;
 use crate::openai_api::{
-    http::{self, Held},
-    response::{ApiError, Choice},
+    http::{self, Slot},
+    response::ApiError,
     stream::{StreamItem, StreamSender, stream},
 };
 
 const NAME_LIMIT: usize = 128;
 const CONVERSATION: &str = "x-sluice-conversation";
 
-/// A request's place among those that are served at once, and the room that its body takes.
-type Slot = (OwnedSemaphorePermit, Held);
-
+/// One request, read and rebuilt.
 struct Prepared {
-    client: Client,
-    rebuilt: Rebuilt,
-    choices: usize,
-}
-
-/// The tenant and the options of a request.
-struct Client {
     conversation: String,
     session: Session,
     options: RequestOptions,
+    rebuilt: Rebuilt,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
+}
+
+impl Prepared {
+    /// Has the turn machine answer it.
+    async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
+        let (conversation, session) = (&self.conversation, self.session.of_turn());
+        let turn = Turn::new(shared, conversation, session, &self.options, live);
+        turn.run(self.rebuilt).await
+    }
 }
 
 pub(super) async fn chat<D: Dialect>(
@@ -71,10 +69,7 @@ async fn answer<D: Dialect>(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    // A slow body takes no slot.
-    let (bytes, held) = http::json_body(headers, body, &shared.budget).await?;
-    let slot = shared.slots.clone().try_acquire_owned();
-    let slot = (slot.map_err(|_| ApiError::busy())?, held);
+    let (bytes, slot) = http::admit(headers, body, &shared.budget, &shared.slots).await?;
     let read = D::read(&bytes, shared.labels.images.is_some());
     let mut request = read.map_err(ApiError::invalid)?;
     // What was read holds the same text once more.
@@ -86,20 +81,13 @@ async fn answer<D: Dialect>(
     shared.written().await?;
     let answer = D::begin(&fresh("")?, &request.model);
     if request.streams {
-        let start = D::start(&answer, request.choices);
+        let start = D::start(&answer);
         let usage = request.streams_usage;
-        let run = |sender| stream_choices::<D>(shared, prepared, answer, sender, usage, slot);
+        let run = |sender| stream_answer::<D>(shared, prepared, answer, sender, usage, slot);
         return stream(start, D::failed, run).await;
     }
-    let mut cost = Usage::default();
-    let mut choices = BTreeMap::new();
-    let mut tasks = start_choices(&shared, prepared, |_| None);
-    while let Some((index, answered)) = next_choice(&mut tasks).await? {
-        add(&mut cost, &answered.usage);
-        choices.insert(index, answered.choice);
-    }
-    let choices: Vec<Choice> = choices.into_values().collect();
-    Ok(Json(D::answer(&answer, &choices, &cost)).into_response())
+    let Answered { choice, usage } = prepared.answer(&shared, None).await?;
+    Ok(Json(D::answer(&answer, &choice, &usage)).into_response())
 }
 
 /// Reads the request, and records what is new in it.
@@ -150,16 +138,12 @@ fn prepare(
             shared.record(&conversation, event(shared, news));
         }
     }
-    let client = Client {
+    Ok(Prepared {
         conversation,
         session,
         options,
-        _texts: texts.hold(),
-    };
-    Ok(Prepared {
-        client,
         rebuilt,
-        choices: request.choices,
+        _texts: texts.hold(),
     })
 }
 
@@ -222,47 +206,8 @@ fn label_members(
     Ok(())
 }
 
-/// Starts all choices, each decided by itself, with this to take its text while it is written.
-fn start_choices(
-    shared: &Arc<Shared>,
-    prepared: Prepared,
-    live: impl Fn(usize) -> Option<Live>,
-) -> JoinSet<Result<(usize, Answered), ApiError>> {
-    let client = Arc::new(prepared.client);
-    let mut tasks = JoinSet::new();
-    // The last choice gets the original, so that there is one copy fewer than choices.
-    let all = repeat_n(prepared.rebuilt, prepared.choices);
-    for (index, rebuilt) in all.enumerate() {
-        let (shared, client, live) = (shared.clone(), client.clone(), live(index));
-        tasks.spawn(async move {
-            let Client {
-                conversation,
-                session,
-                options,
-                ..
-            } = &*client;
-            let turn = Turn::new(&shared, conversation, session.of_turn(), options, live);
-            Ok((index, turn.run(rebuilt).await?))
-        });
-    }
-    tasks
-}
-
-/// The next choice that is done. The other choices end with the set that they are in.
-async fn next_choice(
-    tasks: &mut JoinSet<Result<(usize, Answered), ApiError>>,
-) -> Result<Option<(usize, Answered)>, ApiError> {
-    match tasks.join_next().await {
-        Some(done) => {
-            let done = done.map_err(|_| ApiError::internal("a choice was lost"))?;
-            done.map(Some)
-        }
-        None => Ok(None),
-    }
-}
-
-/// Streams all choices, each as its pieces come.
-async fn stream_choices<D: Dialect>(
+/// Streams the answer, its text as the pieces come.
+async fn stream_answer<D: Dialect>(
     shared: Arc<Shared>,
     prepared: Prepared,
     answer: D::Answer,
@@ -270,31 +215,18 @@ async fn stream_choices<D: Dialect>(
     with_usage: bool,
     _slot: Slot,
 ) {
-    let live = |index| -> Option<Live> {
-        let (answer, sender) = (answer.clone(), sender.clone());
-        Some(Box::new(move |piece| {
-            sender.send(StreamItem::Frame(D::text(&answer, index, piece)));
-        }))
-    };
-    let mut tasks = start_choices(&shared, prepared, live);
-    let mut cost = Usage::default();
-    loop {
-        let frames = match next_choice(&mut tasks).await {
-            Ok(Some((index, answered))) => {
-                add(&mut cost, &answered.usage);
-                D::end(&answer, index, &answered.choice)
+    let (own, pieces) = (answer.clone(), sender.clone());
+    let live: Live = Box::new(move |piece| pieces.send(StreamItem::Frame(D::text(&own, piece))));
+    match prepared.answer(&shared, Some(live)).await {
+        Ok(Answered { choice, usage }) => {
+            let frames = D::end(&answer, &choice, with_usage.then_some(&usage));
+            for frame in frames {
+                sender.send(StreamItem::Frame(frame));
             }
-            Ok(None) => break,
-            Err(error) => return sender.send(StreamItem::Failed(error)),
-        };
-        for frame in frames {
-            sender.send(StreamItem::Frame(frame));
+            sender.send(StreamItem::Done);
         }
+        Err(error) => sender.send(StreamItem::Failed(error)),
     }
-    for frame in D::finish(&answer, with_usage.then_some(&cost)) {
-        sender.send(StreamItem::Frame(frame));
-    }
-    sender.send(StreamItem::Done);
 }
 
 /// The client's wishes, for the upstream.
@@ -356,12 +288,4 @@ fn event(shared: &Shared, news: News) -> Event {
             regions,
         },
     }
-}
-
-fn add(sum: &mut Usage, usage: &Usage) {
-    sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
-    sum.cached_tokens = sum.cached_tokens.saturating_add(usage.cached_tokens);
-    sum.completion_tokens = sum
-        .completion_tokens
-        .saturating_add(usage.completion_tokens);
 }

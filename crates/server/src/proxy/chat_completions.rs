@@ -24,27 +24,20 @@ impl Dialect for ChatCompletions {
         Envelope::new(format!("chatcmpl-{id}"), model)
     }
 
-    fn answer(answer: &Envelope, choices: &[Choice], usage: &Usage) -> Value {
-        answer.completion(choices, usage)
+    fn answer(answer: &Envelope, choice: &Choice, usage: &Usage) -> Value {
+        answer.completion(choice, usage)
     }
 
-    fn start(answer: &Envelope, choices: usize) -> Vec<Frame> {
-        (0..choices)
-            .map(|index| Frame::data(&answer.start(index)))
-            .collect()
+    fn start(answer: &Envelope) -> Vec<Frame> {
+        vec![Frame::data(&answer.start())]
     }
 
-    fn text(answer: &Envelope, choice: usize, piece: &str) -> Frame {
-        Frame::data(&answer.text(choice, piece))
+    fn text(answer: &Envelope, piece: &str) -> Frame {
+        Frame::data(&answer.text(piece))
     }
 
-    fn end(answer: &Envelope, index: usize, choice: &Choice) -> Vec<Frame> {
-        answer.end(index, choice).iter().map(Frame::data).collect()
-    }
-
-    fn finish(answer: &Envelope, usage: Option<&Usage>) -> Vec<Frame> {
-        let cost = usage.map(|usage| Frame::data(&answer.cost(usage)));
-        cost.into_iter().chain([Frame::done()]).collect()
+    fn end(answer: &Envelope, choice: &Choice, usage: Option<&Usage>) -> Vec<Frame> {
+        Frame::last(&answer.end(choice, usage))
     }
 
     fn error(error: &ApiError) -> Value {

@@ -23,18 +23,17 @@ pub(super) trait Dialect: Send + Sync + 'static {
     /// An answer under an id that nobody can guess, by the model that the client has named.
     fn begin(id: &str, model: &str) -> Self::Answer;
 
-    fn answer(answer: &Self::Answer, choices: &[Choice], usage: &Usage) -> Value;
+    /// A whole answer.
+    fn answer(answer: &Self::Answer, choice: &Choice, usage: &Usage) -> Value;
 
     /// What a stream begins with.
-    fn start(answer: &Self::Answer, choices: usize) -> Vec<Frame>;
+    fn start(answer: &Self::Answer) -> Vec<Frame>;
 
-    fn text(answer: &Self::Answer, choice: usize, piece: &str) -> Frame;
+    /// A piece of the text.
+    fn text(answer: &Self::Answer, piece: &str) -> Frame;
 
-    /// What follows the text of a choice: its calls, and why it ended.
-    fn end(answer: &Self::Answer, index: usize, choice: &Choice) -> Vec<Frame>;
-
-    /// What a stream ends with; `usage` if the client wants to know what it cost.
-    fn finish(answer: &Self::Answer, usage: Option<&Usage>) -> Vec<Frame>;
+    /// What follows the text: the calls, why the answer ended, and the usage if the client wants to know it.
+    fn end(answer: &Self::Answer, choice: &Choice, usage: Option<&Usage>) -> Vec<Frame>;
 
     /// The body of an answer to a request that failed.
     fn error(error: &ApiError) -> Value;

@@ -42,7 +42,6 @@ use hub::{
     trace::Event,
 };
 use llm::{OpenAi, RequestOptions};
-use serde_json::json;
 use tokio::{net::TcpListener, sync::Semaphore};
 
 pub use self::{
@@ -60,7 +59,7 @@ use crate::{
     consult::random,
     openai_api::{
         http::{self, Budget, Hosts},
-        response::ApiError,
+        response::{ApiError, model_list},
     },
     parts::Parts,
     trace_file::{TraceError, TraceFile},
@@ -201,8 +200,7 @@ impl Proxy {
             }
         }
         let failed = |source| ProxyError::Io { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (listener, address) = http::bind(address).await.map_err(failed)?;
         let secret = random().map_err(ProxyError::Randomness)?;
         if let Some(trace) = &mut setup.trace {
             trace.append(Event::SessionStarted {
@@ -258,6 +256,7 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         Some(trace) => Some(TraceWriter::start(trace, setup.observer.clone())?),
         None => None,
     };
+    let hosts = Hosts::new(setup.allow_remote, &setup.hosts);
     let shared = Arc::new(Shared {
         parts,
         app: setup.app,
@@ -274,7 +273,6 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         observe: setup.observe,
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
-        hosts: Hosts::new(setup.allow_remote, &setup.hosts),
         tokens: Tokens::new(&setup.tokens),
     });
     let api = Router::new()
@@ -290,16 +288,8 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
     let router = all
         .fallback(http::nothing_here)
         // On the desk as well: a web page that rebinds its name must not answer a question.
-        .layer(middleware::from_fn_with_state(shared.clone(), check_host));
+        .layer(middleware::from_fn_with_state(hosts, http::check_host));
     Ok((router, shared))
-}
-
-/// Refuses web pages.
-async fn check_host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    match shared.hosts.admit(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
-    }
 }
 
 /// Says whose request it is. Refuses clients without a token.
@@ -322,10 +312,7 @@ async fn models(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Some(Models { upstream, .. }) = &shared.models else {
-        let names = shared.parts.broker.names();
-        let names = names.map(|name| json!({"id": name, "object": "model", "owned_by": "sluice"}));
-        let names: Vec<_> = names.collect();
-        return Ok(Json(json!({"object": "list", "data": names})).into_response());
+        return Ok(Json(model_list(shared.parts.broker.names())).into_response());
     };
     let options = RequestOptions {
         bearer: shared.tokens.upstream_key(&headers),

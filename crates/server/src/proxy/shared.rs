@@ -16,7 +16,7 @@ use super::sessions::Sessions;
 use super::tokens::Tokens;
 use super::trace::TraceWriter;
 use super::transcript::{Chain, Digest};
-use crate::openai_api::http::{Budget, Hosts};
+use crate::openai_api::http::Budget;
 use crate::openai_api::response::ApiError;
 use crate::parts::Parts;
 
@@ -38,7 +38,6 @@ pub(super) struct Shared {
     pub(super) observe: bool,
     pub(super) slots: Arc<Semaphore>,
     pub(super) budget: Budget,
-    pub(super) hosts: Hosts,
     pub(super) tokens: Tokens,
 }
 

@@ -227,51 +227,6 @@ async fn text_that_must_not_be_shown_is_never_streamed() {
 }
 
 #[tokio::test]
-async fn each_choice_is_decided_by_itself() {
-    let upstream = Upstream::start(|body| match newest(body) {
-        "go" => calls(&[("inbox", "{}")]),
-        "mail" => calls(&[("send", "{}")]),
-        _ => says("no"),
-    });
-    let mut setup = setup(&upstream);
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
-    let stage = serve(setup).await;
-    let (status, answer) = stage.request(&[user("go")], json!({"n": 3})).await;
-    assert_eq!(status, 200);
-    let choices = answer["choices"].as_array().unwrap();
-    let ids: std::collections::HashSet<&str> = choices
-        .iter()
-        .map(|choice| choice["message"]["tool_calls"][0]["id"].as_str().unwrap())
-        .collect();
-    let indexes: Vec<u64> = choices
-        .iter()
-        .map(|c| c["index"].as_u64().unwrap())
-        .collect();
-    assert_eq!((ids.len(), indexes), (3, vec![0, 1, 2]));
-    assert_eq!(answer["usage"]["total_tokens"], 45);
-    // The client goes on with the second one.
-    let message = choices[1]["message"].clone();
-    let messages = [user("go"), message.clone(), result(&message, 0, "mail")];
-    let (_, answer) = stage.request(&messages, json!({"n": 2})).await;
-    assert_eq!(approver.count(), 2);
-    for choice in answer["choices"].as_array().unwrap() {
-        assert_eq!(choice["message"]["content"], "no");
-        assert_eq!(choice["finish_reason"], "stop");
-    }
-    let more = json!({"n": 2, "stream": true});
-    let (_, stream) = stage.raw("key", None, body(&[user("hi")], more)).await;
-    let chunks = chunks(&stream);
-    for index in 0..2 {
-        assert_eq!(assemble(&chunks, index).0["content"], "no");
-    }
-    for n in [0, 9] {
-        let (status, _) = stage.request(&[user("hi")], json!({"n": n})).await;
-        assert_eq!(status, 400);
-    }
-}
-
-#[tokio::test]
 async fn wishes_reach_the_upstream_and_nothing_else_does() {
     let upstream = Upstream::start(|_| says("ok"));
     let stage = serve(setup(&upstream)).await;
@@ -400,6 +355,7 @@ async fn what_is_not_supported_is_refused_clearly() {
     check(hi(), json!({"functions": []}), "use `tools`").await;
     check(hi(), json!({"function_call": "auto"}), "use `tools`").await;
     check(hi(), json!({"logprobs": true}), "`logprobs`").await;
+    check(hi(), json!({"n": 2}), "`n` must be 1").await;
     check(
         hi(),
         json!({"web_search_options": {}}),
