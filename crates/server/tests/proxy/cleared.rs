@@ -8,7 +8,7 @@ use ifc::Label;
 use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::json;
 
-use crate::stage::{Stage, Watcher, result, serve, setup, untrusted, user};
+use crate::stage::{Stage, Watcher, serve, setup, untrusted, user};
 use test_support::{Upstream, calls, newest, says};
 
 const SECRET: &str = "the combination of the vault is 31-7-19, and nobody else knows it";
@@ -47,9 +47,7 @@ async fn what_the_upstream_is_not_cleared_for_is_masked_and_the_conversation_goe
     for screening in [Screening::LAZY, Screening::CHECKED, Screening::Eager] {
         let (stage, upstream, watcher) = world(untrusted(), screening).await;
         let mut messages = vec![user("open")];
-        let answer = stage.message(&messages).await;
-        messages.push(answer.clone());
-        messages.push(result(&answer, 0, SECRET));
+        stage.step(&mut messages, SECRET).await;
         // The client gets what the model says of what it was shown.
         let answer = stage.message(&messages).await;
         assert_eq!(answer["content"], "I see [redacted]");
@@ -74,9 +72,7 @@ async fn what_the_upstream_is_not_cleared_for_is_masked_and_the_conversation_goe
 async fn what_the_user_says_above_the_clearance_is_refused_and_not_sent() {
     let (stage, upstream, _) = world(untrusted(), Screening::LAZY).await;
     let mut messages = vec![user("open")];
-    let answer = stage.message(&messages).await;
-    messages.push(answer.clone());
-    messages.push(result(&answer, 0, SECRET));
+    stage.step(&mut messages, SECRET).await;
     stage.message(&messages).await;
     for role in ["user", "system"] {
         let brought = json!({"role": role, "content": SECRET});
@@ -103,9 +99,7 @@ async fn what_the_user_says_above_the_clearance_is_refused_and_not_sent() {
 async fn an_upstream_that_is_cleared_for_everything_is_sent_everything() {
     let (stage, upstream, watcher) = world(Label::top(), Screening::LAZY).await;
     let mut messages = vec![user("open")];
-    let answer = stage.message(&messages).await;
-    messages.push(answer.clone());
-    messages.push(result(&answer, 0, SECRET));
+    stage.step(&mut messages, SECRET).await;
     stage.message(&messages).await;
     assert!(upstream.everything().contains("31-7-19"));
     assert!(uncleared(&watcher).is_empty());

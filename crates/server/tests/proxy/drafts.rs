@@ -7,7 +7,7 @@ use ifc::{Answer, Label};
 use llm::{Broker, OpenAi, OpenAiConfig};
 use serde_json::{Value, json};
 
-use crate::stage::{Always, Stage, result, serve, setup, user};
+use crate::stage::{Always, Stage, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 
 /// Reads mail when told to by the user; fails on `limit`, and goes in circles on `circles`.
@@ -55,9 +55,7 @@ impl World {
     /// A conversation that has read mail, so that its next step is drafted.
     async fn tainted(&self) -> Vec<Value> {
         let mut messages = vec![user("go")];
-        let answer = self.stage.message(&messages).await;
-        messages.push(answer.clone());
-        messages.push(result(&answer, 0, "mail"));
+        self.stage.step(&mut messages, "mail").await;
         messages.push(self.stage.message(&messages).await);
         messages
     }
@@ -115,14 +113,11 @@ async fn finish_reason(draft: ModelReply, check: ModelReply) -> Value {
         _ => check.clone(),
     });
     let mut setup = setup(&upstream);
-    let approver = Always::new(Answer::Once);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::Once);
     setup.parts.settings.screening = Screening::CHECKED;
     let stage = serve(setup).await;
     let mut messages = vec![user("go")];
-    let answer = stage.message(&messages).await;
-    messages.push(answer.clone());
-    messages.push(result(&answer, 0, "what a stranger wrote"));
+    stage.step(&mut messages, "what a stranger wrote").await;
     let (status, answer) = stage.request(&messages, json!({})).await;
     assert_eq!(status, 200, "{answer}");
     assert_eq!(upstream.requests().len(), 3, "no check was made");

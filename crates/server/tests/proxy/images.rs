@@ -28,8 +28,7 @@ async fn world(images: Option<Label>) -> (Stage, Arc<Always>, Upstream) {
     let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
     setup.labels.images = images;
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     (serve(setup).await, approver, upstream)
 }
 

@@ -19,8 +19,7 @@ async fn an_irreversible_call_that_was_made_is_not_made_again_unasked() {
     for conversation in [None, Some("a-name")] {
         let upstream = Upstream::start(again);
         let mut setup = setup(&upstream);
-        let approver = Always::new(Answer::No);
-        setup.approver = approver.clone();
+        let approver = Always::answering(&mut setup, Answer::No);
         let stage = serve(setup).await;
         let say = async |messages: &[Value]| {
             let asked = stage.as_client("key", conversation, messages, json!({}));
@@ -49,8 +48,7 @@ async fn repeated_requests_permit_an_irreversible_call_once() {
     for conversation in [None, Some("a-name")] {
         let upstream = Upstream::start(again);
         let mut setup = setup(&upstream);
-        let approver = Always::new(Answer::No);
-        setup.approver = approver.clone();
+        let approver = Always::answering(&mut setup, Answer::No);
         let stage = serve(setup).await;
         let (stage, first) = (&stage, [user("send it to ada")]);
         let ask = async |messages: &[Value]| {
@@ -77,8 +75,7 @@ async fn a_call_that_was_refused_has_not_run() {
         _ => calls(&[("send", r#"{"to":"ada"}"#)]),
     });
     let mut setup = setup(&upstream);
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
     let mut messages = vec![user("read")];
     let answer = stage.message(&messages).await;

@@ -142,8 +142,7 @@ impl Asking {
             _ => calls(&[("post", "{}")]),
         });
         let mut setup = setup(&upstream);
-        let approver = Always::new(Answer::No);
-        setup.approver = approver.clone();
+        let approver = Always::answering(&mut setup, Answer::No);
         change(&mut setup);
         let stage = serve(setup).await;
         Self { stage, approver }

@@ -31,8 +31,7 @@ async fn world(clearance: Label, screening: Screening) -> (Stage, Upstream, Arc<
         setup.parts.screener = Arc::new(Nothing);
     }
     setup.parts.settings.screening = screening;
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     (serve(setup).await, upstream, approver)
 }
 

@@ -31,8 +31,7 @@ struct World {
 async fn world() -> World {
     let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
     World {
         stage,
@@ -47,9 +46,7 @@ async fn trusted(stage: &Stage) -> Vec<Value> {
         json!({"role": "system", "content": "Be exact."}),
         user("time?"),
     ];
-    let answer = stage.message(&messages).await;
-    messages.push(answer.clone());
-    messages.push(result(&answer, 0, "noon"));
+    stage.step(&mut messages, "noon").await;
     messages.push(stage.message(&messages).await);
     messages
 }
@@ -293,8 +290,7 @@ async fn a_proxy_that_forgot_takes_the_past_for_unknown() {
     let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
     setup.memory.entries = 0;
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
     let world = World {
         stage,

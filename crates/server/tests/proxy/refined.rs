@@ -30,8 +30,7 @@ async fn a_read_of_an_earlier_request_is_refined_once_and_stays_so() {
     let upstream = Upstream::start(poster);
     let mut setup = setup(&upstream);
     setup.parts.settings.screening = Screening::CHECKED;
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
     let mut messages = vec![user("post the time")];
     let mut requests = Vec::new();

@@ -30,8 +30,7 @@ async fn a_no_of_an_earlier_request_still_masks_its_cause() {
     let upstream = Upstream::start(hijacked);
     let mut setup = setup(&upstream);
     setup.parts.settings.screening = Screening::CHECKED;
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
     let mut messages = vec![user("post the time")];
     let mut made = Vec::new();

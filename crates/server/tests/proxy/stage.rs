@@ -100,6 +100,13 @@ impl Always {
         Arc::new(Self { answer, asked })
     }
 
+    /// One that a proxy asks.
+    pub(crate) fn answering(setup: &mut ProxySetup, answer: Answer) -> Arc<Self> {
+        let own = Self::new(answer);
+        setup.approver = own.clone();
+        own
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
@@ -238,6 +245,14 @@ impl Stage {
         let (status, stream) = self.raw("key", None, body).await;
         assert_eq!(status, 200, "{stream}");
         assemble(&chunks(&stream), 0).0
+    }
+
+    /// The conversation goes on with an answer that makes a call, and with the call's result.
+    pub(crate) async fn step(&self, messages: &mut Vec<Value>, text: &str) -> Value {
+        let answer = self.message(messages).await;
+        messages.push(answer.clone());
+        messages.push(result(&answer, 0, text));
+        answer
     }
 
     /// The message of the only choice of a request that must succeed.

@@ -41,8 +41,7 @@ struct World {
 async fn world_with(change: impl FnOnce(&mut server::proxy::ProxySetup)) -> World {
     let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     change(&mut setup);
     let stage = serve(setup).await;
     World {
@@ -223,8 +222,7 @@ async fn what_the_user_said_first_is_not_the_apps_because_an_app_repeats_it() {
         _ => calls(&[("post", "{}")]),
     });
     let mut setup = setup(&upstream);
-    let approver = Always::new(Answer::No);
-    setup.approver = approver.clone();
+    let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
     let wish = "Remind me of the board meeting in the large hall on the fifth of May at noon.";
     let mut messages = vec![user(wish)];
