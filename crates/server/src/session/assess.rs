@@ -10,19 +10,12 @@ use hub::question::{Assessment, QuestionView};
 const MOST: usize = 256;
 
 /// What was planned, and what the user has answered in this session.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Assessor {
     /// The apps that the planner found to be needed, if it was asked and found any.
     needed: Option<BTreeSet<String>>,
-    answered: Vec<Answered>,
-}
-
-#[derive(Debug)]
-struct Answered {
-    app: String,
-    tool: String,
-    arguments: String,
-    answer: Answer,
+    /// App, tool and arguments of each call, oldest first.
+    answered: Vec<([String; 3], Answer)>,
 }
 
 impl Assessor {
@@ -36,16 +29,17 @@ impl Assessor {
         if question.is_answer {
             return Assessment::default();
         }
-        let about = self.answered.iter().filter(|past| past.is_about(question));
-        let same = about.clone().rev();
-        let mut same = same.filter(|past| past.arguments == question.arguments);
+        let answered = self.answered.iter();
+        let about = answered.filter(|([app, tool, _], _)| {
+            (app.as_str(), tool.as_str()) == (&*question.app, &*question.tool)
+        });
+        let mut newest = about.clone().rev();
+        let same = newest.find(|([.., arguments], _)| *arguments == question.arguments);
+        let needed = self.needed.as_ref();
         Assessment {
-            unplanned: self
-                .needed
-                .as_ref()
-                .is_some_and(|needed| !needed.contains(&question.app)),
-            same: same.next().map(|past| past.answer),
-            before: about.map(|past| past.answer).collect(),
+            unplanned: needed.is_some_and(|needed| !needed.contains(&question.app)),
+            same: same.map(|(_, answer)| *answer),
+            before: about.map(|(_, answer)| *answer).collect(),
         }
     }
 
@@ -56,17 +50,7 @@ impl Assessor {
         if self.answered.len() == MOST {
             self.answered.remove(0);
         }
-        self.answered.push(Answered {
-            app: question.app.clone(),
-            tool: question.tool.clone(),
-            arguments: question.arguments.clone(),
-            answer,
-        });
-    }
-}
-
-impl Answered {
-    fn is_about(&self, question: &QuestionView) -> bool {
-        self.app == question.app && self.tool == question.tool
+        let call = [&question.app, &question.tool, &question.arguments];
+        self.answered.push((call.map(String::clone), answer));
     }
 }

@@ -24,6 +24,10 @@ struct Gathered {
     texts: Vec<(String, Labeled)>,
     answered: Vec<(String, Outcome)>,
     unanswered: Vec<(String, Result<Outcome, SessionError>)>,
+    /// Of all conversations: refused calls, calls that may have run, and requests to other apps without a response.
+    refused: usize,
+    unknown: usize,
+    dropped: usize,
 }
 
 impl Session {
@@ -60,7 +64,7 @@ impl Session {
             }
         }
         self.record(gathered.event(), user)?;
-        let (refused, unknown, dropped) = gathered.counts();
+        let (refused, unknown, dropped) = (gathered.refused, gathered.unknown, gathered.dropped);
         let outcome = match gathered.answered.len() {
             0 | 1 => self.only(gathered)?,
             _ => {
@@ -119,6 +123,9 @@ impl Session {
 impl Gathered {
     fn take(&mut self, app: &str, turn: Turn) {
         let app = app.to_owned();
+        self.refused += turn.outcome.refused;
+        self.unknown += turn.outcome.unknown;
+        self.dropped += turn.outcome.dropped;
         match &turn.outcome.result {
             Ok(answer) => {
                 self.texts.push((app.clone(), answer.clone()));
@@ -138,22 +145,5 @@ impl Gathered {
             answered: self.answered.iter().map(|(app, _)| app.clone()).collect(),
             missing: self.unanswered.iter().map(|(app, _)| app.clone()).collect(),
         }
-    }
-
-    /// Calls that were refused in all conversations, those of which nobody knows whether they ran, and
-    /// requests to other apps without a response.
-    fn counts(&self) -> (usize, usize, usize) {
-        let unanswered = self
-            .unanswered
-            .iter()
-            .filter_map(|(_, it)| it.as_ref().ok());
-        let outcomes = self.answered.iter().map(|(_, it)| it).chain(unanswered);
-        outcomes.fold((0, 0, 0), |(refused, unknown, dropped), outcome| {
-            (
-                refused + outcome.refused,
-                unknown + outcome.unknown,
-                dropped + outcome.dropped,
-            )
-        })
     }
 }
