@@ -232,9 +232,7 @@ impl From<ProviderError> for ApiError {
                     None,
                 )
             }
-            ErrorKind::Unreachable(_) | ErrorKind::Malformed(_) => {
-                (StatusCode::BAD_GATEWAY, None)
-            }
+            ErrorKind::Unreachable(_) | ErrorKind::Malformed(_) => (StatusCode::BAD_GATEWAY, None),
             ErrorKind::Model(_) => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         let mut answer = Self::new(status, error.to_string());

@@ -107,7 +107,6 @@ fn prepare(
         policy: &*shared.parts.policy,
         labels: &shared.labels,
         memory: &shared.memory,
-        cache: &shared.cache,
         texts: &texts,
         result_bytes: shared.parts.settings.limits.result_bytes,
     };

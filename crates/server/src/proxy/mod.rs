@@ -14,7 +14,6 @@ mod chat_completions;
 mod desk;
 mod dialect;
 mod kept;
-mod label_cache;
 mod memory;
 mod models;
 mod observe;
@@ -51,9 +50,9 @@ pub use self::{
     rebuild::ClientLabels,
 };
 use self::{
-    chat::chat, chat_completions::ChatCompletions, dialect::Dialect, label_cache::LabelCache,
-    memory::Memory, models::Models, sessions::Sessions, shared::Shared, tokens::Tokens,
-    trace::TraceWriter, transcript::Digest,
+    chat::chat, chat_completions::ChatCompletions, dialect::Dialect, memory::Memory,
+    models::Models, sessions::Sessions, shared::Shared, tokens::Tokens, trace::TraceWriter,
+    transcript::Digest,
 };
 use crate::{
     consult::random,
@@ -267,7 +266,6 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         models: setup.models.map(Models::new),
         memory: Memory::new(setup.memory),
         texts: Recogniser::new(setup.recognition),
-        cache: LabelCache::default(),
         sessions: Sessions::new(),
         secret,
         observe: setup.observe,

@@ -10,7 +10,6 @@ use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
-    label_cache::LabelCache,
     memory::{Memory, Recalled, RememberedCall, Step, Taken},
     transcript::{Chain, Digest, Link, hash},
 };
@@ -49,7 +48,6 @@ pub(super) struct Reader<'a> {
     pub(super) policy: &'a dyn Policy,
     pub(super) labels: &'a ClientLabels,
     pub(super) memory: &'a Memory,
-    pub(super) cache: &'a LabelCache,
     /// What this tenant's conversations have seen labelled.
     pub(super) texts: &'a KnownTexts<'a>,
     /// Bytes of one result; a larger one is refused as a whole.
@@ -257,7 +255,7 @@ impl Reading<'_> {
         let bytes = text.len();
         let reader = self.reader;
         let content = match &call {
-            Some(call) => reader.cache.label(reader.policy, call, text),
+            Some(call) => reader.policy.label_result(call, text, false),
             None => Labeled::unknown(text),
         };
         let content = hub::bounded(content, reader.result_bytes);

@@ -8,7 +8,6 @@ use ifc::Labeled;
 use tokio::sync::Semaphore;
 
 use super::approve::{Approver, Observer};
-use super::label_cache::LabelCache;
 use super::memory::{Memory, Taken};
 use super::models::Models;
 use super::rebuild::ClientLabels;
@@ -32,7 +31,6 @@ pub(super) struct Shared {
     pub(super) models: Option<Models>,
     pub(super) memory: Memory,
     pub(super) texts: Recogniser,
-    pub(super) cache: LabelCache,
     pub(super) sessions: Sessions,
     pub(super) secret: Digest,
     pub(super) observe: bool,

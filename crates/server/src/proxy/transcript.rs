@@ -138,7 +138,7 @@ pub(super) fn hash(text: &[u8]) -> Digest {
 }
 
 /// Lengths go first, so that no two lists of fields have one writing.
-pub(super) fn field(hash: &mut Sha256, text: Option<&str>) {
+fn field(hash: &mut Sha256, text: Option<&str>) {
     match text {
         None => hash.update([0]),
         Some(text) => {
