@@ -302,7 +302,10 @@ impl Stage {
     }
 
     /// Resolves when an event like this was recorded.
-    pub(crate) fn when(&mut self, is_it: impl Fn(&Event) -> bool) -> impl Future<Output = ()> {
+    pub(crate) fn when<F: Fn(&Event) -> bool>(
+        &mut self,
+        is_it: F,
+    ) -> impl Future<Output = ()> + use<F> {
         let (wire, mut events) = mpsc::unbounded_channel();
         self.watcher.wire = Some(wire);
         async move { while !is_it(&events.recv().await.unwrap()) {} }
