@@ -1,7 +1,6 @@
 //! The guard proxy between a real client connection and a real upstream connection.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests fail by panicking"
 )]
