@@ -7,6 +7,8 @@ use reqwest::{Client, RequestBuilder};
 use tokio::sync::watch;
 
 pub(crate) fn client() -> Client {
+    // Another test of this process may have done so.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().tls_certs_only([]);
     client.build().unwrap()
 }
