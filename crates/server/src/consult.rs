@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Whoever reads the trace is told which it was: the judge's choice, or no choice at all.
+    /// The trace tells which it was: the judge's choice, or no choice at all.
     #[tokio::test]
     async fn an_answer_that_is_not_of_its_form_is_a_failure_and_one_that_names_all_is_none() {
         let mut history = History::default();

@@ -1,4 +1,4 @@
-//! A client's request, whichever API it came by. Every dialect reads one; the proxy and the model server work on it.
+//! A client's request, independent of the API it came by. Every dialect reads one; the proxy and the model server work on it.
 
 use ifc::Image;
 use llm::{TokenLimit, ToolChoice};
@@ -42,7 +42,7 @@ impl Role {
 
 pub(crate) struct Message {
     pub(crate) role: Role,
-    /// The name that the client gave whoever speaks.
+    /// The name that the client gave the speaker.
     pub(crate) name: Option<String>,
     pub(crate) text: String,
     pub(crate) images: Vec<Image>,

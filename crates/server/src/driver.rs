@@ -44,7 +44,7 @@ pub(crate) struct Driver<'a, F: Front> {
 
 pub(crate) enum Ended {
     Done(Outcome),
-    /// With calls that whoever holds the conversation is to execute.
+    /// With calls that the holder of the conversation executes.
     HandedOver(HandOver),
 }
 
@@ -117,7 +117,7 @@ impl<'a, F: Front> Driver<'a, F> {
             // A turn that was interrupted does nothing more, even if it could.
             biased;
             stop = halted => stop,
-            // Its last words are the app's, and nobody has labelled them.
+            // Its last words are the app's and have no label.
             reason = gone => Stop::Spoke(Labeled::unknown(reason)),
             answered = self.answer(need) => return answered,
         };
@@ -164,7 +164,7 @@ impl<'a, F: Front> Driver<'a, F> {
         let mut options = self.driven.front.begin(request.purpose, shown);
         // A front that wants no stream gets the text with the outcome, where its addresses are looked at anyway.
         let shown = shown && options.stream != Some(false);
-        // Whoever was refused a call may say so in words; a step knows only of refusals below it.
+        // A model that was refused a call may say so in words; a step knows only of refusals below it.
         if self.driven.agent.has_refused_below(request.prompt.label()) {
             options.tool_choice = None;
         }
@@ -250,7 +250,7 @@ impl<'a, F: Front> Driver<'a, F> {
             spokes: vec![host.spoke],
             model: host.model,
             cancel: self.cancel,
-            // Whoever waits for it has no more time than was left.
+            // The waiting conversation has no more time than was left.
             deadline: self.deadline.min(Instant::now() + within),
             allowed: within.min(self.allowed),
         }
@@ -261,7 +261,7 @@ impl<'a, F: Front> Driver<'a, F> {
             Ended::HandedOver(_) => false,
         };
         self.driven.agent.handle_served(Ok(agent))?;
-        // Whoever waits for it ends with it, unless only its own time is over.
+        // The waiting conversation ends with it, unless only the time of the serving one is over.
         if interrupted {
             self.driven.agent.abort(Stop::Interrupted);
         } else if Instant::now() >= self.deadline {
@@ -321,7 +321,7 @@ impl<'a, F: Front> Driver<'a, F> {
         if let Some(stop) = stop {
             self.driven.agent.abort(stop);
         }
-        // First what became of the call: it has run, whatever could not be recorded in its course.
+        // First the outcome of the call: it has run, even if something could not be recorded meanwhile.
         mediated
     }
 

@@ -15,7 +15,7 @@ use crate::spoke::Spoke;
 use crate::user::{FormAnswer, FormView};
 use hub::question::QuestionView;
 
-/// Whoever holds a conversation, as the driver sees it.
+/// The holder of a conversation, as the driver sees it.
 #[async_trait]
 pub(crate) trait Front: Send {
     /// Why a turn has no end at all.
@@ -144,7 +144,7 @@ impl<F: Front> Driven<'_, F> {
 
     /// Records what the machine has decided, and says whether there was anything.
     pub(crate) fn record_events(&mut self) -> Result<bool, F::Error> {
-        // Taken in any case, so that they do not pile up where nobody keeps a record.
+        // Taken in any case, so that they do not pile up where no record is kept.
         let events = self.agent.take_events();
         if events.is_empty() || !self.front.records() {
             return Ok(false);

@@ -55,7 +55,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         if self.declined || self.asked >= MAX_QUESTIONS {
             return self.refuse(call, "question", Refusal::TooOften).await;
         }
-        // Counted whatever is decided on it: questions that the policy refuses cost a record each, too.
+        // Counted before the decision: questions that the policy refuses cost a record each, too.
         self.asked += 1;
         // Titles, names and options of fields as well as the message: each can carry the app's words.
         let words: Vec<&str> = form.texts().filter(|text| !text.is_empty()).collect();
@@ -114,7 +114,7 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         let confirmed = tokio::select! {
             biased;
             answer = self.driven.front.confirm(view.clone()) => Some(answer),
-            // The program was refused meanwhile; whoever answers later answers nothing.
+            // The program was refused meanwhile; a later answer has no effect.
             () = asked.lapsed() => None,
         };
         let answer = match confirmed {

@@ -22,7 +22,7 @@ const SERVING_TIMEOUT: Duration = Duration::from_secs(180);
 /// model), and each can use all cores. Two, so that a short history need not wait for a long one.
 const SCREENINGS: usize = 2;
 
-/// What every turn is driven with, whichever front it came from. The composition root makes it
+/// The parts that every turn is driven with, for every front. The composition root makes them
 /// from a configuration, in one way for all fronts.
 #[derive(Clone)]
 pub struct Parts {
@@ -39,7 +39,7 @@ pub struct Parts {
     pub screenings: Arc<Semaphore>,
     /// Where the names are looked up that apps connect to.
     pub resolver: Arc<dyn Resolve>,
-    /// How turns run. Who executes calls is the front's, whatever this says.
+    /// How turns run. The front alone decides who executes calls.
     pub settings: Settings,
     /// How long one turn may take, questions to the user included.
     pub turn_timeout: Duration,

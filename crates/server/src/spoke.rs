@@ -1,6 +1,6 @@
 //! A running spoke, as the hub talks to it.
 //!
-//! The identity of a spoke is its socket: whatever arrives here is from this spoke, whatever it
+//! The identity of a spoke is its socket: all that arrives here is from this spoke, regardless of what it
 //! says of itself. A frame that breaks the protocol ends it.
 
 mod calls;
@@ -125,7 +125,7 @@ enum Wanted {
 const MAX_ASKED: usize = 16;
 /// How much longer than the app the spoke may take before the hub gives it up.
 const GRACE: Duration = Duration::from_secs(2);
-/// Nobody answers a question in this time: it is settled by then, or a person is asked.
+/// A question that is not settled in this time is one that a person is asked.
 const UNASKED: Duration = Duration::from_millis(50);
 
 /// A running spoke. Dropping it kills everything in it.
@@ -266,8 +266,8 @@ impl Spoke {
     /// Executes exactly the call of a permit. The only way to make a spoke do anything.
     ///
     /// What the app asks for meanwhile goes to `mediator`; the time that it takes is not the app's.
-    /// When `given_up` resolves first, the app is told that nobody waits any more. An answer that was
-    /// on its way already is the outcome all the same. Without one, nobody knows whether the call
+    /// When `given_up` resolves first, the app is told that the hub waits no more. An answer that was
+    /// on its way already is the outcome all the same. Without one, it is unknown whether the call
     /// ran, and the outcome says so.
     pub async fn execute(
         &self,
@@ -303,7 +303,7 @@ impl Spoke {
             return CallOutcome::Lost(self.end_or(reason));
         }
         tokio::select! {
-            // An answer counts, even if nobody waits for it any more.
+            // An answer counts, even if the caller has given up.
             biased;
             outcome = self.answered(&call, &mut begun, mediator) => outcome,
             () = given_up => self.cancel(id, begun.answer).await,
@@ -369,11 +369,11 @@ impl Spoke {
     }
 
     async fn next_connection(&self) -> Option<AskedConnection> {
-        // A connection does not say for which call it is, so whichever comes first has the user asked.
+        // A connection does not say for which call it is, so the first call to look has the user asked.
         self.asked.lock().await.recv().await
     }
 
-    /// Tells the spoke that nobody waits for a call any more, and waits for its last word on it.
+    /// Tells the spoke that the hub waits for a call no more, and waits for its last word on it.
     async fn cancel(&self, id: u64, answer: oneshot::Receiver<CallOutcome>) -> CallOutcome {
         self.calls.give_up(id);
         if let Err(reason) = self.send(&HubFrame::Cancel { id }).await {

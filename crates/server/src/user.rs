@@ -87,11 +87,11 @@ pub enum Selection {
     Each,
     /// None of them.
     None,
-    /// Nobody is there to choose.
+    /// There is no user to choose.
     Absent,
 }
 
-/// Whoever talks to the hub: a terminal, a test, nobody. By default nobody is there: every answer
+/// The user: a terminal, a test, or none. By default there is none: every answer
 /// is no, and nothing is looked at.
 #[async_trait]
 pub trait User: Send {

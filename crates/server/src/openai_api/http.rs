@@ -127,7 +127,7 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// Loopback alone; or, where other machines may connect, any address and the names that this
-    /// machine is known by. Nobody rebinds an address.
+    /// machine is known by. An address cannot be rebound.
     pub(crate) fn new(allow_remote: bool, names: &[String]) -> Self {
         let mut names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         if allow_remote {

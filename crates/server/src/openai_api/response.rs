@@ -158,7 +158,7 @@ impl ApiError {
         }
     }
 
-    /// Something went wrong here, which is nobody's mistake.
+    /// Something went wrong here, which is not the client's mistake.
     pub(crate) fn internal(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     }

@@ -61,7 +61,7 @@ pub(crate) enum StreamItem {
 pub(crate) struct StreamSender(mpsc::UnboundedSender<StreamItem>);
 
 impl StreamSender {
-    /// Nobody listens any more only when the task is about to be stopped.
+    /// The receiver is gone only when the task is about to be stopped.
     pub(crate) fn send(&self, item: StreamItem) {
         let _ = self.0.send(item);
     }

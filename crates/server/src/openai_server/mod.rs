@@ -49,7 +49,7 @@ const BODY_BYTES: usize = 128 << 20;
 pub struct ModelServerConfig {
     /// The address; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Whether other machines may connect. The server asks nobody who they are.
+    /// Whether other machines may connect. The server does not ask who they are.
     pub allow_remote: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Whoever answers the proxy's questions, and whoever watches it.
+//! The approver, who answers the proxy's questions, and the observer, who watches it.
 
 use async_trait::async_trait;
 use hub::trace::Event;
@@ -43,7 +43,7 @@ pub trait Observer: Send + Sync {
     fn failed(&self, _: &str) {}
 }
 
-/// Nobody watches.
+/// No observer.
 impl Observer for () {
     fn event(&self, _: &str, _: &Event) {}
 

@@ -1,4 +1,4 @@
-//! One request, in whichever dialect: read, decided on, answered.
+//! One request of any dialect: read, decided on, answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// Questions that wait at once. Beyond them the answer is no: nobody reads so many.
+/// Questions that wait at once. Beyond them the answer is no: no user reads so many.
 const MAX_WAITING: usize = 256;
 /// Bytes of all answers that are read at once. It is room of their own.
 const BODY_BYTES: usize = 1 << 20;
@@ -47,7 +47,7 @@ pub struct ApprovalDesk {
     waiting: Mutex<Option<BTreeMap<String, Waiting>>>,
 }
 
-/// A token that nobody can guess.
+/// A token that cannot be guessed.
 ///
 /// # Errors
 /// The system has no randomness.
@@ -99,7 +99,7 @@ impl ApprovalDesk {
         asked.answer.send(answer).map_err(|_| unknown())
     }
 
-    /// Nobody is asked any more: what waits and what comes is answered with no.
+    /// Closes the desk: open and later questions are answered with no.
     pub fn close(&self) {
         // With each question goes the sender of its answer, which is a no.
         *self.lock() = None;

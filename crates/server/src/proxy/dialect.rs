@@ -20,7 +20,7 @@ pub(super) trait Dialect: Send + Sync + 'static {
     /// What is wrong with it, in one line that names the member.
     fn read(body: &[u8], takes_images: bool) -> Result<Conversation, String>;
 
-    /// An answer under an id that nobody can guess, by the model that the client has named.
+    /// An answer under an id that cannot be guessed, by the model that the client has named.
     fn begin(id: &str, model: &str) -> Self::Answer;
 
     /// A whole answer.

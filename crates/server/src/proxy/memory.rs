@@ -44,7 +44,7 @@ impl Default for MemoryLimits {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Taken {
     pub(super) steps: Vec<Step>,
-    /// What was refused on the way; nobody is asked about it again in this turn.
+    /// What was refused on the way; it is not asked about again in this turn.
     pub(super) refused: Vec<Call>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Taken {
 pub(super) enum Step {
     Said {
         label: Label,
-        /// Whether labels of what it was made from have fallen since, so that nobody knows any more what
+        /// Whether labels of what it was made from have fallen since, so that it is no longer known what
         /// that was.
         fixed: bool,
         text: Labeled,

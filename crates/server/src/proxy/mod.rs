@@ -72,7 +72,7 @@ const BODY_BYTES: usize = 256 << 20;
 /// The parts of a proxy.
 pub struct ProxySetup {
     /// What every turn is driven with. The broker's upstream passes the client's model and key
-    /// through. Calls always run at the client, whatever the settings say.
+    /// through. Calls always run at the client; `settings.execution` is ignored.
     pub parts: Parts,
     /// The app whose rules the clients' tools have.
     pub app: String,
@@ -100,7 +100,7 @@ pub struct ProxySetup {
     pub hosts: Vec<String>,
     /// If there are any, each request needs one of them: as `x-sluice-token`, or as the key that
     /// clients send (`Authorization: Bearer …`) where the upstream has one of its own. They are never
-    /// passed on. Whoever has one is one tenant, whatever else it sends. Where there are none, clients are told
+    /// passed on. All clients with one token are one tenant. Where there are none, clients are told
     /// apart by the key that they pay the upstream with.
     pub tokens: Vec<String>,
     /// Whether everything is only watched: nothing is withheld, masked or asked, by whatever the
@@ -147,7 +147,7 @@ pub enum ProxyError {
     /// The address is not loopback.
     #[error("{0} can be reached from other machines; use 127.0.0.1 or allow remote clients")]
     NotLoopback(SocketAddr),
-    /// Whoever reaches the proxy could use it.
+    /// Any client that reaches the proxy could use it.
     #[error("{0}; give the proxy a token that its clients must send")]
     NoToken(&'static str),
     /// The network refused.

@@ -26,7 +26,7 @@ pub struct ClientLabels {
     pub listed: BTreeSet<String>,
     /// Of what the user says: trusted, unless a configuration knows better.
     pub user: Arc<dyn Fn(String) -> Labeled + Send + Sync>,
-    /// Of the images in what the user says: nobody knows who wrote what one shows. Without a label, and in
+    /// Of the images in what the user says: the author of what one shows is unknown. Without a label, and in
     /// results too, they are refused.
     pub images: Option<Label>,
 }
@@ -240,7 +240,7 @@ impl Reading<'_> {
     }
 
     /// The newest message's text, with the labels of what it repeats. Clients compact conversations,
-    /// pass on what other agents said, and retrieve: that is nobody's own word.
+    /// pass on what other agents said, and retrieve: that is not the user's own word.
     fn recognised(&self, text: Labeled) -> Labeled {
         let place = self.rebuilt.chain.place();
         self.reader.texts.recognise(&place, text)
@@ -301,7 +301,7 @@ impl Reading<'_> {
             Recalled::Exactly(taken) => self.taken(&taken),
             // Each of several ways led to these very words. The label covers them all.
             Recalled::Ambiguous(label) => self.visible(message, text, &label),
-            // Of another proxy, forgotten or made up: nobody knows what it depends on.
+            // Of another proxy, forgotten or made up: what it depends on is unknown.
             Recalled::Nothing => {
                 self.rebuilt.forgotten += 1;
                 self.visible(message, text, &Label::top())

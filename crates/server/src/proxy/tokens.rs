@@ -24,7 +24,7 @@ impl Tokens {
     /// Lets a request through and says whose it is, or what it lacks.
     ///
     /// Nothing counts but what the client had to know: the token, where there are tokens, and the key that it pays
-    /// the upstream with, where there are none. Whatever else it sends, it could make up anew for each request.
+    /// the upstream with, where there are none. It could make up all else anew for each request.
     pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Tenant, ApiError> {
         let bearer = bearer(headers).map(str::as_bytes);
         if self.0.is_empty() {

@@ -71,7 +71,7 @@ impl Drop for TraceWriter {
     }
 }
 
-/// Writes until nobody records any more. What follows a line that was cut could not be read, and a gap would say that
+/// Writes until the queue is closed. Records behind a line that was cut could not be read, and a gap would say that
 /// nothing happened: after the first failure nothing is written, and so nothing is done.
 fn write(mut trace: TraceFile, items: &mpsc::Receiver<Item>, observer: &dyn Observer) {
     let mut state = Ok(());

@@ -31,7 +31,7 @@ pub(super) struct Link<'a> {
 }
 
 impl Chain {
-    /// The beginning of a conversation. `secret` is of this process alone, so that nobody can
+    /// The beginning of a conversation. `secret` is of this process alone, so that no client can
     /// prepare a digest; `tenant` and `conversation` keep clients apart.
     pub(super) fn new(secret: &Digest, tenant: &Digest, conversation: Option<&str>) -> Self {
         let mut hash = Sha256::new();
@@ -85,7 +85,7 @@ impl Chain {
         self.digest
     }
 
-    /// Names the newest message and all before it, in whichever conversation of the tenant they stand.
+    /// Names the newest message and all before it, in all conversations of the tenant alike.
     pub(super) fn place(&self) -> Digest {
         self.place
     }

@@ -6,7 +6,7 @@ use ifc::Answer;
 
 use hub::question::{Assessment, QuestionView};
 
-/// Answers that a session remembers. Nobody reads of more, and a session has no end.
+/// Answers that a session remembers. A question shows no more, and a session has no end.
 const MOST: usize = 256;
 
 /// What was planned, and what the user has answered in this session.

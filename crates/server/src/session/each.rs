@@ -108,7 +108,7 @@ impl Session {
     fn only(&mut self, gathered: Gathered) -> Result<Outcome, SessionError> {
         let answered = gathered.answered.into_iter().map(|(app, it)| (app, Ok(it)));
         let mut all = answered.chain(gathered.unanswered);
-        // Nobody was asked: there is no such plan.
+        // No app was asked: there is no such plan.
         let (app, outcome) = all.next().ok_or(SessionError::NoChoice(Vec::new()))?;
         self.last = Apps::One(app);
         Ok(Outcome {

@@ -1,7 +1,7 @@
-//! What the conversations of a session have to do with memory, whoever waits for it.
+//! What the conversations of a session have been told by memory and have left there.
 //!
 //! A memory may take longer than a turn waits for it, and what it keeps then is kept all the same:
-//! whatever follows from it must name it as a source. So an entry is noted by whoever has stored it, and
+//! all that follows from it must name it as a source. So the task that stores an entry notes it, and
 //! what comes later asks the memory only when that is done.
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Threads {
     }
 
     /// Does work that waits for files or servers, for as long as the turn can wait; one after another. What
-    /// has begun is done to its end, also when nobody waits for it any more.
+    /// has begun is done to its end, also when the turn waits no more.
     pub(super) async fn unless_slow<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, String> + Send + 'static,

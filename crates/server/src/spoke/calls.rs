@@ -30,7 +30,7 @@ struct Waiting {
     open: Option<u64>,
     last: Option<u64>,
     asked: usize,
-    /// Whether the spoke was told that nobody waits any more. Only then may it cancel.
+    /// Whether the spoke was told that the hub waits no more. Only then may it cancel.
     given_up: bool,
 }
 
@@ -105,13 +105,13 @@ impl Calls {
         }
     }
 
-    /// The call was never sent: whoever answers it answers nothing.
+    /// The call was never sent, so an answer to it is a breach.
     pub(super) fn forget(&self, id: u64) {
         let mut pending = self.pending();
         pending.waiting.remove(&id);
     }
 
-    /// Nobody waits any more, and the spoke is about to be told so.
+    /// The hub waits no more, and is about to tell the spoke so.
     pub(super) fn give_up(&self, id: u64) {
         let mut pending = self.pending();
         if let Some(waiting) = pending.waiting.get_mut(&id) {
@@ -125,11 +125,11 @@ impl Calls {
         pending.waiting.get(&id).map(|waiting| waiting.given_up)
     }
 
-    /// Whether somebody had asked for this.
+    /// Returns whether the hub had asked for this.
     pub(super) fn finish(&self, id: u64, outcome: CallOutcome) -> bool {
         let mut pending = self.pending();
         match pending.waiting.remove(&id) {
-            // Whoever asked may have given up; that is not the spoke's fault.
+            // The caller may have given up; that is not the spoke's fault.
             Some(waiting) => {
                 let _ = waiting.answer.send(outcome);
                 true

@@ -55,7 +55,7 @@ impl Refused {
             reason: why.to_string().into(),
             times,
         };
-        // Whatever happens outside of turns has so much room in the record, and no more.
+        // Events outside of turns have limited room in the record.
         let _ = self.events.try_send(event);
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Incoming {
         let reason = self.read(&mut socket).await;
         // The true reason where there is one: the socket only shows that the spoke is gone.
         let reason = self.overrun.reason().map_or(reason, str::to_owned);
-        // First the reason, then the calls: whoever loses its call finds the reason.
+        // First the reason, then the calls: a caller that loses its call finds the reason.
         end.send_replace(Some(reason));
         self.calls.drop_all();
     }
@@ -105,7 +105,7 @@ impl Incoming {
         match frame {
             SpokeFrame::Ready { tools, .. } => match self.ready.take() {
                 Some(ready) => {
-                    // Whoever opened the spoke may have given up.
+                    // The opener of the spoke may have given up.
                     let _ = ready.send(tools);
                     Ok(())
                 }
@@ -166,7 +166,7 @@ impl Incoming {
             return breach("a failure nobody asked for");
         };
         let outcome = match reason {
-            // Nobody knows what an app does that did not answer in time: it is ended.
+            // What an app does that did not answer in time is unknown: it is ended.
             FailureReason::CallTimeout(_) => {
                 return Err(format!("{}; it was ended", with_quote(&reason)));
             }
