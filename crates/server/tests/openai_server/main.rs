@@ -1,5 +1,5 @@
 //! The model server over real connections: our own client against it, and requests by hand.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod raw;
 
