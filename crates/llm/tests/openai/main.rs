@@ -1,7 +1,6 @@
 //! The OpenAI-compatible provider against a server that misbehaves on purpose.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests fail by panicking"
 )]
