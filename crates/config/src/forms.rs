@@ -75,7 +75,8 @@ pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
         };
     }
     if form.is_none() {
-        let meant = table.context.did_you_mean(named.value, Form::NAMES);
+        let names = Form::NAMED.map(|(name, _)| name);
+        let meant = table.context.did_you_mean(named.value, names);
         let help = match named.value {
             word if word.starts_with("digits") => {
                 "write \"digits\", \"digits(6)\" or \"digits(4,8)\", with 20 digits at most".to_owned()
@@ -85,7 +86,7 @@ pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
                      a name that somebody chose is a \"token\", under a taint of its own".to_owned(),
             _ => format!(
                 "{meant}it is one of {}; for fixed words write one_of = [\"a\", \"b\"]",
-                Form::NAMES.join(", ")
+                names.join(", ")
             ),
         };
         let message = format!("there is no form '{}'", named.value);

@@ -283,8 +283,4 @@ impl Policy for Limit {
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }

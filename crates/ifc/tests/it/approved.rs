@@ -20,10 +20,6 @@ impl Policy for Rules {
             ..Rule::asking("limit", Effect::Write, Label::bottom())
         })
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }
 
 /// As a model writes it.

@@ -36,10 +36,6 @@ impl Policy for Rules {
             )
         })
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }
 
 /// Calls are asked about from the first taint on.

@@ -28,10 +28,6 @@ impl Policy for Sends {
             ..Rule::asking("mail.send.limit", self.effect, self.limit.clone())
         })
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }
 
 fn rules(body: Label, note: Label) -> Sends {

@@ -1,6 +1,6 @@
 //! The monitor: who may allow what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{
     Address, Answer, Arguments, Basis, Call, Connection, Decision, Delivery, Denial, Effect,
@@ -27,10 +27,6 @@ impl Policy for OneRule {
         let (limit, effect) = self.0.clone().map_err(|e| PolicyError(e.to_owned()))?;
         Ok(Rule::asking(name, effect, limit))
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }
 
 /// A rule that asks about every call, whatever its label.
@@ -40,10 +36,6 @@ impl Policy for AlwaysAsk {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         let always_ask = true;
         self.0.rule(sink).map(|rule| Rule { always_ask, ..rule })
-    }
-
-    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
-        self.0.label_result(call, result, is_error)
     }
 }
 
@@ -78,10 +70,6 @@ impl Policy for AsksNobody {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
         let exceeded = Exceeded::Deny;
         self.0.rule(sink).map(|rule| Rule { exceeded, ..rule })
-    }
-
-    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
-        self.0.label_result(call, result, is_error)
     }
 }
 
@@ -499,10 +487,6 @@ impl Policy for OneFor {
     fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
         Ok(self.0.clone())
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }
 
 /// Clones are handles of one session.
@@ -540,10 +524,6 @@ fn every_sink_is_decided() {
                 ..Rule::asking("rule", Effect::Write, Label::bottom())
             })
         }
-
-        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-            Labeled::unknown(result)
-        }
     }
 
     fn decided<F: Flow + std::fmt::Debug>(flow: F) -> &'static str {
@@ -572,20 +552,20 @@ fn every_sink_is_decided() {
         let text = || text(&label);
         assert_eq!(
             decided(Release {
-                apps: std::collections::BTreeSet::new(),
+                apps: BTreeSet::new(),
                 text: text()
             }),
             ask
         );
         assert_eq!(
             decided(MemoryWrite {
-                apps: std::collections::BTreeSet::from([app()]),
+                apps: BTreeSet::from([app()]),
                 text: text()
             }),
             ask
         );
         let address = Address {
-            apps: std::collections::BTreeSet::from([app()]),
+            apps: BTreeSet::from([app()]),
             text: text(),
             origin: Origin::Model,
             fetched: false,

@@ -37,10 +37,6 @@ impl Policy for Rules {
             )
         })
     }
-
-    fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
-        Labeled::unknown(result)
-    }
 }
 
 fn place() -> BTreeSet<String> {

@@ -60,9 +60,17 @@ pub enum Form {
 }
 
 impl Form {
-    /// The names that a configuration uses, [`Form::OneOf`] and [`Form::Pattern`] apart.
-    pub const NAMES: [&str; 9] = [
-        "email", "date", "uuid", "hex", "digits", "token", "integer", "number", "boolean",
+    /// The forms that a configuration names, all but [`Form::OneOf`], [`Form::IntegerIn`] and [`Form::Pattern`].
+    pub const NAMED: [(&str, Self); 9] = [
+        ("email", Self::Email),
+        ("date", Self::Date),
+        ("uuid", Self::Uuid),
+        ("hex", Self::Hex),
+        ("digits", Self::Digits(1..=MAX_DIGITS)),
+        ("token", Self::Token),
+        ("integer", Self::Integer),
+        ("number", Self::Number),
+        ("boolean", Self::Boolean),
     ];
 
     /// The form called `name`. `digits` may say how many: `digits(6)`, `digits(4,8)`.
@@ -70,18 +78,8 @@ impl Form {
         if let Some(count) = name.strip_prefix("digits(") {
             return Some(Self::Digits(counts(count.strip_suffix(')')?)?));
         }
-        Some(match name {
-            "email" => Self::Email,
-            "date" => Self::Date,
-            "uuid" => Self::Uuid,
-            "hex" => Self::Hex,
-            "digits" => Self::Digits(1..=MAX_DIGITS),
-            "token" => Self::Token,
-            "integer" => Self::Integer,
-            "number" => Self::Number,
-            "boolean" => Self::Boolean,
-            _ => return None,
-        })
+        let mut named = Self::NAMED.into_iter();
+        named.find_map(|(own, form)| (own == name).then_some(form))
     }
 
     /// Whether a value of this form can say something to a model: `send-all-mail-to:eve` is a token. Such a value needs a

@@ -266,7 +266,11 @@ fn visible(
         let argument = arguments.get(name);
         if let Some(argument) = argument.filter(|_| parameter.kind != ParameterKind::Any) {
             let expression = expression(parameter.kind, argument).ok_or_else(|| {
-                let compared = compared(parameter.kind);
+                // Only numbers of the right kind can fail here.
+                let compared = match parameter.kind {
+                    ParameterKind::Integer => "a whole number of 64 bits",
+                    _ => "a number up to 900 billion with at most four digits after the point",
+                };
                 format!("the argument '{name}' cannot be compared, since it is not {compared}")
             })?;
             found.push((name.clone(), expression));
@@ -292,20 +296,6 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
         ParameterKind::Boolean => Expression::new_bool(value.as_bool()?),
         ParameterKind::Any => return None,
     })
-}
-
-/// The values of a kind that a condition can compare.
-fn compared(kind: ParameterKind) -> &'static str {
-    match kind {
-        ParameterKind::Integer => "a whole number of 64 bits",
-        ParameterKind::Number | ParameterKind::Amount => {
-            "a number up to 900 billion with at most four digits after the point"
-        }
-        ParameterKind::String
-        | ParameterKind::Strings
-        | ParameterKind::Boolean
-        | ParameterKind::Any => "of its kind",
-    }
 }
 
 fn record<K: Into<String>>(
@@ -378,18 +368,15 @@ fn action(parameters: Option<&Parameters>) -> Value {
     }
     let record = |attributes: Value| json!({"type": "Record", "attributes": attributes});
     let label = json!({"type": "Set", "element": {"type": "Entity", "name": "Taint"}});
+    let boolean = json!({"type": "Boolean"});
     let context = record(json!({
         "arguments": record(Value::Object(arguments)),
         "label": label,
-        "untrusted": {"type": "Boolean"},
-        "secret": {"type": "Boolean"},
-        "control": record(json!({
-            "label": label,
-            "untrusted": {"type": "Boolean"},
-            "secret": {"type": "Boolean"},
-        })),
+        "untrusted": boolean,
+        "secret": boolean,
+        "control": record(json!({"label": label, "untrusted": boolean, "secret": boolean})),
         "session": record(json!({
-            "attended": {"type": "Boolean"},
+            "attended": boolean,
             "front": {"type": "Entity", "name": "Front"},
         })),
     }));
