@@ -197,18 +197,13 @@ impl Finder<'_> {
         }
     }
 
-    /// A script of a shell among Node's modules starts a program there, most likely by Node.
+    /// A shell script among Node's modules most likely starts Node.
     fn wrapper(&mut self, script: &Path) -> Result<(), FindError> {
         self.node_package(script)?;
-        self.by_name("node")
-    }
-
-    /// A program that is started by its name, if the user has it.
-    pub(super) fn by_name(&mut self, name: &str) -> Result<(), FindError> {
-        let Ok(program) = self.in_path(name) else {
+        let Ok(node) = self.in_path("node") else {
             return Ok(());
         };
-        let run = self.program(&program)?;
+        let run = self.program(&node)?;
         if let Some(folder) = run.parent() {
             self.also_in_path(folder.to_owned());
         }

@@ -48,8 +48,6 @@ pub struct Wanted<'a> {
     pub folders: &'a [PathBuf],
     /// The interpreter that has installed these, and stands in their `#!` lines.
     pub interpreter: Option<&'a Path>,
-    /// Programs that parts of it start by their names. One that the user does not have is left out.
-    pub programs: &'a [String],
     /// Where relative paths of scripts start.
     pub folder: &'a Path,
     /// Whether files and folders that arguments and variables name are needed too, as data.

@@ -41,9 +41,6 @@ pub struct Record {
     /// The interpreter of the package manager, which stands in the `#!` lines of programs that it has written.
     #[serde(default)]
     pub interpreter: Option<PathBuf>,
-    /// Programs of the user's own that parts of it start by their names.
-    #[serde(default)]
-    pub programs: Vec<String>,
     /// Whether programs of the packages ran while it was built.
     pub scripts: bool,
     /// The tools that it had when it was started first or looked at last, with a digest of what each takes.
