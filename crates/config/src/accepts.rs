@@ -10,14 +10,14 @@ use crate::forms::{FORM_KEYS, form, parsed};
 use crate::label_rules::PATH_HELP;
 use crate::toml_reader::{At, Table};
 
-/// Most entries of one argument: each is one more look at a value that an attacker may have chosen.
+/// Most entries of one argument. Each is a check of a value that an attacker may have chosen.
 const MAX_ACCEPTS: usize = 16;
 
-/// Most values of a list that are accepted one by one. A message has fewer recipients, and what many short
-/// values say together is long.
+/// Most values of a list that are accepted one by one. A message has fewer recipients, and many short values together can
+/// be a long text.
 const MAX_MANY: u64 = 32;
 
-/// An entry, and where it stands.
+/// An entry and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct AcceptDraft {
     accept: Accept,
@@ -25,11 +25,11 @@ pub(crate) struct AcceptDraft {
     file: File,
 }
 
-/// Where values of an `among` come from; judged once all apps are known.
+/// The source of the values of an `among`, which is checked when all apps are known.
 #[derive(Debug, Clone)]
 pub(crate) struct AmongSource {
     pub(crate) among: Among,
-    /// What these values may depend on.
+    /// The label that these values may have.
     pub(crate) limit: Label,
     pub(crate) span: Range<usize>,
     pub(crate) file: File,
@@ -41,7 +41,7 @@ pub(crate) fn accepts(argument: &Table<'_>, limit: Option<&Label>) -> Vec<Accept
     if let Some(first_too_many) = tables.get(MAX_ACCEPTS) {
         let message = format!("one argument accepts more than {MAX_ACCEPTS} kinds of values");
         let help = "join words in one one_of = [\"a\", \"b\"]";
-        argument.context.error(&first_too_many.span, message, help);
+        argument.error(&first_too_many.span, message, help);
     }
     let tables = tables.iter().take(MAX_ACCEPTS);
     let drafts = tables.filter_map(|table| accept(table, limit));
@@ -61,33 +61,31 @@ fn accept(table: &Table<'_>, above: Option<&Label>) -> Option<AcceptDraft> {
     let has_form = FORM_KEYS.iter().any(|key| table.has(key));
     if has_form == table.has("among") {
         let message = match has_form {
-            true => "a value is of a form or among others: these are two entries",
+            true => "a form and 'among' need two entries",
             false => "this accepts no values",
         };
         let help = "write { form = \"digits(6)\", … }, { one_of = [\"a\", \"b\"], … } or \
                     { among = \"$[*].email\", tool = \"TOOL\", … }";
-        table.context.error(&table.span, message, help);
+        table.wrong(message, help);
         return None;
     }
-    let needs_among = ["tool", "app", "labelled"];
-    for key in needs_among
-        .into_iter()
-        .filter(|key| has_form && table.has(key))
-    {
-        let message = format!("'{key}' says where the values of an 'among' come from");
-        table.context.error(&table.span, message, "leave it out");
+    for key in ["tool", "app", "labelled"] {
+        if has_form && table.has(key) {
+            let message = format!("'{key}' says where the values of an 'among' come from");
+            table.wrong(message, "leave it out");
+        }
     }
     if let (Some(limit), Some(above)) = (&limit, above)
         && limit.flows_to(above)
     {
-        let message = "such values may have no more labels than any other value of the argument";
-        let help = "an entry of 'accepts' adds to 'limit': name what only these values may depend on, or leave it out";
-        table.context.error(&table.span, message, help);
+        let message = "this entry has no effect: its limit is within the limit of the argument";
+        let help = "an entry of 'accepts' adds to 'limit': name further labels, or leave it out";
+        table.wrong(message, help);
     }
     let values = match among {
         None => of_form(table, form?),
         Some(path) => AcceptedValues::Among(Among {
-            // An empty name is no app's; `finish` puts in the app's own.
+            // An empty name stands for the app itself; `finish` replaces it.
             app: app.map_or_else(String::new, |app| app.value.to_owned()),
             path: path_of_values(table, &path)?,
             tool: tool?.value.to_owned(),
@@ -111,24 +109,24 @@ fn accept(table: &Table<'_>, above: Option<&Label>) -> Option<AcceptDraft> {
 fn of_form(table: &Table<'_>, form: Form) -> AcceptedValues {
     if form.can_spell_words() {
         let message = "a value of this form can be any of the writer's choice";
-        let help = "an address or a name is one of known ones: among = \"$[*].email\" with tool = \"TOOL\", \
-                    or one_of = [\"a\", \"b\"]; to let any pass, raise the argument's 'limit'";
-        table.context.error(&table.span, message, help);
+        let help = "to accept known addresses or names, write among = \"$[*].email\" with tool = \"TOOL\", \
+                    or one_of = [\"a\", \"b\"]; to accept any, raise the argument's 'limit'";
+        table.wrong(message, help);
     }
     AcceptedValues::Form(form)
 }
 
-/// Where the values of an `among` stand in the results of its tool.
+/// The path of the values in the tool's results.
 fn path_of_values(table: &Table<'_>, among: &At<&str>) -> Option<LabelPath> {
     table.needs("tool", "tool = \"TOOL\", whose results have the values");
     let path: LabelPath = parsed(table, among, PATH_HELP, |error: &PathError| {
         (error.offset, error.message.clone())
     })?;
-    // A filter reads what stands beside the value, and that may be above what the decision may know.
+    // A filter reads values beside the accepted ones, which may be above the label of the decision.
     if path.filter().is_some() {
-        let message = "'among' has a filter, which chooses values by what others are";
+        let message = "'among' has a filter, which chooses values by other values";
         let help = "write a path without '?'; a value counts by its own label";
-        table.context.error(&among.span, message, help);
+        table.error(&among.span, message, help);
     }
     Some(path)
 }
@@ -145,7 +143,7 @@ impl AcceptDraft {
         accept
     }
 
-    /// Where its values come from, if it has an `among`, in a rule of this app for a tool of this limit.
+    /// The source of its values, if it has an `among`, in a rule of this app for a tool with this limit.
     pub(crate) fn source(&self, app: &str, limit: &Label) -> Option<AmongSource> {
         match self.finish(app).values {
             AcceptedValues::Form(_) => None,

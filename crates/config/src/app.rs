@@ -1,4 +1,4 @@
-//! An app, as the configuration has it: how to start it, what it may have, what is said of its tools.
+//! An app of the configuration: its command, grants and rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,28 +15,27 @@ use crate::examples::Example;
 use crate::limits::SpokeLimits;
 use crate::remote::Remote;
 
-/// An app: how to start it, what it may have, what is said of its tools.
+/// An app: its command, grants and rules.
 #[derive(Debug, Clone)]
 pub struct App {
     /// Its name.
     pub name: String,
-    /// What it is for, in words of its manifest or of the user; `None` for a bare MCP server.
+    /// What it is for, by its manifest or the user; `None` for a bare MCP server.
     pub description: Option<String>,
-    /// Whether these words, or the lack of any, are the user's. The author of a manifest is believed only about this
-    /// app itself.
+    /// Whether the description, or its absence, is the user's.
     pub described_by_user: bool,
     /// The SHA-256 of its manifest, if it has one.
     pub manifest: Option<[u8; 32]>,
-    /// Whether its tools run at a client of the guard proxy. Then it has no command, and no spoke.
+    /// Whether its tools run at a client of the guard proxy. It has no command and no spoke then.
     pub client: bool,
     /// Program and arguments. A program with a `/` is an absolute path.
     pub command: Vec<String>,
-    /// The server that it is, if it is one elsewhere. Then it has no command, and what speaks to it in its spoke is ours.
+    /// The remote server that it is, if any. It has no command then; `sluice-remote` runs in its spoke.
     pub remote: Option<Remote>,
-    /// Where an `mcpServers` file has it; `None` for an app of `sluice.toml` alone. Such a file cannot say what an app is to
-    /// see, so what its arguments name is meant to be seen.
+    /// Its place in an `mcpServers` file; `None` for an app of `sluice.toml` alone. Such a file has no mounts, so files that
+    /// its arguments name are shown to it.
     pub server: Option<Place>,
-    /// How it is started on this machine, once that has been found.
+    /// How it is started on this machine, when that has been found.
     pub found: Option<Start>,
     /// Its environment, literally.
     pub env: BTreeMap<String, String>,
@@ -58,12 +57,10 @@ pub struct App {
     pub prompts: bool,
     /// Resource limits.
     pub limits: SpokeLimits,
-    /// The provider that its conversations are with, if it has one of its own. No other is asked in its
-    /// place, so what the app returns goes to no other model.
+    /// The provider of its conversations, if it has its own. Its results go to no other model then.
     pub provider: Option<String>,
-    /// The label of what the running app says of itself: names, descriptions and parameters of its
-    /// tools. Unless the user or the manifest says otherwise it is `untrusted`, and trusted for an app
-    /// with `client = true`, whose tools are described by the agent that the user runs.
+    /// The label of the app's own descriptions of its tools. The default is `untrusted`, and trusted with `client = true`,
+    /// where the agent that the user runs describes them.
     pub descriptions: Label,
     /// The functionalities that it serves, and how.
     pub offers: BTreeMap<String, ServedBy>,
@@ -71,9 +68,9 @@ pub struct App {
     pub asks: Option<BTreeSet<String>>,
     /// The rules of its tools and of its answers.
     pub rules: AppRules,
-    /// Calls of its tools, by tool, that are known to be allowed, asked about or denied.
+    /// Example calls, by tool.
     pub examples: BTreeMap<String, Vec<Example>>,
-    /// Where the values come from that its arguments accept by `among`.
+    /// The sources of values that its arguments accept by `among`.
     pub(crate) among: Vec<AmongSource>,
 }
 
@@ -86,30 +83,28 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether the app may write.
     pub write: bool,
-    /// Bytes that may lie in it, for a folder that the app may write. Each file and folder counts for at least 4 KiB, and
-    /// each name for up to 1 KiB more.
+    /// Largest size in bytes, for a folder that the app may write. Each file and folder counts for at least 4 KiB, and each
+    /// name for up to 1 KiB more.
     pub size: Option<u64>,
     /// Whether files in it may be executed.
     pub execute: bool,
-    /// The label of what lies in it: the app has that from its start on, and may send it wherever it connects to. What a
-    /// configuration mounts without one is untrusted and secret (⊤).
+    /// The label of the files in it, which the app has from its start on and may send wherever it connects. The default is
+    /// untrusted and secret (⊤).
     pub label: Label,
     /// Where it is configured.
     pub place: Place,
 }
 
-/// How an app is started on this machine, and what it takes beside what its configuration gives it. It is no part of who
-/// the app is: another place of the same program is not another app.
+/// How an app is started on this machine. It is no part of the app's identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Start {
-    /// Program and arguments, by their places.
+    /// Program and arguments.
     pub command: Vec<String>,
     /// Variables that it needs.
     pub env: BTreeMap<String, String>,
-    /// The mounts that it needs, all of them to read only: those of the program may be executed, others are data that the
-    /// command names.
+    /// Further mounts that it needs, read-only: its program, which may be executed, and files that the command names.
     pub mounts: Vec<Mount>,
-    /// The tools that the user has seen of it, each with a digest of what it takes, where it was installed for the user.
+    /// For an installed app, the tools that the user has reviewed, each with a digest.
     pub reviewed: Option<BTreeMap<String, String>>,
 }
 
@@ -133,32 +128,32 @@ pub struct Domain {
     pub pattern: Pattern,
     /// The ports.
     pub ports: Vec<u16>,
-    /// What the app may have been given when it connects there unasked; `None` is whatever is no secret.
+    /// The label of data that the app may hold when it connects there without a question; `None` is any that is not secret.
     pub limit: Option<Label>,
     /// Addresses that names of it may stand for although they are not public.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Domain {
-    /// The ports where the configuration names none: what a web address without a port means.
+    /// The default ports.
     pub const PORTS: [u16; 2] = [443, 80];
 
-    /// Whether the app connects there unasked whatever it was given.
+    /// Whether the app connects there without a question, whatever data it holds.
     pub(crate) fn takes_everything(&self) -> bool {
         self.limit.as_ref().is_some_and(Label::is_top)
     }
 }
 
 impl App {
-    /// Lets it reach the server that it is, if it is one. Whatever it is given may flow there: the limits of its tools are
-    /// the place to say what that is, since to call it is to send it.
+    /// Grants a remote server's spoke the connection to the server. There is no limit on it: each call sends its arguments
+    /// there, so the limits of the tools apply.
     pub(crate) fn open_remote(&mut self) {
         let Some(remote) = &self.remote else {
             return;
         };
         let port = remote.url.port();
         match remote.url.place() {
-            // The spoke has a loopback of its own, so the server is reached by a relay on the same port of it.
+            // The spoke has its own loopback, so a relay on the same port leads to the server.
             names::Place::ThisMachine => self.egress.push(Egress {
                 listen: port,
                 host: "127.0.0.1".to_owned(),
@@ -166,13 +161,13 @@ impl App {
                 addresses: Vec::new(),
             }),
             names::Place::Named(name) => {
-                // A name of the internet is a pattern too.
+                // Not reached: a registrable name is always a pattern.
                 let Ok(pattern) = Pattern::new(name.as_str()) else {
                     return;
                 };
                 let same =
                     |domain: &Domain| domain.pattern == pattern && domain.ports.contains(&port);
-                // What the user says of it counts more.
+                // The user's own entry has precedence.
                 if !self.domains.iter().any(same) {
                     self.domains.push(Domain {
                         pattern,
@@ -185,7 +180,7 @@ impl App {
         }
     }
 
-    /// The label of what it has from its start on.
+    /// The label of the data that it holds from its start on.
     #[must_use]
     pub fn holds(&self) -> Label {
         let found = self.found.iter().flat_map(|start| &start.mounts);
@@ -211,21 +206,19 @@ impl App {
         named.copied().chain(asked.into_iter().flatten()).collect()
     }
 
-    /// Where the app comes from: a digest of the server that it is, or of its command, its environment, the folders
-    /// that it sees and that of its `mcpServers` file. Its memories are bound to this, so that another app which takes
-    /// its name is not told of them.
+    /// The app's origin: a digest of its server, or of its command, environment, mounts and the folder of its `mcpServers`
+    /// file. Its memories are bound to this, so that another app of the same name does not get them.
     ///
-    /// It is a part of [`App::identity`] that outlives updates: another version of what the same command starts is the same
-    /// app here, and so is one that may reach more or less. To lose a permission costs a question, to lose a memory costs
-    /// what is in it.
+    /// Unlike [`App::identity`], it stays the same over updates and changes of grants: a lost permission costs a question, a
+    /// lost memory is gone.
     #[must_use]
     pub fn origin(&self) -> [u8; 32] {
         let url = self.remote.as_ref().map(|remote| remote.url.as_str());
-        // A command that starts a file of a mount, `python3 /app/server.py`, says nothing of whose file it is.
+        // The mounts count, since a command may start a file of one (`python3 /app/server.py`).
         let mounts = self.mounts.iter();
         let mounts: Vec<_> = mounts.map(|mount| (&mount.source, &mount.target)).collect();
         let folder = self.folder_of_arguments();
-        // As in `identity`: two different apps have two texts.
+        // `Debug` quotes strings, so two different apps have two texts.
         Sha256::digest(format!(
             "{:?}",
             (url, &self.command, &self.env, mounts, folder)
@@ -233,18 +226,17 @@ impl App {
         .into()
     }
 
-    /// Who the app is, beyond its name: a digest of its manifest, of how it is started, and of what it
-    /// may reach. What the user has allowed this app for good, another one does not inherit.
+    /// The app's identity: a digest of its name, manifest, command and grants. Permanent permissions are bound to it.
     #[must_use]
     pub fn identity(&self) -> [u8; 32] {
         let mounts = self.mounts.iter().map(|mount| {
-            // Names every field: with a new one this does not compile until somebody decides whether it counts.
+            // Names every field, so that a new one cannot be forgotten.
             let Mount {
                 source,
                 target,
                 write,
                 execute,
-                // How much it may write is no part of what it may reach.
+                // Not a grant of access.
                 size: _,
                 label: _,
                 place: _,
@@ -257,10 +249,9 @@ impl App {
             (&self.env, &self.env_from),
             (mounts, &self.egress),
         );
-        // `Debug` quotes strings, so two different apps have two texts. That another compiler might
-        // write it otherwise costs a question.
+        // `Debug` quotes strings, so two different apps have two texts.
         let mut text = format!("{all:?}");
-        // An app without names is who it was before there were any.
+        // Only if set: identities from before these keys existed stay valid.
         if !self.domains.is_empty() || self.ask_domains {
             text = format!("{text}{:?}", (&self.domains, self.ask_domains));
         }
@@ -273,8 +264,7 @@ impl App {
         Sha256::digest(text).into()
     }
 
-    /// The folder of the `mcpServers` file that has it: `node server.js` there is a file of that folder. What `sluice.toml`
-    /// has is found from its own folder on, the same for all of its apps.
+    /// The folder of its `mcpServers` file, from which relative arguments (`node server.js`) start.
     fn folder_of_arguments(&self) -> Option<&Path> {
         let server = self.server.as_ref().filter(|_| self.remote.is_none());
         server?.file.parent()

@@ -11,18 +11,18 @@ use crate::diagnostics::File;
 use crate::toml_reader::{At, Table, named_file};
 use crate::watch::Takes;
 
-/// Cedar text, and where it stands.
+/// Cedar text and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) file: File,
-    /// The text's place as a whole.
+    /// The place of the whole text.
     pub(crate) span: Range<usize>,
-    /// Where the text begins, if the file holds it as it is (a string may have escapes).
+    /// The offset of the text, unless escapes make it differ from the file.
     pub(crate) offset: Option<usize>,
     pub(crate) text: String,
 }
 
-/// A limit of an argument, and where to complain about the argument's name.
+/// A limit of an argument, with the place of the argument's name.
 #[derive(Debug, Clone)]
 pub(crate) struct ArgumentDraft {
     pub(crate) limit: ArgumentLimit,
@@ -37,7 +37,7 @@ pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
     table.takes("parameters", Takes::NamedStrings);
     let value = table.value("parameters")?;
     let mut found = Parameters::default();
-    // Names without kinds: conditions cannot compare these arguments.
+    // Without kinds, conditions cannot compare these arguments.
     if value.get_ref().is_array() {
         let any = Parameter {
             kind: ParameterKind::Any,
@@ -58,28 +58,21 @@ pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
             Some(word) => (word, false),
             None => (kind.value, true),
         };
-        match ParameterKind::NAMED
-            .iter()
-            .find(|(known, _)| *known == word)
-        {
+        let mut named = ParameterKind::NAMED.iter();
+        match named.find(|(known, _)| *known == word) {
             Some((_, kind)) => {
-                found.0.insert(
-                    name.value.to_owned(),
-                    Parameter {
-                        kind: *kind,
-                        required,
-                    },
-                );
+                let parameter = Parameter {
+                    kind: *kind,
+                    required,
+                };
+                found.0.insert(name.value.to_owned(), parameter);
             }
             None => {
                 let known = ParameterKind::NAMED.map(|(name, _)| name);
-                let help = format!(
-                    "{}it is one of {}; with '?' it may be missing",
-                    table.context.did_you_mean(word, known),
-                    known.join(", ")
-                );
+                let known = table.context.sink.known("it is one of", word, known);
                 let message = format!("there is no kind '{}' of parameters", kind.value);
-                table.context.error(&kind.span, message, help);
+                let help = format!("{known}; with '?' it may be missing");
+                table.error(&kind.span, message, help);
             }
         }
     }
@@ -119,19 +112,19 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<ArgumentPath, Argum
                 span: name.span.clone(),
                 file: argument.context.file.clone(),
             };
-            // A name has two spellings, `a` and `["a"]`, and one of the two limits would be lost.
+            // A name has two spellings, `a` and `["a"]`.
             if let Some(path) = argument_path(table, &name)
                 && limits.insert(path, draft).is_some()
             {
                 let message = format!("there are two limits for '{}'", name.value);
-                table.context.error(&name.span, message, "leave one out");
+                table.error(&name.span, message, "leave one out");
             }
         }
     }
     limits
 }
 
-/// The path of an argument; what is none is reported.
+/// The path of an argument. A wrong one is reported.
 pub(crate) fn argument_path(table: &Table<'_>, written: &At<&str>) -> Option<ArgumentPath> {
     match written.value.parse() {
         Ok(path) => Some(path),
@@ -139,7 +132,7 @@ pub(crate) fn argument_path(table: &Table<'_>, written: &At<&str>) -> Option<Arg
             let error: PathError = error;
             let message = format!("'{}' is {error}", written.value);
             let help = "write a name with '.', '[', ']' or '\"' in brackets, as in [\"a.b\"].note";
-            table.context.error(&written.span, message, help);
+            table.error(&written.span, message, help);
             None
         }
     }
@@ -150,7 +143,7 @@ pub(crate) fn conditions(table: &Table<'_>) -> Option<Vec<Source>> {
     let mut sources = Vec::new();
     if let Some(text) = table.string("cedar") {
         let file = table.context.file;
-        // Without escapes the string's text stands in the file as it is.
+        // Found only if the string has no escapes.
         let written = file
             .text
             .get(text.span.clone())
@@ -170,7 +163,7 @@ pub(crate) fn conditions(table: &Table<'_>) -> Option<Vec<Source>> {
             file,
         });
     }
-    // Also where a file could not be read: conditions of the manifest must not count in its place.
+    // Also if a file could not be read: the manifest's conditions must not replace it.
     let written = table.has("cedar") || table.has("policy_file");
     written.then_some(sources)
 }

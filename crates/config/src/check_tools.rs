@@ -1,18 +1,18 @@
-//! Whether the rules fit the tools that an app really has.
+//! Compares the rules with the tools of the running app.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use ifc::ArgumentPath;
-use policy::{ArgumentIs, Parameter, ParameterKind, ToolRule, When};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::config::Config;
-use crate::result_checks::{named, of_calls};
+use crate::result_checks::of_calls;
 use crate::suggestions::Suggestions;
 
-/// Rules that fit no tool, and arguments that a tool lacks; at least one. Each is a typo, or the app
-/// has changed: either way the rule would not hold what it was written for.
+/// Rules without a tool, and arguments that a tool lacks; at least one. The cause is a typo or a change of the app; either
+/// way the rule has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolErrors(Vec<String>);
 
@@ -32,9 +32,8 @@ impl fmt::Display for ToolErrors {
 impl std::error::Error for ToolErrors {}
 
 impl Config {
-    /// Compares the rules of an app with the tools that it lists when it runs: their names, and
-    /// their parameters as JSON schemas. What the app says is used to find mistakes only; it makes
-    /// no rule weaker.
+    /// Compares the rules of an app with the tools that it lists: their names, and their parameters as JSON schemas. The
+    /// app's list only finds errors; it makes no rule weaker.
     ///
     /// # Errors
     /// Every rule that no tool matches, and every argument that a tool lacks.
@@ -58,7 +57,6 @@ impl App {
     /// As [`Config::check_tools`].
     pub fn check_tools(&self, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
         let mut errors = Vec::new();
-        // The names that an app has are a stranger's.
         let suggestions = Suggestions::default();
         for (name, rule) in &self.rules.tools {
             let at = rule
@@ -74,30 +72,23 @@ impl App {
                 ));
                 continue;
             };
-            // What is no JSON has no properties, so every argument of the rules is reported.
+            // A schema that is not JSON has no properties, so every argument of the rules is reported.
             let schema: Value = serde_json::from_str(schema).unwrap_or_default();
             let known = schema.get("properties").and_then(Value::as_object);
-            errors.extend(conditions(&suggestions, &rule_name, rule, known));
-            // Without them there are no limits of arguments either (`finish`), so there is nothing more to compare.
-            let Some(parameters) = &rule.parameters else {
-                continue;
-            };
-            let paths = rule.arguments.keys().filter(|path| !path.is_whole());
-            errors.extend(paths.filter_map(|path| path_error(&rule_name, path, &schema)));
-            for (argument, parameter) in &parameters.0 {
-                match known.and_then(|known| known.get(argument)) {
-                    Some(property) => {
-                        errors.extend(kind_error(&rule_name, argument, parameter, property));
-                    }
-                    None => {
-                        let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
-                        let meant = suggestions.did_you_mean(argument, known);
-                        errors.push(format!(
-                            "{rule_name}: the tool has no argument '{argument}'; {meant}correct or remove it"
-                        ));
-                    }
+            let declared = rule.parameters.iter().flat_map(|all| all.names());
+            let labelled = of_calls(rule).map(|(_, when)| when.argument.as_str());
+            for argument in declared.chain(labelled).collect::<BTreeSet<_>>() {
+                if known.is_none_or(|known| !known.contains_key(argument)) {
+                    let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
+                    let meant = suggestions.did_you_mean(argument, known);
+                    errors.push(format!(
+                        "{rule_name}: the tool has no argument '{argument}'; {meant}correct or remove it"
+                    ));
                 }
             }
+            // Without `parameters` there are no limits of arguments either.
+            let paths = rule.arguments.keys().filter(|path| !path.is_whole());
+            errors.extend(paths.filter_map(|path| path_error(&rule_name, path, &schema)));
         }
         match errors.is_empty() {
             true => Ok(()),
@@ -106,8 +97,8 @@ impl App {
     }
 }
 
-/// A path to which nothing in a call that fits the tool's own schema could lead. A schema that does not say its
-/// properties or its items in so many words is not judged: a call whose arguments have another form is asked about.
+/// The error of a path that no call which fits the tool's schema has. Where the schema does not list properties or items,
+/// nothing is reported: a call of another form is asked about.
 fn path_error(rule: &str, path: &ArgumentPath, schema: &Value) -> Option<String> {
     let mut missing = false;
     path.follow(schema, |schema, member| {
@@ -125,78 +116,6 @@ fn path_error(rule: &str, path: &ArgumentPath, schema: &Value) -> Option<String>
     missing.then(|| {
         format!(
             "{rule}: the tool's schema has no place '{path}' in its arguments; correct or remove it"
-        )
-    })
-}
-
-/// Conditions of label rules that no call of a tool with these properties meets. Arguments that
-/// `parameters` names are reported as such.
-fn conditions(
-    suggestions: &Suggestions,
-    rule_name: &str,
-    rule: &ToolRule,
-    known: Option<&Map<String, Value>>,
-) -> Vec<String> {
-    let declared = |when: &When| {
-        let names = rule.parameters.as_ref();
-        names.is_some_and(|names| names.0.contains_key(&when.argument))
-    };
-    let mut errors = Vec::new();
-    for (label_rule, when) in of_calls(rule) {
-        let at = format!("{rule_name}: {} never counts", named(label_rule));
-        let argument = &when.argument;
-        let Some(property) = known.and_then(|known| known.get(argument)) else {
-            if !declared(when) {
-                let known = known.into_iter().flat_map(|k| k.keys().map(String::as_str));
-                let meant = suggestions.did_you_mean(argument, known);
-                errors.push(format!(
-                    "{at}: the tool has no argument '{argument}'; {meant}correct or remove it"
-                ));
-            }
-            continue;
-        };
-        // A schema that does not say its type in one word is not judged.
-        let says = property.get("type").and_then(Value::as_str);
-        if says.is_some_and(|says| says != "string" && says != "array") {
-            errors.push(format!(
-                "{at}: the argument '{argument}' is no text in the tool's schema"
-            ));
-        }
-        let values = property.get("enum").and_then(Value::as_array);
-        if let (Some(values), ArgumentIs::OneOf(words)) = (values, &when.is)
-            && !words
-                .iter()
-                .any(|word| values.iter().any(|value| value == word))
-        {
-            errors.push(format!(
-                "{at}: the tool's schema has none of these values for '{argument}'"
-            ));
-        }
-    }
-    errors
-}
-
-/// A kind that no value of the tool's own schema could have. A schema that does not say its type in
-/// one word is not judged: the kind is checked in every call anyway.
-fn kind_error(
-    rule: &str,
-    argument: &str,
-    parameter: &Parameter,
-    property: &Value,
-) -> Option<String> {
-    let says = property.get("type")?.as_str()?;
-    let fits = match parameter.kind {
-        ParameterKind::Any => true,
-        ParameterKind::String => says == "string",
-        ParameterKind::Strings => says == "array",
-        ParameterKind::Integer => says == "integer" || says == "number",
-        ParameterKind::Number | ParameterKind::Amount => says == "number" || says == "integer",
-        ParameterKind::Boolean => says == "boolean",
-    };
-    (!fits).then(|| {
-        format!(
-            "{rule}: 'parameters' calls the argument '{argument}' {}, the tool's schema has {says:?}; correct it",
-            parameter.kind.name()
         )
     })
 }

@@ -1,4 +1,4 @@
-//! What a configuration says, checked and complete.
+//! The configuration, checked and complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,40 +13,38 @@ use crate::app::{App, Domain};
 use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
 
-/// Everything that `sluice.toml` and the files it names say. See [`Config::load`].
+/// The contents of `sluice.toml` and of the files that it names. See [`Config::load`].
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The names of labels.
     pub lattice: Lattice,
     /// Language models; at least one, the first is the default.
     pub providers: Vec<Provider>,
-    /// The provider of conversations without an app (SecGPT §4.2.5), if they have one of their own.
+    /// The provider of conversations without an app (SecGPT §4.2.5), if it is not the default.
     pub vanilla: Option<String>,
-    /// Who judges which regions a step depends on.
+    /// The dependency screener.
     pub screener: Screener,
-    /// Limits of turns, and of spokes where an app has none of its own.
+    /// Limits of turns, and the default limits of spokes.
     pub limits: Limits,
     /// Apps by name.
     pub apps: BTreeMap<String, App>,
-    /// Apps that may share a conversation, by the name of their group. Other apps meet only where the
-    /// user names them for a session.
+    /// Apps that may share a conversation, by group name. Others share one only if the user names them for a session.
     pub groups: BTreeMap<String, BTreeSet<String>>,
-    /// What apps can ask of each other, by name.
+    /// The functionalities that apps can ask for, by name.
     pub functionalities: BTreeMap<String, Functionality>,
     /// The rules for messages between apps.
     pub messages: MessageRules,
     /// The guard proxy.
     pub proxy: ProxySettings,
-    /// What is remembered of conversations.
+    /// Long-term memory.
     pub memory: Memory,
     /// The parts of the user's messages that the user did not write.
     pub user: UserLabels,
-    /// The files that all of this was read from.
+    /// The files of the configuration.
     pub files: BTreeSet<PathBuf>,
-    /// What the user should know although it is no error: parts of an `mcpServers` file that have
-    /// no meaning here. One line each.
+    /// Remarks about keys of an `mcpServers` file that have no meaning here, one line each.
     pub notes: Vec<String>,
-    /// What is allowed, and probably not meant.
+    /// Things that are allowed, but probably a mistake.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -59,8 +57,8 @@ pub struct Provider {
     pub kind: ProviderKind,
     /// The model's name.
     pub model: String,
-    /// What may be sent to it. It always includes the whole integrity dimension: who influenced a
-    /// text does not matter for whom it is disclosed to. Unknown text (⊤) goes only to `any`.
+    /// The label of text that may be sent to it. It always includes the whole integrity dimension, which does not matter for
+    /// disclosure. Unknown text (⊤) goes only to `any`.
     pub clearance: Label,
 }
 
@@ -68,22 +66,21 @@ pub struct Provider {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProviderKind {
-    /// In this process. Its default clearance is `any`: nothing leaves the machine.
+    /// On this machine. Its default clearance is `any`.
     Embedded,
-    /// Over an OpenAI-compatible API. Its default clearance has no secret at all.
+    /// An OpenAI-compatible API. Its default clearance has no secret.
     OpenAi {
-        /// The API's address; without one, the variable `OPENAI_BASE_URL` says it.
+        /// The API's address; the default is the variable `OPENAI_BASE_URL`.
         base_url: Option<String>,
-        /// The variable of the hub that holds the key for `base_url`, or for the default address
-        /// if there is none. Which key goes where if it is not given, the provider's client says.
+        /// The variable of the hub with the key. The provider's client has the default.
         api_key_env: Option<String>,
         /// Whether the model takes images.
         images: bool,
         /// How the server is asked for JSON of a schema.
         json: JsonForm,
-        /// Whether the limit on generated tokens is called `max_completion_tokens`; by the address if not given.
+        /// Whether the limit on generated tokens is called `max_completion_tokens`; the default depends on the address.
         max_completion_tokens: Option<bool>,
-        /// Most tokens of one answer, where that is less than `[limits]` says.
+        /// Most tokens of one answer, if less than in `[limits]`.
         completion_tokens: Option<u32>,
     },
 }
@@ -105,36 +102,34 @@ pub enum JsonForm {
 pub struct Screener {
     /// Which one.
     pub kind: ScreenerKind,
-    /// Screen only when the coarse label would violate the policy.
+    /// Screen only if the history's label would violate the policy.
     pub lazy: bool,
-    /// Before a question, whatever the screener, the agent's model takes the step once more without
-    /// what stands in its way; the same calls need no question. If not given, all are checked but a judge and
-    /// `redact-all`. Only if `lazy`.
+    /// Before a question, the agent's model repeats the step with the offending text redacted; the same calls need no
+    /// question. The default is yes, except for a judge and `redact-all`. Only if `lazy`.
     pub check: Option<bool>,
-    /// How the arguments of calls come about. Only if `lazy`.
+    /// How the arguments of calls are filled in. Only if `lazy`.
     pub arguments: Filling,
-    /// The provider that judges; the default provider if not given.
+    /// The judge's provider; `None` is the default provider.
     pub provider: Option<String>,
-    /// The provider that drafts steps for a screener that looks at a draft (RTBAS §8.3.3); the
-    /// agent's own if not given. Only if not `lazy`: lazily the draft is the step.
+    /// The provider that drafts steps for the attention screener (RTBAS §8.3.3); `None` is the agent's own. Only if not
+    /// `lazy`.
     pub draft: Option<String>,
-    /// The part of all dependencies that the attention screener is to find, in percent; what it was
-    /// trained for if not given. More recall masks less. Only without a judge beside it.
+    /// The part of all dependencies that the attention screener should find, in percent; `None` is as trained. More recall
+    /// masks less. Only without a judge.
     pub recall: Option<u8>,
-    /// The attention screener's weights, absolute (relative paths start from the folder of
-    /// `sluice.toml`); those that come with the program if not given.
+    /// The attention screener's weights, an absolute path; `None` is those of the program.
     pub weights: Option<PathBuf>,
 }
 
-/// Which dependency screener.
+/// The kind of dependency screener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScreenerKind {
-    /// A language model says which regions matter (RTBAS §7.1).
+    /// A language model judges which regions matter (RTBAS §7.1).
     Judge,
-    /// The attention of a small local model to the regions says which matter (RTBAS §7.2).
+    /// The attention of a small local model decides (RTBAS §7.2).
     Attention,
-    /// The attention screener, and the judge for the regions that it is unsure of.
+    /// The attention screener, and the judge where it is unsure.
     Combined,
     /// Every region matters: naive tainting.
     Naive,
@@ -143,13 +138,13 @@ pub enum ScreenerKind {
 }
 
 impl ScreenerKind {
-    /// Whether the attention screener is in it, with its model.
+    /// Whether it uses the attention screener.
     #[must_use]
     pub fn attends(self) -> bool {
         matches!(self, Self::Attention | Self::Combined)
     }
 
-    /// Whether the judge is in it, who asks a provider.
+    /// Whether it uses the judge.
     #[must_use]
     pub fn judges(self) -> bool {
         matches!(self, Self::Judge | Self::Combined)
@@ -159,13 +154,13 @@ impl ScreenerKind {
 /// Long-term memory: `[memory]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Whether sessions remember. If not given, conversations do and single queries do not.
+    /// Whether sessions remember. The default is yes for conversations and no for single queries.
     pub enabled: Option<bool>,
-    /// What may be remembered. What exceeds it is not, and nobody is asked.
+    /// The label of text that may be remembered. Other text is not, without a question.
     pub limit: Label,
-    /// Memories of one label that one conversation's namespace holds; the oldest make room.
+    /// Most memories of one label in one namespace; the oldest are removed.
     pub entries: usize,
-    /// Whether facts are looked for in each turn that is remembered.
+    /// Whether facts are extracted from each remembered turn.
     pub facts: bool,
     /// After how many days a memory is forgotten; `None` is never.
     pub days: Option<u32>,
@@ -174,18 +169,17 @@ pub struct Memory {
 /// The guard proxy: `[proxy]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxySettings {
-    /// The app whose rules the tools of the proxy's clients have: the only app with `client = true`
-    /// if none is named, and `None` if there is no such app, or several.
+    /// The app with the rules for the tools of the proxy's clients. The default is the only app with `client = true`.
     pub app: Option<String>,
-    /// What becomes of a call that would violate the policy.
+    /// What the proxy does with a call that would violate the policy.
     pub on_violation: OnViolation,
-    /// How long a question waits. No answer is no.
+    /// How long a question waits. Without an answer the call is denied.
     pub approval_timeout: Duration,
     /// The label of images in what a client's user says. Without one, images are refused.
     pub images: Option<Label>,
 }
 
-/// What the guard proxy does with a call that would violate the policy.
+/// What the proxy does with a call that would violate the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnViolation {
@@ -196,9 +190,9 @@ pub enum OnViolation {
 }
 
 impl Config {
-    /// Where an app may connect to.
+    /// The destinations that an app may connect to.
     fn destinations(&self, app: &App) -> Destinations {
-        // Who influenced what the app sends is not what a server learns from it.
+        // Integrity does not matter for what a server learns.
         let no_secret = self.lattice.whole(Dimension::Integrity);
         let relays = app.egress.iter();
         let relays = relays.map(|egress| (egress.host.clone(), egress.port));
@@ -210,8 +204,7 @@ impl Config {
         Destinations {
             relays: relays.collect(),
             domains: domains.collect(),
-            // The user is asked about these domains in any case. Above this limit the question also names the
-            // secrets.
+            // The user is always asked about these. Above this limit the question also names the secrets.
             others: app.ask_domains.then(|| OtherDomains {
                 ports: Domain::PORTS.to_vec(),
                 limit: no_secret.clone(),
@@ -219,7 +212,7 @@ impl Config {
         }
     }
 
-    /// The policy that it describes, for a session of which nothing is known.
+    /// The policy of the configuration, with default session facts.
     #[must_use]
     pub fn policy(&self) -> AppPolicy {
         let rules = |(name, app): (&String, &App)| (name.clone(), app.rules.clone());

@@ -9,28 +9,27 @@ use std::sync::Arc;
 
 use policy::Place;
 
-use crate::suggestions::Suggestions;
+use crate::suggestions::{Suggestions, listed};
 use crate::watch::Watch;
 
-/// Further places of one mistake that are shown. `policy check --json` has all of them.
+/// Most further places of one error that are shown. `policy check --json` has all of them.
 const MAX_PLACES: usize = 8;
 
 /// Longest piece of a source line that is shown.
 const MAX_EXCERPT_CHARS: usize = 160;
 
-/// Longest message, and longest help. Both may quote names, which may fill a file.
+/// Longest message and longest help. Both may quote names as long as a file.
 const MAX_TEXT_CHARS: usize = 4096;
 
-/// Most errors, and most warnings, of one configuration. Each costs a look through its file, which a stranger may have
-/// filled with them, and nobody reads more.
+/// Most errors, and most warnings, of one configuration. Each costs a pass through its file, which may be a stranger's.
 const MAX_OF_A_KIND: usize = 1000;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing starts.
     Error,
-    /// Allowed, and probably not meant.
+    /// Allowed, but probably a mistake.
     Warning,
 }
 
@@ -58,11 +57,11 @@ pub struct Diagnostic {
     pub column: usize,
     /// What is wrong: one line, lowercase.
     pub message: String,
-    /// What would be right.
+    /// How to correct it.
     pub help: Option<String>,
     /// The source line; empty if the file could not be read, or may hold secrets.
     pub excerpt: String,
-    /// How many characters from `column` on are meant; at least 1.
+    /// How many characters are marked from `column` on; at least 1.
     pub width: usize,
 }
 
@@ -84,7 +83,7 @@ impl Diagnostics {
 }
 
 impl Diagnostic {
-    /// The string that is marked, if it is one: two tables with the same mistake are two mistakes.
+    /// The marked string. `None` for anything else, such as a table: the same error in two tables is two errors.
     fn value(&self) -> Option<String> {
         let marked = self.excerpt.chars().skip(self.column.saturating_sub(1));
         let marked: String = marked.take(self.width).collect();
@@ -112,8 +111,8 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// A value that is wrong in the same way in several places is shown once, with the other places below it: a label that the
-/// lattice lacks may stand in each rule of a manifest.
+/// The same error of the same string is shown once, with its other places below: a label that the lattice lacks may occur in
+/// each rule of a manifest.
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut groups: Vec<Vec<&Diagnostic>> = Vec::new();
@@ -140,21 +139,16 @@ impl fmt::Display for Diagnostics {
             also(f, others)?;
             writeln!(f)?;
         }
-        match self.count() {
-            1 => write!(f, "1 error in the configuration; nothing was started"),
-            MAX_OF_A_KIND => write!(
-                f,
-                "{MAX_OF_A_KIND} errors or more in the configuration; nothing was started"
-            ),
-            count => write!(
-                f,
-                "{count} errors in the configuration; nothing was started"
-            ),
-        }
+        let count = match self.count() {
+            1 => "1 error".to_owned(),
+            MAX_OF_A_KIND => format!("{MAX_OF_A_KIND} errors or more"),
+            count => format!("{count} errors"),
+        };
+        write!(f, "{count} in the configuration; nothing was started")
     }
 }
 
-/// Further places of the same mistake, each with its file.
+/// Further places of the same error.
 fn also(f: &mut fmt::Formatter<'_>, others: &[&Diagnostic]) -> fmt::Result {
     let place = |it: &&Diagnostic| format!("{}:{}:{}", it.file.display(), it.line, it.column);
     let shown: Vec<String> = others.iter().take(MAX_PLACES).map(place).collect();
@@ -170,12 +164,12 @@ fn also(f: &mut fmt::Formatter<'_>, others: &[&Diagnostic]) -> fmt::Result {
 
 impl std::error::Error for Diagnostics {}
 
-/// A file that was read. Rules keep theirs, to say where they stand.
+/// A file that was read.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     pub(crate) text: Arc<str>,
-    /// Where its lines end. Each rule asks for its line, and a file has room for tens of thousands of them.
+    /// The offsets of its line ends: tens of thousands of rules may ask for their lines.
     line_ends: Arc<[usize]>,
 }
 
@@ -198,21 +192,20 @@ impl File {
         }
     }
 
-    /// The number of the line in which a byte stands, from 1; a line's end belongs to it.
+    /// The number of the line of a byte, from 1; a line's end belongs to the line.
     fn line(&self, offset: usize) -> usize {
         self.line_ends.partition_point(|end| *end < offset) + 1
     }
 
-    /// The folder that its relative paths start from.
+    /// The folder of its relative paths.
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    /// A path that this file names, made absolute.
+    /// The absolute form of a path in this file.
     pub(crate) fn absolute(&self, path: &str) -> PathBuf {
         let path = self.folder().join(path);
-        // Fails only for an empty path or without a current folder; then it stays as it is, and the
-        // sandbox refuses a path that is not absolute.
+        // On failure (no current folder) the path stays relative, and the sandbox refuses it.
         std::path::absolute(&path).unwrap_or(path)
     }
 }
@@ -223,12 +216,12 @@ pub(crate) struct Sink {
     list: RefCell<Vec<Diagnostic>>,
     lacks_labels: Cell<bool>,
     suggestions: Suggestions,
-    /// What the reader asks for, where somebody wants to know.
+    /// Records what the reader asks for, for the schema.
     pub(crate) watch: Option<Watch>,
 }
 
 impl Sink {
-    /// One that knows afterwards what the reader has asked for.
+    /// A sink that records what the reader asks for.
     pub(crate) fn watched_by(watch: Watch) -> Self {
         Self {
             watch: Some(watch),
@@ -252,40 +245,6 @@ impl Sink {
         self.at(Severity::Error, file, span, message.into(), help.into());
     }
 
-    /// As [`Sink::error`], in a file whose lines may hold secrets: they are not shown.
-    pub(crate) fn unquoted(
-        &self,
-        file: &File,
-        span: &Range<usize>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        let found = self.diagnostic(Severity::Error, file, span, message.into(), help.into());
-        if let Some(found) = found {
-            let excerpt = String::new();
-            self.push(Diagnostic { excerpt, ..found });
-        }
-    }
-
-    /// As [`Suggestions::did_you_mean`], for all mistakes of the configuration together.
-    pub(crate) fn did_you_mean<'k>(
-        &self,
-        name: &str,
-        known: impl IntoIterator<Item = &'k str>,
-    ) -> String {
-        self.suggestions.did_you_mean(name, known)
-    }
-
-    /// Notes that a label was named which the lattice lacks. What is judged by it is judged by another label than was meant.
-    pub(crate) fn lacks_label(&self) {
-        self.lacks_labels.set(true);
-    }
-
-    /// Whether some label was named that the lattice lacks.
-    pub(crate) fn lacks_labels(&self) -> bool {
-        self.lacks_labels.get()
-    }
-
     /// A warning in a span of a file.
     pub(crate) fn warning(
         &self,
@@ -297,6 +256,36 @@ impl Sink {
         self.at(Severity::Warning, file, span, message.into(), help.into());
     }
 
+    /// As [`Suggestions::did_you_mean`], with one allowance for the whole configuration.
+    pub(crate) fn did_you_mean<'k>(
+        &self,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> String {
+        self.suggestions.did_you_mean(name, known)
+    }
+
+    /// `did you mean 'KNOWN'? INTRO a, b, c`: the help for an unknown name.
+    pub(crate) fn known<'k>(
+        &self,
+        intro: &str,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str> + Clone,
+    ) -> String {
+        let meant = self.did_you_mean(name, known.clone());
+        format!("{meant}{intro} {}", listed(known))
+    }
+
+    /// Records that an unknown label was named. ⊤ stands in its place, so examples cannot be judged.
+    pub(crate) fn lacks_label(&self) {
+        self.lacks_labels.set(true);
+    }
+
+    /// Whether an unknown label was named.
+    pub(crate) fn lacks_labels(&self) -> bool {
+        self.lacks_labels.get()
+    }
+
     fn at(
         &self,
         severity: Severity,
@@ -305,25 +294,10 @@ impl Sink {
         message: String,
         help: String,
     ) {
-        if let Some(found) = self.diagnostic(severity, file, span, message, help) {
-            self.push(found);
-        }
-    }
-
-    /// `None` where there are as many as are kept.
-    fn diagnostic(
-        &self,
-        severity: Severity,
-        file: &File,
-        span: &Range<usize>,
-        message: String,
-        help: String,
-    ) -> Option<Diagnostic> {
-        // By kind: warnings must leave room for an error.
-        let list = self.list.borrow();
-        let same = list.iter().filter(|it| it.severity == severity);
-        if same.count() >= MAX_OF_A_KIND {
-            return None;
+        // Counted by severity: warnings must leave room for an error.
+        let same = |it: &&Diagnostic| it.severity == severity;
+        if self.list.borrow().iter().filter(same).count() >= MAX_OF_A_KIND {
+            return;
         }
         let text = &file.text;
         let start = floor_char(text, span.start);
@@ -331,51 +305,44 @@ impl Sink {
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let rest = text.get(line_start..).unwrap_or_default();
         let line = rest.lines().next().unwrap_or_default();
-        let column = text
-            .get(line_start..start)
-            .map_or(0, |before| before.chars().count());
-        // Up to the end of the line: a table or a text in several lines is marked in the first one.
+        let before = text.get(line_start..start).unwrap_or_default();
+        let column = before.chars().count();
+        // Up to the end of the line: of a table or text in several lines the first line is marked.
         let length = line.chars().count().saturating_sub(column).max(1);
         let marked = text.get(start..floor_char(text, span.end).max(start));
         let width = marked.map_or(1, |marked| marked.chars().count());
-        Some(Diagnostic {
-            severity,
-            file: file.path.clone(),
-            line: file.line(start),
+        self.list.borrow_mut().push(Diagnostic {
             column: column + 1,
-            message: printable(&message),
-            help: Some(printable(&help)).filter(|help| !help.is_empty()),
             excerpt: line.chars().take(MAX_EXCERPT_CHARS).map(shown).collect(),
             width: width.clamp(1, length).min(MAX_EXCERPT_CHARS),
-        })
+            ..without_excerpt(severity, &file.path, file.line(start), &message, &help)
+        });
+    }
+
+    /// An error in a file whose lines may hold secrets and are not shown.
+    pub(crate) fn unquoted(
+        &self,
+        file: &File,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.error(file, span, message, help);
+        if let Some(last) = self.list.borrow_mut().last_mut() {
+            last.excerpt.clear();
+        }
     }
 
     /// An error of a whole file, which may not even exist.
-    pub(crate) fn unreadable(&self, path: &Path, message: impl Into<String>, help: &str) {
-        self.push(Diagnostic {
-            severity: Severity::Error,
-            file: path.to_owned(),
-            line: 1,
-            column: 1,
-            message: printable(&message.into()),
-            help: Some(help.to_owned()),
-            excerpt: String::new(),
-            width: 1,
-        });
+    pub(crate) fn unreadable(&self, path: &Path, message: &str, help: &str) {
+        let error = without_excerpt(Severity::Error, path, 1, message, help);
+        self.list.borrow_mut().push(error);
     }
 
     /// An error of a line.
     pub(crate) fn line(&self, place: &Place, message: &str, help: &str) {
-        self.push(Diagnostic {
-            severity: Severity::Error,
-            file: place.file.clone(),
-            line: place.line,
-            column: 1,
-            message: printable(message),
-            help: Some(printable(help)),
-            excerpt: String::new(),
-            width: 1,
-        });
+        let error = without_excerpt(Severity::Error, &place.file, place.line, message, help);
+        self.list.borrow_mut().push(error);
     }
 
     /// The value and the warnings, if there is a value and there was no error.
@@ -387,26 +354,41 @@ impl Sink {
         let is_error = |it: &Diagnostic| it.severity == Severity::Error;
         let failed = self.list.borrow().iter().any(is_error);
         if value.is_none() && !failed {
-            // A reader without a value has reported why. If one did not, it must not look as if nothing was wrong.
+            // A reader without a value has reported why. This is the fallback if one did not.
             self.unreadable(path, "the configuration is not understood", "report this");
         }
         let mut list = self.list.into_inner();
         list.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
-        // Some keys are read twice, such as those of `[app.NAME]`, and their mistakes are reported twice.
+        // Some keys are read twice, such as those of `[app.NAME]`, and their errors are reported twice.
         list.dedup();
         match value {
             Some(value) if !failed => Ok((value, list)),
             _ => Err(Diagnostics(list)),
         }
     }
+}
 
-    fn push(&self, diagnostic: Diagnostic) {
-        self.list.borrow_mut().push(diagnostic);
+fn without_excerpt(
+    severity: Severity,
+    file: &Path,
+    line: usize,
+    message: &str,
+    help: &str,
+) -> Diagnostic {
+    Diagnostic {
+        severity,
+        file: file.to_owned(),
+        line,
+        column: 1,
+        message: printable(message),
+        help: Some(printable(help)).filter(|help| !help.is_empty()),
+        excerpt: String::new(),
+        width: 1,
     }
 }
 
-/// A manifest comes from elsewhere, and its text is shown on a terminal: no control characters, each character stays one
-/// column, and there is an end.
+/// Text of a stranger's manifest as a terminal may show it: without control characters, one column for each character, and
+/// of limited length.
 fn printable(text: &str) -> String {
     let mut printable: String = text.chars().take(MAX_TEXT_CHARS).map(shown).collect();
     if text.chars().nth(MAX_TEXT_CHARS).is_some() {

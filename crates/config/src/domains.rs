@@ -1,4 +1,4 @@
-//! `[[app.NAME.domain]]` and `other_domains`: what an app may reach by name.
+//! `[[app.NAME.domain]]` and `other_domains`: the names that an app may reach.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,12 @@ use names::Pattern;
 use crate::app::{Domain, Egress};
 use crate::toml_reader::Table;
 
-/// Most ports on which names of one app lead to the hub; each costs it a descriptor for every spoke.
+/// Most ports for the names of one app; each costs the hub a descriptor in every spoke.
 const MAX_PORTS: usize = 32;
-/// Where a spoke's resolver listens.
+/// The port of a spoke's resolver.
 const RESOLVER: u16 = 53;
 
-/// The domains of an app, and whether the user is asked about others. `relays` has the ports of its relays, which are
-/// taken.
+/// The domains of an app, and whether the user is asked about others. The ports of its `relays` are taken.
 pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, bool) {
     let mut domains: Vec<Domain> = Vec::new();
     let mut taken = BTreeSet::new();
@@ -29,19 +28,17 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
             Ok(pattern) => pattern,
             Err(reason) => {
                 let message = format!("'{}' is no domain for an app: {reason}", name.value);
-                let help = "write a name like \"example.org\", which covers what is below it as well; \
-                            an address or a host of your own network is reached by [[app.NAME.egress]]";
-                table.context.error(&name.span, message, help);
+                let help = "write a name like \"example.org\", which covers all names below it; \
+                            for an address or a host of your own network write [[app.NAME.egress]]";
+                table.error(&name.span, message, help);
                 continue;
             }
         };
-        let name_of = pattern.to_string();
-        let before = taken.len();
-        taken.extend(ports.iter().map(|port| (name_of.clone(), *port)));
-        if taken.len() < before + ports.len() {
+        let mut pairs = ports.iter().map(|port| (pattern.to_string(), *port));
+        if !pairs.all(|pair| taken.insert(pair)) {
             let message = format!("two entries for '{pattern}' and the same port");
             let help = "\"example.org\" and \"*.example.org\" are the same; leave one out";
-            table.context.error(&name.span, message, help);
+            table.error(&name.span, message, help);
         }
         domains.push(Domain {
             pattern,
@@ -52,44 +49,33 @@ pub(crate) fn domains(table: &Table<'_>, relays: &[Egress]) -> (Vec<Domain>, boo
     }
     let words = [("ask", true), ("deny", false)];
     let ask = table.choice("other_domains", &words).unwrap_or(false);
-    let taken = |egress: &&Egress| Domain::PORTS.contains(&egress.listen);
-    if let Some(relay) = relays.iter().find(taken).filter(|_| ask) {
-        let message = format!(
-            "a relay listens on port {}, as other domains do",
-            relay.listen
-        );
-        table
-            .context
-            .error(&table.span, message, "give the relay another port");
+    if ask {
+        check_default_ports(table, relays);
     }
-    let all: BTreeSet<u16> = domains
-        .iter()
-        .flat_map(|domain| &domain.ports)
-        .copied()
-        .collect();
+    let all = domains.iter().flat_map(|domain| &domain.ports);
+    let count = all.collect::<BTreeSet<_>>().len();
     // Of all entries together: each port is one listener, whatever names lead to it.
-    if all.len() > MAX_PORTS {
-        let message = format!(
-            "{} ports for domains; at most {MAX_PORTS} are possible",
-            all.len()
-        );
-        table.context.error(&table.span, message, "leave some out");
+    if count > MAX_PORTS {
+        let message = format!("{count} ports for domains; at most {MAX_PORTS} are possible");
+        table.wrong(message, "leave some out");
     }
     (domains, ask)
 }
 
+/// A relay and the names share the spoke's ports, and a port has one listener.
+fn check_default_ports(table: &Table<'_>, relays: &[Egress]) {
+    let taken = |egress: &&Egress| Domain::PORTS.contains(&egress.listen);
+    if let Some(relay) = relays.iter().find(taken) {
+        let port = relay.listen;
+        let message = format!("a relay listens on port {port}, which is a default port of domains");
+        let help = "give the relay another port, or name the ports of each domain";
+        table.wrong(message, help);
+    }
+}
+
 fn ports(table: &Table<'_>, relays: &[Egress]) -> Vec<u16> {
     if !table.has("ports") {
-        // Names and relays are reached by listeners of the same spoke, and a port has one.
-        let taken = |egress: &&Egress| Domain::PORTS.contains(&egress.listen);
-        if let Some(relay) = relays.iter().find(taken) {
-            let message = format!(
-                "a relay listens on port {}, as a domain without ports does",
-                relay.listen
-            );
-            let help = "give the relay another port, or name the ports of the domain";
-            table.context.error(&table.span, message, help);
-        }
+        check_default_ports(table, relays);
         return Domain::PORTS.to_vec();
     }
     let mut ports = Vec::new();
@@ -97,18 +83,17 @@ fn ports(table: &Table<'_>, relays: &[Egress]) -> Vec<u16> {
         let Ok(port) = u16::try_from(port) else {
             continue;
         };
-        let why = match () {
-            () if port == RESOLVER => "is where the app asks for names",
-            () if relays.iter().any(|egress| egress.listen == port) => "is where a relay listens",
-            () if ports.contains(&port) => "stands there twice",
-            () => {
-                ports.push(port);
-                continue;
-            }
+        let why = if port == RESOLVER {
+            "is where the app asks for names"
+        } else if relays.iter().any(|egress| egress.listen == port) {
+            "is where a relay listens"
+        } else if ports.contains(&port) {
+            "is written twice"
+        } else {
+            ports.push(port);
+            continue;
         };
-        table
-            .context
-            .error(&span, format!("port {port} {why}"), "name another port");
+        table.error(&span, format!("port {port} {why}"), "name another port");
     }
     ports
 }

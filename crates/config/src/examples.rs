@@ -1,4 +1,4 @@
-//! Calls that a rule must allow, ask about or deny, checked whenever the configuration is read.
+//! Example calls that a rule must allow, ask about or deny. They are checked whenever the configuration is read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,27 +15,27 @@ use crate::json::json;
 use crate::toml_reader::Table;
 use crate::watch::Takes;
 
-/// A call, and what must become of it.
+/// A call and the expected verdict.
 #[derive(Debug, Clone)]
 pub struct Example {
-    /// Where it is written.
+    /// Its place.
     pub place: Place,
     /// The call's arguments, as JSON text.
     pub arguments: String,
     /// The label under which the call is made.
     pub label: Label,
-    /// The labels of arguments that are made from more, by their paths.
+    /// The labels of single arguments, by path.
     pub labels: BTreeMap<ArgumentPath, Label>,
-    /// The session that it is made in.
+    /// The session of the call.
     pub session: SessionFacts,
-    /// What must become of it.
+    /// The expected verdict.
     pub expect: Verdict,
-    /// Where an error about it points to.
+    /// The place of errors about it.
     pub(crate) span: Range<usize>,
     pub(crate) file: File,
 }
 
-/// What became of an example.
+/// The outcome of an example.
 #[derive(Debug, Clone)]
 pub struct ExampleOutcome {
     /// The app.
@@ -44,7 +44,7 @@ pub struct ExampleOutcome {
     pub tool: String,
     /// The example.
     pub example: Example,
-    /// What the rules say.
+    /// The verdict of the rules.
     pub found: Judgement,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for ExampleOutcome {
 }
 
 impl Example {
-    /// What the policy says of it, as an example of this tool of this app.
+    /// Evaluates it as a call of this tool of this app.
     pub(crate) fn run(&self, policy: &AppPolicy, app: &str, tool: &str) -> ExampleOutcome {
         let found = match Arguments::parse(&self.arguments, &self.label) {
             Ok(arguments) => {
@@ -91,10 +91,10 @@ impl Example {
                     label: self.label.clone(),
                 };
                 let policy = policy.clone().with_session(self.session);
-                // Nothing was read before an example, so no value of an `among` is accepted in it.
+                // No results precede an example, so no value of an `among` is accepted.
                 policy.judge(&ifc::Sink::Call(&call))
             }
-            // Such a call never reaches the policy. An example may say that it is denied.
+            // Such a call never reaches the policy. An example may expect the denial.
             Err(error) => Judgement::denied(format!("{app}.{tool}"), None, error.to_string()),
         };
         ExampleOutcome {
@@ -106,15 +106,13 @@ impl Example {
     }
 }
 
-/// A failed example is a mistake of the configuration, either in the rule or in the example.
+/// Reports a failed example: the rule or the example is wrong.
 pub(crate) fn report(sink: &Sink, outcome: &ExampleOutcome) {
     if outcome.passed() {
         return;
     }
-    let why = match (&outcome.found.reason, outcome.found.verdict) {
-        (Some(reason), _) => format!("because {reason}; "),
-        (None, _) => String::new(),
-    };
+    let reason = outcome.found.reason.as_ref();
+    let why = reason.map_or(String::new(), |reason| format!("because {reason}; "));
     let help = format!("{why}correct the rule or the example; `sluice policy test` shows more");
     sink.error(
         &outcome.example.file,
@@ -140,7 +138,7 @@ fn example(table: &Table<'_>) -> Option<Example> {
         None => Some("{}".to_owned()),
         Some(value) => arguments(table, value),
     };
-    // Without a label the call rests on the user's own words alone.
+    // Without a label the call is made from the user's own words alone.
     let label = table.label("label").unwrap_or(Label::bottom());
     let mut labels = BTreeMap::new();
     for (name, label) in table.named_labels("labels") {
@@ -150,7 +148,7 @@ fn example(table: &Table<'_>) -> Option<Example> {
         if !has_argument(arguments.as_deref(), &path) {
             let message = format!("the example's call has no argument '{}'", name.value);
             let help = "labels = { NAME = [\"LABEL\"] } names arguments that stand in arguments";
-            table.context.error(&name.span, message, help);
+            table.error(&name.span, message, help);
         }
         labels.insert(path, label);
     }
@@ -169,17 +167,17 @@ fn example(table: &Table<'_>) -> Option<Example> {
     })
 }
 
-/// Whether these arguments have something at this path; what cannot be read has nothing, and was reported.
+/// Whether the arguments have a value at this path. Arguments that cannot be read were reported.
 fn has_argument(arguments: Option<&str>, path: &ArgumentPath) -> bool {
     let read = arguments.and_then(|text| Arguments::parse(text, &Label::bottom()).ok());
     let values = read.and_then(|arguments| arguments.at(path));
     values.is_some_and(|values| !values.is_empty())
 }
 
-/// A table of arguments; or a string, the JSON text itself, right or wrong.
+/// A table of arguments, or a string with their JSON text, valid or not.
 fn arguments(table: &Table<'_>, value: &Spanned<DeValue<'_>>) -> Option<String> {
     let found = match value.get_ref() {
-        // Not parsed: the example may be about a text that is no JSON.
+        // Not parsed: the example may be about invalid JSON.
         DeValue::String(text) => return Some(text.to_string()),
         DeValue::Table(_) => json(value).ok(),
         _ => {
@@ -189,8 +187,8 @@ fn arguments(table: &Table<'_>, value: &Spanned<DeValue<'_>>) -> Option<String> 
     };
     if found.is_none() {
         let message = "the arguments cannot be written as JSON";
-        let help = "a date is a string in JSON, a number is neither infinite nor larger than 64 bits, and nothing lies more than 64 deep";
-        table.context.error(&value.span(), message, help);
+        let help = "write a date as a string; numbers are finite and of at most 64 bits, and values nest at most 64 levels";
+        table.error(&value.span(), message, help);
     }
     found.map(|value| value.to_string())
 }

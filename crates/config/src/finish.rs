@@ -7,7 +7,7 @@ use policy::{CedarText, CedarTool, Conditions, compile_conditions};
 
 use crate::app::App;
 use crate::call_rules::Source;
-use crate::chains;
+use crate::destinations;
 use crate::manifest::ToolDraft;
 use crate::result_checks;
 use crate::suggestions::listed;
@@ -25,11 +25,11 @@ pub(crate) fn tools(
         check_arguments(context, name, draft);
     }
     app.rules.has_conditions = !of_app.is_empty();
-    // While the lattice is wrong, what is said of labels is not judged.
+    // Without a lattice, labels are not checked.
     let mut conditions = context.lattice.map_or_else(BTreeMap::new, |lattice| {
         conditions(context, lattice, &app.name, of_app, &drafts)
     });
-    // A finished rule keeps only the line of its limit. The checks below mark the place in the file.
+    // A finished rule keeps only the line of its limit; the checks below mark the place.
     let mut written = BTreeMap::new();
     for (name, mut draft) in drafts {
         if let Some(place) = &draft.written {
@@ -47,7 +47,7 @@ pub(crate) fn tools(
         app.rules.tools.insert(name, rule);
     }
     if let Some(lattice) = context.lattice {
-        chains::check(context.sink, lattice, app, &written);
+        destinations::check(context.sink, lattice, app, &written);
         result_checks::check(context.sink, lattice, app, &written);
     }
 }
@@ -74,9 +74,9 @@ fn conditions(
     let (conditions, errors) = compile_conditions(lattice, app, &shared, &tools);
     for error in errors {
         let Some(source) = sources.get(error.origin) else {
-            // Every text has its number from here; an error is never lost all the same.
+            // Not reached: every text is numbered here. An error is never dropped all the same.
             let path = &context.file.path;
-            context.sink.unreadable(path, error.message, &error.help);
+            context.sink.unreadable(path, &error.message, &error.help);
             continue;
         };
         let inside = error.span.zip(source.offset);
@@ -111,7 +111,7 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
             context.sink.error(&at.file, &at.span, message, help);
         }
     }
-    // Sorted, a path stands before all that lies inside of it, and nothing else between them.
+    // In sorted order a path is directly followed by the paths inside of it.
     let mut before: Option<&ArgumentPath> = None;
     for (path, argument) in &draft.arguments {
         let name = path.argument();
@@ -127,13 +127,12 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
         }
         let (message, help) = match &draft.parameters {
             Some(parameters) if parameters.0.contains_key(name) => continue,
-            Some(parameters) => {
-                let meant = context.did_you_mean(name, parameters.names());
-                (
-                    format!("the tool '{tool}' has no parameter '{name}'"),
-                    format!("{meant}it has {}", listed(parameters.names())),
-                )
-            }
+            Some(parameters) => (
+                format!("the tool '{tool}' has no parameter '{name}'"),
+                context
+                    .sink
+                    .known("it has", name, parameters.0.keys().map(String::as_str)),
+            ),
             None => (
                 format!("the tool '{tool}' does not say which parameters it has"),
                 "add parameters = [\"NAME\", …] to the tool: all that a call may have".to_owned(),

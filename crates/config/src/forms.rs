@@ -1,4 +1,4 @@
-//! What a value looks like, as TOML has it: `form`, `one_of`, `pattern`, and a range of integers.
+//! Reads forms of values: `form`, `one_of`, `pattern`, and a range of integers.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -8,11 +8,10 @@ use policy::{Form, PatternError};
 
 use crate::toml_reader::{At, Table};
 
-/// The keys that say what a value looks like.
+/// The keys of a form.
 pub(crate) const FORM_KEYS: [&str; 3] = ["form", "one_of", "pattern"];
 
-/// A form that can spell words does not make its value trusted: a name is somebody's choice, and a
-/// sentence without spaces is a name.
+/// Refuses a form that can spell words for a trusted value: a name can be a sentence without spaces.
 pub(crate) fn check_words(table: &Table<'_>, form: Option<&Form>, label: Option<&Label>) {
     let (Some(form), Some(label), Some(lattice)) = (form, label, table.context.lattice) else {
         return;
@@ -20,12 +19,11 @@ pub(crate) fn check_words(table: &Table<'_>, form: Option<&Form>, label: Option<
     let influenced = !label.meet(&lattice.whole(Dimension::Integrity)).is_bottom();
     if form.can_spell_words() && !influenced {
         let place = table.value("form").map(toml::Spanned::span);
-        let message =
-            "a value of this form can spell words, and its label says that nobody else wrote it";
-        let help = "give the label a taint of integrity, which sinks can accept; an identifier has \
+        let message = "a value of this form can spell words, but its label is trusted";
+        let help = "give the label an integrity taint, which sinks can accept; an identifier has \
                     form = \"uuid\", \"hex\" or \"digits\", or pattern = \"INV-[0-9]{4,8}\"";
         let span = place.unwrap_or(table.span.clone());
-        table.context.error(&span, message, help);
+        table.error(&span, message, help);
     }
 }
 
@@ -40,16 +38,12 @@ pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
             "{} exclude each other",
             FORM_KEYS.map(|key| format!("'{key}'")).join(", ")
         );
-        table
-            .context
-            .error(second, message, "leave all but one out");
+        table.error(second, message, "leave all but one out");
     }
     if let Some(words) = words {
         if words.is_empty() {
             let message = "'one_of' names no word, so no value has this form";
-            table
-                .context
-                .error(&table.span, message, "write one_of = [\"a\", \"b\"]");
+            table.wrong(message, "write one_of = [\"a\", \"b\"]");
         }
         return Some(Form::OneOf(
             words.iter().map(|word| word.value.to_owned()).collect(),
@@ -69,33 +63,33 @@ pub(crate) fn form(table: &Table<'_>) -> Option<Form> {
             _ => {
                 let message = "'from' and 'to' are about an integer";
                 let help = "write form = \"integer\" with them, or leave them out";
-                table.context.error(&named.span, message, help);
+                table.error(&named.span, message, help);
                 None
             }
         };
     }
     if form.is_none() {
         let names = Form::NAMED.map(|(name, _)| name);
-        let meant = table.context.did_you_mean(named.value, names);
+        let meant = table.did_you_mean(named.value, names);
         let help = match named.value {
             word if word.starts_with("digits") => {
                 "write \"digits\", \"digits(6)\" or \"digits(4,8)\", with 20 digits at most".to_owned()
             }
-            // A likely guess, but no form: what services call an id may be long, and spell a sentence.
+            // A likely guess: an id of a service may be long, and spell a sentence.
             "id" => "an identifier is \"uuid\", \"hex\" or \"digits\", or has a pattern = \"INV-[0-9]{4,8}\"; \
-                     a name that somebody chose is a \"token\", under a taint of its own".to_owned(),
+                     a chosen name is a \"token\" with a taint of its own".to_owned(),
             _ => format!(
                 "{meant}it is one of {}; for fixed words write one_of = [\"a\", \"b\"]",
                 names.join(", ")
             ),
         };
         let message = format!("there is no form '{}'", named.value);
-        table.context.error(&named.span, message, help);
+        table.error(&named.span, message, help);
     }
     form
 }
 
-/// `from = 1, to = 100`. `None` where neither is written, and a range that is wrong is `Some(None)`.
+/// `from = 1, to = 100`. `None` if neither is written, `Some(None)` if the range is wrong.
 fn range(table: &Table<'_>) -> Option<Option<RangeInclusive<i64>>> {
     let (from, to) = (table.signed("from"), table.signed("to"));
     if !table.has("from") && !table.has("to") {
@@ -108,7 +102,7 @@ fn range(table: &Table<'_>) -> Option<Option<RangeInclusive<i64>>> {
     if range.is_none() {
         let message = "'from' and 'to' are no range of integers";
         let help = "write both: form = \"integer\", from = 1, to = 100";
-        table.context.error(&table.span, message, help);
+        table.wrong(message, help);
     }
     Some(range)
 }
@@ -116,8 +110,7 @@ fn range(table: &Table<'_>) -> Option<Option<RangeInclusive<i64>>> {
 const PATTERN_HELP: &str =
     "a pattern is like \"INV-[0-9]{4,8}\": letters, digits, classes and counts";
 
-/// Parses a string that has a syntax of its own. The caret of an error stands where it goes wrong, if
-/// the string is written plainly.
+/// Parses a string with a syntax of its own. An error is marked inside of the string, if that has no escapes.
 pub(crate) fn parsed<T: FromStr>(
     table: &Table<'_>,
     at: &At<&str>,
@@ -130,7 +123,7 @@ pub(crate) fn parsed<T: FromStr>(
     };
     let (offset, message) = place(&refused);
     let inside = at.span.start + 1..at.span.end.saturating_sub(1);
-    // With an escape the string is longer in the file than its value, and the offset would point elsewhere.
+    // With an escape the string is longer in the file than its value, and the offset would be wrong.
     let plain = table.context.file.text.get(inside.clone()) == Some(at.value);
     let wrong = inside.start + offset;
     let span = if plain {
@@ -138,6 +131,6 @@ pub(crate) fn parsed<T: FromStr>(
     } else {
         at.span.clone()
     };
-    table.context.error(&span, message, help);
+    table.error(&span, message, help);
     None
 }

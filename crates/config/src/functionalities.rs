@@ -1,32 +1,31 @@
-//! `[functionality.NAME]`, and what apps say of functionalities: `offers`, `asks`, `serves`, `receives`.
+//! `[functionality.NAME]`, and the keys of apps about functionalities: `offers`, `asks`, `serves`, `receives`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use hub::isc::{Functionality, Offer, Schema, SchemaError, ServedBy};
+use hub::isc::{Functionality, Offer, Schema, ServedBy};
 use policy::{AppMessages, MessageRules};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::app::App;
-use crate::diagnostics::File;
 use crate::json::json;
 use crate::limits::Limits;
 use crate::settings::serving_limits;
 use crate::suggestions::listed;
-use crate::toml_reader::{At, Context, Table, named_file};
+use crate::toml_reader::{At, Table};
 use crate::watch::Takes;
 
 /// Longest name: with `ask__` before it, it is the name of a tool, which providers bound.
 const MAX_NAME: usize = 48;
 
-/// The keys of an app that are read here, once all apps are known.
+/// The keys of an app that are read here, after all apps are known.
 const KEYS: [&str; 4] = ["offers", "asks", "serves", "receives"];
 
 /// How an app says that a conversation of its own serves a functionality.
 const CONVERSATION: &str = "{ conversation = true }";
 
-/// What is said of functionalities.
+/// The functionalities, and the rules for messages about them.
 #[derive(Debug, Default)]
 pub(crate) struct Functionalities {
     pub(crate) all: BTreeMap<String, Functionality>,
@@ -54,7 +53,7 @@ pub(crate) fn functionalities(
         table.finish();
     }
     let mut all = BTreeMap::new();
-    // Those with mistakes too: what is said of them elsewhere is no mistake of its own.
+    // Those with errors too: a reference to one of them is no further error.
     let mut named = BTreeSet::new();
     let mut chosen = Vec::new();
     for (name, table) in root.named_tables("functionality") {
@@ -69,7 +68,6 @@ pub(crate) fn functionalities(
         table.finish();
     }
     let names: BTreeSet<String> = apps.keys().cloned().collect();
-    // An app that only an `mcpServers` file has gets no further word, and keeps the defaults.
     let mut messages = MessageRules {
         strict: strict.unwrap_or(false),
         apps: names
@@ -81,7 +79,6 @@ pub(crate) fn functionalities(
         let Some(app) = apps.get_mut(name.value) else {
             continue;
         };
-        at_a_client(&table, &name, app);
         offers(&table, app, &all, &named);
         app.asks = asks(&table, &named);
         messages.apps.insert(
@@ -93,7 +90,7 @@ pub(crate) fn functionalities(
         );
     }
     for app in apps.values_mut() {
-        // What a manifest declares counts where the user has predefined it.
+        // An offer of a manifest counts only if the user has predefined the functionality.
         app.offers.retain(|name, _| all.contains_key(name));
         for (name, by) in &app.offers {
             if let Some(functionality) = all.get_mut(name) {
@@ -105,27 +102,27 @@ pub(crate) fn functionalities(
             }
         }
     }
-    // Last, since only now the offers of all apps are known.
+    // Last, when the offers of all apps are known.
     for (name, app) in chosen {
         if let Some(functionality) = all.get_mut(name) {
-            choose(&root.context, functionality, &app);
+            choose(root, functionality, &app);
         }
     }
     Functionalities { all, messages }
 }
 
-/// `app = "B"`: of several apps this one serves it.
-fn choose(context: &Context<'_>, functionality: &mut Functionality, app: &At<&str>) {
+/// `app = "B"`: only this app serves the functionality.
+fn choose(root: &Table<'_>, functionality: &mut Functionality, app: &At<&str>) {
     let known = functionality.apps();
     if !known.iter().any(|known| known == app.value) {
         let name = &functionality.name;
         let message = format!("the app '{}' does not offer '{name}'", app.value);
-        let meant = context.did_you_mean(app.value, known.iter().map(String::as_str));
+        let meant = root.did_you_mean(app.value, known.iter().map(String::as_str));
         let help = format!(
             "{meant}write {name} = \"TOOL\", or {CONVERSATION}, under [app.{}.offers]",
             app.value
         );
-        context.error(&app.span, message, help);
+        root.error(&app.span, message, help);
     }
     functionality.offers.retain(|offer| offer.app == app.value);
 }
@@ -140,11 +137,11 @@ fn check_name(table: &Table<'_>, name: &At<&str>) {
             "use at most {MAX_NAME} letters, digits, '-' and '_', beginning with a letter, \
              and no '__'"
         );
-        table.context.error(&name.span, message, help);
+        table.error(&name.span, message, help);
     }
 }
 
-pub(crate) fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functionality> {
+fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functionality> {
     table.needs("description", "description = \"what it is, for a model\"");
     let description = table.string("description");
     let request = schema(table, "request");
@@ -152,7 +149,7 @@ pub(crate) fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functi
         && !request.is_object()
     {
         let help = "write type = \"object\": its properties are the arguments of a tool";
-        table.context.error(span, "a request is an object", help);
+        table.error(span, "a request must be an object", help);
     }
     let response = schema(table, "response");
     Some(Functionality {
@@ -164,78 +161,28 @@ pub(crate) fn functionality(name: &At<&str>, table: &Table<'_>) -> Option<Functi
     })
 }
 
-/// A schema: a table, or the name of a JSON file.
+/// A JSON Schema, written as a table.
 fn schema(table: &Table<'_>, key: &'static str) -> Option<(Range<usize>, Schema)> {
     table.takes(key, Takes::Free);
     let Some(value) = table.value(key) else {
-        table.missing(
-            key,
-            &format!("{key} = {{ type = \"object\", properties = {{ … }} }}"),
-        );
+        let example = format!("{key} = {{ type = \"object\", properties = {{ … }} }}");
+        table.missing(key, &example);
         return None;
     };
-    let span = value.span();
-    let errors = match value.get_ref() {
-        DeValue::String(_) => {
-            let (at, file) = named_file(table, key)?;
-            let json = match serde_json::from_str(&file.text) {
-                Ok(json) => json,
-                Err(error) => {
-                    let message = format!("'{}' is not JSON: {error}", at.value);
-                    let help = "write a JSON Schema";
-                    table.context.error(&at.span, message, help);
-                    return None;
-                }
-            };
-            match Schema::read(&json) {
-                Ok(schema) => return Some((span, schema)),
-                Err(errors) => in_file(&file, errors),
+    let right = "a JSON Schema: strings, numbers, lists and tables, at most 64 levels deep";
+    let refused = |wrong| table.wrong_type(key, wrong, right);
+    match Schema::read(&json(value).map_err(refused).ok()?) {
+        Ok(schema) => Some((value.span(), schema)),
+        Err(errors) => {
+            for error in errors {
+                table.error(&place(value, &error.at), error.message, error.help);
             }
+            None
         }
-        _ => {
-            let right = "what JSON Schema has: strings, numbers, lists and tables, at most 64 inside of each other";
-            let json = json(value)
-                .map_err(|wrong| table.wrong_type(key, wrong, right))
-                .ok()?;
-            match Schema::read(&json) {
-                Ok(schema) => return Some((span, schema)),
-                Err(errors) => in_table(value, errors),
-            }
-        }
-    };
-    for (span, message, help) in errors {
-        table
-            .context
-            .error(&span.unwrap_or(value.span()), message, help);
     }
-    None
 }
 
-/// An error of a schema with its place in this file, where it has one.
-type Placed = (Option<Range<usize>>, String, String);
-
-/// A JSON file has no places, so the error says where in it.
-fn in_file(file: &File, errors: Vec<SchemaError>) -> Vec<Placed> {
-    let placed = |error: SchemaError| {
-        let at = match error.at.is_empty() {
-            true => "at its root".to_owned(),
-            false => format!("at {}", error.at.join(".")),
-        };
-        let message = format!("{} {at}: {}", file.path.display(), error.message);
-        (None, message, error.help)
-    };
-    errors.into_iter().map(placed).collect()
-}
-
-fn in_table(value: &Spanned<DeValue<'_>>, errors: Vec<SchemaError>) -> Vec<Placed> {
-    let placed = |error: SchemaError| {
-        let span = place(value, &error.at);
-        (Some(span), error.message, error.help)
-    };
-    errors.into_iter().map(placed).collect()
-}
-
-/// Where these keys lead to, as far as they lead.
+/// The place of the value below these keys, or of the last one that exists.
 fn place(value: &Spanned<DeValue<'_>>, at: &[String]) -> Range<usize> {
     let Some((first, rest)) = at.split_first() else {
         return value.span();
@@ -247,8 +194,7 @@ fn place(value: &Spanned<DeValue<'_>>, at: &[String]) -> Range<usize> {
     }
 }
 
-/// `{ conversation = true }`. Anything else in its place is a mistake: the key has no other value, and is written for
-/// the reader of the file.
+/// Whether the value is `{ conversation = true }`, and nothing else.
 fn is_conversation(value: &DeValue<'_>) -> bool {
     let DeValue::Table(table) = value else {
         return false;
@@ -257,7 +203,7 @@ fn is_conversation(value: &DeValue<'_>) -> bool {
     table.len() == 1 && table.get("conversation").is_some_and(is_true)
 }
 
-/// `[app.NAME.offers]`: which of its tools serves which functionality, or that a conversation does.
+/// `[app.NAME.offers]`: the tool that serves each functionality, or that a conversation does.
 fn offers(
     table: &Table<'_>,
     app: &mut App,
@@ -285,30 +231,27 @@ fn offers(
             }
         };
         unless_named(table, &name, named);
-        // Unknown, or with mistakes of its own. Both are reported.
+        // Unknown, or with errors of its own; both are reported.
         let Some(functionality) = all.get(name.value) else {
             continue;
         };
         let Some(rule) = app.rules.tools.get(tool.value) else {
             let known = app.rules.tools.keys().map(String::as_str);
-            let meant = table.context.did_you_mean(tool.value, known);
-            let message = format!("the tool '{}' of '{}' is not listed", tool.value, app.name);
-            let help = format!(
-                "{meant}add [app.{}.tools.{}] with its effect",
-                app.name, tool.value
-            );
-            table.context.error(&tool.span, message, help);
+            let meant = table.did_you_mean(tool.value, known);
+            let (app, tool_name) = (&app.name, tool.value);
+            let message = format!("the tool '{tool_name}' of '{app}' is not listed");
+            let help = format!("{meant}add [app.{app}.tools.{tool_name}] with its effect");
+            table.error(&tool.span, message, help);
             continue;
         };
         if let Some(parameters) = &rule.parameters {
             let names = functionality.request.properties();
             for name in names.filter(|name| !parameters.0.contains_key(*name)) {
                 let message = format!("the tool '{}' has no parameter '{name}'", tool.value);
-                let help = format!(
-                    "the properties of the request are its arguments; it has {}",
-                    listed(parameters.names())
-                );
-                table.context.error(&tool.span, message, help);
+                let known = listed(parameters.names());
+                let help =
+                    format!("the properties of the request are its arguments; it has {known}");
+                table.error(&tool.span, message, help);
             }
         }
         let by = ServedBy::Tool(tool.value.to_owned());
@@ -328,12 +271,10 @@ fn unless_named(table: &Table<'_>, name: &At<&str>, named: &BTreeSet<&str>) {
     if named.contains(name.value) {
         return;
     }
-    let meant = table
-        .context
-        .did_you_mean(name.value, named.iter().copied());
+    let meant = table.did_you_mean(name.value, named.iter().copied());
     let message = format!("there is no functionality '{}'", name.value);
     let help = format!("{meant}predefine it: [functionality.{}]", name.value);
-    table.context.error(&name.span, message, help);
+    table.error(&name.span, message, help);
 }
 
 fn serves(table: &Table<'_>, apps: &BTreeSet<String>) -> Option<BTreeSet<String>> {
@@ -341,20 +282,8 @@ fn serves(table: &Table<'_>, apps: &BTreeSet<String>) -> Option<BTreeSet<String>
     for app in named.iter().filter(|app| !apps.contains(app.value)) {
         let message = format!("there is no app '{}'", app.value);
         let known = apps.iter().map(String::as_str);
-        let help = table.context.did_you_mean(app.value, known);
-        table.context.error(&app.span, message, help);
+        let help = table.did_you_mean(app.value, known);
+        table.error(&app.span, message, help);
     }
     Some(named.iter().map(|app| app.value.to_owned()).collect())
-}
-
-/// An app whose tools run at a client of the guard proxy exchanges no messages here.
-fn at_a_client(table: &Table<'_>, name: &At<&str>, app: &App) {
-    for key in KEYS.iter().filter(|key| app.client && table.has(key)) {
-        let message = format!(
-            "the app '{}' runs at a client, and '{key}' is about spokes",
-            app.name
-        );
-        let help = "leave it out, or leave out 'client'";
-        table.context.error(&name.span, message, help);
-    }
 }

@@ -1,4 +1,4 @@
-//! What the user gives an app: variables, mounts, connections.
+//! The user's grants to an app: variables, mounts, connections.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -9,7 +9,7 @@ use crate::app::{App, Domain, Egress, Mount};
 use crate::diagnostics::File;
 use crate::toml_reader::{At, Table};
 
-/// Largest size of a folder: a petabyte is no bound any more.
+/// Largest size of a folder: a petabyte.
 const MAX_SIZE_MB: u64 = 1 << 30;
 
 /// `env` and `env_from`.
@@ -19,9 +19,7 @@ pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
     let check = |name: &At<&str>| {
         if !is_name(name.value) {
             let message = format!("'{}' is no name of a variable", name.value);
-            table
-                .context
-                .error(&name.span, message, "leave out '=' and NUL");
+            table.error(&name.span, message, "leave out '=' and NUL");
         }
     };
     for (name, value) in table.named_strings("env") {
@@ -33,9 +31,7 @@ pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
         check(&name);
         if app.env.contains_key(name.value) {
             let message = format!("'{}' is in 'env' as well", name.value);
-            table
-                .context
-                .error(&name.span, message, "leave one of the two out");
+            table.error(&name.span, message, "leave one of the two out");
         }
         app.env_from.push(name.value.to_owned());
     }
@@ -57,9 +53,9 @@ pub(crate) fn mounts(table: &Table<'_>, domains: &[Domain], ask_domains: bool) -
             // From MiB to bytes: at most 2^50, so nothing is shifted out.
             .map(|size| size << 20);
         if size.is_some() && !write {
-            let message = "'size_mb' is for what the app writes";
-            let help = "write 'write = true', or leave the size out";
-            table.context.error(&table.span, message, help);
+            let message = "'size_mb' is about a folder that the app may write";
+            let help = "add write = true, or leave it out";
+            table.wrong(message, help);
         }
         let label = table.label("label");
         table.finish();
@@ -68,36 +64,33 @@ pub(crate) fn mounts(table: &Table<'_>, domains: &[Domain], ask_domains: bool) -
         };
         if label.is_none() && is_asked {
             let message = format!(
-                "the app connects by name, and what lies in '{}' has no label: it counts as untrusted and secret",
+                "the app connects by name, and the files in '{}' have no label: they count as untrusted and secret",
                 source.value
             );
-            let help =
-                "write what lies in it, like label = [\"secret\"]; [] where anybody may have it";
+            let help = "write their label, like label = [\"secret\"]; [] is trusted and public";
             let file = table.context.file;
             table.context.sink.warning(file, &table.span, message, help);
         }
-        // The app can send all of it with every connection, and nobody has said what it is.
+        // The app can send all of it with every connection.
         let label = label.unwrap_or_else(Label::top);
         let at = Path::new(target.value);
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-        // It keeps `..`, since where that leads depends on the links before it.
+        // `absolute` keeps `..`: where it leads depends on the links before it.
         let from = table.context.file.absolute(source.value);
         if source.value.is_empty() || !from.components().all(plain) {
             let message = format!("'{}' cannot be mounted", source.value);
             let help = "write a path without '..'; symbolic links could lead it elsewhere";
-            table.context.error(&source.span, message, help);
+            table.error(&source.span, message, help);
         }
         if !at.is_absolute() || at.parent().is_none() || !at.components().all(plain) {
             let message = format!("'{}' is no place for a mount", target.value);
             let help = "write an absolute path without '..', other than '/'";
-            table.context.error(&target.span, message, help);
+            table.error(&target.span, message, help);
         }
-        // By a set: how many mounts there may be is checked only once those of all apps are known.
+        // By a set: the number of mounts is checked only when those of all apps are known.
         if !targets.insert(at) {
             let message = format!("two mounts on '{}'", target.value);
-            table
-                .context
-                .error(&target.span, message, "give each its own target");
+            table.error(&target.span, message, "give each its own target");
         }
         mounts.push(Mount {
             source: from,
@@ -127,14 +120,14 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
         if listen.is_some_and(|port| !ports.insert(port)) {
             let message = "two connections listen on the same port";
             let help = "give each its own";
-            table.context.error(&table.span, message, help);
+            table.wrong(message, help);
         }
         let Some(to) = to else { continue };
         let destination = destination(to.value);
         if destination.is_none() {
             let message = format!("'{}' is no destination", to.value);
             let help = "write HOST:PORT, like \"smtp.example.com:587\"; there are no wildcards";
-            table.context.error(&to.span, message, help);
+            table.error(&to.span, message, help);
         }
         if let (Some(listen), Some((host, port))) = (listen, destination) {
             connections.push(Egress {

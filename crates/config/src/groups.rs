@@ -22,7 +22,7 @@ pub(crate) fn groups(
                 Some(known) if known.client => {
                     let message = format!("the tools of '{}' run at a client", app.value);
                     let help = "a group has apps that are started here";
-                    table.context.error(&app.span, message, help);
+                    table.error(&app.span, message, help);
                 }
                 Some(_) => {
                     members.insert(app.value.to_owned());
@@ -30,22 +30,22 @@ pub(crate) fn groups(
                 None => {
                     let message = format!("there is no app '{}'", app.value);
                     let known = apps.keys().map(String::as_str);
-                    let help = table.context.did_you_mean(app.value, known);
-                    table.context.error(&app.span, message, help);
+                    let help = table.did_you_mean(app.value, known);
+                    table.error(&app.span, message, help);
                 }
             }
         }
-        // By what is written: an unknown name, reported above, is not missing as well.
+        // By the written names: an unknown one is reported above.
         let distinct: BTreeSet<&str> = named.iter().map(|app| app.value).collect();
         if table.has("apps") && distinct.len() < 2 {
-            let message = format!("the group '{}' brings nobody together", name.value);
-            let help = "name two apps or more; one app alone needs no group";
-            table.context.error(&table.span, message, help);
+            let message = format!("the group '{}' has fewer than two apps", name.value);
+            let help = "name two apps or more";
+            table.wrong(message, help);
         }
         if let Some((one, other)) = Call::confusable(&members) {
             let message = format!("the tools of '{one}' and '{other}' could be confused");
             let help = "a tool is called APP__TOOL in a group; rename one of these apps";
-            table.context.error(&table.span, message, help);
+            table.wrong(message, help);
         }
         table.finish();
         groups.insert(name.value.to_owned(), members);

@@ -1,4 +1,4 @@
-//! How an app is started: here, elsewhere or at a client of the guard proxy.
+//! How an app is started: on this machine, as a remote server, or at a client of the guard proxy.
 
 use crate::app::App;
 use crate::grants::anchor;
@@ -7,8 +7,8 @@ use crate::mcp_servers::Server;
 use crate::remote;
 use crate::toml_reader::{At, Table};
 
-/// The keys of an app that are about its process.
-const PROCESS_KEYS: [&str; 13] = [
+/// The keys that an app without a process of ours cannot have.
+const PROCESS_KEYS: [&str; 18] = [
     "command",
     "url",
     "env",
@@ -22,10 +22,17 @@ const PROCESS_KEYS: [&str; 13] = [
     "resources",
     "prompts",
     "meta_labels",
+    "provider",
+    "offers",
+    "asks",
+    "serves",
+    "receives",
 ];
+/// The keys that a remote server cannot have.
+const LOCAL_KEYS: [&str; 5] = ["command", "env", "env_from", "mount", "egress"];
 
-/// The command, from exactly one of `[app.NAME]`, its manifest and the `mcpServers` file; only the
-/// user's own wins over the manifest's.
+/// The command, from exactly one of `[app.NAME]`, its manifest and the `mcpServers` file. The user's own command wins over
+/// the manifest's.
 pub(crate) fn how_to_start(
     table: &Table<'_>,
     name: &At<&str>,
@@ -34,13 +41,17 @@ pub(crate) fn how_to_start(
     app: &mut App,
 ) {
     app.client = table.boolean("client").unwrap_or(false);
-    // Of its manifest an app at a client has the description, and nothing to start.
-    if let (true, Some(manifest)) = (app.client, manifest) {
+    if let Some(manifest) = manifest {
         app.description.clone_from(&manifest.description);
         app.described_by_user = manifest.description.is_none();
     }
     if app.client {
-        at_a_client(table, name, server);
+        let what = format!("the app '{}' runs at a client", name.value);
+        refuse(table, &PROCESS_KEYS, &what, "client");
+        if server.is_some() {
+            let message = format!("{what} and is also in the mcpServers file");
+            table.error(&name.span, message, "rename one of the two");
+        }
         return;
     }
     let mut own = command(table);
@@ -52,11 +63,9 @@ pub(crate) fn how_to_start(
     {
         let message = format!("the app '{}' is also in the mcpServers file", name.value);
         let help = "leave out manifest, command and url here, or rename one of the two";
-        table.context.error(&name.span, message, help);
+        table.error(&name.span, message, help);
     }
     if let Some(manifest) = manifest {
-        app.description.clone_from(&manifest.description);
-        app.described_by_user = manifest.description.is_none();
         app.command.clone_from(&manifest.command);
     }
     if !own.is_empty() {
@@ -65,10 +74,11 @@ pub(crate) fn how_to_start(
     if let Some(remote) = remote::remote(table) {
         app.remote = Some(remote);
     }
-    // Also where the url is wrong: the command of a manifest must not start in place of the server.
+    // Also with a wrong url: the command of a manifest must not start in place of the server.
     if app.remote.is_some() || table.has("url") {
         app.command.clear();
-        elsewhere(table, name);
+        let what = format!("the app '{}' is a remote server", name.value);
+        refuse(table, &LOCAL_KEYS, &what, "url");
         return;
     }
     // A command that is wrong and a manifest that could not be read have been reported.
@@ -81,36 +91,14 @@ pub(crate) fn how_to_start(
     }
 }
 
-/// An app that is a remote server has nothing of this machine.
-fn elsewhere(table: &Table<'_>, name: &At<&str>) {
-    for key in ["command", "env", "env_from", "mount", "egress"] {
-        if table.value(key).is_some() {
-            let message = format!(
-                "the app '{}' is a server elsewhere, and '{key}' is about a program here",
-                name.value
-            );
-            let help = "leave it out, or leave out 'url'";
-            table.context.error(&name.span, message, help);
-        }
-    }
-}
-
-/// An app whose tools run at a client of the guard proxy has no process here.
-fn at_a_client(table: &Table<'_>, name: &At<&str>, server: Option<&Server>) {
-    for key in PROCESS_KEYS {
-        if table.value(key).is_some() {
-            let message = format!(
-                "the app '{}' runs at a client, and '{key}' is about a process of ours",
-                name.value
-            );
-            table
-                .context
-                .error(&name.span, message, "leave it out, or leave out 'client'");
-        }
-    }
-    if server.is_some() {
-        let message = format!("the app '{}' is also in the mcpServers file", name.value);
-        let help = "an app at a client is not started here; rename one of the two";
-        table.context.error(&name.span, message, help);
+/// Reports the keys that have no effect beside the key `other`.
+fn refuse(table: &Table<'_>, keys: &[&'static str], what: &str, other: &str) {
+    for key in keys {
+        let message = format!("{what}, so '{key}' has no effect");
+        table.refuse(
+            key,
+            message,
+            &format!("leave it out, or leave out '{other}'"),
+        );
     }
 }

@@ -1,17 +1,17 @@
-//! From TOML to JSON.
+//! Converts TOML to JSON.
 
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Deepest nesting. Whatever goes through a value calls itself for each level. No schema and no call is as deep, and it is
-/// half of what `serde_json` reads.
+/// Deepest nesting, since the readers of values recurse: half of what `serde_json` reads, and more than a schema or call has.
 const MAX_DEPTH: usize = 64;
 
-/// A value of TOML as one of JSON.
+/// Converts a value.
 ///
 /// # Errors
-/// The part of it that is none of JSON: a date, a number that is infinite or has more than 64 bits, what lies too deep.
+/// The part that JSON cannot have: a date, a number that is infinite or has more than 64 bits, a value that is nested too
+/// deep.
 pub(crate) fn json<'v, 't>(
     value: &'v Spanned<DeValue<'t>>,
 ) -> Result<Value, &'v Spanned<DeValue<'t>>> {

@@ -7,16 +7,15 @@ use policy::{Format, Head, LabelRule, Mark, PathError, ResultLabels, UserLabels,
 
 use crate::forms::{FORM_KEYS, check_words, form, parsed};
 use crate::result_conditions::{contradiction, key, list, unless, when};
-use crate::suggestions::listed;
 use crate::toml_reader::{At, Table};
 
-/// Most label rules of one tool: each is one more query over a result that an attacker may shape.
+/// Most label rules of one tool. Each is a query over a result that an attacker may shape.
 const MAX_RULES: usize = 64;
 
-/// Most rules for the user's messages: each is one more search through the text.
+/// Most rules for the user's messages. Each is a search through the text.
 const MAX_USER_RULES: usize = 16;
 
-/// What was written about a tool's results; the rest comes from below it, or from the defaults.
+/// The keys about a tool's results that were written. The others come from the manifest, or from the defaults.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct LabelDraft {
     pub(crate) format: Option<Format>,
@@ -45,7 +44,7 @@ impl LabelDraft {
         }
     }
 
-    /// The rules; what nobody wrote is as restrictive as can be.
+    /// The rules; a key that was not written has the most restrictive value.
     pub(crate) fn finish(self) -> ResultLabels {
         let rules = self.rules.unwrap_or_default();
         ResultLabels::new(rules, self.rest, self.structure)
@@ -53,10 +52,10 @@ impl LabelDraft {
     }
 }
 
-/// The `[results.NAME]` of an app: what several tools return.
+/// The `[results.NAME]` of an app, which several tools share.
 pub(crate) type Shapes = BTreeMap<String, LabelDraft>;
 
-/// Reads the shapes of results that stand in this table.
+/// Reads `[results.NAME]`.
 pub(crate) fn shapes(table: &Table<'_>) -> Shapes {
     let shape = |(name, table): (At<&str>, Table<'_>)| {
         let labels = own_labels(&table);
@@ -76,21 +75,23 @@ pub(crate) fn result_labels(table: &Table<'_>, shapes: &Shapes) -> LabelDraft {
     for key in ["format", "labels", "rest", "structure"] {
         if table.has(key) {
             let message = format!("'results' and '{key}' exclude each other");
-            let help = "leave one out; what differs needs results of its own";
-            table.context.error(&named.span, message, help);
+            let help = "leave one out";
+            table.error(&named.span, message, help);
         }
     }
     if let Some(shape) = shapes.get(named.value) {
         return shape.clone();
     }
     let known = shapes.keys().map(String::as_str);
-    let meant = table.context.did_you_mean(named.value, known.clone());
-    let message = format!("there are no results '{}'", named.value);
     let help = match shapes.is_empty() {
         true => "write them in a table [results.NAME] of the manifest or the app".to_owned(),
-        false => format!("{meant}there are {}", listed(known)),
+        false => table.context.sink.known("there are", named.value, known),
     };
-    table.context.error(&named.span, message, help);
+    table.error(
+        &named.span,
+        format!("there are no results '{}'", named.value),
+        help,
+    );
     own
 }
 
@@ -111,22 +112,22 @@ fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
     if let Some(first_too_many) = tables.get(MAX_RULES) {
         let message = format!("more than {MAX_RULES} label rules for one tool");
         let help = "join rules with a wildcard or a list of names, like $.a['b', 'c']";
-        table.context.error(&first_too_many.span, message, help);
+        table.error(&first_too_many.span, message, help);
     }
     let mut rules: Vec<LabelRule> = Vec::new();
-    // Nothing starts with more, and each is compared with all before it.
+    // Limited, since each is compared with all before it.
     for table in tables.iter().take(MAX_RULES) {
         let Some(rule) = label_rule(table) else {
             continue;
         };
-        let mut same = rules.iter().filter(|other| other.path == rule.path);
-        if let Some((message, help)) = same.find_map(|other| contradiction(&rule, other)) {
-            table.context.error(&table.span, message, help);
+        let mut others = rules.iter().filter(|other| other.path == rule.path);
+        if let Some((message, help)) = others.find_map(|other| contradiction(&rule, other)) {
+            table.wrong(message, help);
         }
         if format == Some(Format::Text) && rule.path.as_str() != "$" {
             let message = format!("text has no {}", rule.path.as_str());
             let help = "write path = \"$\", the whole text, or another format";
-            table.context.error(&table.span, message, help);
+            table.wrong(message, help);
         }
         rules.push(rule);
     }
@@ -150,7 +151,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     let has_head = table.has("head");
     let head = table.table("head").map(|inner| head(&inner));
     table.finish();
-    // All keys have been read: what is wrong in one must not hide what is wrong in another.
+    // After all keys were read, so that an error in one does not hide an error in another.
     let path = parsed(table, &path?, PATH_HELP, |error: &PathError| {
         (error.offset, error.message.clone())
     })?;
@@ -158,7 +159,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
     Some(LabelRule {
         key,
         key_form,
-        // A head that is wrong is an error, not a rule without one.
+        // A wrong head must not become a rule without one.
         head: match has_head {
             true => Some(head??),
             false => None,
@@ -169,7 +170,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         list: list.ok()?,
         when: when?,
         place: Some(table.context.place(&table.span)),
-        // A condition that is wrong is an error, not a rule without one.
+        // A wrong condition must not become a rule without one.
         unless: match conditional {
             true => Some(unless??),
             false => None,
@@ -198,12 +199,12 @@ fn head(table: &Table<'_>) -> Option<Head> {
     Head::new(before?.value, form?, after.value, label?)
         .inspect_err(|message| {
             let help = "like head = { before = \"Rating: \", form = \"number\", after = \"\\nReviews: \", label = [] }";
-            table.context.error(&after.span, *message, help);
+            table.error(&after.span, *message, help);
         })
         .ok()
 }
 
-/// `[user]` of `sluice.toml`: the parts of messages that the user did not write.
+/// `[user]`: the parts of the user's messages that the user did not write.
 pub(crate) fn user(root: &Table<'_>) -> UserLabels {
     let Some(table) = root.table("user") else {
         return UserLabels::default();
@@ -213,7 +214,7 @@ pub(crate) fn user(root: &Table<'_>) -> UserLabels {
     if let Some(first_too_many) = tables.get(MAX_USER_RULES) {
         let message = format!("more than {MAX_USER_RULES} rules for the user's messages");
         let help = "use the same marks for several kinds of text";
-        table.context.error(&first_too_many.span, message, help);
+        table.error(&first_too_many.span, message, help);
     }
     let tables = tables.iter().take(MAX_USER_RULES);
     UserLabels::new(tables.filter_map(user_rule).collect())
@@ -244,7 +245,7 @@ fn user_rule(table: &Table<'_>) -> Option<UserRule> {
     if empty {
         let message = "this rule marks no part of a message";
         let help = "write between = [\"<<<\", \">>>\"] or lines = \"> \"";
-        table.context.error(&table.span, message, help);
+        table.wrong(message, help);
     }
     Some(UserRule {
         mark: mark?,

@@ -1,13 +1,12 @@
-//! What a configuration says: providers, limits, fronts, apps and the rules of their tools.
+//! The configuration: providers, limits, fronts, apps and the rules of their tools.
 //!
-//! [`Config::load`] reads `sluice.toml`, the app manifests that it names and `mcpServers` files. It
-//! collects every error of every file ([`Diagnostics`]) and gives a configuration only if there is
-//! none: a policy that was half understood is not a policy. The rules themselves, and what becomes
-//! of a call under them, are the crate `policy`: [`Config::policy`] is the way there.
+//! [`Config::load`] reads `sluice.toml`, and the app manifests and `mcpServers` files that it names. It collects every error
+//! of every file ([`Diagnostics`]), and returns a configuration only if there is none. The crate `policy` applies the rules;
+//! [`Config::policy`] returns them.
 //!
-//! # What is believed
-//! The user's `sluice.toml` is trusted. A manifest is believed *only* because `sluice.toml` names
-//! it (and, with `sha256`, only that exact file); what the running app says is never believed.
+//! # Trust
+//! The user's `sluice.toml` is trusted. A manifest is trusted only because `sluice.toml` names it (with `sha256`, only that
+//! exact file). What a running app says of itself is never trusted.
 #![forbid(unsafe_code)]
 
 mod accepts;
@@ -15,9 +14,9 @@ mod among_checks;
 mod app;
 mod app_name;
 mod call_rules;
-mod chains;
 mod check_tools;
 mod config;
+mod destinations;
 mod diagnostics;
 mod domains;
 mod examples;

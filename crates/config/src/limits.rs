@@ -1,4 +1,4 @@
-//! How much a turn and a spoke may take.
+//! Limits of turns and spokes.
 
 use std::time::Duration;
 
@@ -9,10 +9,9 @@ pub struct Limits {
     pub steps: u32,
     /// Longest time of one turn.
     pub turn_timeout: Duration,
-    /// Most bytes of the messages in one prompt; what is older becomes a summary. If not given, by the
-    /// context of the providers.
+    /// Most bytes of the messages in one prompt; older ones are summarised. The default is by the providers' context.
     pub prompt_bytes: Option<usize>,
-    /// Most tokens of one answer of a model. If not given, 8,192, and 1,024 where a model is embedded.
+    /// Most tokens of one answer of a model. The default is 8,192, and 1,024 for an embedded model.
     pub completion_tokens: Option<u32>,
     /// Most bytes of one conversation.
     pub history_bytes: usize,

@@ -1,4 +1,4 @@
-//! From files to a [`Config`].
+//! Reads a [`Config`] from files.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +24,14 @@ use crate::settings::{default_provider, lattice, limits, own_models, providers, 
 use crate::toml_reader::{Context, ReadFile, Table, named_file, parse};
 use crate::watch;
 
-/// Longest configuration file. Written by hand, they have a few kilobytes.
+/// Longest configuration file. One written by hand has a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Most bytes of all files of one configuration, a file that is named several times counted each time: it is read, and kept,
-/// for each of them, and a stranger's `sluice.toml` has room to name one tens of thousands of times.
+/// Most bytes of all files of one configuration. A file counts each time that it is named, since it is read and kept each
+/// time, and a stranger's `sluice.toml` can name one tens of thousands of times.
 const MAX_TOTAL_BYTES: u64 = 16 << 20;
 
-/// What each file counts for at least. It is read and parsed even if it is empty.
+/// The least that a file counts for: opening and parsing cost something even for an empty file.
 const LEAST_FILE_BYTES: u64 = 4 << 10;
 
 impl Config {
@@ -54,8 +54,7 @@ impl Config {
     ) -> Result<Self, Diagnostics> {
         let sink = Sink::default();
         let config = load(path, &sink, read);
-        // Under labels that stand for ones that are missing, an example says nothing about its rule: "correct the rule"
-        // would lead the user away from the mistake.
+        // With an unknown label an example says nothing about its rule: ⊤ stands in its place.
         let judged = config.iter().filter(|_| !sink.lacks_labels());
         for outcome in judged.flat_map(Config::examples) {
             examples::report(&sink, &outcome);
@@ -63,8 +62,7 @@ impl Config {
         finished(sink, path, config)
     }
 
-    /// Reads a configuration in which examples may fail, and says what became of them. It is for
-    /// showing, not for running anything.
+    /// Reads a configuration in which examples may fail, and returns their outcomes. For display, not for running.
     ///
     /// # Errors
     /// Every other error, as [`Config::load`].
@@ -107,8 +105,8 @@ fn finished(sink: Sink, path: &Path, config: Option<Config>) -> Result<Config, D
     Ok(Config { warnings, ..config })
 }
 
-/// The path with its folder resolved: one configuration has one name, and no `..` is left in the paths that start from
-/// it. A folder that does not exist is reported when the file is read.
+/// The path with its folder resolved, so that one configuration has one name and its relative paths have no `..`. A missing
+/// folder is reported when the file is read.
 pub fn resolved(path: &Path) -> PathBuf {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -125,7 +123,7 @@ pub(crate) fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Confi
     let left = Cell::new(MAX_TOTAL_BYTES);
     let remember = |path: &Path| {
         let too_much = || io::Error::other("all files together are longer than 16 MiB");
-        // Before it is read as well: what is too much is not to be read again and again.
+        // Checked before the file is read: a read costs something too.
         let rest = left.get().checked_sub(LEAST_FILE_BYTES);
         let rest = rest.ok_or_else(too_much)?;
         let text = read(path)?;
@@ -142,9 +140,9 @@ pub(crate) fn load(path: &Path, sink: &Sink, read: ReadFile<'_>) -> Option<Confi
         read: &remember,
     };
     let mut config = loader.config(path)?;
-    // Every file that was asked for and could be read: no app may write one of them.
+    // No app may write one of these.
     config.files = files.take();
-    // Last, since the files that no app may write are known only when all have been read.
+    // Last, when all files of the configuration are known.
     for error in config.check_mounts(&[]).err().into_iter().flatten() {
         sink.line(&error.place, &error.message, &error.help);
     }
@@ -162,7 +160,7 @@ impl Loader<'_> {
             .map_err(|error| {
                 let help = "name a sluice.toml or a JSON file with mcpServers";
                 self.sink
-                    .unreadable(path, format!("cannot be read: {error}"), help);
+                    .unreadable(path, &format!("cannot be read: {error}"), help);
             })
             .ok()?;
         let file = File::new(path.to_owned(), text);
@@ -181,11 +179,11 @@ impl Loader<'_> {
         };
         let document = parse(context)?;
         let root = |context| Table::new(context, 0..0, document.get_ref(), watch::ROOT.to_owned());
-        // First: every label in the rest of the file is read by it.
+        // First: the labels in the rest of the file are read by it.
         let lattice = lattice(&root(context));
         context.lattice = lattice.as_ref();
         let root = root(context);
-        // Read above, and so known to `finish`, which reports the keys that nobody has asked for.
+        // Read above by another `Table`; marked here, so that `finish` does not report it.
         root.value("lattice");
         let providers = providers(&root);
         let screener = screener(&root, &providers);
@@ -193,7 +191,7 @@ impl Loader<'_> {
         let servers = self.server_file(&root);
         let mut apps = self.apps(&root, &servers, &limits);
         let vanilla = own_models(&root, &providers);
-        // The values of an `among` may come from the tools of any app, so all must have been read.
+        // The values of an `among` may come from the tools of any app, so all must be known.
         among_checks::check(self.sink, &apps);
         let functionalities = functionalities(&root, &mut apps, &mut limits);
         let groups = groups(&root, &apps);
@@ -202,7 +200,7 @@ impl Loader<'_> {
         let user = user(&root);
         root.finish();
         Some(Config {
-            // Only here: without a lattice there is no configuration, but the rest was read for its mistakes.
+            // Only here: the rest was read for its errors.
             lattice: lattice?,
             providers,
             vanilla,
@@ -271,7 +269,7 @@ impl Loader<'_> {
         }
         let lattice = root.context.lattice;
         for (name, server) in &servers.servers {
-            // One that `sluice.toml` does not mention has the rules of an app of which nothing is known.
+            // One without a table in `sluice.toml` has the most restrictive rules.
             apps.entry(name.clone())
                 .or_insert_with(|| only_server(name, server, &limits.spoke, lattice));
         }
@@ -283,8 +281,7 @@ impl Loader<'_> {
 fn read_file(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?
-        // One byte more than may be there tells a file at the limit from a longer one. Metadata would not: a pipe has
-        // no length.
+        // One byte more, to tell a file at the limit from a longer one. A pipe's metadata has no length.
         .take(MAX_FILE_BYTES + 1)
         .read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE_BYTES {

@@ -24,24 +24,24 @@ pub(crate) struct Manifest {
     /// What several tools return.
     pub(crate) shapes: Shapes,
     pub(crate) tools: BTreeMap<String, ToolDraft>,
-    /// The tools that serve functionalities, by these. They count where the user has predefined them. That
-    /// a conversation serves one is for the user alone to say: it may call any of the app's tools.
+    /// The tool that serves each functionality, which counts if the user has predefined it. Only the user can let a
+    /// conversation serve one: it may call any of the app's tools.
     pub(crate) offers: BTreeMap<String, String>,
 }
 
-/// Where something is written.
+/// The place of a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     pub(crate) file: File,
     pub(crate) span: Range<usize>,
 }
 
-/// The keys of a tool that were written; the others come from below it, or from the defaults.
+/// The keys of a tool that were written. The others come from the manifest, or from the defaults.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct ToolDraft {
     pub(crate) effect: Option<Effect>,
     pub(crate) limit: Option<Label>,
-    /// Where the limit stands, or the tool if nobody wrote one.
+    /// The place of the limit, or of the tool if it has none.
     pub(crate) written: Option<Written>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
@@ -53,7 +53,7 @@ pub(crate) struct ToolDraft {
 }
 
 impl ToolDraft {
-    /// Everything most restrictive, for a tool of which nothing is known.
+    /// The most restrictive rule, for an unknown tool.
     pub(crate) fn conservative(whole: Label) -> Self {
         Self {
             effect: Some(Effect::Irreversible),
@@ -67,7 +67,7 @@ impl ToolDraft {
     ///
     /// The examples of `base` are kept only if nothing here changes what they are examples of.
     pub(crate) fn over(self, base: Self) -> Self {
-        // An example says what a rule decides. With another rule it would fail, or pass for another reason.
+        // With another rule an example would fail, or pass for another reason.
         let same = self.effect.is_none()
             && self.limit.is_none()
             && self.parameters.is_none()
@@ -75,7 +75,7 @@ impl ToolDraft {
             && self.conditions.is_none();
         let mut examples = self.examples;
         examples.extend(base.examples.into_iter().filter(|_| same));
-        // One by one: whoever changes the limit of one argument keeps those of the others.
+        // One by one: a new limit of one argument keeps those of the others.
         let mut arguments = base.arguments;
         arguments.extend(self.arguments);
         Self {
@@ -104,10 +104,9 @@ impl ToolDraft {
         sources.collect()
     }
 
-    /// The rule of an app's tool without its conditions and examples; what nobody wrote is as restrictive as can be.
+    /// The rule without its conditions and examples. A key that was not written has the most restrictive value.
     pub(crate) fn finish(self, app: &str) -> ToolRule {
         ToolRule {
-            // What nobody wrote is the most restrictive: asked about each time, and by nobody's words but the user's.
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
             place: self.written.map(|at| at.file.place(at.span.start)),
@@ -136,7 +135,7 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
     let mut manifest = Manifest::default();
     match root.table("app") {
         Some(app) => {
-            // The user's name for the app counts; this one is for readers of the manifest.
+            // For readers of the manifest; the user's own name for the app is used.
             app.string("name");
             app.needs("name", "name = \"NAME\"");
             let description = app.string("description");
@@ -145,7 +144,7 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
             manifest.descriptions = app.label("descriptions");
             app.finish();
         }
-        // It is no table, which `table` has reported.
+        // Not a table, which `table` has reported.
         None if root.has("app") => {}
         None => root.missing("app", "[app] with name, description and command"),
     }
@@ -167,12 +166,10 @@ fn offers(root: &Table<'_>, tools: &BTreeMap<String, ToolDraft>) -> BTreeMap<Str
     let mut offers = BTreeMap::new();
     for (name, tool) in root.named_strings("offers") {
         if !tools.contains_key(tool.value) {
-            let meant = root
-                .context
-                .did_you_mean(tool.value, tools.keys().map(String::as_str));
+            let meant = root.did_you_mean(tool.value, tools.keys().map(String::as_str));
             let message = format!("the manifest has no tool '{}'", tool.value);
             let help = format!("{meant}a functionality is served by a listed tool");
-            root.context.error(&tool.span, message, help);
+            root.error(&tool.span, message, help);
         }
         offers.insert(name.value.to_owned(), tool.value.to_owned());
     }
@@ -186,9 +183,7 @@ pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
     };
     if let Some(value) = table.value("command").filter(|_| words.is_empty()) {
         let help = "write [\"PROGRAM\", \"ARGUMENT\"]";
-        table
-            .context
-            .error(&value.span(), "'command' names no program", help);
+        table.error(&value.span(), "'command' names no program", help);
     }
     words.iter().map(|word| word.value.to_owned()).collect()
 }

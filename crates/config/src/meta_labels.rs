@@ -1,13 +1,11 @@
-//! What an app's own labels of its results (`_meta.ifc`) mean.
+//! The meaning of an app's own labels of its results (`_meta.ifc`).
 
 use ifc::{Dimension, Label, Lattice};
 use policy::Claims;
 
 use crate::toml_reader::{At, Table};
 
-/// `[app.NAME.meta_labels]`: what the words mean by which the app says how its results are labelled.
-///
-/// A word that is not there, and a result without a word, has every taint.
+/// `[app.NAME.meta_labels]`: the label of each word of the app. An unknown word, and a result without one, has every taint.
 pub(crate) fn meta_labels(table: &Table<'_>) -> Claims {
     let axes = ["integrity", "confidentiality"].map(|axis| (axis, table.named_labels(axis)));
     if axes.iter().all(|(_, words)| words.is_empty()) {

@@ -1,5 +1,5 @@
-//! What a mount gives away. An app that may write a place decides what lies in it at the next start: the source of
-//! another mount, a file of the configuration, a program of ours. So nothing of that may lie in a writable mount.
+//! Checks of mounts. An app decides what is in a folder that it may write. So no source of another mount, file of the
+//! configuration or program of ours may be in a writable mount.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -14,11 +14,10 @@ use crate::config::Config;
 
 /// Most links on the way to a file; the kernel follows as many.
 const MAX_LINKS: usize = 40;
-/// Most mounts of a configuration, beside those that are found for programs. Each is compared with every other one, by what
-/// lies there.
+/// Most mounts of a configuration, without those found for programs. Each is compared with every other one.
 const MAX_MOUNTS: usize = 512;
-/// Sources that are the host itself, as processes, devices or settings of the kernel. The sandbox finds the same file
-/// systems under other names too.
+/// Sources that show the host itself: processes, devices and settings of the kernel. The sandbox also refuses these file
+/// systems under other names.
 const OF_THE_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// A mount that gives too much.
@@ -28,7 +27,7 @@ pub struct MountError {
     pub place: Place,
     /// What is wrong: one line.
     pub message: String,
-    /// What would be right.
+    /// How to correct it.
     pub help: String,
 }
 
@@ -41,11 +40,11 @@ impl fmt::Display for MountError {
 impl std::error::Error for MountError {}
 
 impl Config {
-    /// Checks the mounts of all apps together: none is the host itself, none lies below one that an app may write, and
-    /// no app may write a file that this configuration was read from, or one of `kept`, which has what else must stay as
-    /// it is (a name for messages, and a file or folder; it need not exist). Links on the way to them count as well.
+    /// Checks the mounts of all apps together: none shows the host itself, none is inside of one that an app may write, and
+    /// no app may write a file of this configuration, or one of `kept` (a name for messages, and a file or folder, which
+    /// need not exist). Links on the way to them are followed.
     ///
-    /// [`Config::load`] has done it without `kept`. What lies where can change, so it is to be done again before a start.
+    /// [`Config::load`] checks without `kept`. The file system can change, so check again before a start.
     ///
     /// # Errors
     /// Every mount that gives too much.
@@ -63,94 +62,94 @@ impl Config {
         let own = own.chain(weights.map(|file| ("the screener's weights", file)));
         let kept = own.chain(kept.iter().map(|(what, path)| (*what, path)));
         let kept: Vec<_> = kept.map(|(what, path)| (what, Way::to(path))).collect();
-        let apps = self.apps.values();
-        let mounts = apps.flat_map(|app| {
+        let mounts = self.apps.values().flat_map(|app| {
             let found = app.found.iter().flat_map(|start| &start.mounts);
-            app.mounts
-                .iter()
-                .chain(found)
-                .map(move |mount| (app, mount))
+            let all = app.mounts.iter().chain(found);
+            all.map(move |mount| (app, mount, Way::to(&mount.source)))
         });
-        let mounts: Vec<_> = mounts
-            .map(|(app, mount)| (app, mount, Way::to(&mount.source)))
-            .collect();
+        let mounts: Vec<_> = mounts.collect();
         let mut errors = Vec::new();
         for (app, mount, way) in &mounts {
             errors.extend(of_the_kernel(mount));
-            // Below, and not at the same place: who may write in a folder cannot put another in its stead, so two apps
-            // may share one.
-            let above = mounts
-                .iter()
-                .find(|(_, other, above)| other.write && way.passes_below(&above.end));
+            // Not at the same place: an app cannot replace the folder itself, so two apps may share one.
+            let mut writable = mounts.iter().filter(|(_, other, _)| other.write);
+            let above = writable.find(|(_, _, above)| way.passes_below(&above.end));
             if let Some((other, above, _)) = above {
                 errors.push(lies_below(app, mount, other, above));
             }
             if mount.write {
                 let held = kept.iter().filter(|(_, kept)| {
-                    // Either the app could replace what is kept, or it would write inside of it.
+                    // The app could replace the kept file, or write inside of the kept folder.
                     let places = [&*mount.source, &*way.end];
                     places.iter().any(|place| kept.reaches(place)) || way.passes_below(&kept.end)
                 });
                 errors.extend(held.map(|(what, kept)| holds(app, mount, what, &kept.end)));
             }
         }
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(errors)
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(errors),
+        }
+    }
+}
+
+impl MountError {
+    fn new(mount: &Mount, message: String, help: &str) -> Self {
+        Self {
+            place: mount.place.clone(),
+            message,
+            help: help.to_owned(),
         }
     }
 }
 
 fn of_the_kernel(mount: &Mount) -> Option<MountError> {
     let source = &mount.source;
-    let error = |message, help: &str| MountError {
-        place: mount.place.clone(),
-        message,
-        help: help.to_owned(),
-    };
     if source.parent().is_none() {
         let message = "the whole file tree cannot be mounted".to_owned();
-        return Some(error(message, "name the folder that the app needs"));
+        return Some(MountError::new(
+            mount,
+            message,
+            "name the folder that the app needs",
+        ));
     }
     let inside = OF_THE_KERNEL.iter().find(|path| source.starts_with(path))?;
     let message = format!(
         "'{}' cannot be mounted: {inside} is the host itself",
         source.display()
     );
-    Some(error(message, "mount a copy of what the app needs"))
+    Some(MountError::new(
+        mount,
+        message,
+        "mount a copy of what the app needs",
+    ))
 }
 
 fn lies_below(app: &App, mount: &Mount, other: &App, above: &Mount) -> MountError {
     let (source, above) = (mount.source.display(), above.source.display());
-    MountError {
-        place: mount.place.clone(),
-        message: format!(
-            "the app '{}' gets '{source}', which lies below '{above}', and that the app '{}' may write",
-            app.name, other.name
-        ),
-        help: "what lies there is what that app put there; mount a folder outside of it, or leave out 'write' there".to_owned(),
-    }
+    let message = format!(
+        "the app '{}' gets '{source}', which is inside of '{above}', and the app '{}' may write that",
+        app.name, other.name
+    );
+    let help = "mount a folder outside of it, or leave out 'write' there";
+    MountError::new(mount, message, help)
 }
 
 fn holds(app: &App, mount: &Mount, what: &str, kept: &Path) -> MountError {
-    let source = mount.source.display();
-    MountError {
-        place: mount.place.clone(),
-        message: format!(
-            "the app '{}' may write '{source}', where {what} is ('{}')",
-            app.name,
-            kept.display()
-        ),
-        help: "mount a folder that holds nothing but what the app works on, or leave out 'write'"
-            .to_owned(),
-    }
+    let message = format!(
+        "the app '{}' may write '{}', where {what} is ('{}')",
+        app.name,
+        mount.source.display(),
+        kept.display()
+    );
+    let help = "mount a folder with only the app's own files, or leave out 'write'";
+    MountError::new(mount, message, help)
 }
 
-/// Every place on the way to a file or folder, over links: who may write one of them decides where the way ends.
+/// Every place on the way to a file or folder, over links. An app that may write one of them decides where the way ends.
 struct Way {
     places: Vec<PathBuf>,
-    /// Device and number of those that exist, so that a place is known again under another name.
+    /// Device and inode of those that exist: a place may have several names.
     identities: BTreeSet<(u64, u64)>,
     end: PathBuf,
 }
@@ -164,14 +163,14 @@ impl Way {
         let mut links = 0;
         while let Some(name) = rest.pop_front() {
             if name == ".." {
-                // After the links before it were followed, as the kernel reads it.
+                // The links before it were followed, as the kernel does.
                 here.pop();
                 continue;
             }
             let next = here.join(&name);
             places.push(next.clone());
             match next.read_link() {
-                // Past that the kernel gives up as well, and the name stands for itself.
+                // The kernel gives up after as many links.
                 Ok(target) if links < MAX_LINKS => {
                     links += 1;
                     if target.is_absolute() {
@@ -182,7 +181,7 @@ impl Way {
                         rest.push_front(name);
                     }
                 }
-                // Also what does not exist: it could be made, by whoever may write where it would lie.
+                // Also a place that does not exist: an app may be able to create it.
                 _ => here = next,
             }
         }
@@ -215,7 +214,7 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> {
     })
 }
 
-/// Device and number of a place, not of what it links to.
+/// Device and inode of a place itself, not of a link's target.
 fn identity(place: &Path) -> Option<(u64, u64)> {
     let metadata = place.symlink_metadata().ok()?;
     Some((metadata.dev(), metadata.ino()))

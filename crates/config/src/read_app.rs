@@ -1,4 +1,4 @@
-//! From `[app.NAME]`, its manifest and its entry in an `mcpServers` file to an [`App`].
+//! Reads an [`App`] from `[app.NAME]`, its manifest and its entry in an `mcpServers` file.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,6 @@ use crate::manifest::{Manifest, ToolDraft, manifest, tool};
 use crate::mcp_servers::Server;
 use crate::meta_labels::meta_labels;
 use crate::settings::spoke_limits;
-use crate::suggestions::listed;
 use crate::toml_reader::{At, Context, Table, named_file};
 use crate::warnings;
 
@@ -34,11 +33,10 @@ pub(crate) fn read_app(
 ) -> App {
     let lattice = table.context.lattice;
     check_name(table, name);
-    // Read by `functionalities` once all apps are known; until then they would be called unknown.
+    // `functionalities` reads these when all apps are known. Marked here, so that they are not reported as unknown.
     keys_of_app(table);
     let manifest = manifest_of(table);
-    // A manifest says how the app starts, what it is and what its tools do. What the app may see and reach comes from
-    // the user's table alone.
+    // A manifest has the command, the description and the tools. Grants come from the user's table alone.
     let mut app = bare(name.value, server, &limits.spoke, lattice);
     app.manifest = manifest.as_ref().map(|manifest| manifest.digest);
     let offers = manifest.iter().flat_map(|manifest| &manifest.offers);
@@ -53,7 +51,7 @@ pub(crate) fn read_app(
     app.provider = provider.map(|name| name.value.to_owned());
     environment(table, &mut app);
     app.egress = egress(table);
-    // Before `open_remote`, which adds the server's own domain where the user has not said anything of it.
+    // Before `open_remote`, which adds the server's own domain unless the user has written one.
     (app.domains, app.ask_domains) = domains(table, &app.egress);
     app.mounts = mounts(table, &app.domains, app.ask_domains);
     app.open_remote();
@@ -68,7 +66,7 @@ pub(crate) fn read_app(
     if let Some(descriptions) = table.label("descriptions").or(inherited) {
         app.descriptions = descriptions;
     } else if app.client {
-        // They come from the agent itself, whose system prompt is its own program as well.
+        // They come from the agent itself, which the user trusts to run.
         app.descriptions = Label::bottom();
     }
     app.rules.claims = table.table("meta_labels").map(|table| meta_labels(&table));
@@ -85,8 +83,8 @@ pub(crate) fn read_app(
     shapes.extend(self::shapes(table));
     let others = table.table("other_tools");
     let others = others.map(|table| self::others(&table, &shapes));
-    // Without a manifest nothing is known of the tools, and all of them are as bad as can be;
-    // with one, those that it does not list are denied unless the user says otherwise.
+    // Without a manifest, all unlisted tools get the most restrictive rule. With one, they are denied unless the user says
+    // otherwise.
     let others = match (others, &manifest) {
         (Some(others), _) => Some(others.over(conservative(lattice))),
         (None, None) => Some(conservative(lattice)),
@@ -126,9 +124,8 @@ fn manifest_of(table: &Table<'_>) -> Option<Manifest> {
         let digest = hex(&digest);
         if !pin.value.eq_ignore_ascii_case(&digest) {
             let message = format!("the manifest '{}' is not the one that was pinned", at.value);
-            let help = format!("read it again; if you believe it, write sha256 = \"{digest}\"");
-            table.context.error(&pin.span, message, help);
-            // What it says is not judged: it is another file.
+            let help = format!("review it; if you trust it, write sha256 = \"{digest}\"");
+            table.error(&pin.span, message, help);
             return None;
         }
     }
@@ -140,7 +137,8 @@ fn manifest_of(table: &Table<'_>) -> Option<Manifest> {
     anchor(&mut manifest.command, &file);
     Some(manifest)
 }
-/// An app of which nothing is known but how to start it.
+
+/// An app with a start command alone.
 fn bare(
     name: &str,
     server: Option<&Server>,
@@ -174,9 +172,9 @@ fn bare(
         rules: AppRules {
             tools: BTreeMap::new(),
             other_tools: None,
-            // The answer goes to the user, whose data it is.
+            // The answer goes to the user.
             answer: Label::top(),
-            // A link is a way out of the conversation: only what is trusted and public is active.
+            // A link leads out of the conversation: only trusted and public ones are active.
             addresses: Label::bottom(),
             has_conditions: false,
             claims: None,
@@ -188,23 +186,20 @@ fn bare(
     app
 }
 
-/// `[app.NAME.other_tools]`. What is said of a tool by name cannot be said of tools without one.
+/// `[app.NAME.other_tools]`. Some keys are about a tool by its name.
 fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     for key in ["cedar", "policy_file", "examples"] {
         if table.has(key) {
             let message = format!("'{key}' is about one tool");
             let help = "write it under [app.NAME.tools.TOOL]; conditions for all listed tools stand under [app.NAME]";
-            table.context.error(&table.span, message, help);
+            table.wrong(message, help);
         }
     }
     tool(table, shapes)
 }
 
-/// The rule of a tool of which nothing is known: irreversible, never without a question, and its
-/// results may come from anybody and hold any secret.
-///
-/// Its results have every taint of the lattice, not ⊤: the user can then give a tool or a provider
-/// exactly these taints, and a question can name them. ⊤ stays for what no configuration mentions.
+/// The rule of an unknown tool: irreversible, never without a question, and its results may come from anyone and hold any
+/// secret. They have every taint of the lattice rather than ⊤, so that limits, clearances and questions can name the taints.
 fn conservative(lattice: Option<&Lattice>) -> ToolDraft {
     let whole = |l: &Lattice| {
         l.whole(Dimension::Integrity)
@@ -216,7 +211,7 @@ fn conservative(lattice: Option<&Lattice>) -> ToolDraft {
 fn check_name(table: &Table<'_>, name: &At<&str>) {
     if let Some(remedy) = app_name::remedy(name.value) {
         let message = format!("'{}' is no name for an app", name.value);
-        table.context.error(&name.span, message, remedy);
+        table.error(&name.span, message, remedy);
     }
 }
 
@@ -230,18 +225,14 @@ fn tools(
     let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
     for (name, table) in table.named_tables("tools") {
         let own = tool(&table, shapes);
-        // What the user writes of a tool changes what is said of it already: the manifest's rule, or that of unlisted
-        // tools.
+        // The user's keys go over the manifest's rule, or over the rule of unlisted tools.
         let base = drafts.get(name.value).or(others).cloned();
         if base.is_none() && own.effect.is_none() {
             let known = drafts.keys().map(String::as_str);
-            let meant = table.context.did_you_mean(name.value, known.clone());
+            let known = table.context.sink.known("it has", name.value, known);
             let message = format!("the manifest has no tool '{}'", name.value);
-            let help = format!(
-                "{meant}it has {}; to add a tool, give its effect",
-                listed(known)
-            );
-            table.context.error(&name.span, message, help);
+            let help = format!("{known}; to add a tool, give its effect");
+            table.error(&name.span, message, help);
         }
         let draft = own.over(base.unwrap_or_default());
         drafts.insert(name.value.to_owned(), draft);

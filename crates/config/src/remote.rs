@@ -1,4 +1,4 @@
-//! `url` of an app: a server that is not started here, and what is said to it.
+//! `url` of an app: a remote server, and the headers of its requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,41 +9,41 @@ use names::WebUrl;
 
 use crate::toml_reader::Table;
 
-/// A server that an app is, reached over HTTP from a spoke.
+/// A remote server, reached over HTTP from a spoke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     /// Its address.
     pub url: WebUrl,
     /// Headers of every request, by their names in lower case.
     pub headers: BTreeMap<String, Header>,
-    /// Addresses that its name may stand for although they are not public.
+    /// Addresses that its name may resolve to although they are not public.
     pub addresses: Vec<IpAddr>,
-    /// Certificates that are believed beside the system's: a file with PEM, absolute.
+    /// A PEM file of certificates to trust beside the system's, absolute.
     pub ca_file: Option<PathBuf>,
 }
 
-/// The value of a header, before it is put together.
+/// The value of a header, in pieces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header(Vec<Piece>);
 
 /// A piece of a header.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// As it is. In files of other programs it may be a secret all the same.
+    /// Literal text. In files of other programs it may be a secret.
     Text(String),
     /// `secret:NAME`: a secret that the user has set, for one origin.
     Secret(String),
     /// `${NAME}`: a variable of the user's environment.
     Variable(String),
-    /// `${KIND:NAME}`: what only the program knows to which the file belongs.
+    /// `${KIND:NAME}`: a value that only the program knows to which the file belongs.
     Foreign(String),
 }
 
-/// How a secret is named.
+/// The prefix of a secret's name.
 const SECRET: &str = "secret:";
 /// Longest name of a secret.
 const MAX_NAME: usize = 64;
-/// Where a spoke's resolver listens.
+/// The port of a spoke's resolver.
 const RESOLVER: u16 = 53;
 /// Headers that the protocol sets, or HTTP.
 const RESERVED: [&str; 11] = [
@@ -59,9 +59,9 @@ const RESERVED: [&str; 11] = [
     "mcp-session-id",
     "transfer-encoding",
 ];
-/// What the names of headers begin with that the protocol makes of arguments.
+/// The prefix of headers that the protocol makes of arguments.
 const OF_ARGUMENTS: &str = "mcp-param-";
-/// Parts of names of headers whose values are secrets.
+/// Parts of the names of headers whose values are secrets.
 const SENSITIVE: [&str; 5] = ["auth", "cookie", "key", "secret", "token"];
 
 impl Header {
@@ -70,42 +70,31 @@ impl Header {
     /// # Errors
     /// What is wrong with it. The value is not quoted.
     pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
-        // A line break would begin another header, and bytes beyond ASCII have no agreed meaning (RFC 9110 §5.5).
+        // A line break would begin another header; bytes beyond ASCII have no agreed meaning (RFC 9110 §5.5).
         if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-            return Err("a header has visible letters of ASCII only");
+            return Err("a header value may have printable ASCII only");
         }
         let mut pieces = Vec::new();
         let mut rest = text;
-        // Variables first: a secret reaches to the end, so it can only stand behind them.
+        // Variables first: a secret's name reaches to the end of the value.
         while let Some((before, after)) = rest.split_once("${") {
-            let (inside, after) = after
-                .split_once('}')
-                .ok_or("there is '${' without '}' after it")?;
+            let (inside, after) = after.split_once('}').ok_or("'${' has no '}' after it")?;
             pieces.push(Piece::Text(before.to_owned()));
             pieces.push(variable(inside));
             rest = after;
         }
-        let secret = match rest.find(SECRET) {
-            // A word of its own, so that no word which ends so is one.
-            Some(at)
-                if rest
-                    .get(..at)
-                    .is_some_and(|b| b.is_empty() || b.ends_with(' ')) =>
-            {
-                rest.get(at + SECRET.len()..).map(|name| (at, name))
+        match rest.split_once(SECRET) {
+            // Only as a word of its own.
+            Some((before, name)) if before.is_empty() || before.ends_with(' ') => {
+                if !is_secret_name(name) {
+                    return Err(
+                        "after 'secret:' write a name of at most 64 letters, digits, '-' and '_', and nothing else",
+                    );
+                }
+                pieces.push(Piece::Text(before.to_owned()));
+                pieces.push(Piece::Secret(name.to_owned()));
             }
-            _ => None,
-        };
-        if let Some((at, name)) = secret {
-            if !is_secret_name(name) {
-                return Err(
-                    "after 'secret:' there is a name of at most 64 letters, digits, '-' and '_', to the end",
-                );
-            }
-            pieces.push(Piece::Text(rest.get(..at).unwrap_or_default().to_owned()));
-            pieces.push(Piece::Secret(name.to_owned()));
-        } else {
-            pieces.push(Piece::Text(rest.to_owned()));
+            _ => pieces.push(Piece::Text(rest.to_owned())),
         }
         pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
         Ok(Self(pieces))
@@ -120,7 +109,7 @@ impl Header {
         self.0.iter().all(|piece| matches!(piece, Piece::Text(_)))
     }
 
-    /// As it is written.
+    /// The value as it was written.
     fn text(&self) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -139,7 +128,7 @@ impl fmt::Debug for Header {
 }
 
 impl fmt::Debug for Piece {
-    /// Text may be a secret, and is only counted.
+    /// Text may be a secret; only its length is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => write!(f, "{} bytes", text.len()),
@@ -166,27 +155,24 @@ fn variable(inside: &str) -> Piece {
     }
 }
 
-/// The name of a header in lower case, if it can be set.
-///
-/// # Errors
-/// Why it cannot.
-pub(crate) fn header_name(name: &str) -> Result<String, String> {
+/// The name of a header in lower case, or why it cannot be set.
+fn header_name(name: &str) -> Result<String, &'static str> {
     let name = name.to_ascii_lowercase();
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if name.is_empty() || !name.bytes().all(allowed) {
-        return Err("is no name of a header".to_owned());
+        return Err("has an invalid name");
     }
     match RESERVED.contains(&&*name) || name.starts_with(OF_ARGUMENTS) {
-        true => Err("is set by the protocol".to_owned()),
+        true => Err("is set by the protocol"),
         false => Ok(name),
     }
 }
 
 impl Remote {
-    /// A server of which only the address is known.
+    /// A server with an address alone.
     ///
     /// # Errors
-    /// Why a spoke cannot ask a server there, and what would be right.
+    /// Why a spoke cannot connect there, and how to correct it.
     pub(crate) fn at(url: &str) -> Result<Self, String> {
         let url = WebUrl::new(url).map_err(|error| error.to_string())?;
         if url.port() == RESOLVER {
@@ -200,9 +186,9 @@ impl Remote {
         })
     }
 
-    /// Everything that makes it this server, in one text that is only hashed.
+    /// A text that differs for different servers. It is only hashed.
     pub(crate) fn identity(&self) -> String {
-        // Names every field, so that a new one cannot be left out.
+        // Names every field, so that a new one cannot be forgotten.
         let Self {
             url,
             headers,
@@ -214,21 +200,24 @@ impl Remote {
     }
 }
 
-/// `url` and what belongs to it. `None` without one, or after an error.
+/// `url` and the keys that belong to it. `None` without a url, or after an error.
 pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
     let url = table.string("url");
-    // The one that is left, which files of before may name.
-    let _ = table.choice("transport", &[("http", ())]);
     let addresses = table.addresses();
     let ca_file = table.string("ca_file");
     let ca_file = ca_file.map(|file| table.context.file.absolute(file.value));
-    let headers = headers(table);
+    let written = table.named_strings("headers");
+    let headers = written
+        .iter()
+        .map(|(name, value)| (name.value, value.value));
+    // At the table, not at the header: its line would be shown, with a value that may be a secret.
+    let refuse = |message: String, help: &str| table.wrong(message, help);
+    let headers = read_headers(headers, false, refuse);
     let Some(url) = url else {
-        for key in ["transport", "headers", "addresses", "ca_file"] {
+        for key in ["headers", "addresses", "ca_file"] {
             if table.has(key) && !table.has("url") {
-                let message = format!("'{key}' is about a server with a url");
                 let help = "add url = \"https://…\", or leave it out";
-                table.context.error(&table.span, message, help);
+                table.wrong(format!("'{key}' is about a server with a url"), help);
             }
         }
         return None;
@@ -241,30 +230,34 @@ pub(crate) fn remote(table: &Table<'_>) -> Option<Remote> {
             ..at
         }),
         Err(why) => {
-            let message = "the url is no address of a server that can be asked";
-            table.context.error(&url.span, message, why);
+            let message = "the url is not the address of a server that can be asked";
+            table.error(&url.span, message, why);
             None
         }
     }
 }
 
-fn headers(table: &Table<'_>) -> BTreeMap<String, Header> {
+/// Reads headers. `refuse` gets the message and the help for each wrong one, without its value.
+pub(crate) fn read_headers<'h>(
+    written: impl IntoIterator<Item = (&'h str, &'h str)>,
+    literal_secrets: bool,
+    refuse: impl Fn(String, &str),
+) -> BTreeMap<String, Header> {
     let mut headers = BTreeMap::new();
-    // Not where a header stands: the line would be shown, and a value with it.
-    let wrong = |message: String, help: &str| table.context.error(&table.span, message, help);
-    for (name, value) in table.named_strings("headers") {
-        match (header_name(name.value), Header::read(value.value)) {
-            (Err(why), _) => wrong(format!("the header '{}' {why}", name.value), "leave it out"),
-            (_, Err(why)) => wrong(format!("the header '{}' cannot be sent", name.value), why),
+    for (name, value) in written {
+        match (header_name(name), Header::read(value)) {
+            (Err(why), _) => refuse(format!("the header '{name}' {why}"), "leave it out"),
+            (_, Err(why)) => refuse(format!("the header '{name}' cannot be sent"), why),
             (Ok(known), Ok(header)) => {
                 let sensitive = SENSITIVE.iter().any(|part| known.contains(part));
-                if sensitive && header.is_literal() {
+                if sensitive && !literal_secrets && header.is_literal() {
                     let help = "run `sluice secret set NAME --for URL`, and write \"secret:NAME\", or \"Bearer secret:NAME\"";
-                    wrong(format!("the header '{}' holds a secret", name.value), help);
+                    refuse(format!("the header '{name}' holds a secret"), help);
                 }
+                // Two names that differ in case are one header.
                 if headers.insert(known, header).is_some() {
-                    let message = format!("the header '{}' stands there twice", name.value);
-                    wrong(message, "leave one out");
+                    let message = format!("the header '{name}' is written twice");
+                    refuse(message, "leave one out");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Whether the conditions of label rules can hold, and whether what they rest on does.
+//! Checks of the conditions of label rules against the rules of the app's tools.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use ifc::{Dimension, Effect, Label, Lattice};
 use policy::{LabelRule, ParameterKind, ToolRule, When};
 
 use crate::app::App;
-use crate::chains::arguments;
+use crate::destinations::arguments;
 use crate::diagnostics::Sink;
 use crate::manifest::Written;
 use crate::result_conditions::conditions;
 
-/// Reports conditions on arguments that a call cannot have, and warns of tools that write where others believe what
-/// they read. `written` says where each tool's limit stands.
+/// Reports conditions on arguments that a call cannot have, and warns of tools that write where others trust what they
+/// read. `written` has the place of each tool's limit.
 pub(crate) fn check(
     sink: &Sink,
     lattice: &Lattice,
@@ -48,7 +48,7 @@ pub(crate) fn of_calls(rule: &ToolRule) -> impl Iterator<Item = (&LabelRule, &Wh
     rules.flat_map(|rule| rule.when.iter().map(move |when| (rule, when)))
 }
 
-/// Why a condition never holds under the tool's own parameters.
+/// The error of a condition that never holds with the tool's own parameters.
 fn impossible(
     sink: &Sink,
     rule: &ToolRule,
@@ -58,21 +58,22 @@ fn impossible(
     let parameters = rule.parameters.as_ref()?;
     let at = named(label_rule);
     match parameters.0.get(&when.argument) {
-        None => {
-            let meant = sink.did_you_mean(&when.argument, parameters.names());
-            Some((
-                format!(
-                    "{at} never counts: no call has the argument '{}'",
-                    when.argument
-                ),
-                format!("{meant}'parameters' names all that there are"),
-            ))
-        }
+        None => Some((
+            format!(
+                "{at} never applies: no call has the argument '{}'",
+                when.argument
+            ),
+            sink.known(
+                "'parameters' has",
+                &when.argument,
+                parameters.0.keys().map(String::as_str),
+            ),
+        )),
         Some(parameter) => match parameter.kind {
             ParameterKind::String | ParameterKind::Strings | ParameterKind::Any => None,
             kind => Some((
                 format!(
-                    "{at} never counts: the argument '{}' is {}, and conditions are about texts",
+                    "{at} never applies: the argument '{}' is {}, and conditions are about texts",
                     when.argument,
                     kind.name()
                 ),
@@ -89,7 +90,7 @@ pub(crate) fn named(rule: &LabelRule) -> String {
     format!("the rule for {}{place}", rule.path.as_str())
 }
 
-/// A rule that calls trusted what lies somewhere, and another tool of the app that can write there what is not.
+/// The warning about a rule that trusts a place to which another tool of the app can write untrusted text.
 fn written_there(
     lattice: &Lattice,
     app: &App,
@@ -99,11 +100,10 @@ fn written_there(
     let influence = lattice.whole(Dimension::Integrity);
     of_calls(rule).find_map(|(label_rule, when)| {
         let mut writers = app.rules.tools.iter().filter(|(_, writer)| {
-            // Conditions may keep such texts out. Whether they do cannot be told without a call.
+            // Conditions may keep such texts out; that cannot be decided without a call.
             writer.effect != Effect::Read && writer.conditions.is_none()
         });
-        // Whether this limit admits a taint of integrity that the tool's results may have, and that the rule says they
-        // do not have here.
+        // Whether this limit admits an integrity taint that the tool's results may have, and that the rule removes.
         let lowered = |label: &Label| {
             let admitted = label.meet(&influence).meet(rule.result.worst());
             !admitted.flows_to(&label_rule.label)
@@ -111,22 +111,23 @@ fn written_there(
         let (writer, _) = writers.find(|(writer, draft)| {
             arguments(app, writer, draft)
                 .iter()
-                .any(|path| path.argument() == when.argument) && carried(draft).any(lowered)
+                .any(|path| path.argument() == when.argument)
+                && carried(draft).any(lowered)
         })?;
         let message = format!(
-            "'{writer}' may write there what others influenced, and {} of '{name}' believes it when {}",
+            "'{writer}' may write untrusted text there, and {} of '{name}' trusts it when {}",
             named(label_rule),
             conditions(label_rule)
         );
         let help = format!(
-            "let [app.{}.tools.{writer}] ask for what the rule does not have, or let the rule have it",
+            "lower the limit of [app.{}.tools.{writer}], or give the rule the missing labels",
             app.name
         );
         Some((message, help))
     })
 }
 
-/// The limits of what a call carries: of its control part, and of each data argument.
+/// The limits of a call: of its control part, and of each data argument.
 fn carried(rule: &ToolRule) -> impl Iterator<Item = &Label> {
     let own = rule.arguments.values().map(|limit| &limit.label);
     std::iter::once(&rule.limit).chain(own)

@@ -1,4 +1,4 @@
-//! Reads the conditions of label rules: what stands beside a value, and the arguments of the call.
+//! Reads the conditions of label rules: the siblings of a value, and the arguments of the call.
 
 use ifc::Label;
 use policy::{ArgumentIs, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
@@ -15,11 +15,10 @@ pub(crate) fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless>
         (true, false) => several(table, "all").map(Siblings::All),
         (false, true) => several(table, "any").map(Siblings::Any),
         (true, true) => {
-            // Both are keys that it takes, so that they are not called unknown as well.
+            // Read, so that neither is reported as unknown.
             table.value("all");
             table.value("any");
-            let message = "'all' and 'any' exclude each other";
-            table.context.error(&table.span, message, "leave one out");
+            table.wrong("'all' and 'any' exclude each other", "leave one out");
             None
         }
     };
@@ -30,8 +29,8 @@ pub(crate) fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless>
         && !label.flows_to(above)
     {
         let message = "'unless' has a label that the rule does not have";
-        let help = "it can only lower: write every label that the value may have in the rule's own";
-        table.context.error(&table.span, message, help);
+        let help = "it can only lower: write every label that the value may have in the rule";
+        table.wrong(message, help);
     }
     Some(Unless {
         siblings: siblings?,
@@ -41,17 +40,16 @@ pub(crate) fn unless(table: &Table<'_>, above: Option<&Label>) -> Option<Unless>
 
 /// The siblings of `all` or `any`, one at least.
 fn several(table: &Table<'_>, key: &'static str) -> Option<Vec<Sibling>> {
-    let tables = table.tables(key);
     let read = |inner: &Table<'_>| {
         let found = sibling(inner);
         inner.finish();
         found
     };
-    let found: Vec<Option<Sibling>> = tables.iter().map(read).collect();
+    let found: Vec<Option<Sibling>> = table.tables(key).iter().map(read).collect();
     if found.is_empty() {
-        let message = format!("'{key}' names no sibling, so 'unless' never holds");
+        let message = format!("'{key}' names no sibling, so 'unless' never applies");
         let help = format!("write {key} = [{{ sibling = \"FIELD\", is = [\"TEXT\"] }}]");
-        table.context.error(&table.span, message, help);
+        table.wrong(message, help);
         return None;
     }
     found.into_iter().collect()
@@ -64,9 +62,9 @@ fn sibling(table: &Table<'_>) -> Option<Sibling> {
     table.needs("is", "is = [\"TEXT\"], what the sibling must be");
     let words: Vec<String> = words?.iter().map(|word| word.value.to_owned()).collect();
     if words.is_empty() {
-        let message = "'is' names no text, so 'unless' never holds";
+        let message = "'is' names no text, so 'unless' never applies";
         let help = "write is = [\"TEXT\"], or leave 'unless' out";
-        table.context.error(&table.span, message, help);
+        table.wrong(message, help);
     }
     Some(Sibling {
         name: name?.value.to_owned(),
@@ -74,8 +72,8 @@ fn sibling(table: &Table<'_>) -> Option<Sibling> {
     })
 }
 
-/// `when = { argument = "path", under = "/home/me/private" }`, or several in an array, all of which must hold. `None` if
-/// one is wrong: that is no rule without a condition.
+/// `when = { argument = "path", under = "/home/me/private" }`, or an array of which all must hold. `None` after an error,
+/// which must not become a rule without a condition.
 pub(crate) fn when(table: &Table<'_>) -> Option<Vec<When>> {
     table.takes("when", Takes::Table);
     table.takes("when", Takes::Tables);
@@ -88,7 +86,7 @@ pub(crate) fn when(table: &Table<'_>) -> Option<Vec<When>> {
     };
     if tables.is_empty() {
         let message = "'when' names no condition";
-        table.context.error(&value.span(), message, WHEN_HELP);
+        table.error(&value.span(), message, WHEN_HELP);
         return None;
     }
     let conditions: Vec<Option<When>> = tables.iter().map(condition).collect();
@@ -118,8 +116,8 @@ fn condition(table: &Table<'_>) -> Option<When> {
     table.finish();
     let written = ["one_of", "under", "host"].map(|key| table.has(key));
     if written.iter().filter(|written| **written).count() != 1 {
-        let message = "'when' says nothing of the argument, or several things";
-        table.context.error(&table.span, message, WHEN_HELP);
+        let message = "'when' needs exactly one of 'one_of', 'under' and 'host'";
+        table.wrong(message, WHEN_HELP);
         return None;
     }
     Some(When {
@@ -128,7 +126,7 @@ fn condition(table: &Table<'_>) -> Option<When> {
     })
 }
 
-/// What a key names: one text, or an array of some. `None` if one of them is none of its kind.
+/// One text or an array of texts. `None` if one of them cannot be read.
 fn texts<T>(
     table: &Table<'_>,
     key: &'static str,
@@ -145,16 +143,14 @@ fn texts<T>(
     if words.is_empty() {
         let message = format!("'{key}' names nothing, so the condition never holds");
         let help = format!("write {kind}");
-        table.context.error(&value.span(), message, help);
+        table.error(&value.span(), message, help);
         return None;
     }
     let words = words.iter().map(|word| {
         let found = read(word.value);
         if found.is_none() {
             let message = format!("'{}' can never be met by '{key}'", word.value);
-            table
-                .context
-                .error(&word.span, message, format!("write {kind}"));
+            table.error(&word.span, message, format!("write {kind}"));
         }
         found
     });
@@ -165,11 +161,11 @@ fn texts<T>(
 fn host(text: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     let is_name = !text.is_empty() && text.chars().all(plain);
-    // No dot at the end: hosts are compared without it.
+    // Hosts are compared without a final dot.
     (is_name && !text.starts_with('.') && !text.ends_with('.')).then(|| text.to_owned())
 }
 
-/// `list = "lines"`: each element of a list that is written as text is of the form. `Err` if it is wrong.
+/// `list = "lines"`: each element of a list in text has the form. `Err` after an error.
 pub(crate) fn list(table: &Table<'_>, form: Option<&Form>) -> Result<Option<List>, ()> {
     let list = table.choice("list", &List::NAMES);
     if !table.has("list") {
@@ -177,17 +173,17 @@ pub(crate) fn list(table: &Table<'_>, form: Option<&Form>) -> Result<Option<List
     }
     let (message, help) = match (form, table.has("head")) {
         (None, _) => (
-            "'list' says nothing without a form of its elements",
+            "'list' needs a form of its elements",
             "write form = \"digits\" beside it, or one_of, or pattern",
         ),
         (Some(_), true) => ("'list' and 'head' exclude each other", "leave one out"),
         (Some(_), false) => return list.map(Some).ok_or(()),
     };
-    table.context.error(&table.span, message, help);
+    table.wrong(message, help);
     Err(())
 }
 
-/// What a rule says of the keys of its values: `["LABEL"]`, or `{ label = ["LABEL"], form = "email" }`.
+/// The label of the keys of a rule's values: `["LABEL"]`, or `{ label = ["LABEL"], form = "email" }`.
 pub(crate) fn key(table: &Table<'_>) -> Result<(Option<Label>, Option<Form>), ()> {
     table.takes("key", Takes::Label);
     table.takes("key", Takes::Table);
@@ -210,58 +206,35 @@ pub(crate) fn key(table: &Table<'_>) -> Result<(Option<Label>, Option<Form>), ()
         (Some(_), None) => {
             let help = "write form = \"email\" beside it, or key = [\"NAME\"] alone";
             let message = "'key' is a table without a form of the keys";
-            inner.context.error(&inner.span, message, help);
+            inner.wrong(message, help);
             Err(())
         }
         (None, _) => Err(()),
     }
 }
 
-/// Why a rule beside another one for the same path makes no difference, or none that anybody means.
+/// The error of a rule beside another one for the same path, if it has no effect of its own.
 pub(crate) fn contradiction(rule: &LabelRule, other: &LabelRule) -> Option<(String, &'static str)> {
     let path = rule.path.as_str();
     if rule.when == other.when {
-        let message = format!("there are two rules for {path}");
-        let help = "their labels would be joined; write one rule";
-        return Some((
-            message,
-            match rule.when.is_empty() {
-                true => help,
-                false => {
-                    "they have the same condition, and their labels would be joined; write one rule"
-                }
-            },
-        ));
-    }
-    // Labels of rules that count are joined, so a rule is without effect where one that is as high always counts with
-    // it.
-    let [covered, covering] = [(rule, other), (other, rule)]
-        .into_iter()
-        .find(|(covered, covering)| implies(covered, covering))
-        .map(<[&LabelRule; 2]>::from)?;
-    // A form or another one's lower label would make a difference.
-    let same = covered.form.is_none() && covering.unless.is_none();
-    (same && covered.label.flows_to(&covering.label)).then(|| {
-        let always = covering.when.is_empty();
-        let where_it = match always {
-            true => "counts for every call".to_owned(),
-            false => format!("counts for each of these calls too ({})", conditions(covering)),
+        let with = match rule.when.is_empty() {
+            true => "",
+            false => " with the same condition",
         };
+        let message = format!("there are two rules for {path}{with}");
+        return Some((message, "their labels would be joined; write one rule"));
+    }
+    let covers = |all: &LabelRule, one: &LabelRule| {
+        let plain = all.when.is_empty() && all.unless.is_none() && one.form.is_none();
+        plain && one.label.flows_to(&all.label)
+    };
+    (covers(rule, other) || covers(other, rule)).then(|| {
         let message = format!(
-            "the rule for {path} when {} changes nothing: another rule for it {where_it}, and labels are joined",
-            conditions(covered)
+            "a rule for {path} with a condition changes nothing: its label is joined with that of the rule without one"
         );
-        (
-            message,
-            "to lower a label there, give the other rule conditions under which it does not count; what no rule is sure of has the most restrictive label",
-        )
+        let help = "write `rest` for all other calls, or give the other rule a condition";
+        (message, help)
     })
-}
-
-/// Whether each call that the conditions of one rule hold for meets those of the other one.
-fn implies(one: &LabelRule, other: &LabelRule) -> bool {
-    let mut needed = other.when.iter();
-    needed.all(|needed| one.when.iter().any(|own| own.implies(needed)))
 }
 
 /// The conditions of a rule in words.

@@ -1,7 +1,5 @@
-//! The JSON Schema of `sluice.toml`, from the keys that its reader asks for.
-//!
-//! A reader that is watched says of each table which keys it knows and what it takes there. It is watched while it reads
-//! `examples/sluice.toml`, which has every kind of table, so the schema cannot know other keys than the reader.
+//! The JSON Schema of `sluice.toml`. It is recorded while the reader reads `examples/sluice.toml`, which has every kind of
+//! table, so it has exactly the reader's keys.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +10,7 @@ use crate::diagnostics::Sink;
 use crate::load::load;
 use crate::watch::{ROOT, Tables, Takes, Watch, place};
 
-/// Tables, and forms of tables, that the example does not have.
+/// Tables, and forms of tables, that the example lacks.
 const REST: &str = r#"
 [vanilla]
 provider = "local"
@@ -47,7 +45,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// What the reader asks for while it reads the examples. What it finds wrong does not matter.
+/// The record of reading the examples. Errors in them do not matter here.
 fn watched() -> Watch {
     let mut watch = Watch::default();
     for text in [include_str!("../../../examples/sluice.toml"), REST] {
@@ -70,7 +68,7 @@ fn table(tables: &Tables, at: &str) -> Value {
     let properties = keys.iter().map(|(key, takes)| {
         let mut schemas: Vec<Value> = takes
             .iter()
-            // The reader looks at a value before it takes it as something.
+            // The reader may look at a value before it reads it as a type.
             .filter(|one| takes.iter().all(|other| !includes(other, one)))
             .map(|takes| match takes {
                 Takes::Any | Takes::Free => json!({}),
@@ -104,7 +102,7 @@ fn table(tables: &Tables, at: &str) -> Value {
     json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
-/// Whether what one takes says all of the other, so that the other need not be said.
+/// Whether one entry covers the other.
 fn includes(one: &Takes, other: &Takes) -> bool {
     match other {
         Takes::Free => false,

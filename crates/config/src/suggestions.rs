@@ -1,5 +1,4 @@
-//! What the help of a mistake says of names: which one was meant, and which there are. All of them may be a stranger's, and
-//! there may be as many of them, and as long ones, as files have room for.
+//! Suggestions of names in the help of errors. Names may be a stranger's, so their number and length are limited.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -7,17 +6,16 @@ use std::cell::Cell;
 /// Longest name that is compared with others, or shown in a list, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Most names that one configuration's mistakes are compared with. To compare two of the longest takes tens of
-/// microseconds, and all of them about a second.
+/// Most comparisons for one configuration. One of two longest names takes tens of microseconds, all of them about a second.
 const MAX_COMPARED: usize = 1 << 15;
 
-/// Most names of one list. Nobody reads more.
+/// Most names of one list.
 const MAX_LISTED: usize = 64;
 
-/// Suggests names, as long as that is little work.
+/// Suggests names within a limited amount of work.
 #[derive(Debug)]
 pub(crate) struct Suggestions {
-    /// How many names may still be looked at.
+    /// How many names may still be compared.
     left: Cell<usize>,
 }
 
@@ -30,7 +28,7 @@ impl Default for Suggestions {
 }
 
 impl Suggestions {
-    /// `did you mean 'KNOWN'? `, with the nearest of `known`, if one is near.
+    /// `did you mean 'KNOWN'? ` with the nearest of `known`, or nothing if none is near.
     pub(crate) fn did_you_mean<'k>(
         &self,
         name: &str,
@@ -39,14 +37,14 @@ impl Suggestions {
         if is_long(name) {
             return String::new();
         }
-        // Two slips in a short word, or a third of a long one.
+        // Two edits in a short word, a third of the characters in a long one.
         let near = name.chars().count().div_ceil(3).max(2);
         let left = self.left.get();
         let mut looked_at = 0;
         let nearest = known
             .into_iter()
             .take(left)
-            // Long ones count as well: to pass them over is work too.
+            // Before the filter: skipping a long name is work too.
             .inspect(|_| looked_at += 1)
             .filter(|candidate| !is_long(candidate))
             .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
@@ -61,7 +59,7 @@ impl Suggestions {
     }
 }
 
-/// `a, b, c`: the names that there are, or the first ones of many.
+/// `a, b, c`, shortened to the first names of many.
 pub(crate) fn listed<'k>(known: impl IntoIterator<Item = &'k str>) -> String {
     let mut known = known.into_iter();
     let mut names: Vec<Cow<'_, str>> = known.by_ref().take(MAX_LISTED).map(shortened).collect();
@@ -71,7 +69,7 @@ pub(crate) fn listed<'k>(known: impl IntoIterator<Item = &'k str>) -> String {
     names.join(", ")
 }
 
-/// A name as messages have it that say it again and again.
+/// A name for messages that repeat it.
 pub(crate) fn shortened(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(MAX_NAME_CHARS) {
         None => name.into(),

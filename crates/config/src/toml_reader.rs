@@ -14,7 +14,7 @@ use toml_parser::Source;
 use toml_parser::lexer::TokenKind;
 
 use crate::diagnostics::{File, Sink};
-use crate::suggestions::{listed, shortened};
+use crate::suggestions::shortened;
 use crate::watch::{Takes, place};
 
 /// A value with its place in the file.
@@ -32,7 +32,7 @@ pub(crate) type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 pub(crate) struct Context<'a> {
     pub(crate) file: &'a File,
     pub(crate) sink: &'a Sink,
-    /// `None` while the lattice itself is wrong: then label names are not judged.
+    /// `None` while the lattice itself is wrong. Label names are not checked then.
     pub(crate) lattice: Option<&'a Lattice>,
     /// For the files that this one names.
     pub(crate) read: ReadFile<'a>,
@@ -41,15 +41,6 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     pub(crate) fn place(&self, span: &Range<usize>) -> Place {
         self.file.place(span.start)
-    }
-
-    /// As [`Sink::did_you_mean`].
-    pub(crate) fn did_you_mean<'k>(
-        &self,
-        name: &str,
-        known: impl IntoIterator<Item = &'k str>,
-    ) -> String {
-        self.sink.did_you_mean(name, known)
     }
 
     pub(crate) fn error(
@@ -62,17 +53,15 @@ impl Context<'_> {
     }
 }
 
-/// Most dots of one key. Each is a table inside of a table, values are inside of each other 80 times at most, and what goes
-/// through them calls itself for each level: with keys of any length they overflow the stack.
+/// Most dots of one key. Each dot is a nested table, and the recursive readers of tables would overflow the stack.
 const MAX_DOTS: usize = 12;
 
-/// What the TOML parser says of a key that stands twice.
+/// The TOML parser's message for a key that is written twice.
 const DUPLICATE: &str = "duplicate key";
 
-/// Parses a file. Errors of syntax are reported, all of them; then the rest is not judged, since it
-/// may not be what was meant.
+/// Parses a file. All syntax errors are reported; the file is then not read further.
 pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
-    // Before there is a table, since to take one apart overflows the stack as well.
+    // Checked on the tokens: dropping a deeply nested table overflows the stack as well.
     if let Some(span) = endless_key(&context.file.text) {
         let message = format!("a key has more than {MAX_DOTS} dots");
         context.error(&span, message, "name a table inside of fewer others");
@@ -84,24 +73,24 @@ pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
         let span = error.span().unwrap_or(end..end);
         let message = error.message().replace('\n', ", ");
         let help = match error.message() {
-            DUPLICATE => "it stands twice: remove one",
-            _ => "this must be TOML 1.1",
+            DUPLICATE => "the key is written twice; remove one",
+            _ => "the file must be TOML 1.1",
         };
         context.error(&span, message, help);
     }
-    // A key that stands twice hides nothing: the rest can be judged.
+    // A duplicate key does not change the meaning of the rest, which is still checked.
     let only_duplicates = errors.iter().all(|e| e.message() == DUPLICATE);
     only_duplicates.then_some(table)
 }
 
-/// Where a key has too many dots. By the parser's own tokens: no comment or string ends elsewhere for it.
+/// The dot at which a key has too many of them, by the parser's own tokens.
 fn endless_key(text: &str) -> Option<Range<usize>> {
     let mut dots = 0;
     let mut tokens = Source::new(text).lex();
     let last = tokens.find(|token| {
         match token.kind() {
             TokenKind::Dot => dots += 1,
-            // What can stand between the dots of one key.
+            // These may appear between the dots of one key.
             TokenKind::Atom
             | TokenKind::Whitespace
             | TokenKind::LiteralString
@@ -115,15 +104,15 @@ fn endless_key(text: &str) -> Option<Range<usize>> {
     last.map(|token| token.span().start()..token.span().end())
 }
 
-/// A table, and which of its keys anybody asked for.
+/// A table that records which of its keys were read.
 pub(crate) struct Table<'a> {
     pub(crate) context: Context<'a>,
-    /// Where an error about the table as a whole points to.
+    /// The place of errors about the table itself.
     pub(crate) span: Range<usize>,
     table: &'a DeTable<'a>,
-    /// What the table is, in error messages.
+    /// The table's name in error messages.
     what: String,
-    /// Which kind of table it is, for the schema.
+    /// The kind of table, for the schema.
     place: String,
     known: RefCell<Vec<&'static str>>,
 }
@@ -159,28 +148,56 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Says for the schema what the key takes.
+    /// An error at a place in the table.
+    pub(crate) fn error(
+        &self,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.context.error(span, message, help);
+    }
+
+    /// An error about the table itself.
+    pub(crate) fn wrong(&self, message: impl Into<String>, help: impl Into<String>) {
+        self.context.error(&self.span, message, help);
+    }
+
+    /// Reports a key that has no effect here, if it is written.
+    pub(crate) fn refuse(&self, key: &'static str, message: impl Into<String>, help: &str) {
+        if let Some(value) = self.value(key) {
+            self.context.error(&value.span(), message, help);
+        }
+    }
+
+    /// As [`Sink::did_you_mean`].
+    pub(crate) fn did_you_mean<'k>(
+        &self,
+        name: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> String {
+        self.context.sink.did_you_mean(name, known)
+    }
+
+    /// Records for the schema what values the key takes.
     pub(crate) fn takes(&self, key: &'static str, takes: Takes) {
         if let Some(watch) = &self.context.sink.watch {
             watch.key(&self.place, key, takes);
         }
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that was not read.
     pub(crate) fn finish(&self) {
         let known = self.known.borrow();
         for (key, _) in self.table {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
-                self.context.error(
-                    &key.span(),
-                    format!("unknown key '{name}' in {}", self.what),
-                    format!(
-                        "{}it takes {}",
-                        self.context.did_you_mean(name, known.iter().copied()),
-                        listed(known.iter().copied())
-                    ),
-                );
+                let message = format!("unknown key '{name}' in {}", self.what);
+                let help = self
+                    .context
+                    .sink
+                    .known("it takes", name, known.iter().copied());
+                self.error(&key.span(), message, help);
             }
         }
     }
@@ -189,7 +206,7 @@ impl<'a> Table<'a> {
         self.table.contains_key(key)
     }
 
-    /// Reports a key that is not there.
+    /// Reports a missing key.
     pub(crate) fn needs(&self, key: &str, example: &str) {
         if !self.has(key) {
             self.missing(key, example);
@@ -197,13 +214,14 @@ impl<'a> Table<'a> {
     }
 
     pub(crate) fn missing(&self, key: &str, example: &str) {
-        let message = format!("{} has no '{key}'", self.what);
-        self.context
-            .error(&self.span, message, format!("add {example}"));
+        self.wrong(
+            format!("{} has no '{key}'", self.what),
+            format!("add {example}"),
+        );
     }
 
     pub(crate) fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
-        // Noted whether it is there or not: `finish` also lists what the table takes.
+        // Recorded even where the key is missing: `finish` lists the keys of the table.
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
             known.push(key);
@@ -237,35 +255,19 @@ impl<'a> Table<'a> {
     pub(crate) fn integer(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         self.takes(key, Takes::Integer(*range.start(), *range.end()));
         let value = self.value(key)?;
-        let Some(integer) = value.get_ref().as_integer() else {
-            self.wrong_type(key, value, "an integer");
-            return None;
-        };
-        // A negative number fails here, and is out of range as well.
-        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
-        let found = number.filter(|number| range.contains(number));
-        if found.is_none() {
-            let (least, most) = (range.start(), range.end());
-            self.context.error(
-                &value.span(),
-                format!("'{key}' is out of range"),
-                format!("it goes from {least} to {most}"),
-            );
-        }
-        found
+        self.as_integer(key, value, &range)
     }
 
-    /// `addresses = ["ADDRESS", …]`: addresses that are not public and may be connected to all the same.
+    /// `addresses = ["ADDRESS", …]`: addresses that may be connected to although they are not public.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
         for written in self.strings("addresses").unwrap_or_default() {
             match written.value.parse() {
                 Ok(address) => addresses.push(address),
                 Err(_) => {
-                    let message = format!("'{}' is no address", written.value);
-                    let help =
-                        "write an IPv4 or IPv6 address, like \"10.0.0.5\"; there are no networks";
-                    self.context.error(&written.span, message, help);
+                    let message = format!("'{}' is not an address", written.value);
+                    let help = "write an IPv4 or IPv6 address, like \"10.0.0.5\"";
+                    self.error(&written.span, message, help);
                 }
             }
         }
@@ -286,21 +288,10 @@ impl<'a> Table<'a> {
             self.wrong_type(key, value, "an array of integers");
             return Vec::new();
         };
-        let mut found = Vec::new();
-        for item in items {
-            let integer = item.get_ref().as_integer();
-            let number = integer.and_then(|it| u64::from_str_radix(it.as_str(), it.radix()).ok());
-            match number.filter(|number| range.contains(number)) {
-                Some(number) => found.push((number, item.span())),
-                None => {
-                    let (least, most) = (range.start(), range.end());
-                    let message = format!("'{key}' has something that is no integer in its range");
-                    let help = format!("it goes from {least} to {most}");
-                    self.context.error(&item.span(), message, help);
-                }
-            }
-        }
-        found
+        let items = items.iter();
+        items
+            .filter_map(|item| Some((self.as_integer(key, item, &range)?, item.span())))
+            .collect()
     }
 
     /// An integer of either sign.
@@ -326,38 +317,32 @@ impl<'a> Table<'a> {
         let found = words.iter().find(|(word, _)| *word == value);
         if found.is_none() {
             let names = words.iter().map(|(word, _)| *word);
-            let meant = self.context.did_you_mean(value, names.clone());
-            self.context.error(
-                &span,
-                format!("'{key}' cannot be '{value}'"),
-                format!("{meant}it is one of {}", listed(names)),
-            );
+            let help = self.context.sink.known("it is one of", value, names);
+            self.error(&span, format!("'{key}' cannot be '{value}'"), help);
         }
         found.map(|(_, meaning)| *meaning)
     }
 
-    /// The join of an array of label names, or one name alone. A name that is wrong stands for ⊤;
-    /// it is reported.
+    /// The join of the labels in an array of names, or in one name. An unknown name is reported and counts as ⊤.
     pub(crate) fn label(&self, key: &'static str) -> Option<Label> {
         self.takes(key, Takes::Label);
         let names = match self.value(key)?.get_ref() {
             DeValue::String(_) => vec![self.string(key)?],
             _ => self.strings(key)?,
         };
-        let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
-        Some(labels.iter().collect())
+        Some(self.join(&names))
     }
 
     /// The labels of `key = { NAME = ["LABEL", …] }`.
     pub(crate) fn named_labels(&self, key: &'static str) -> Vec<(At<&'a str>, Label)> {
         self.takes(key, Takes::NamedLists);
-        let lists = self.table(key).map(|table| table.named_lists());
-        let label = |names: Vec<At<&'a str>>| {
-            let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
-            labels.iter().collect()
-        };
-        let lists = lists.into_iter().flatten();
-        lists.map(|(name, names)| (name, label(names))).collect()
+        let entries = self.table(key).map(|table| members(table.table));
+        let entries = entries.into_iter().flatten();
+        let labels = entries.filter_map(|(name, value)| {
+            let names = self.as_strings(name.value, value)?;
+            Some((name, self.join(&names)))
+        });
+        labels.collect()
     }
 
     pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
@@ -393,7 +378,7 @@ impl<'a> Table<'a> {
         entries
             .into_iter()
             .filter_map(|(name, value)| {
-                // Each mistake in the table says it again.
+                // Shortened: each error in the table quotes it.
                 let what = format!("[{key}.{}]", shortened(name.value));
                 let span = name.span.clone();
                 let table = self.as_table(key, span, value, what, &Takes::NamedTables)?;
@@ -412,16 +397,6 @@ impl<'a> Table<'a> {
             .collect()
     }
 
-    /// Every key of this table with its array of strings, whatever the keys are.
-    pub(crate) fn named_lists(&self) -> Vec<(At<&'a str>, Vec<At<&'a str>>)> {
-        let entries = members(self.table).into_iter();
-        let lists = entries.filter_map(|(name, value)| {
-            let list = self.as_strings(name.value, value)?;
-            Some((name, list))
-        });
-        lists.collect()
-    }
-
     /// The entries of `[key]`, each with the place of its name.
     pub(crate) fn entries(
         &self,
@@ -438,8 +413,13 @@ impl<'a> Table<'a> {
         members(table)
     }
 
+    fn join(&self, names: &[At<&str>]) -> Label {
+        let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
+        labels.iter().collect()
+    }
+
     fn one_label(&self, name: &At<&str>) -> Label {
-        // The mistake in the lattice is reported; the labels may be right.
+        // The error in the lattice is reported already.
         let Some(lattice) = self.context.lattice else {
             return Label::top();
         };
@@ -449,23 +429,37 @@ impl<'a> Table<'a> {
                 other => vec![other.to_string()],
             };
             let names = lattice.names().chain(known.iter().map(String::as_str));
-            let meant = self.context.did_you_mean(name.value, names);
-            // `any` is no name of a configuration, and so one more than there are.
+            let meant = self.did_you_mean(name.value, names);
+            // `known` may be shortened. It also has `any`, which `names` lacks.
             let more = lattice.names().nth(known.len().saturating_sub(1));
             let more = more.map_or("", |_| ", …");
             self.context.sink.lacks_label();
-            self.context.error(
-                &name.span,
-                format!("there is no label '{}' in the lattice", name.value),
-                format!(
-                    "{meant}it has {}{more}{}",
-                    // The first ones of many, of which each is short.
-                    known.join(", "),
-                    how_to_add(name.value)
-                ),
-            );
+            let message = format!("there is no label '{}' in the lattice", name.value);
+            let known = known.join(", ");
+            let help = format!("{meant}it has {known}{more}{}", how_to_add(name.value));
+            self.error(&name.span, message, help);
             Label::top()
         })
+    }
+
+    fn as_integer(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        range: &RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let Some(integer) = value.get_ref().as_integer() else {
+            self.wrong_type(key, value, "an integer");
+            return None;
+        };
+        // A negative number fails to parse, and is out of range as well.
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        let found = number.filter(|number| range.contains(number));
+        if found.is_none() {
+            let help = format!("it goes from {} to {}", range.start(), range.end());
+            self.error(&value.span(), format!("'{key}' is out of range"), help);
+        }
+        found
     }
 
     fn as_strings(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Vec<At<&'a str>>> {
@@ -519,18 +513,14 @@ impl<'a> Table<'a> {
             DeValue::Array(_) => "an array",
             DeValue::Table(_) => "a table",
         };
-        self.context.error(
-            &value.span(),
-            format!("'{key}' does not take {kind}"),
-            format!("write {right}"),
-        );
+        let message = format!("'{key}' does not take {kind}");
+        self.error(&value.span(), message, format!("write {right}"));
     }
 }
 
-/// The file that a key names, relative to the file that the key stands in.
+/// The file that a key names, relative to the folder of the file with the key: a manifest has its files beside it.
 pub(crate) fn named_file<'a>(table: &Table<'a>, key: &'static str) -> Option<(At<&'a str>, File)> {
     let at = table.string(key)?;
-    // Not from the working folder: a manifest has its files beside it, wherever it is used.
     let path = table.context.file.folder().join(at.value);
     match (table.context.read)(&path) {
         Ok(text) => Some((at, File::new(path, text))),
@@ -541,14 +531,14 @@ pub(crate) fn named_file<'a>(table: &Table<'a>, key: &'static str) -> Option<(At
                 true => "paths start from the current folder".to_owned(),
                 false => format!("paths start from {}", folder.display()),
             };
-            table.context.error(&at.span, message, help);
+            table.error(&at.span, message, help);
             None
         }
     }
 }
 
 /// The entries of a table, each with the place of its name.
-pub(crate) fn members<'a>(table: &'a DeTable<'a>) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
+fn members<'a>(table: &'a DeTable<'a>) -> Vec<(At<&'a str>, &'a Spanned<DeValue<'a>>)> {
     let at = |key: &'a Spanned<_>| At {
         span: key.span(),
         value: AsRef::<str>::as_ref(key.get_ref()),
@@ -556,7 +546,7 @@ pub(crate) fn members<'a>(table: &'a DeTable<'a>) -> Vec<(At<&'a str>, &'a Spann
     table.iter().map(|(key, value)| (at(key), value)).collect()
 }
 
-/// Which line of `sluice.toml` would make this label exist.
+/// How to add a missing label to `sluice.toml`.
 fn how_to_add(name: &str) -> String {
     let (half, category) = match name.split_once(':') {
         Some(("untrusted", category)) => ("integrity", category),

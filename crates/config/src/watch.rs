@@ -1,4 +1,4 @@
-//! What a reader of a configuration asks for, for the JSON Schema.
+//! Records what the reader of a configuration asks for, for the JSON Schema.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a reader takes at a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Takes {
-    /// Something that the reader looks at before it takes it.
+    /// The key was looked at; another entry has its type.
     Any,
-    /// Values of several kinds, which the schema leaves to the reader.
+    /// Any value.
     Free,
     String,
     Boolean,

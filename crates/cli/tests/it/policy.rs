@@ -394,10 +394,10 @@ fn label_says_what_the_rules_do_not_understand() {
     }
 }
 
-/// A tool whose usual next one refuses what it returns, and a destination that anybody may choose.
+/// A destination that any text may choose, and a `rest` that has no effect.
 #[test]
-fn check_warns_of_chains() {
-    const CHAIN: &str = r#"
+fn check_warns_of_open_destinations_and_rest() {
+    const OPEN: &str = r#"
 [lattice]
 integrity = { categories = ["mail"] }
 
@@ -409,11 +409,6 @@ effect = "read"
 limit = ["untrusted"]
 structure = []
 labels = [{ path = "$.mails[*].id", label = ["untrusted:mail"] }]
-
-[app.mail.tools.read]
-effect = "read"
-limit = []
-parameters = { mail_id = "string" }
 
 [app.mail.tools.send]
 effect = "irreversible"
@@ -434,49 +429,30 @@ limit = ["untrusted"]
         warnings.map(text).collect()
     };
     assert_eq!(
-        warnings(CHAIN),
+        warnings(OPEN),
         [
-            "'list' returns $.mails[*].id as untrusted:mail, and 'read' takes its argument 'mail_id' from what is \
-             trusted and public only: each 'read' after 'list' is a question",
             "whatever was read may choose the argument 'to' of 'mail.send', which says where something goes",
         ]
     );
-    let (chain, lax, choice) = ("'list' returns", "'mail.list' names", "whatever was read");
-    for (old, new, left, kept) in [
-        // A read that leaves something hands on as much.
-        ("effect = \"read\"", "effect = \"read-once\"", 2, chain),
-        // Beside rules, unforeseen text has more labels than `rest` says.
-        ("structure = []", "structure = []\nrest = []", 3, lax),
-        (
-            "structure = []",
-            "structure = []\nrest = [\"untrusted:mail\"]",
-            2,
-            chain,
-        ),
-        // A form that can say nothing, the limit of the next tool, and that of the destination are remedies.
-        (
-            "label = [\"untrusted:mail\"] }",
-            "label = [], form = \"hex\" }",
-            1,
-            choice,
-        ),
-        (
-            "limit = []\nparameters = { mail_id",
-            "limit = [\"untrusted:mail\"]\nparameters = { mail_id",
-            1,
-            choice,
-        ),
-        (
-            "arguments.to]\nlimit = [\"untrusted\"]",
-            "arguments.to]\nlimit = []",
-            1,
-            chain,
-        ),
-    ] {
-        let found = warnings(&CHAIN.replace(old, new));
-        assert_eq!(found.len(), left, "{old} {new}: {found:?}");
-        assert!(found.iter().any(|it| it.contains(kept)), "{found:?}");
-    }
+    // Beside rules, unforeseen text has more labels than `rest` says.
+    let lax = OPEN.replace("structure = []", "structure = []\nrest = []");
+    let found = warnings(&lax);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found
+            .iter()
+            .any(|warning| warning.contains("without a rule of 'mail.list' have the labels of all"))
+    );
+    let strict = OPEN.replace(
+        "structure = []",
+        "structure = []\nrest = [\"untrusted:mail\"]",
+    );
+    assert_eq!(warnings(&strict), warnings(OPEN));
+    let held = OPEN.replace(
+        "arguments.to]\nlimit = [\"untrusted\"]",
+        "arguments.to]\nlimit = []",
+    );
+    assert!(warnings(&held).is_empty());
 }
 
 /// A trace may hold several conversations.

@@ -235,25 +235,12 @@ fn the_attention_screener_has_settings_of_its_own() {
         assert_eq!(ok(&config(text)).screener.check, check, "{text}");
     }
     let refused = |screener: &str| errors(&config(screener));
-    for text in [
-        "[screener]\nlazy = false\ncheck = true\n",
-        "[screener]\nkind = \"redact-all\"\ncheck = true\n",
-    ] {
-        let errors = refused(text);
-        assert!(
-            errors.contains("only a lazy screening has a draft to check"),
-            "{errors}"
-        );
-    }
-    for text in [
-        "[screener]\nlazy = false\narguments = \"eager\"\n",
-        "[screener]\nkind = \"redact-all\"\narguments = \"eager\"\n",
-    ] {
-        let errors = refused(text);
-        assert!(
-            errors.contains("only a lazy screening has a draft whose arguments"),
-            "{errors}"
-        );
+    for screener in ["lazy = false", "kind = \"redact-all\""] {
+        for (key, value) in [("check", "true"), ("arguments", "\"eager\"")] {
+            let errors = refused(&format!("[screener]\n{screener}\n{key} = {value}\n"));
+            let expected = format!("'{key}' has no effect with this screener");
+            assert!(errors.contains(&expected), "{errors}");
+        }
     }
     for (text, filling) in [
         ("", hub::Filling::Lazy),
@@ -410,7 +397,7 @@ fn a_server_is_on_or_off_and_nothing_between() {
         let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
         let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
         assert!(
-            errors.contains("'disabled' is not true or false"),
+            errors.contains("'disabled' of 'a' is not true or false"),
             "{errors}"
         );
     }
@@ -944,7 +931,7 @@ fn an_apps_own_labels_mean_what_the_configuration_says() {
         ("[proxy]\nimages = true\n", "images"),
         (
             "[[provider]]\nname = \"l\"\nkind = \"embedded\"\nimages = true\n",
-            "takes no images",
+            "does not take 'images'",
         ),
     ] {
         let said = errors(&app(wrong));
@@ -970,7 +957,7 @@ fn apps_and_vanilla_conversations_have_models_of_their_own() {
 fn a_server_elsewhere_reaches_its_own_host_and_nothing_else() {
     let config = "[app.far]\nurl = \"https://API.example.org:8443/mcp\"\naddresses = [\"10.0.0.5\"]\n\
                   headers = { Authorization = \"Bearer secret:far\", X-Mode = \"fast\" }\n\
-                  [app.here]\nurl = \"http://localhost:3000/mcp\"\ntransport = \"http\"\n";
+                  [app.here]\nurl = \"http://localhost:3000/mcp\"\n";
     let config = load(&[("sluice.toml", config)]).unwrap();
     let far = &config.apps["far"];
     let [domain] = far.domains.as_slice() else {
@@ -1049,7 +1036,7 @@ fn a_server_elsewhere_in_a_file_of_another_program() {
     for (server, mistake) in [
         (
             r#""url": "https://a.example/mcp", "headers": {"X-Key": "hush-1", "x-key": "hush-2"}"#,
-            "the header 'x-key' stands there twice",
+            "the header 'x-key' is written twice",
         ),
         (
             r#""url": "https://a.example:53/mcp""#,
@@ -1122,9 +1109,8 @@ fn where_an_app_comes_from_is_what_it_is_started_by() {
     assert_eq!(key("one").origin(), key("two").origin());
 }
 
-/// Whoever mounts a folder and lets its app connect somewhere has given the folder away, unless its label says less.
 #[test]
-fn what_lies_in_a_mount_without_a_label_is_untrusted_and_secret() {
+fn files_in_a_mount_without_a_label_are_untrusted_and_secret() {
     let with = |label: &str, connects: &str| {
         let config = ok(&format!(
             "[app.a]\ncommand = [\"a\"]\n{connects}\n[[app.a.mount]]\nsource = \"/papers\"\ntarget = \"/papers\"\n{label}\n"
@@ -1135,7 +1121,7 @@ fn what_lies_in_a_mount_without_a_label_is_untrusted_and_secret() {
             .map(|it| (it.line, it.message.clone()));
         (config.apps["a"].holds(), warnings.collect::<Vec<_>>())
     };
-    let words = "the app connects by name, and what lies in '/papers' has no label: it counts as untrusted and secret";
+    let words = "the app connects by name, and the files in '/papers' have no label: they count as untrusted and secret";
     let warned = |line| vec![(line, words.to_owned())];
     let asking = "domain = [{ name = \"example.org\" }]";
     for (connects, warnings) in [

@@ -180,26 +180,6 @@ fn a_manifest_declares_what_counts_once_the_user_predefines_it() {
     assert!(errors.contains("did you mean 'get_fare'?"), "{errors}");
 }
 
-#[test]
-fn a_schema_may_stand_in_a_file() {
-    let text = with_fare("[app.metro.offers]\nfare = \"get_fare\"\n").replace(
-        "{ type = \"object\", properties = { fare = { type = \"number\", minimum = 0 } }, required = [\"fare\"] }",
-        "\"fare.json\"",
-    );
-    let files = |json| [("sluice.toml", text.as_str()), ("fare.json", json)];
-    let config = load(&files(r#"{"type":"string","maxLength":40}"#)).unwrap();
-    let response = config.functionalities["fare"].response.to_json();
-    assert_eq!(response["maxLength"], 40);
-    let errors = load(&files(r#"{"type":"array","items":{"type":"text"}}"#));
-    let errors = errors.unwrap_err().to_string();
-    assert!(
-        errors.contains("fare.json at items.type: this is no type"),
-        "{errors}"
-    );
-    let errors = load(&files("{")).unwrap_err().to_string();
-    assert!(errors.contains("'fare.json' is not JSON"), "{errors}");
-}
-
 /// Without a tool for it, an app serves by a conversation of its own, within limits.
 #[test]
 fn an_app_serves_by_a_conversation() {
@@ -268,7 +248,7 @@ fn mistakes_have_a_place_and_a_remedy() {
         (
             "command = [\"rider\"]",
             "client = true\nasks = []",
-            "'asks' is about spokes",
+            "so 'asks' has no effect",
         ),
         ("[app.rider]", "[app.ask]", "ask__NAME is how a model asks"),
         (

@@ -75,9 +75,9 @@ fn what_one_app_may_write_is_no_source_of_another() {
     let (data, inner) = (folder.path("data"), folder.path("data/inner"));
     for (other, write) in [("one", false), ("two", false), ("two", true)] {
         let mounts = [("one", &*data, true), (other, &*inner, write)];
-        folder.refused(&mounts, "lies below");
+        folder.refused(&mounts, "is inside of");
         let mounts = [(other, &*inner, write), ("one", &*data, true)];
-        folder.refused(&mounts, "lies below");
+        folder.refused(&mounts, "is inside of");
     }
     // Not the folder itself, which it cannot replace, and not if it only reads.
     folder
@@ -97,13 +97,16 @@ fn a_source_below_a_writable_mount_is_known_over_links() {
     let (data, inner) = (folder.path("data"), folder.path("data/inner"));
     let way = folder.path("way");
     symlink(&inner, &way).unwrap();
-    folder.refused(&[("one", &data, true), ("two", &way, false)], "lies below");
+    folder.refused(
+        &[("one", &data, true), ("two", &way, false)],
+        "is inside of",
+    );
     // A link inside the writable folder to something outside of it is the app's to change.
     let planted = folder.path("data/planted");
     symlink(folder.path("other"), &planted).unwrap();
     folder.refused(
         &[("one", &data, true), ("two", &planted, false)],
-        "lies below",
+        "is inside of",
     );
 }
 
@@ -187,7 +190,7 @@ fn a_size_is_for_what_an_app_may_write() {
     assert_eq!(load("write = true"), Ok(None));
     let error = load("size_mb = 100").unwrap_err();
     assert!(
-        error.contains("'size_mb' is for what the app writes"),
+        error.contains("'size_mb' is about a folder that the app may write"),
         "{error}"
     );
     load("write = true\nsize_mb = 0").unwrap_err();

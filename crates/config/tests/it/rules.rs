@@ -985,7 +985,6 @@ fn the_running_tools_are_compared_with_the_rules() {
     };
     insta::assert_snapshot!(lines(&[("send_money", &wrong)]), @r#"
     sluice.toml:11: bank.send_money: the tool has no argument 'amount'; did you mean 'amuont'? correct or remove it
-    sluice.toml:11: bank.send_money: 'parameters' calls the argument 'subject' string, the tool's schema has "array"; correct it
     "#);
     insta::assert_snapshot!(lines(&[("sendmoney", &right)]), @"sluice.toml:11: bank.send_money: the app has no tool 'send_money'; did you mean 'sendmoney'? correct or remove the rule");
     // A schema that does not parse has no arguments.

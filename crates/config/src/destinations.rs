@@ -1,0 +1,85 @@
+//! Arguments that say where something goes, and that any text may choose.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ifc::{ArgumentPath, Dimension, Effect, Lattice};
+use policy::{ToolRule, toml_key};
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::diagnostics::Sink;
+use crate::manifest::Written;
+
+/// Names of arguments that say where something goes.
+const DESTINATIONS: &[&str] = &[
+    "account",
+    "address",
+    "bcc",
+    "cc",
+    "channel",
+    "domain",
+    "email",
+    "host",
+    "iban",
+    "invitees",
+    "participants",
+    "receiver",
+    "receivers",
+    "recipient",
+    "recipients",
+    "server",
+    "to",
+    "url",
+    "uri",
+    "webhook",
+];
+
+/// Warns of destinations that any text may choose. `written` has the place of each tool's limit.
+pub(crate) fn check(
+    sink: &Sink,
+    lattice: &Lattice,
+    app: &App,
+    written: &BTreeMap<String, Written>,
+) {
+    let influence = lattice.whole(Dimension::Integrity);
+    for (name, rule) in &app.rules.tools {
+        let Some(place) = written.get(name).filter(|_| rule.effect != Effect::Read) else {
+            continue;
+        };
+        let is_open = |argument: &&ArgumentPath| {
+            let own = rule.arguments.get(argument);
+            let limit = own.map_or(&rule.limit, |limit| &limit.label);
+            DESTINATIONS.contains(&argument.last_name()) && influence.flows_to(limit)
+        };
+        if let Some(argument) = arguments(app, name, rule).iter().find(is_open) {
+            let message = format!(
+                "whatever was read may choose the argument '{argument}' of '{}.{name}', which says where something goes",
+                app.name
+            );
+            let help = format!(
+                "keep it at the tool's limit, or write [app.{}.tools.{name}.arguments.{}] limit = []",
+                app.name,
+                toml_key(&argument.to_string())
+            );
+            sink.warning(&place.file, &place.span, message, help);
+        }
+    }
+}
+
+/// The arguments that the rules or their examples name, some by a path.
+pub(crate) fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<ArgumentPath> {
+    let declared = rule.parameters.iter().flat_map(|all| all.names());
+    let limited = rule.arguments.keys().cloned();
+    let mut names: BTreeSet<_> = declared.map(ArgumentPath::of).chain(limited).collect();
+    for example in app.examples.get(name).into_iter().flatten() {
+        // An example that expects a denial may not be JSON. It names no arguments then.
+        let arguments: Map<String, Value> =
+            serde_json::from_str(&example.arguments).unwrap_or_default();
+        names.extend(
+            arguments
+                .into_iter()
+                .map(|(name, _)| ArgumentPath::of(name)),
+        );
+    }
+    names
+}
