@@ -1,4 +1,4 @@
-//! Opening files that may be anything.
+//! Opens files that may not be plain files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,13 +7,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a file, and nothing else: a stranger's `#!` line or binary may name a pipe, which has whoever opens it wait for a
-/// writer, or a device.
+/// Opens a plain file. A stranger's `#!` line or binary may name a pipe, which would block, or a device.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is no file"));
     }
-    // It may have become another since.
+    // It may have been replaced since.
     let no_wait = OFlags::NONBLOCK | OFlags::NOCTTY;
     File::options()
         .read(true)
@@ -28,7 +27,7 @@ pub(crate) fn beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as a text, which it must be.
+/// The same as text.
 pub(crate) fn text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(beginning(path, most)?).map_err(io::Error::other)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a package comes from.
+/// A registry of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Registry {
@@ -12,27 +12,25 @@ pub enum Registry {
     PyPi,
 }
 
-/// What a launcher would fetch and run.
+/// The package that a launcher would fetch and run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Where from.
+    /// Its registry.
     pub registry: Registry,
-    /// The package, with the version that is asked for, as the registry's own client takes it.
+    /// The package with its version, as the registry's own client takes it.
     pub requirement: String,
-    /// Further packages that are to be there.
+    /// Further packages to install.
     pub with: Vec<String>,
-    /// The program of the package, where it is named.
+    /// The program of the package, if it is named.
     pub program: Option<String>,
     /// Arguments of the program.
     pub arguments: Vec<String>,
 }
 
-/// A launcher is given an option or a variable that may change what it fetches, so that another package would be installed
-/// than it runs.
+/// A launcher has an option or a variable that may change what it fetches: Sluice could install another package.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{launcher} is given '{}', and what it fetches with that is not known; leave it out{or}, and name other registries in \
-     the settings of {manager}",
+    "'{}' may change what {launcher} fetches; leave it out{or}, and name other registries in the settings of {manager}",
     given.escape_debug()
 )]
 pub struct Unknown {
@@ -42,29 +40,27 @@ pub struct Unknown {
     pub given: String,
     /// Another remedy, where there is one.
     or: &'static str,
-    /// Whose settings name the registries.
+    /// The package manager with the settings of registries.
     manager: &'static str,
 }
 
-/// How the command of a launcher is read: its options, by lists of words. One that stands in no list is not passed over. It
-/// may have a value, which would be taken for the package, or name another registry than the user's settings do, where a
-/// stranger can have a package of the same name.
+/// The options of a launcher, as lists of words. An option in no list is refused: its value could be taken for the package, or
+/// it could name a registry in which a stranger has a package of the same name.
 #[derive(Clone, Copy)]
 struct Launcher {
     name: &'static str,
     registry: Registry,
-    /// Name the package that has the program. npm takes several, all but the first of them further packages.
+    /// Options that name the package with the program. npm takes several; the later ones are further packages.
     from: &'static str,
-    /// Name a further package.
+    /// Options that name a further package.
     with: &'static str,
-    /// Have no value, and with each of them the same is fetched as without.
+    /// Options without a value that do not change what is fetched.
     flags: &'static str,
-    /// Have a value, and the same is true of them.
+    /// Options with a value that do not change what is fetched.
     settings: &'static str,
-    /// Variables, in small letters, that name other registries or other settings. Of variables only these, since the others
-    /// may be for the program.
+    /// Variables, in lower case, that name other registries or settings. Other variables may be for the program.
     variables: &'static str,
-    /// Whether its options may stand behind the package too, up to a `--` that is not the program's.
+    /// Whether options may also follow the package, up to a `--`.
     anywhere: bool,
 }
 
@@ -73,8 +69,7 @@ const NPX: Launcher = Launcher {
     registry: Registry::Npm,
     from: "-p --package",
     with: "",
-    // Scripts (`--ignore-scripts`) run where the user says so to Sluice, and nowhere else. `--bun` is bunx's, and says by
-    // what the program is interpreted.
+    // Whether scripts run is the user's choice in Sluice. `--bun` is bunx's choice of the interpreter.
     flags: "-y --yes -q --quiet -s --silent -d -dd -ddd --verbose --prefer-online --prefer-offline --ignore-scripts \
             --ignore-existing --no-audit --no-fund --no-progress --no-update-notifier --bun",
     settings: "--loglevel --cache",
@@ -94,7 +89,7 @@ const PNPM: Launcher = Launcher {
     from: "--package",
     ..NPX
 };
-/// `-p` is another option there too (`--parseable`).
+/// `-p` is also `--parseable` there.
 const NPM_EXEC: Launcher = Launcher {
     name: "npm exec",
     anywhere: true,
@@ -107,7 +102,7 @@ const UVX: Launcher = Launcher {
     with: "-w --with",
     flags: "-q --quiet -v --verbose -n --no-cache --no-progress --isolated --refresh --reinstall -U --upgrade --native-tls \
             --managed-python --no-managed-python --no-python-downloads",
-    // Python is the one that the user has.
+    // The user's own Python is used.
     settings: "-p --python --python-preference --cache-dir --color --link-mode",
     variables: "uv_index uv_default_index uv_index_url uv_extra_index_url uv_find_links uv_config_file pip_index_url \
                 pip_extra_index_url pip_find_links pip_config_file",
@@ -122,7 +117,7 @@ const PIPX: Launcher = Launcher {
     ..UVX
 };
 
-/// What the words of a launcher's command say.
+/// The parsed words of a launcher's command.
 #[derive(Default)]
 struct Said<'w> {
     from: Vec<&'w str>,
@@ -131,10 +126,10 @@ struct Said<'w> {
     words: Vec<&'w str>,
 }
 
-/// What a command would fetch with variables of these names, if it is a launcher's that names a package.
+/// The package that a command would fetch, if it is a launcher's. `variables` are the names of its variables.
 ///
 /// # Errors
-/// It is, with an option or a variable that may change what is fetched.
+/// An option or a variable may change what is fetched.
 pub fn launcher<'v>(
     command: &[String],
     variables: impl IntoIterator<Item = &'v String>,
@@ -165,10 +160,9 @@ pub fn launcher<'v>(
 }
 
 impl Launcher {
-    /// Whether it takes a variable of this name for the name of a registry.
+    /// Whether it reads a registry from a variable of this name.
     fn heeds(&self, variable: &str) -> bool {
         let name = variable.to_ascii_lowercase();
-        // Of a scope.
         let of_scope = self.registry == Registry::Npm && name.starts_with("npm_config_@");
         of_scope || is_of(self.variables, &name)
     }
@@ -206,7 +200,7 @@ impl Launcher {
         Ok(said)
     }
 
-    /// Reads an option, with the next word where that is its value.
+    /// Reads an option, with the next word if that is its value.
     fn option<'w>(
         &self,
         word: &'w str,
@@ -227,7 +221,7 @@ impl Launcher {
             () if is_of(self.settings, option) => &mut ignored,
             () => return Err(self.unknown(option)),
         };
-        // A word with a dash is the next option to some launchers, and the value to others.
+        // A word with a dash is the next option to some launchers, and the value to others: refused.
         let value = value.or_else(|| rest.next().filter(|word| !word.starts_with('-')));
         values.push(value.ok_or_else(|| self.unknown(option))?);
         Ok(())

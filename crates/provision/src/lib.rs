@@ -1,8 +1,8 @@
-//! What a program takes to run in a spoke.
+//! The files that a program needs in a spoke.
 //!
-//! [`find`] reads the host's files and says which of them a command needs there: its program, the interpreter of a
-//! script, the packages of that interpreter, libraries. Nothing is executed for that. [`Installer`] fetches what `npx` or
-//! `uvx` would fetch at each start into a [`Store`] once, in a sandbox that reaches the user's registries and nothing else.
+//! [`find`] reads the host's files and returns those that a command needs: its program, a script's interpreter with its
+//! packages, libraries. It executes nothing. [`Installer`] fetches the packages of `npx` or `uvx` into a [`Store`] once, in a
+//! sandbox that reaches only the user's registries.
 
 mod build;
 mod files;

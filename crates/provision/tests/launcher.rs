@@ -178,12 +178,11 @@ fn a_refused_option_is_named_with_a_remedy() {
     };
     assert_eq!(
         message(&["uvx", "--index-url=https://x", "a"]),
-        "uvx is given '--index-url', and what it fetches with that is not known; leave it out, and name other \
-         registries in the settings of pip"
+        "'--index-url' may change what uvx fetches; leave it out, and name other registries in the settings of pip"
     );
     assert_eq!(
         message(&["npm", "exec", "a", "--port\n1"]),
-        "npm exec is given '--port\\n1', and what it fetches with that is not known; leave it out, or put it \
-         behind -- if it is the program's, and name other registries in the settings of npm"
+        "'--port\\n1' may change what npm exec fetches; leave it out, or put it behind -- if it is the program's, and \
+         name other registries in the settings of npm"
     );
 }

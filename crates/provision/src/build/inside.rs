@@ -1,4 +1,4 @@
-//! The build spoke's own side: it runs one program and ends with it.
+//! The program inside of the build spoke, which runs one command.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use super::{Order, SCRATCH, TREE};
 
-/// Longest order: a command and an environment, as the sandbox itself bounds them.
+/// Longest order: a command and an environment.
 const MAX_ORDER: u64 = 256 << 10;
 
 /// The whole program `sluice-build`, which is started by Sluice only: first to build the sandbox, then inside it.
@@ -25,7 +25,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // Nobody to tell when this fails; the exit code says it too.
+            // The exit code reports the failure too.
             let _ = writeln!(io::stderr(), "sluice-build: {error}");
             ExitCode::FAILURE
         }
@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
 fn run() -> io::Result<ExitCode> {
     let channel = UnixStream::from(sandbox::inherited_channel()?);
     let mut text = Vec::new();
-    // A longer order is cut here, and so is not JSON.
+    // A longer order is cut here and fails to parse.
     channel.take(MAX_ORDER).read_to_end(&mut text)?;
     let order: Order = serde_json::from_slice(&text)?;
     let (program, arguments) = order
@@ -52,7 +52,7 @@ fn run() -> io::Result<ExitCode> {
         .env("TMPDIR", SCRATCH)
         .current_dir(TREE)
         .stdin(Stdio::null())
-        // The hub listens there, and this process's own output is `/dev/null`.
+        // The hub reads stderr; stdout is `/dev/null` here.
         .stdout(stderr)
         .status()?;
     Ok(match status.success() {

@@ -1,7 +1,5 @@
-//! The build spoke: a sandbox in which a package manager writes into one folder, and reaches the registry alone.
-//!
-//! It sees none of the user's files but the program of the package manager. Its only network are connections to the
-//! hosts of the user's registries, which this process makes for it (`relay`).
+//! The build spoke: a sandbox in which a package manager writes into one folder and reaches only the user's registries, by a
+//! proxy of this process (`relay`). Of the user's files it sees the package manager alone.
 
 mod inside;
 mod relay;
@@ -21,29 +19,29 @@ use crate::find::{Found, Needs};
 pub use self::inside::main;
 pub(crate) use self::relay::Host;
 
-/// Where the folder that is built is seen.
+/// The mount of the folder that is built.
 pub(crate) const TREE: &str = "/build";
-/// Where the package manager keeps what it needs meanwhile.
+/// The mount of temporary files.
 pub(crate) const SCRATCH: &str = "/scratch";
-/// Where the package manager's settings are, which it can only read.
+/// The mount of the package manager's settings, read-only.
 pub(crate) const SETTINGS: &str = "/settings";
-/// The port inside at which the registries' hosts are reached.
+/// The port of the proxy inside of the spoke.
 const PROXY_PORT: u16 = 8118;
 /// How long one step may take. A large package on a slow line takes minutes.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// How long one that did not take its order may go on before it is ended: it has nothing left to do but to say why.
+/// How long a spoke that did not take its order may run on, to report why.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How often it is looked whether the step has ended.
+/// How often the end of the step is polled.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes of the end of what the package manager says.
+/// Most bytes of the end of the package manager's output.
 const WORDS: usize = 8 << 10;
-/// A package manager holds whole packages, and writes files of any size that a package has.
+/// Memory, file size and open files. A package manager holds whole packages in memory.
 const LIMITS: (u64, u64, u64) = (4 << 30, 1 << 30, 4096);
-/// Bytes that may lie in each folder that a step writes. The largest tree that is kept has half of it in its files, and its
-/// names and small files count for more than their bytes.
+/// Size of each folder that a step writes: twice the largest tree, since names and small files count for more than their
+/// bytes.
 const ROOM: u64 = 4 << 30;
 
-/// What is executed inside.
+/// The command for the program inside of the spoke.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -56,44 +54,44 @@ struct Order {
 pub(crate) struct Step<'a> {
     /// The binary of the build spoke.
     pub(crate) program: &'a Path,
-    /// What to run, and what that takes.
+    /// The command and the places that it needs.
     pub(crate) needs: Needs,
-    /// Its environment; where to find the proxy is added.
+    /// Its environment; the proxy's address is added.
     pub(crate) env: Vec<(String, String)>,
     /// The folder that is built.
     pub(crate) tree: &'a Path,
-    /// A folder that is thrown away.
+    /// A folder for temporary files.
     pub(crate) scratch: &'a Path,
     /// A folder with settings.
     pub(crate) settings: &'a Path,
-    /// Hosts that may be reached; none is no network at all.
+    /// The hosts that may be reached; none means no network.
     pub(crate) hosts: Vec<Host>,
 }
 
 /// How a step ended.
 #[derive(Debug)]
 pub(crate) struct Built {
-    /// Whether the program ended well.
+    /// Whether the program succeeded.
     pub(crate) done: bool,
-    /// The end of what it said.
+    /// The end of its output.
     pub(crate) said: String,
-    /// Hosts that it tried to reach and may not.
+    /// Hosts that it tried to reach without permission.
     pub(crate) refused: Vec<String>,
 }
 
 /// Runs one step to its end.
 ///
 /// # Errors
-/// It could not be started, or took too long; a line that says so.
+/// It could not be started, or took too long: one line.
 pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
     let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     let spec = spec(&step);
     let mut sandboxed = sandbox::spawn(&spec, step.program, OwnedFd::from(theirs))
         .map_err(|error| error.to_string())?;
-    // Before the order is handed over, so that the program finds its way out from its first connection on.
+    // Before the order is handed over, so that the first connection works.
     let relay = relay::Relay::start(sandboxed.take_listeners(), step.hosts)?;
     let words = Arc::new(Mutex::new(Vec::new()));
-    // On a thread, since a pipe that nobody reads would stop the program as soon as it is full.
+    // On a thread: a full pipe would block the program.
     let listener = sandboxed.take_stderr().map(|stderr| {
         let words = Arc::clone(&words);
         std::thread::spawn(move || listen(stderr, &words))
@@ -108,25 +106,25 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
         env,
     };
     let overrun = sandboxed.overrun();
-    // By value: the end of the channel is the end of the order.
+    // By value: closing the channel ends the order.
     let handed = hand_over(ours, &order);
     let time = if handed.is_ok() { TIMEOUT } else { LAST_WORDS };
     let done = wait(&mut sandboxed, time);
-    // Ends whatever is left inside: from here on nothing writes into the tree, which is judged and hashed next.
+    // Ends the spoke: nothing may write into the tree while it is checked and hashed.
     drop(sandboxed);
     if let Some(listener) = listener {
-        // Everything that could write is gone; a thread that panicked has nothing more to tell.
+        // All writers are gone. A panic of the thread only loses output.
         let _ = listener.join();
     }
     if let Some(reason) = overrun.reason() {
-        // What else it says is about mounts, which are none of the user's here.
+        // The rest of the message is about mounts of a configuration.
         let what = reason.split(';').next().unwrap_or_default();
         return Err(format!("it was ended for what it wrote: {what}"));
     }
     let said = words.lock().unwrap_or_else(PoisonError::into_inner);
     let said = String::from_utf8_lossy(&said).into_owned();
     handed.map_err(|error| {
-        // No program of a package has run, so these are words of the build spoke's own.
+        // No program of a package has run, so this is the build spoke's own output.
         let last = said.lines().last().unwrap_or("nothing");
         format!("{error}; it said: {}", last.escape_debug())
     })?;
@@ -138,7 +136,7 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
 }
 
 fn proxy_env() -> impl Iterator<Item = (String, String)> {
-    // Each of npm, pip and what they start reads another one of these.
+    // npm, pip and the programs that they start read different ones of these.
     let names = [
         "HTTPS_PROXY",
         "HTTP_PROXY",
@@ -154,39 +152,30 @@ fn proxy_env() -> impl Iterator<Item = (String, String)> {
 }
 
 fn spec(step: &Step<'_>) -> Spec {
-    let writable = |source: &Path, target: &str| Mount {
+    let mount = |source: &Path, target: &Path, access, executable| Mount {
         source: source.to_owned(),
-        target: PathBuf::from(target),
-        access: Access::ReadWrite,
-        executable: true,
+        target: target.to_owned(),
+        access,
+        executable,
     };
-    let shown = |found: &Found| Mount {
-        source: found.source.clone(),
-        target: found.target.clone(),
-        access: Access::ReadOnly,
-        executable: true,
-    };
-    let settings = Mount {
-        source: step.settings.to_owned(),
-        target: PathBuf::from(SETTINGS),
-        access: Access::ReadOnly,
-        executable: false,
-    };
+    let shown = |found: &Found| mount(&found.source, &found.target, Access::ReadOnly, true);
     let room = |folder: &Path| Quota {
         folder: folder.to_owned(),
         bytes: ROOM,
     };
     let quotas = vec![room(step.tree), room(step.scratch)];
-    let writable = [writable(step.tree, TREE), writable(step.scratch, SCRATCH)];
-    let mut mounts: Vec<Mount> = writable.into_iter().chain([settings]).collect();
+    let mut mounts = vec![
+        mount(step.tree, Path::new(TREE), Access::ReadWrite, true),
+        mount(step.scratch, Path::new(SCRATCH), Access::ReadWrite, true),
+        mount(step.settings, Path::new(SETTINGS), Access::ReadOnly, false),
+    ];
     mounts.extend(step.needs.found.iter().map(shown));
     let (memory_bytes, file_bytes, open_files) = LIMITS;
     Spec {
         mounts,
-        listen: if step.hosts.is_empty() {
-            Vec::new()
-        } else {
-            vec![PROXY_PORT]
+        listen: match step.hosts.is_empty() {
+            true => Vec::new(),
+            false => vec![PROXY_PORT],
         },
         limits: Limits {
             memory_bytes,
@@ -215,7 +204,7 @@ fn wait(sandboxed: &mut Sandboxed, time: Duration) -> Result<bool, String> {
             Err(error) => return Err(error.to_string()),
         }
     }
-    // Refused only if it has just ended.
+    // Fails only if it has just ended.
     let _ = sandboxed.kill();
     Err(format!(
         "it took longer than {} minutes and was ended",

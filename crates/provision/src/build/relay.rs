@@ -1,4 +1,4 @@
-//! The build spoke's only way out: a proxy that leads to the hosts of the user's registries, and to no other.
+//! The build spoke's HTTP proxy, which connects to the hosts of the user's registries and to no others.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Longest head of a request. Ours have a few lines.
+/// Longest head of a request. A package manager's has a few lines.
 const MAX_HEAD: usize = 16 << 10;
 /// Connections at a time. Package managers open up to 16.
 const CONNECTIONS: usize = 32;
@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 32;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a connection may be silent.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How often it is looked whether the build has ended.
+/// How often the end of the build is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// Most refused hosts that are remembered.
 const MAX_REFUSED: usize = 16;
@@ -24,14 +24,14 @@ const MAX_REFUSED: usize = 16;
 /// A host and port that may be reached.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Host {
-    /// Its name or address, in small letters.
+    /// Its name or address, in lower case.
     pub(crate) name: String,
     /// Its port.
     pub(crate) port: u16,
 }
 
 impl Host {
-    /// From `HOST:PORT`; an address of IPv6 stands in brackets.
+    /// From `HOST:PORT`; an IPv6 address is in brackets.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (name, port) = text.rsplit_once(':')?;
         let name = name.trim_start_matches('[').trim_end_matches(']');
@@ -40,7 +40,7 @@ impl Host {
         (!name.is_empty()).then_some(Self { name, port })
     }
 
-    /// As a request without TLS names it.
+    /// The `Host` header of a request without TLS.
     fn authority(&self) -> String {
         let name = match self.name.contains(':') {
             true => format!("[{}]", self.name),
@@ -52,21 +52,19 @@ impl Host {
         }
     }
 
-    /// The host of an address of the web.
+    /// The host of an HTTP address.
     pub(crate) fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;
-        // What stands before the last `@` is a name and a password, whatever it looks like.
+        // The part before the last `@` is a user and a password.
         let authority = authority.rsplit('@').next()?;
         let port = match scheme {
             "https" => 443,
             "http" => 80,
             _ => return None,
         };
-        let has_port = authority
-            .rsplit(']')
-            .next()
-            .is_some_and(|rest| rest.contains(':'));
+        let after_address = authority.rsplit(']').next();
+        let has_port = after_address.is_some_and(|rest| rest.contains(':'));
         match has_port {
             true => Self::parse(authority),
             false => Self::parse(&format!("{authority}:{port}")),
@@ -74,7 +72,7 @@ impl Host {
     }
 }
 
-/// What all connections share.
+/// State of all connections.
 struct Shared {
     hosts: Vec<Host>,
     refused: Mutex<BTreeSet<String>>,
@@ -99,38 +97,31 @@ impl Relay {
         let mut threads = Vec::new();
         for (_, listener) in listeners {
             let listener = TcpListener::from(listener);
-            listener
-                .set_nonblocking(true)
-                .map_err(|error| error.to_string())?;
+            let nonblocking = listener.set_nonblocking(true);
+            nonblocking.map_err(|error| error.to_string())?;
             let shared = Arc::clone(&shared);
             threads.push(std::thread::spawn(move || accept(&listener, &shared)));
         }
         Ok(Self { shared, threads })
     }
 
-    /// Ends it; which hosts it has refused.
+    /// Ends it, and returns the refused hosts.
     pub(super) fn stop(mut self) -> Vec<String> {
         self.end();
-        let refused = self
-            .shared
-            .refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let refused = self.shared.refused.lock();
+        let refused = refused.unwrap_or_else(PoisonError::into_inner);
         refused.iter().cloned().collect()
     }
-}
 
-impl Relay {
     fn end(&mut self) {
         self.shared.over.store(true, Ordering::SeqCst);
         for thread in self.threads.drain(..) {
-            // One that panicked serves nobody any more.
+            // A panic has ended it.
             let _ = thread.join();
         }
     }
 }
 
-/// A build that fails or takes too long has no further use for it either.
 impl Drop for Relay {
     fn drop(&mut self) {
         self.end();
@@ -139,19 +130,18 @@ impl Drop for Relay {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     while !shared.over.load(Ordering::SeqCst) {
-        // Where there are too many, the next one waits in the kernel's queue. To close it would end the whole install: not
-        // every package manager tries again.
+        // Further connections wait in the kernel's queue. To close them could fail the install: not every package manager
+        // tries again.
         let has_room = shared.open.load(Ordering::SeqCst) < CONNECTIONS;
         let Some(Ok((client, _))) = has_room.then(|| listener.accept()) else {
-            // Mostly nobody was there. A blocking accept would not see that the build is over.
+            // A blocking accept would not notice the end of the build.
             std::thread::sleep(LOOK);
             continue;
         };
-        // Each listener has a thread that looks by itself, so there may be one more for each.
         shared.open.fetch_add(1, Ordering::SeqCst);
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
-            // A connection that breaks is the client's to repeat.
+            // The client repeats a broken connection.
             let _ = serve(client, &shared);
             shared.open.fetch_sub(1, Ordering::SeqCst);
         });
@@ -159,42 +149,37 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 fn serve(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
-    // Said here, since systems differ in whether it is inherited from the listener.
+    // Systems differ in whether this is inherited from the listener.
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(SILENCE))?;
     client.set_write_timeout(Some(SILENCE))?;
     let (head, body) = head(&mut client)?;
-    let Some(wish) = wish(&head) else {
+    let Some(request) = request(&head) else {
         return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     };
-    // Before the name is looked up: the question alone would tell its name server something.
-    let (Wish::Tunnel(host) | Wish::Forward(host, _)) = &wish;
+    // Before the name is resolved: a DNS query alone could carry data.
+    let (Request::Tunnel(host) | Request::Forward(host, _)) = &request;
     if !shared.hosts.contains(host) {
-        let mut refused = shared
-            .refused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let refused = shared.refused.lock();
+        let mut refused = refused.unwrap_or_else(PoisonError::into_inner);
         if refused.len() < MAX_REFUSED {
             refused.insert(format!("{}:{}", host.name, host.port));
         }
         drop(refused);
         return client.write_all(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n");
     }
-    let mut server = match connect(host) {
-        Ok(server) => server,
-        Err(_) => {
-            return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n");
-        }
+    let Ok(mut server) = connect(host) else {
+        return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n");
     };
-    match &wish {
-        Wish::Tunnel(_) => client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?,
-        Wish::Forward(_, head) => server.write_all(head.as_bytes())?,
+    match &request {
+        Request::Tunnel(_) => client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?,
+        Request::Forward(_, head) => server.write_all(head.as_bytes())?,
     }
     server.write_all(&body)?;
     join(client, server)
 }
 
-/// The head of a request, and what came with it.
+/// The head of a request, and the bytes after it.
 fn head(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut portion = [0; 1024];
@@ -214,57 +199,52 @@ fn head(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     Err(io::Error::other("no head"))
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
-    /// Bytes to and fro.
+enum Request {
+    /// A tunnel of bytes.
     Tunnel(Host),
-    /// One request without TLS, and its head as the host gets it.
+    /// One request without TLS, with the head for the host.
     Forward(Host, String),
 }
 
-fn wish(head: &str) -> Option<Wish> {
+fn request(head: &str) -> Option<Request> {
     let (line, fields) = head.split_once("\r\n")?;
     let mut words = line.split(' ');
     let (method, target) = (words.next()?, words.next()?);
     if method == "CONNECT" {
-        return Some(Wish::Tunnel(Host::parse(target)?));
+        return Some(Request::Tunnel(Host::parse(target)?));
     }
     let host = Host::of_url(target).filter(|_| target.starts_with("http://"))?;
     let rest = target.strip_prefix("http://")?;
     let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/");
-    if !line
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() || byte == b' ')
-    {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+    if !line.bytes().all(is_plain) {
         return None;
     }
     let mut kept = String::new();
     for field in fields.split("\r\n").filter(|field| !field.is_empty()) {
         let name = name(field)?;
-        // One server may keep several hosts, and answers for the one of this field: it is written below.
+        // A server may serve several hosts by the `Host` field, so it is written below.
         let dropped = ["host", "connection", "proxy-connection", "keep-alive"];
         if !dropped.iter().any(|other| name.eq_ignore_ascii_case(other)) {
             kept.push_str(field);
             kept.push_str("\r\n");
         }
     }
-    // The host closes after its answer, so a second request cannot hide behind the first.
+    // The host closes after its answer, so that a second request cannot follow the first.
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: {}\r\n{kept}Connection: close\r\n\r\n",
         host.authority()
     );
-    Some(Wish::Forward(host, head))
+    Some(Request::Forward(host, head))
 }
 
-/// The name of a field. `None` if readers may disagree on what it is, or on where the field ends: what one takes for a part
-/// of a value, another takes for a field of its own.
+/// The name of a field. `None` if readers may disagree on the name or on the end of the field.
 fn name(field: &str) -> Option<&str> {
     let (name, value) = field.split_once(':')?;
-    let is_token = !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_token = !name.is_empty() && name.bytes().all(of_token);
     let is_plain = !value.contains(['\r', '\n', '\0']);
     (is_token && is_plain).then_some(name)
 }
@@ -284,10 +264,10 @@ fn connect(host: &Host) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Copies both ways until both have ended.
+/// Copies in both directions until both have ended.
 fn join(client: TcpStream, server: TcpStream) -> io::Result<()> {
     let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
-    // Both ways at a time: in a TLS handshake either side waits for the other.
+    // At the same time: in a TLS handshake either side waits for the other.
     let up = std::thread::spawn(move || {
         let _ = io::copy(&mut from_client, &mut to_server);
         let _ = to_server.shutdown(Shutdown::Write);
@@ -365,18 +345,18 @@ mod tests {
 
     #[test]
     fn a_request_leads_to_the_host_of_its_target_whatever_its_fields_say() {
-        let tunnel = wish("CONNECT A.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n");
-        assert_eq!(tunnel, Some(Wish::Tunnel(host("a.test", 443))));
+        let tunnel = request("CONNECT A.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n");
+        assert_eq!(tunnel, Some(Request::Tunnel(host("a.test", 443))));
         for field in ["", "Host: a.test\r\n", "Host: b.test\r\nhOST:c.test\r\n"] {
             let request = format!(
                 "GET http://a.test:81/x?y HTTP/1.1\r\nA: b\r\n{field}Connection: keep-alive\r\n\r\n"
             );
             let head = "GET /x?y HTTP/1.1\r\nHost: a.test:81\r\nA: b\r\nConnection: close\r\n\r\n";
-            let forward = Wish::Forward(host("a.test", 81), head.to_owned());
-            assert_eq!(wish(&request), Some(forward), "{field}");
+            let forward = Request::Forward(host("a.test", 81), head.to_owned());
+            assert_eq!(request(&request), Some(forward), "{field}");
         }
-        let head = |target: &str| match wish(&format!("GET {target} HTTP/1.1\r\n\r\n")) {
-            Some(Wish::Forward(_, head)) => head,
+        let head = |target: &str| match request(&format!("GET {target} HTTP/1.1\r\n\r\n")) {
+            Some(Request::Forward(_, head)) => head,
             other => panic!("{other:?}"),
         };
         assert!(head("http://u:p@A.test/").contains("\r\nHost: a.test\r\n"));
@@ -393,17 +373,17 @@ mod tests {
             ": b",
         ] {
             let request = format!("GET http://a.test/ HTTP/1.1\r\n{hidden}\r\n\r\n");
-            assert_eq!(wish(&request), None, "{hidden:?}");
+            assert_eq!(request(&request), None, "{hidden:?}");
         }
         let line = "GET http://a.test/\nHost:b.test HTTP/1.1\r\n\r\n";
-        assert_eq!(wish(line), None);
+        assert_eq!(request(line), None);
         for wrong in [
             "GET / HTTP/1.1\r\n\r\n",
             "GET https://a/ HTTP/1.1\r\n\r\n",
             "CONNECT a HTTP/1.1\r\n\r\n",
             "x",
         ] {
-            assert_eq!(wish(wrong), None, "{wrong}");
+            assert_eq!(request(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a binary needs from the dynamic linker.
+//! Libraries of binaries.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,15 +16,15 @@ use super::places::resolved;
 use super::wanted::Purpose;
 use crate::files::{beginning, open};
 
-/// Where the linker looks whatever a binary says; distributions keep architectures in folders below.
+/// Folders in which the linker always looks; distributions have folders of architectures below.
 const STANDARD: [&str; 5] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
-/// Most libraries of one program, and most that one file names, or folders of them. A browser has about a hundred.
+/// Most libraries of one program, and most libraries or folders that one file names. A browser has about a hundred.
 const MAX_LIBRARIES: usize = 256;
-/// Most bytes that are read of one file: its headers, and the names that a linker reads. Those of a large program are some
-/// ten thousand, and a stranger's file may call any part of itself a table of them.
+/// Most bytes that are read of one file: its headers and names, some ten thousand for a large program. A stranger's file may
+/// claim tables of any size.
 const MAX_READ: u64 = 1 << 20;
 
-/// What a binary names.
+/// The names in a binary.
 #[derive(Debug, Default)]
 struct Linked {
     interpreter: Option<PathBuf>,
@@ -34,9 +34,8 @@ struct Linked {
 }
 
 impl Finder<'_> {
-    /// The linker and the libraries of a binary, and their libraries, as far as the system's folders do not hold them.
-    /// A library that is nowhere is not an error here: it may be one that is not needed after all, and the linker
-    /// names it.
+    /// The linker and the libraries of a binary, and their libraries, outside of the system's folders. A missing library is
+    /// not an error: the linker reports it if it is needed.
     pub(super) fn libraries(&mut self, binary: &Path) -> Result<(), FindError> {
         let mut seen = BTreeSet::new();
         let mut open = vec![binary.to_owned()];
@@ -46,7 +45,7 @@ impl Finder<'_> {
             }
             let linked = read(&file);
             if let Some(interpreter) = linked.interpreter {
-                // The binary names this file as well, and may name any of the user's: only a binary is shown for it.
+                // Shown only if it is a binary: a stranger's binary could name any file of the user's.
                 let end = resolved(&interpreter)?;
                 if is_elf(&end) {
                     self.places.provide(&interpreter, &end, Purpose::Program)?;
@@ -60,17 +59,16 @@ impl Finder<'_> {
                 else {
                     continue;
                 };
-                // Spokes have these folders, and the linker looks there without being told.
+                // Spokes have these folders.
                 if in_standard_folder(&library) {
                     continue;
                 }
-                // It would name further libraries.
+                // An app must not choose further libraries.
                 if self.places.believe(&library).is_err() {
                     continue;
                 }
                 let end = resolved(&library)?;
-                // The binary names the folder and the file. Without this it would get any file of the user's that it names
-                // as a library.
+                // Shown only if it is a binary, as above.
                 if is_elf(&end) {
                     self.places.provide(&library, &end, Purpose::Program)?;
                     open.push(end);
@@ -86,14 +84,11 @@ fn is_elf(file: &Path) -> bool {
 }
 
 fn in_standard_folder(library: &Path) -> bool {
-    library.parent().is_some_and(|folder| {
-        STANDARD
-            .iter()
-            .any(|standard| folder == Path::new(standard))
-    })
+    let folder = library.parent();
+    folder.is_some_and(|folder| STANDARD.iter().any(|known| folder == Path::new(known)))
 }
 
-/// A file of which few bytes are read, whatever it says of itself.
+/// A file of which only [`MAX_READ`] bytes are read.
 #[derive(Clone, Copy)]
 struct Bounded<'f> {
     file: &'f ReadCache<File>,
@@ -115,21 +110,20 @@ impl<'f> ReadRef<'f> for Bounded<'f> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'f [u8], ()> {
-        // First, since memory for all of it is taken before it is read.
+        // First: the memory for it is allocated before it is read.
         self.spend(size)?;
         self.file.read_bytes_at(offset, size)
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'f [u8], ()> {
-        // Of 4096 bytes at most, or it is an error.
+        // At most 4096 bytes, or an error.
         let bytes = self.file.read_bytes_at_until(range, delimiter)?;
         self.spend(bytes.len() as u64)?;
         Ok(bytes)
     }
 }
 
-/// What a file names; nothing if it is no 64-bit ELF file that can be read, a static one, or one with more than a linker
-/// reads.
+/// The names in a file. None for a file that is not 64-bit ELF, is static, or exceeds the limits.
 fn read(file: &Path) -> Linked {
     let Ok(opened) = open(file) else {
         return Linked::default();

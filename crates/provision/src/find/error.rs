@@ -1,4 +1,4 @@
-//! Why a command cannot be run in a spoke as it is.
+//! Errors of [`find`](super::find).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,9 +43,9 @@ pub enum FindError {
         /// Why.
         reason: &'static str,
     },
-    /// A part of the program is in the hands of an app.
+    /// An app may write a part of the program.
     #[error(
-        "'{}' lies where an app may write, and would say what is shown to it at its next start; use a program outside of that folder, or leave out 'write' there", path.display()
+        "'{}' is in a folder that an app may write, and decides what that app sees; use a program outside of that folder, or leave out 'write' there", path.display()
     )]
     Writable {
         /// The file.
@@ -56,18 +56,18 @@ pub enum FindError {
     TooMuch {
         /// The place.
         path: PathBuf,
-        /// What else is there.
+        /// Why it is too much.
         reason: String,
         /// What to do.
         help: &'static str,
     },
-    /// A stand-in that chooses a version when it is started.
+    /// A shim that chooses a version when it is started.
     #[error("'{}' only chooses among installed versions; write the path of the real program", path.display())]
     Shim {
-        /// The stand-in.
+        /// The shim.
         path: PathBuf,
     },
-    /// It needs more places than a sandbox has room for.
+    /// It needs too many places.
     #[error("it needs more than {limit} places of this machine; mount a folder that holds them")]
     TooMany {
         /// The most that are looked for.

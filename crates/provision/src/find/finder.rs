@@ -1,4 +1,4 @@
-//! What is found for a command, step by step: the rest of this folder says what belongs to which program.
+//! The state of a search for one command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -9,10 +9,10 @@ use super::error::FindError;
 use super::places::Places;
 use super::wanted::{Host, Needs, Wanted};
 
-/// Where programs are looked for in a spoke.
+/// The `PATH` of a spoke.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What has been found for one command so far.
+/// The results for one command so far.
 pub(super) struct Finder<'a> {
     pub(super) host: &'a Host,
     installed: &'a [PathBuf],
@@ -21,7 +21,7 @@ pub(super) struct Finder<'a> {
     pub(super) own_path: Option<&'a String>,
     pub(super) library_path: Vec<PathBuf>,
     pub(super) places: Places<'a>,
-    /// Folders in which programs are found by name, beside the usual ones.
+    /// Folders for `PATH`, beside the usual ones.
     pub(super) also_in_path: Vec<PathBuf>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) environments: BTreeSet<PathBuf>,
@@ -50,13 +50,11 @@ impl<'a> Finder<'a> {
     }
 
     pub(super) fn finish(mut self, command: Vec<String>) -> Needs {
-        // A program that was found by its name starts others by theirs, and looks for them here.
+        // A program that was found by name may start others by name.
         if !self.also_in_path.is_empty() {
             let usual = self.own_path.map_or(USUAL_PATH, String::as_str);
-            let more = self
-                .also_in_path
-                .iter()
-                .map(|folder| folder.to_string_lossy());
+            let more = self.also_in_path.iter();
+            let more = more.map(|folder| folder.to_string_lossy());
             let path: Vec<_> = more.chain([usual.into()]).collect();
             self.env.insert("PATH".to_owned(), path.join(":"));
         }
@@ -67,27 +65,21 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Whether a file was installed with the program, so that its packages have written it.
+    /// Whether a file belongs to an installed package, which wrote it.
     pub(super) fn is_installed(&self, file: &Path) -> bool {
         self.installed.iter().any(|tree| file.starts_with(tree))
     }
 
-    /// The file that a bare name means.
+    /// The program of this name in `PATH`.
     pub(super) fn in_path(&self, program: &str) -> Result<PathBuf, FindError> {
-        // A relative folder of `PATH` means another one in each working directory, and a name with a folder is a path,
-        // which would lead out of any of them.
+        // Not from a relative folder, and not for a name with a folder, which would be a path.
         let is_name = !program.contains('/');
-        let absolute = self
-            .path
-            .iter()
-            .filter(|folder| is_name && folder.is_absolute());
+        let absolute = self.path.iter().filter(|folder| folder.is_absolute());
         let mut files = absolute.map(|folder| folder.join(program));
-        files.find(|file| is_executable(file)).ok_or_else(|| {
-            let path: Vec<_> = self
-                .path
-                .iter()
-                .map(|folder| folder.to_string_lossy())
-                .collect();
+        let found = files.find(|file| is_name && is_executable(file));
+        found.ok_or_else(|| {
+            let path = self.path.iter().map(|folder| folder.to_string_lossy());
+            let path: Vec<_> = path.collect();
             FindError::NotInPath {
                 program: program.to_owned(),
                 path: path.join(":"),
@@ -96,9 +88,8 @@ impl<'a> Finder<'a> {
     }
 
     pub(super) fn also_in_path(&mut self, folder: PathBuf) {
-        let usual = USUAL_PATH
-            .split(':')
-            .any(|usual| folder == Path::new(usual));
+        let mut usual = USUAL_PATH.split(':');
+        let usual = usual.any(|usual| folder == Path::new(usual));
         if !usual && !self.also_in_path.contains(&folder) {
             self.also_in_path.push(folder);
         }

@@ -1,9 +1,8 @@
-//! Finding what a command needs on this machine.
+//! Finds the places of this machine that a command needs.
 //!
-//! The sandbox shows a spoke the system's folders and nothing else of the host. What a program needs beyond them is
-//! found by reading: where `PATH` has it, whither links lead, which interpreter a `#!` line names, which folder holds the
-//! script's package, which libraries a binary names. Nothing is executed, and nothing is shown that holds more than that
-//! (`too_much`).
+//! The sandbox shows a spoke only the system's folders. The further places of a program are found by reading: `PATH`, links,
+//! the interpreter of a `#!` line, the folder of a script's package, the libraries of a binary. Nothing is executed, and a
+//! place that holds more than that is refused (`too_much`).
 
 mod elf;
 mod error;
@@ -24,17 +23,17 @@ use self::places::{Hold, in_resolved_folder, resolved};
 use self::script::Language;
 use crate::files::beginning;
 
-/// Bytes of a file's beginning that say what it is; the kernel reads as many of a `#!` line.
+/// Bytes at a file's beginning that tell its kind; the kernel reads as many of a `#!` line.
 const HEAD: u64 = 256;
 /// A script's interpreter may be a script. The kernel allows few of them.
 const MAX_INTERPRETERS: usize = 5;
 /// Most links from a program's name to the program.
 const MAX_LINKS: usize = 40;
 
-/// Finds what a command needs beside what every spoke sees.
+/// Finds the places that a command needs beside those of every spoke.
 ///
 /// # Errors
-/// [`FindError`]: something is missing, or it would take more than a program.
+/// [`FindError`]: something is missing, or a place holds more than a program.
 pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     let (program, arguments) = wanted.command.split_first().ok_or(FindError::Empty)?;
     let mut finder = Finder::new(host, wanted);
@@ -47,12 +46,12 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
         true => std::path::absolute(program).unwrap_or_else(|_| PathBuf::from(program)),
         false => match finder.in_path(program) {
             Ok(path) => path,
-            // It may be in a mount of the user's.
+            // It may be in a mount.
             Err(_) if !wanted.given.is_empty() => PathBuf::from(program),
             Err(error) => return Err(error),
         },
     };
-    // Of the name that the user wrote: `python` may be a link to a file that is called otherwise.
+    // By the name that the user wrote: `python` may be a link to a file of another name.
     let mut language = Language::of(&written);
     let own = !written.is_absolute() || finder.places.is_given(&written);
     if !own {
@@ -65,7 +64,7 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     let script = language.and_then(|language| Some((language, language.script(arguments)?)));
     if let Some((language, at)) = script {
         let path = arguments.get(at).map(|script| wanted.folder.join(script));
-        // What is no file may be the name of a task or a module.
+        // Otherwise it may be the name of a task or a module.
         let path = path.filter(|path| path.is_file() && !finder.places.is_given(path));
         let path = path.filter(|path| finder.places.hold(path) != Hold::Way);
         if let Some(end) = path.map(|path| resolved(&path)).transpose()? {
@@ -77,21 +76,16 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     }
     if wanted.data {
         let script = script.map(|(_, at)| at);
-        let others = arguments
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| Some(*at) != script);
-        finder.data(
-            others
-                .map(|(_, argument)| argument)
-                .chain(wanted.env.values()),
-        )?;
+        let others = arguments.iter().enumerate();
+        let others = others.filter(|(at, _)| Some(*at) != script);
+        let others = others.map(|(_, argument)| argument);
+        finder.data(others.chain(wanted.env.values()))?;
     }
     Ok(finder.finish(command))
 }
 
 impl Finder<'_> {
-    /// What a program needs, by an absolute path that may lead over links. What to execute, in the sandbox as here.
+    /// The places of a program with this absolute path, which may lead over links. Returns the file to execute.
     pub(super) fn program(&mut self, written: &Path) -> Result<PathBuf, FindError> {
         self.interpreters += 1;
         if self.interpreters > MAX_INTERPRETERS {
@@ -101,8 +95,7 @@ impl Finder<'_> {
         self.places.believe(written)?;
         let mut file = in_resolved_folder(written)?;
         for _ in 0..MAX_LINKS {
-            // What an installed package says of itself is a stranger's: a `version` or a `pyvenv.cfg` in its tree would name
-            // any folder of the host, and the package would be shown that.
+            // Not in an installed package: its `version` or `pyvenv.cfg` could name any folder of the host.
             if !self.is_installed(&file) {
                 if let Some(real) = self.behind_shim(&file)? {
                     self.places.believe(&real)?;
@@ -111,7 +104,7 @@ impl Finder<'_> {
                 let environment = python::environment_of(&file).map(Path::to_owned);
                 if let Some(environment) = environment {
                     self.environment(&environment)?;
-                    // An environment is found by the name that its interpreter was started with.
+                    // Python finds its environment by the path that it was started with.
                     if Language::of(&file) == Some(Language::Python) {
                         return Ok(file);
                     }
@@ -126,7 +119,7 @@ impl Finder<'_> {
         Ok(file)
     }
 
-    /// What a program needs, by a path without links.
+    /// The places of a program with a path without links.
     fn real_program(&mut self, file: &Path) -> Result<(), FindError> {
         let head = beginning(file, HEAD).map_err(|error| FindError::unreadable(file, &error))?;
         let refuse = |reason| {
@@ -153,7 +146,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Places that arguments and variables name.
+    /// The places that arguments and variables name.
     fn data<'t>(&mut self, texts: impl Iterator<Item = &'t String>) -> Result<(), FindError> {
         for text in texts {
             let value = text.split_once('=').filter(|(key, _)| key.starts_with('-'));
@@ -161,11 +154,11 @@ impl Finder<'_> {
             if !path.is_absolute() || self.places.is_there(path, Purpose::Data) {
                 continue;
             }
-            // Whither it leads is up to an app.
+            // An app decides where it leads.
             if self.places.hold(path) == Hold::Way {
                 continue;
             }
-            // A path that is not there yet is the app's to make, if it may.
+            // A missing path may be one that the app creates.
             if let Ok(end) = path.canonicalize() {
                 self.places.provide(path, &end, Purpose::Data)?;
             }

@@ -1,4 +1,4 @@
-//! The places of the host that are to be seen in the sandbox, each under the names by which programs open it.
+//! The places of the host to show in the sandbox, each under the names by which programs open it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -16,21 +16,21 @@ const MAX_PLACES: usize = 40;
 
 pub(super) struct Places<'h> {
     host: &'h Host,
-    /// Where in the sandbox the user's own mounts are.
+    /// The targets of the user's own mounts.
     given: &'h [PathBuf],
-    /// What apps may write, by device and number, so that it is known again under another name.
+    /// The places that apps may write, by device and inode: a place may have several names.
     writable: BTreeSet<(u64, u64)>,
     found: Vec<Found>,
 }
 
-/// What apps have to do with a path, by what they may write.
+/// How apps control a path, by the places that they may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Nothing.
+    /// Not at all.
     None,
-    /// What is there is what they have put there.
+    /// They may have written its content.
     Content,
-    /// A link of theirs says where it leads.
+    /// A link of theirs decides where it leads.
     Way,
 }
 
@@ -39,26 +39,23 @@ impl<'h> Places<'h> {
         Self {
             host,
             given,
-            writable: writable
-                .iter()
-                .filter_map(|place| identity(place))
-                .collect(),
+            writable: writable.iter().filter_map(|it| identity(it)).collect(),
             found: Vec::new(),
         }
     }
 
-    /// What was found, outer places first.
+    /// The results, outer places first.
     pub(super) fn finish(mut self) -> Vec<Found> {
         self.found.sort_by(|a, b| a.target.cmp(&b.target));
         self.found
     }
 
-    /// Whether the user gives this place, so that what lies there on the host does not matter.
+    /// Whether a mount of the user's covers this place.
     pub(super) fn is_given(&self, path: &Path) -> bool {
         self.given.iter().any(|target| path.starts_with(target))
     }
 
-    /// Whether a name of the host is there in the sandbox, with what it has on the host.
+    /// Whether the sandbox has this place of the host already.
     pub(super) fn is_there(&self, path: &Path, purpose: Purpose) -> bool {
         let fits = |found: &Found| {
             path.starts_with(&found.target)
@@ -69,10 +66,10 @@ impl<'h> Places<'h> {
             || self.found.iter().any(fits)
     }
 
-    /// What apps have to do with an absolute path, and with all that it leads over.
+    /// How apps control an absolute path, with all that it leads over.
     pub(super) fn hold(&self, path: &Path) -> Hold {
         let mut way = Way::along(path);
-        // The places of theirs that the way has come to.
+        // The places of theirs on the way.
         let mut theirs: Vec<PathBuf> = Vec::new();
         while let Some(next) = way.next() {
             match next.read_link() {
@@ -85,7 +82,6 @@ impl<'h> Places<'h> {
                 }
                 Err(_) => {
                     if identity(&next).is_some_and(|next| self.writable.contains(&next)) {
-                        // By device and number, since the same folder may be reached by another name.
                         theirs.push(next.clone());
                     }
                     way.here = next;
@@ -98,7 +94,7 @@ impl<'h> Places<'h> {
         }
     }
 
-    /// Refuses a file that is to say what else is seen, if apps have to do with it.
+    /// Refuses a file that decides which further places are shown, if apps control it.
     pub(super) fn believe(&self, file: &Path) -> Result<(), FindError> {
         match self.hold(file) {
             Hold::None => Ok(()),
@@ -116,8 +112,7 @@ impl<'h> Places<'h> {
         self.push(place, place, purpose)
     }
 
-    /// Makes sure that `written` leads in the sandbox to where it leads here. `unit` is what has to be seen of that: the
-    /// file, or a folder above it.
+    /// Makes `written` lead in the sandbox to where it leads here. `unit` is the part to show: the file, or a folder above it.
     pub(super) fn provide(
         &mut self,
         written: &Path,
@@ -125,7 +120,7 @@ impl<'h> Places<'h> {
         purpose: Purpose,
     ) -> Result<(), FindError> {
         self.cover(unit, purpose)?;
-        // Each round gives one link a place, so there are no more rounds than links.
+        // Each round replaces one link.
         for _ in 0..MAX_LINKS {
             let Some(broken) = self.first_link_missing(written, purpose) else {
                 return Ok(());
@@ -141,15 +136,15 @@ impl<'h> Places<'h> {
     }
 
     fn push(&mut self, source: &Path, target: &Path, purpose: Purpose) -> Result<(), FindError> {
-        // Here, since every place passes through: no kind of program may give more than another.
+        // Checked here, since every place passes through.
         too_much::check(source, self.host.home.as_deref(), purpose == Purpose::Data)?;
-        // What lies in it and would have been seen alone is seen with it.
+        // Places inside of it are shown with it.
         self.found.retain(|found| {
             !(found.target.starts_with(target)
                 && found.purpose == purpose
                 && found.source.strip_prefix(source).ok() == found.target.strip_prefix(target).ok())
         });
-        // Each place is a mount, and a stranger's package or environment can name any number of them.
+        // A stranger's package or environment can name any number of places.
         if self.found.len() >= MAX_PLACES {
             return Err(FindError::TooMany { limit: MAX_PLACES });
         }
@@ -161,8 +156,7 @@ impl<'h> Places<'h> {
         Ok(())
     }
 
-    /// Follows a path as the sandbox would. The first name, with what is left of the way, that is a link here and not
-    /// there in the sandbox.
+    /// Follows a path as the sandbox would. Returns the first link that the sandbox lacks, with the rest of the path.
     fn first_link_missing(&self, path: &Path, purpose: Purpose) -> Option<PathBuf> {
         let mut way = Way::along(path);
         while let Some(next) = way.next() {
@@ -170,16 +164,14 @@ impl<'h> Places<'h> {
                 way.here = next;
                 continue;
             };
-            // The kernel would give up as well.
+            // The kernel would give up, too.
             if way.links >= MAX_LINKS {
                 return None;
             }
-            let whole = way
-                .rest
-                .iter()
-                .fold(next.clone(), |path, name| path.join(name));
+            let rest = way.rest.iter();
+            let whole = rest.fold(next.clone(), |path, name| path.join(name));
             if let Some(shown) = self.shown_over(&next, &whole) {
-                // A mount lies where the link would be, and the way goes on in what it shows.
+                // A mount replaces the link, and the way goes on inside of it.
                 let inside = whole.strip_prefix(&shown.target).unwrap_or(Path::new(""));
                 way.rest = names(inside).collect();
                 way.here.clone_from(&shown.source);
@@ -194,7 +186,7 @@ impl<'h> Places<'h> {
         None
     }
 
-    /// The mount at a link, or below it, that a way leads into.
+    /// The mount at or below a link that a way leads into.
     fn shown_over(&self, link: &Path, way: &Path) -> Option<&Found> {
         let over =
             |found: &&Found| found.target.starts_with(link) && way.starts_with(&found.target);
@@ -202,9 +194,9 @@ impl<'h> Places<'h> {
     }
 }
 
-/// A way through the file system, name by name, as the kernel goes it.
+/// A way through the file system, name by name, as the kernel resolves it.
 struct Way {
-    /// How far it has come. No link is in it.
+    /// The part that is resolved, without links.
     here: PathBuf,
     rest: VecDeque<OsString>,
     /// Links that it has followed.
@@ -231,7 +223,7 @@ impl Way {
         None
     }
 
-    /// Goes where a link leads. False if the kernel would have given up.
+    /// Follows a link. False if the kernel would have given up.
     fn follow(&mut self, target: &Path) -> bool {
         self.links += 1;
         if target.is_absolute() {
@@ -244,7 +236,7 @@ impl Way {
     }
 }
 
-/// By which name the whole unit is to be seen, so that `written` leads to `end` in it.
+/// The name under which the whole unit must be shown, so that `written` leads to `end` in it.
 fn renamed(written: &Path, end: &Path, unit: &Path) -> Option<PathBuf> {
     let inside = end.parent()?.strip_prefix(unit).ok()?;
     let mut folder = written.parent()?;
@@ -282,7 +274,7 @@ pub(super) fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
     Ok(file)
 }
 
-/// Device and number of what a path leads to.
+/// Device and inode of the place that a path leads to.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = path.metadata().ok()?;
     Some((metadata.dev(), metadata.ino()))

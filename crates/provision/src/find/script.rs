@@ -1,4 +1,4 @@
-//! Scripts: who interprets them, and what is with them.
+//! Scripts: their interpreters and packages.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::places::{in_resolved_folder, resolved};
 use super::too_much;
 use super::wanted::Purpose;
 
-/// Files that make a folder the package of the scripts in it, for Python.
+/// Files that mark the root of a Python package.
 const PYTHON_PROJECT: [&str; 6] = [
     "pyproject.toml",
     "setup.py",
@@ -20,11 +20,11 @@ const PYTHON_PROJECT: [&str; 6] = [
 /// How far above a script its package may begin.
 const MAX_ABOVE: usize = 6;
 
-/// What an interpreter reads.
+/// The language of an interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Python,
-    /// Node, and what finds modules as it does.
+    /// Node, and programs that find modules as it does.
     Node,
     Other,
 }
@@ -43,7 +43,7 @@ impl Language {
         }
     }
 
-    /// Which of the arguments is the script, if one is.
+    /// The number of the argument that is the script.
     pub(super) fn script(self, arguments: &[String]) -> Option<usize> {
         let (takes_value, none_follows): (&[&str], &[&str]) = match self {
             Self::Python => (&["-X", "-W"], &["-m", "-c", "-"]),
@@ -105,7 +105,7 @@ pub(super) fn shebang(head: &[u8]) -> Option<Shebang> {
 }
 
 impl Finder<'_> {
-    /// What a script with a `#!` line needs.
+    /// The places of a script with a `#!` line.
     pub(super) fn script(&mut self, script: &Path, shebang: &Shebang) -> Result<(), FindError> {
         let named = |error| match error {
             FindError::Missing {
@@ -121,7 +121,7 @@ impl Finder<'_> {
             Some(name) => Path::new(name),
             None => &shebang.interpreter,
         };
-        // Else a package could name any program of the user's, and be shown all that belongs to it.
+        // A package could otherwise name any program of the user's, and would see its places.
         if self.is_installed(script) {
             let refuse = |reason| {
                 Err(FindError::NoProgram {
@@ -133,13 +133,13 @@ impl Finder<'_> {
                 return refuse("its #! line names no interpreter that is known");
             }
             let may_be_named = match &shebang.by_env {
-                // `env` takes a path as well, and starts it without looking into `PATH`.
+                // `env` also takes a path.
                 Some(name) => !name.contains('/'),
                 None => self.may_name(&shebang.interpreter).map_err(named)?,
             };
             if !may_be_named {
                 return refuse(
-                    "its #! line names an interpreter in a folder that is not in your PATH; put it there, or install the app anew",
+                    "its #! line names an interpreter outside of your PATH; add its folder to PATH, or install the app again",
                 );
             }
         }
@@ -147,7 +147,7 @@ impl Finder<'_> {
             Some(name) if !Path::new(name).is_absolute() => {
                 let written = self.in_path(name)?;
                 let run = self.program(&written).map_err(named)?;
-                // Found there under the same name as here.
+                // The sandbox must find it under the same name.
                 let folder = match run.parent().filter(|folder| folder.join(name).exists()) {
                     Some(folder) => folder.to_owned(),
                     None => {
@@ -172,9 +172,8 @@ impl Finder<'_> {
         )
     }
 
-    /// Whether an installed script may name this interpreter: one of the system or of its own, the one that has installed
-    /// it, or the one that the user means by its name. Any other is a guess at what the user has, and would be seen with all
-    /// that belongs to it, as an environment with its packages.
+    /// Whether an installed script may name this interpreter: one of the system or of its own, the one that installed it, or
+    /// the one in the user's `PATH`. Any other would be shown with its places, such as an environment with its packages.
     fn may_name(&self, interpreter: &Path) -> Result<bool, FindError> {
         let here = in_resolved_folder(interpreter)?;
         let is_same = |known: PathBuf| in_resolved_folder(&known).is_ok_and(|known| known == here);
@@ -187,7 +186,7 @@ impl Finder<'_> {
             || meant().is_some_and(is_same))
     }
 
-    /// The files that belong to a script: its package, or the script alone. It must be resolved.
+    /// The package of a resolved script, or the script alone.
     pub(super) fn package(&mut self, script: &Path, language: Language) -> Result<(), FindError> {
         match language {
             Language::Node => self.node_package(script),
@@ -215,16 +214,15 @@ impl Finder<'_> {
         if self.places.is_there(script, Purpose::Program) {
             return Ok(());
         }
-        // Those within it are seen with it.
+        // Inner ones are shown with it.
         let outermost = script
             .ancestors()
             .filter(|folder| folder.ends_with("node_modules"))
             .last();
         if let Some(modules) = outermost {
-            let of_prefix = modules
-                .parent()
-                .is_some_and(|parent| parent.ends_with("lib"));
-            // A folder of programs that are there for the user has each with what it needs inside.
+            let parent = modules.parent();
+            let of_prefix = parent.is_some_and(|parent| parent.ends_with("lib"));
+            // In a global installation each program has its own modules inside.
             let unit = match of_prefix {
                 true => module(modules, script).unwrap_or_else(|| modules.to_owned()),
                 false => modules.to_owned(),
@@ -235,7 +233,7 @@ impl Finder<'_> {
             return self.places.cover(script, Purpose::Program);
         };
         self.places.cover(&package, Purpose::Program)?;
-        // The packages of a workspace share one folder above them.
+        // The packages of a workspace share a folder above them.
         let above = package.ancestors().skip(1).take(MAX_ABOVE);
         let modules: Vec<PathBuf> = above
             .map(|folder| folder.join("node_modules"))
@@ -260,7 +258,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The folder nearest above a script that has one of these files, unless it holds more than a package.
+    /// The nearest folder above a script with one of these files, unless it holds more than a package.
     fn folder_with(&self, script: &Path, files: &[&str]) -> Option<PathBuf> {
         let folders = script.ancestors().skip(1).take(MAX_ABOVE);
         let mut fit = folders.take_while(|folder| self.is_fit(folder));

@@ -1,10 +1,10 @@
-//! Places that no app gets only because a command needs something in them.
+//! Places that hold more than a command needs, and are not shown for it.
 
 use std::path::{Component, Path};
 
 use super::error::FindError;
 
-/// Files and folders of keys, as programs name them. Nobody means to give these away with a program.
+/// Files and folders of keys.
 const KEYS: [&str; 23] = [
     ".ssh",
     ".gnupg",
@@ -30,7 +30,7 @@ const KEYS: [&str; 23] = [
     "id_ecdsa",
     "id_ed25519",
 ];
-/// Folders of a home that hold a little of everything.
+/// Folders of a home that many programs share.
 const SHARED: [&str; 12] = [
     ".local",
     ".local/bin",
@@ -45,22 +45,20 @@ const SHARED: [&str; 12] = [
     "Pictures",
     "Projects",
 ];
-/// Where the homes of all users are.
+/// The folders of all homes.
 const HOMES: [&str; 2] = ["/home", "/Users"];
 
-/// Refuses a place that holds more than a command needs. `named` says that the command names exactly this place, so
-/// that only what nobody can have meant is refused.
+/// Refuses a place that holds more than a command needs. If the command names exactly this place (`named`), only places that
+/// cannot be meant are refused.
 pub(super) fn check(place: &Path, home: Option<&Path>, named: bool) -> Result<(), FindError> {
     let refuse = |reason: String| {
         Err(FindError::TooMuch {
             path: place.to_owned(),
             reason,
             help: match named {
-                true => {
-                    "name a folder in it, or give it in words: [[app.NAME.mount]] in sluice.toml"
-                }
+                true => "name a folder in it, or mount it: [[app.NAME.mount]] in sluice.toml",
                 false => {
-                    "move the program into a folder of its own, or give it in words: [[app.NAME.mount]] in sluice.toml"
+                    "move the program into a folder of its own, or mount it: [[app.NAME.mount]] in sluice.toml"
                 }
             },
         })
@@ -96,7 +94,7 @@ pub(super) fn check(place: &Path, home: Option<&Path>, named: bool) -> Result<()
         .iter()
         .find(|key| place.join(key).symlink_metadata().is_ok());
     match held {
-        // A project may well have settings of a package manager; a folder that the command names is meant.
+        // A project may have settings of a package manager.
         Some(key) if !(named && matches!(*key, ".npmrc" | ".docker")) => {
             refuse(format!("it holds '{key}'"))
         }

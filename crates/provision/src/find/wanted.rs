@@ -1,17 +1,17 @@
-//! What is asked, and what is answered.
+//! The inputs and results of [`find`](super::find).
 
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What is known of this machine.
+/// This machine.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Where programs are looked for.
+    /// The folders of `PATH`.
     pub path: Vec<PathBuf>,
     /// The user's home, resolved.
     pub home: Option<PathBuf>,
-    /// What a spoke sees anyway.
+    /// The places that every spoke sees.
     pub system: Vec<PathBuf>,
 }
 
@@ -37,31 +37,30 @@ impl Host {
 pub struct Wanted<'a> {
     /// Program and arguments.
     pub command: &'a [String],
-    /// Its environment, as far as it is known.
+    /// Its environment.
     pub env: &'a BTreeMap<String, String>,
-    /// Where in the sandbox the user's own mounts are. What is there is not looked for.
+    /// The targets of the user's own mounts. Places there are not looked for.
     pub given: &'a [PathBuf],
-    /// Places of the host that apps may write. What lies there says nothing of what else is to be seen: else an app could
-    /// have any folder shown at the next start.
+    /// Places of the host that apps may write. Files there do not decide which further places are shown.
     pub writable: &'a [PathBuf],
-    /// Folders that are a part of the program, whatever it is.
+    /// Folders that are a part of the program.
     pub folders: &'a [PathBuf],
-    /// The interpreter that has installed these, and stands in their `#!` lines.
+    /// The interpreter that installed these, and is in their `#!` lines.
     pub interpreter: Option<&'a Path>,
-    /// Where relative paths of scripts start.
+    /// The start of relative paths of scripts.
     pub folder: &'a Path,
-    /// Whether files and folders that arguments and variables name are needed too, as data.
+    /// Whether files and folders that arguments and variables name are shown too, as data.
     pub data: bool,
 }
 
-/// What a command needs.
+/// The needs of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The command as it is to be run: with the program's real place.
+    /// The command with the program's real path.
     pub command: Vec<String>,
-    /// Variables to add, in the place of those of the same name.
+    /// Variables to set.
     pub env: BTreeMap<String, String>,
-    /// What has to be seen, read-only.
+    /// The places to show, read-only.
     pub found: Vec<Found>,
 }
 
@@ -76,7 +75,7 @@ pub struct Found {
     pub purpose: Purpose,
 }
 
-/// What a place is for.
+/// The purpose of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A part of the program, which may be executed.

@@ -1,4 +1,4 @@
-//! Why an installation fails.
+//! Errors of installations.
 
 use std::path::PathBuf;
 
@@ -18,31 +18,31 @@ pub enum InstallError {
     /// The package manager itself cannot run in a spoke.
     #[error("the package manager cannot run in a spoke: {0}")]
     Manager(#[from] FindError),
-    /// Its settings cannot be asked for.
-    #[error("'{program}' does not tell its settings: {reason}", program = program.display())]
+    /// Its settings cannot be read.
+    #[error("'{program}' does not print its settings: {reason}", program = program.display())]
     Settings {
         /// The package manager.
         program: PathBuf,
         /// Why.
         reason: String,
     },
-    /// It names no registry over HTTP.
+    /// It names no registry.
     #[error("the settings of '{program}' name no registry", program = program.display())]
     NoRegistry {
         /// The package manager.
         program: PathBuf,
     },
-    /// What is asked for is no package of a registry.
+    /// Not a package of a registry.
     #[error(
         "'{requirement}' is no package of a registry: files, folders and addresses are not installed"
     )]
     Requirement {
-        /// What was asked for.
+        /// The requirement.
         requirement: String,
     },
     /// Programs of packages would run where a secret is.
     #[error(
-        "the index is asked with a secret, and programs of packages would run beside it; leave out --scripts"
+        "the index needs a secret, and programs of packages could read it; leave out --scripts"
     )]
     SecretBesideScripts,
     /// The build spoke does not run.
@@ -51,8 +51,7 @@ pub enum InstallError {
     /// The package manager failed.
     #[error("the package manager failed{}", refused_hosts(refused))]
     Failed {
-        /// The end of what it said: many lines, and scripts of packages may have written them. Whoever shows it tells them
-        /// from its own words.
+        /// The end of its output, of many lines. Scripts of packages may have written it.
         said: String,
         /// Hosts that it may not reach.
         refused: Vec<String>,
@@ -69,7 +68,7 @@ pub enum InstallError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The installed tree.
-    #[error("what was installed is not kept: {0}")]
+    #[error("the installed package was refused: {0}")]
     Tree(#[from] TreeError),
 }
 

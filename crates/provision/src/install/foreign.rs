@@ -1,4 +1,4 @@
-//! Reading what packages have written.
+//! Reads files that packages wrote.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
-/// Reads a file of a tree. It is a file of at most `limit` bytes, on whose way from the tree no link lies: a link could
-/// lead to any file of the host, a pipe could make the reader wait for good, and a device has no end.
+/// Reads a file of a tree, of at most `limit` bytes and reached without links. A link could lead to any file of the host, a
+/// pipe could block for ever, and a device has no end.
 pub(super) fn read(tree: &Path, inside: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let tree = openat(CWD, tree, flags | OFlags::NOFOLLOW, Mode::empty())?;
-    // Nobody waits for who writes into a pipe, and no terminal becomes this process's own.
+    // A pipe must not block, and a terminal must not become the controlling one.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let file = openat2(tree.as_fd(), inside, flags, Mode::empty(), resolve)?;
@@ -21,7 +21,7 @@ pub(super) fn read(tree: &Path, inside: &Path, limit: u64) -> io::Result<Vec<u8>
         return Err(io::Error::other("it is no file"));
     }
     let mut bytes = Vec::new();
-    // By what is read, since a file of the kernel has no length.
+    // By the bytes read: a file of the kernel has no length.
     let count = file.take(limit + 1).read_to_end(&mut bytes)?;
     match count as u64 <= limit {
         true => Ok(bytes),

@@ -1,19 +1,12 @@
-//! What a package is asked for by.
+//! Requirements of packages.
 
 use crate::Registry;
 
-/// Whether a requirement is a package's name, with a version or a range of them: nothing else is looked up in a registry,
-/// and nothing of it can be taken for an option.
+/// Whether a requirement is a package's name with or without versions: nothing that is an address, a path or an option.
 pub(super) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
     let is_name = |name: &str, more: &str| {
-        let first = name
-            .chars()
-            .next()
-            .is_some_and(|c| c.is_ascii_alphanumeric());
-        first
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+        let allowed = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+        name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed)
     };
     match registry {
         Registry::Npm => {

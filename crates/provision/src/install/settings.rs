@@ -1,4 +1,4 @@
-//! What the user's own settings say of registries: where they are, and which secret is for which.
+//! The user's settings of registries: their addresses and secrets.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,25 +9,25 @@ use super::error::InstallError;
 use crate::build::Host;
 use crate::files::text;
 
-/// Most bytes that are read of a file of settings.
+/// Most bytes that are read of a settings file.
 const MAX_SETTINGS: u64 = 256 << 10;
-/// What pip looks for packages with where nobody names an index: its own word.
+/// Prints pip's default index and the host of its files.
 const PIP_DEFAULTS: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url); print(PyPI.file_storage_domain)";
 
-/// What a package manager is told in a build spoke.
+/// The settings of a package manager in a build spoke.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     /// Hosts of the registries.
     pub(super) hosts: Vec<Host>,
     /// Its environment.
     pub(super) env: Vec<(String, String)>,
-    /// Its settings, where it reads them from a file.
+    /// Its settings file.
     pub(super) file: String,
-    /// Whether a registry is asked with a secret.
+    /// Whether a registry needs a secret.
     pub(super) secret: bool,
 }
 
-/// Runs the user's own package manager to ask it about its settings. It stands in `/`, where no stranger's settings are.
+/// Runs the user's package manager to print its settings, in `/`, where there are no stranger's settings.
 fn ask(program: &Path, arguments: &[&str]) -> Result<String, InstallError> {
     let failed = |reason: String| InstallError::Settings {
         program: program.to_owned(),
@@ -41,35 +41,24 @@ fn ask(program: &Path, arguments: &[&str]) -> Result<String, InstallError> {
     let output = output.map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(
-            said.lines().last().unwrap_or("it failed").to_owned(),
-        ));
+        let last = said.lines().last().unwrap_or("it failed");
+        return Err(failed(last.to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Of npm: the registry, those of scopes, and the secrets of exactly these.
+/// npm's settings: the registry, those of scopes, and the secrets of exactly these.
 pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
     let said = ask(npm, &["config", "get", "registry", "cafile", "userconfig"])?;
-    let asked: BTreeMap<&str, &str> = said
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .collect();
+    let asked: BTreeMap<&str, &str> = pairs(&said).collect();
     let of = |key: &str| asked.get(key).copied().unwrap_or_default();
     let mut registries = vec![of("registry").to_owned()];
     let mut lines = vec![format!("registry={}", of("registry"))];
-    // The file as well, since npm does not print the secrets in it.
-    // One that cannot be read says nothing.
+    // npm does not print the secrets in the file. A file that cannot be read has none.
     let own = text(Path::new(of("userconfig")), MAX_SETTINGS).unwrap_or_default();
-    let own: Vec<(&str, &str)> = own
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(key, value)| (key.trim(), value.trim()))
-        .collect();
-    for (key, value) in own
-        .iter()
-        .filter(|(key, _)| key.starts_with('@') && key.ends_with(":registry"))
-    {
+    let own: Vec<(&str, &str)> = pairs(&own).collect();
+    let is_scope = |key: &str| key.starts_with('@') && key.ends_with(":registry");
+    for (key, value) in own.iter().filter(|(key, _)| is_scope(key)) {
         registries.push((*value).to_owned());
         lines.push(format!("{key}={value}"));
     }
@@ -83,24 +72,18 @@ pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
         });
     }
     // A secret's key is the address that it is for, without its scheme.
-    let addresses: Vec<String> = registries
-        .iter()
-        .filter_map(|url| {
-            Some(format!(
-                "//{}",
-                url.split_once("://")?.1.trim_end_matches('/')
-            ))
-        })
-        .collect();
+    let address = |url: &String| {
+        let (_, address) = url.split_once("://")?;
+        Some(format!("//{}", address.trim_end_matches('/')))
+    };
+    let addresses: Vec<String> = registries.iter().filter_map(address).collect();
     let mut secret = false;
     for (key, value) in own.iter().filter(|(key, _)| key.starts_with("//")) {
         let Some((address, what)) = key.rsplit_once(':') else {
             continue;
         };
-        let for_registry = addresses
-            .iter()
-            .any(|registry| registry == address.trim_end_matches('/'));
-        // Exactly the address of a registry: a secret that is for more than that (all of a host) stays outside.
+        let address = address.trim_end_matches('/');
+        let for_registry = addresses.iter().any(|registry| registry == address);
         if for_registry && matches!(what, "_authToken" | "_auth" | "username" | "_password") {
             secret = true;
             lines.push(format!("{key}={}", with_variables(value)));
@@ -116,7 +99,7 @@ pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
     Ok(settings)
 }
 
-/// Of pip: its indexes, or the one that it has itself.
+/// pip's settings: its indexes, or its default one.
 pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
     let said = ask(python, &["-m", "pip", "config", "list"])?;
     let of = |key: &str| {
@@ -132,10 +115,8 @@ pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
     };
     let defaults = ask(python, &["-c", PIP_DEFAULTS])?;
     let mut defaults = defaults.lines();
-    let (default, files) = (
-        defaults.next().unwrap_or_default().to_owned(),
-        defaults.next().unwrap_or_default(),
-    );
+    let default = defaults.next().unwrap_or_default().to_owned();
+    let files = defaults.next().unwrap_or_default();
     let index = of("index-url").unwrap_or_else(|| default.clone());
     let more = of("extra-index-url").unwrap_or_default();
     let mut indexes = vec![index.as_str()];
@@ -165,15 +146,15 @@ pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
 }
 
 impl Settings {
-    /// Whom the user believes that a registry is the registry, as far as a spoke sees the file.
+    /// The user's certificate files, as far as a spoke sees them.
     fn certificates(&mut self, file: Option<&str>) {
-        // A file elsewhere is not there in the spoke, and with its name set every connection would fail.
-        let shown = |file: &str| {
+        // A missing file would make every connection fail.
+        let places = || {
             sandbox::defaults::ETC
                 .iter()
                 .chain(&sandbox::defaults::SYSTEM)
-                .any(|place| Path::new(file).starts_with(place))
         };
+        let shown = |file: &str| places().any(|place| Path::new(file).starts_with(place));
         let variables = [
             "NODE_EXTRA_CA_CERTS",
             "SSL_CERT_FILE",
@@ -187,14 +168,20 @@ impl Settings {
             }
         }
         if let Some(file) = file.filter(|file| shown(file)) {
-            self.env
-                .push(("npm_config_cafile".to_owned(), file.to_owned()));
-            self.env.push(("PIP_CERT".to_owned(), file.to_owned()));
+            for name in ["npm_config_cafile", "PIP_CERT"] {
+                self.env.push((name.to_owned(), file.to_owned()));
+            }
         }
     }
 }
 
-/// npm puts the values of variables for `${NAME}`, and the build spoke has none of the user's.
+/// The pairs in lines of `KEY=VALUE`.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(key, value)| (key.trim(), value.trim()))
+}
+
+/// Replaces `${NAME}` as npm does: the build spoke has none of the user's variables.
 fn with_variables(value: &str) -> String {
     let mut text = String::new();
     let mut rest = value;

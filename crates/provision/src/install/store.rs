@@ -1,4 +1,4 @@
-//! The store: installed apps, each in a folder of its own, and what was said of them when they were added.
+//! The store of installed apps: a folder for each, with its files and its record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,44 +11,44 @@ use serde::{Deserialize, Serialize};
 use super::tree::{self, TreeError};
 use crate::Registry;
 
-/// The file beside the trees of an app.
+/// The file with an app's record.
 const RECORD: &str = "record.json";
-/// Longest record; one of hundreds of tools has some ten thousand bytes.
+/// Longest record. One with hundreds of tools has some ten thousand bytes.
 const MAX_RECORD: u64 = 1 << 20;
 /// Longest name of an app.
 const MAX_NAME: usize = 64;
 
-/// What is known of an installed app.
+/// The record of an installed app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The app's name.
     pub app: String,
-    /// Where it is from.
+    /// Its registry.
     pub registry: Registry,
-    /// What was asked for.
+    /// The requested package.
     pub requirement: String,
-    /// Further packages that were asked for.
+    /// Further requested packages.
     pub with: Vec<String>,
-    /// The program that was asked for, where it was named.
+    /// The requested program, if it was named.
     pub program: Option<String>,
-    /// What came: the package's own word of its version.
+    /// The version, by the package itself.
     pub version: String,
     /// The hash of the tree, and the name of its folder.
     pub sha256: String,
-    /// The program, from the tree.
+    /// The program, relative to the tree.
     pub entry: PathBuf,
-    /// The interpreter of the package manager, which stands in the `#!` lines of programs that it has written.
+    /// The interpreter of the package manager, which is in the `#!` lines that it wrote.
     #[serde(default)]
     pub interpreter: Option<PathBuf>,
-    /// Whether programs of the packages ran while it was built.
+    /// Whether programs of the packages ran during the installation.
     pub scripts: bool,
-    /// The tools that it had when it was started first or looked at last, with a digest of what each takes.
+    /// The tools at its first start or last review, each with a digest of its parameters.
     pub tools: Option<BTreeMap<String, String>>,
-    /// Whether a person has looked at them.
+    /// Whether the user has reviewed them.
     #[serde(default)]
     pub reviewed: bool,
-    /// What it tried to reach then and may not, in its own words.
+    /// The names that it tried to reach then without permission.
     #[serde(default)]
     pub tried: Vec<String>,
 }
@@ -64,7 +64,7 @@ pub enum StoreError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A record is not one.
+    /// A record cannot be read.
     #[error(
         "the record of the app '{app}' cannot be read: {reason}; `sluice app remove {app}`, and add it again"
     )]
@@ -82,7 +82,7 @@ pub enum StoreError {
         /// The app.
         app: String,
     },
-    /// A name that is no app's.
+    /// Not a name of an app.
     #[error("'{name}' is no name for an app: at most 64 letters, digits, '-' and '_'")]
     Name {
         /// The name.
@@ -108,7 +108,7 @@ impl Store {
     /// The store in this folder, which need not exist.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
-        // What is mounted has no link in its path.
+        // The path of a mount must have no links.
         let folder = folder.canonicalize().unwrap_or(folder);
         Self { folder }
     }
@@ -125,14 +125,8 @@ impl Store {
     /// A record cannot be read.
     pub fn all(&self) -> Result<Vec<Record>, StoreError> {
         let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => {
-                return Err(StoreError::Io {
-                    path: self.folder.clone(),
-                    source,
-                });
-            }
+            entries => entries.map_err(io_error(&self.folder))?,
         };
         let mut names: Vec<String> = entries
             .flatten()
@@ -157,66 +151,55 @@ impl Store {
             reason,
         };
         let length = match path.metadata() {
-            Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(StoreError::Io { path, source }),
+            metadata => metadata.map_err(io_error(&path))?.len(),
         };
         if length > MAX_RECORD {
             return Err(bad("it is too long".to_owned()));
         }
-        let text = fs::read(&path).map_err(|source| StoreError::Io { path, source })?;
+        let text = fs::read(&path).map_err(io_error(&path))?;
         let record: Record =
             serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
         // Both become parts of paths.
-        let is_hash =
-            record.sha256.len() == 64 && record.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let inside = record
-            .entry
-            .components()
-            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        let hash = &record.sha256;
+        let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_name = |part| matches!(part, std::path::Component::Normal(_));
+        let inside = record.entry.components().all(is_name);
         match record.app == app && is_hash && inside {
             true => Ok(Some(record)),
             false => Err(bad("it is not this app's".to_owned())),
         }
     }
 
-    /// Keeps what is known of an app, in the place of what was.
+    /// Saves the record of an app in place of an earlier one.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn put(&self, record: &Record) -> Result<(), StoreError> {
         let folder = self.of(&record.app)?;
         let path = folder.join(RECORD);
-        let failed = |source| StoreError::Io {
-            path: path.clone(),
-            source,
-        };
+        let failed = io_error(&path);
         let text = serde_json::to_vec_pretty(record).map_err(|error| failed(error.into()))?;
-        // Beside it and then in its place: half a record would be an app that is not there any more.
-        let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
-        file.write_all(&text).map_err(failed)?;
-        // Before it has the name, which a crash could else leave on an empty file.
-        file.as_file().sync_all().map_err(failed)?;
+        // Written beside it and renamed, so that a crash leaves no half record.
+        let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(&failed)?;
+        file.write_all(&text).map_err(&failed)?;
+        // Before it gets the name, which a crash could otherwise leave on an empty file.
+        file.as_file().sync_all().map_err(&failed)?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
     }
 
-    /// Removes an app with all its trees. Whether there was one.
+    /// Removes an app with all its trees. Returns whether there was one.
     ///
     /// # Errors
     /// Something of it cannot be removed.
     pub fn remove(&self, app: &str) -> Result<bool, StoreError> {
         let folder = self.of(app)?;
-        match folder.symlink_metadata() {
-            Err(_) => Ok(false),
-            Ok(_) => {
-                discard(&folder).map_err(|source| StoreError::Io {
-                    path: folder,
-                    source,
-                })?;
-                Ok(true)
-            }
+        if folder.symlink_metadata().is_err() {
+            return Ok(false);
         }
+        discard(&folder).map_err(io_error(&folder))?;
+        Ok(true)
     }
 
     /// Removes the trees of an app that its record does not name.
@@ -225,20 +208,17 @@ impl Store {
     /// Something cannot be removed.
     pub fn tidy(&self, record: &Record) -> Result<(), StoreError> {
         let folder = self.of(&record.app)?;
-        let failed = |source| StoreError::Io {
-            path: folder.clone(),
-            source,
-        };
-        for entry in fs::read_dir(&folder).map_err(failed)?.flatten() {
+        let failed = io_error(&folder);
+        for entry in fs::read_dir(&folder).map_err(&failed)?.flatten() {
             let name = entry.file_name();
             if name != RECORD && name != *record.sha256 {
-                discard(&entry.path()).map_err(failed)?;
+                discard(&entry.path()).map_err(&failed)?;
             }
         }
         Ok(())
     }
 
-    /// Where the files of an app are.
+    /// The folder with an app's files.
     ///
     /// # Errors
     /// Its name is none.
@@ -246,51 +226,42 @@ impl Store {
         Ok(self.of(&record.app)?.join(&record.sha256))
     }
 
-    /// Makes sure that the files of an app are those that were installed.
+    /// Checks that the files of an app are the installed ones.
     ///
     /// # Errors
     /// They are not, or cannot be read.
     pub fn verify(&self, record: &Record) -> Result<PathBuf, StoreError> {
         let tree = self.tree(record)?;
-        let app = || record.app.clone();
-        // Tells of mistakes, and of programs outside of any spoke. One that can write the record too could say anything;
-        // no app can write either.
-        let digest =
-            tree::digest(&tree).map_err(|source| StoreError::Tree { app: app(), source })?;
-        match digest == record.sha256 {
-            true => Ok(tree),
-            false => Err(StoreError::Changed { app: app() }),
+        let app = record.app.clone();
+        // This finds accidents and programs outside of any spoke. A program that can also write the record could hide a
+        // change; no app can write either.
+        match tree::digest(&tree) {
+            Ok(digest) if digest == record.sha256 => Ok(tree),
+            Ok(_) => Err(StoreError::Changed { app }),
+            Err(source) => Err(StoreError::Tree { app, source }),
         }
     }
 
     /// A new folder for building an app.
     pub(super) fn staging(&self, app: &str) -> Result<Staging, StoreError> {
         let folder = self.of(app)?;
-        let failed = |source| StoreError::Io {
-            path: folder.clone(),
-            source,
-        };
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(failed)?;
-        // The folder may not have existed when the store was made, so its path may still have links.
-        let folder = folder.canonicalize().map_err(failed)?;
+        let failed = io_error(&folder);
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(&folder).map_err(&failed)?;
+        // Resolved again: the folder may not have existed when the store was opened.
+        let folder = folder.canonicalize().map_err(&failed)?;
         let made = tempfile::Builder::new()
-            // No hash begins so: what a crash leaves of it is removed by `tidy`.
+            // No hash begins so: `tidy` removes what a crash leaves.
             .prefix(".new-")
             .tempdir_in(&folder)
-            .map_err(failed)?;
+            .map_err(&failed)?;
         let staging = Staging {
             tree: made.path().join("tree"),
             app: folder,
             made,
         };
-        fs::create_dir(&staging.tree).map_err(|source| StoreError::Io {
-            path: staging.tree.clone(),
-            source,
-        })?;
+        fs::create_dir(&staging.tree).map_err(io_error(&staging.tree))?;
         Ok(staging)
     }
 
@@ -301,7 +272,7 @@ impl Store {
     }
 }
 
-/// A folder in which an app is built.
+/// A folder in which an app is installed before it gets its place.
 #[derive(Debug)]
 pub(super) struct Staging {
     pub(super) tree: PathBuf,
@@ -310,21 +281,17 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// A new empty folder beside the tree, in the same file system. What cannot be removed when it is dropped goes with
-    /// the staging.
+    /// A new empty folder beside the tree, in the same file system.
     pub(super) fn fresh(&self) -> Result<tempfile::TempDir, StoreError> {
         let fresh = tempfile::Builder::new().tempdir_in(self.made.path());
-        fresh.map_err(|source| StoreError::Io {
-            path: self.made.path().to_owned(),
-            source,
-        })
+        fresh.map_err(io_error(self.made.path()))
     }
 
-    /// Seals the tree and gives it its place. Its hash.
+    /// Seals the tree and moves it to its place. Returns its hash.
     pub(super) fn keep(self) -> Result<String, TreeError> {
         let hash = tree::seal(&self.tree)?;
         let place = self.app.join(&hash);
-        // By its hash what is there is the same tree.
+        // A tree of the same hash is the same tree.
         if !place.exists() {
             // A folder that may not be written cannot be moved either.
             let failed = |source| TreeError::Io {
@@ -341,7 +308,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What a build leaves may be without rights; what cannot be removed now is removed with the app.
+        // An installation may leave folders without rights. What cannot be removed now is removed with the app.
         let _ = tree::unseal(self.made.path());
     }
 }
@@ -356,11 +323,19 @@ fn checked(name: &str) -> Result<(), StoreError> {
     }
 }
 
+fn io_error(path: &Path) -> impl Fn(io::Error) -> StoreError + use<> {
+    let path = path.to_owned();
+    move |source| StoreError::Io {
+        path: path.clone(),
+        source,
+    }
+}
+
 fn discard(place: &Path) -> io::Result<()> {
     if !place.symlink_metadata()?.is_dir() {
         return fs::remove_file(place);
     }
-    // A sealed folder does not let go of what is in it.
+    // Files in a sealed folder cannot be removed.
     tree::unseal(place).map_err(io::Error::other)?;
     fs::remove_dir_all(place)
 }

@@ -1,7 +1,7 @@
-//! An installed tree: sealed when it is whole, and known by a hash of all that is in it.
+//! An installed tree: sealed when it is complete, and identified by a hash of its contents.
 
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -12,10 +12,8 @@ use sha2::{Digest, Sha256};
 const MAX_ENTRIES: usize = 200_000;
 /// Most bytes of a tree.
 const MAX_BYTES: u64 = 2 << 30;
-/// How deep folders may lie in each other.
+/// Deepest nesting of folders.
 const MAX_DEPTH: usize = 64;
-/// Portion in which a file is read.
-const PORTION: usize = 64 << 10;
 
 /// Why a tree cannot be kept.
 #[derive(Debug, thiserror::Error)]
@@ -55,24 +53,20 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> TreeError {
     move |source| TreeError::Io { path, source }
 }
 
-/// Refuses what does not belong into a tree, takes away every right to write and every set-user-id bit, and tells the
-/// hash.
+/// Checks a tree, removes every right to write and every set-user-id bit, and returns the hash.
 pub(crate) fn seal(tree: &Path) -> Result<String, TreeError> {
     walk(tree, &mut |path, metadata| {
         if metadata.is_symlink() {
             return Ok(());
         }
-        let mode = if metadata.is_dir() || metadata.permissions().mode() & 0o111 != 0 {
-            0o555
-        } else {
-            0o444
-        };
+        let runs = metadata.is_dir() || metadata.permissions().mode() & 0o111 != 0;
+        let mode = if runs { 0o555 } else { 0o444 };
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(io_error(path))
     })?;
     digest(tree)
 }
 
-/// Makes a tree one that can be removed, whatever is in it: a tree that is refused must go, too.
+/// Makes any tree removable, a refused one too.
 pub(crate) fn unseal(tree: &Path) -> Result<(), TreeError> {
     let mut open = vec![tree.to_owned()];
     while let Some(folder) = open.pop() {
@@ -91,14 +85,9 @@ pub(crate) fn unseal(tree: &Path) -> Result<(), TreeError> {
 /// The hash of every name, kind, right to execute, link and content of a tree.
 pub(crate) fn digest(tree: &Path) -> Result<String, TreeError> {
     let mut all = Sha256::new();
-    let mut portion = vec![0; PORTION];
     walk(tree, &mut |path, metadata| {
-        let name = path
-            .strip_prefix(tree)
-            .unwrap_or(path)
-            .as_os_str()
-            .as_bytes();
-        field(&mut all, name);
+        let name = path.strip_prefix(tree).unwrap_or(path);
+        field(&mut all, name.as_os_str().as_bytes());
         if metadata.is_symlink() {
             let target = path.read_link().map_err(io_error(path))?;
             field(&mut all, b"link");
@@ -108,18 +97,12 @@ pub(crate) fn digest(tree: &Path) -> Result<String, TreeError> {
         } else {
             let executable = metadata.permissions().mode() & 0o111 != 0;
             field(&mut all, if executable { b"program" } else { b"file" });
-            field(
-                &mut all,
-                &content(path, &mut portion).map_err(io_error(path))?,
-            );
+            field(&mut all, &content(path).map_err(io_error(path))?);
         }
         Ok(())
     })?;
-    Ok(all
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    let bytes = all.finalize();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// With its length before it, so that two different trees have two different texts.
@@ -128,21 +111,15 @@ fn field(all: &mut Sha256, bytes: &[u8]) {
     all.update(bytes);
 }
 
-fn content(path: &Path, portion: &mut [u8]) -> io::Result<[u8; 32]> {
-    let mut file = File::open(path)?;
+fn content(path: &Path) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
-    loop {
-        let count = file.read(portion)?;
-        if count == 0 {
-            return Ok(hash.finalize().into());
-        }
-        hash.update(portion.get(..count).unwrap_or_default());
-    }
+    io::copy(&mut File::open(path)?, &mut hash)?;
+    Ok(hash.finalize().into())
 }
 
 type Visit<'v> = dyn FnMut(&Path, &Metadata) -> Result<(), TreeError> + 'v;
 
-/// Visits everything in a tree, in one order, the tree itself included, and follows no link.
+/// Visits everything in a tree in a fixed order, the tree itself first. Links are not followed.
 fn walk(tree: &Path, visit: &mut Visit<'_>) -> Result<(), TreeError> {
     let mut budget = Budget {
         entries: 0,
@@ -166,13 +143,11 @@ fn enter(
     let metadata = path.symlink_metadata().map_err(io_error(path))?;
     let inside = path.strip_prefix(tree).unwrap_or(path);
     let too_large = |what: String| Err(TreeError::TooLarge { what });
-    // Counted before it is visited: a tree that goes on and on is refused at its limit.
+    // Counted first, so that an endless tree is refused at its limit.
     budget.entries += 1;
-    budget.bytes = budget.bytes.saturating_add(if metadata.is_file() {
-        metadata.len()
-    } else {
-        0
-    });
+    if metadata.is_file() {
+        budget.bytes = budget.bytes.saturating_add(metadata.len());
+    }
     if budget.entries > MAX_ENTRIES {
         return too_large(format!("{MAX_ENTRIES} files"));
     }
@@ -195,14 +170,14 @@ fn enter(
             path: inside.to_owned(),
         });
     }
-    // The folder before what is in it: sealing gives the right to read where a package has taken it away.
+    // The folder before its entries: sealing restores the right to read it.
     visit(path, &metadata)?;
     if metadata.is_dir() {
         let mut names = Vec::new();
         for entry in fs::read_dir(path).map_err(io_error(path))? {
             names.push(entry.map_err(io_error(path))?.file_name());
         }
-        // The order of a directory is the file system's, and the hash must be the same on each.
+        // The hash must not depend on the file system's order.
         names.sort();
         for name in names {
             enter(tree, &path.join(name), depth + 1, budget, visit)?;
@@ -213,10 +188,9 @@ fn enter(
 
 /// Whether a link at `inside` stays in the tree, by its text alone.
 ///
-/// The folders on the way to `inside` are no links, since nothing enters one: so `..` at the beginning of a target leads
-/// where it says. After a name it may not: the name may be a link that leads up, from where `..` leads out of the tree
-/// although the text has gone down as often as up. Such a target is refused. What is left goes down from a folder of the
-/// tree, over links that were looked at where they are.
+/// No folder on the way to `inside` is a link, so `..` at the beginning of a target leads up from there. After a name, `..` is
+/// refused: the name may be a link that leads up, from where `..` could leave the tree. The rest of the target goes down, over
+/// links that are checked where they are.
 fn stays(inside: &Path, target: &Path) -> bool {
     let mut depth = inside.components().count().saturating_sub(1);
     let mut goes_down = false;

@@ -389,7 +389,7 @@ fn what_is_no_name_or_no_package_is_refused_before_anything_is_fetched() {
     let words = ["app", "add", "server", "--yes"];
     stage.refused(
         &[&words[..], &["--", "npx", &registry, "@test/server"]].concat(),
-        "npx is given '--registry', and",
+        "'--registry' may change what npx fetches",
     );
     let variable = [
         "--env",
@@ -400,7 +400,7 @@ fn what_is_no_name_or_no_package_is_refused_before_anything_is_fetched() {
     ];
     stage.refused(
         &[&words[..], &variable].concat(),
-        "npx is given 'NPM_CONFIG_REGISTRY', and",
+        "'NPM_CONFIG_REGISTRY' may change what npx fetches",
     );
     assert!(stage.path("home/.ssh/id_rsa").exists());
     assert!(stage.registry.secrets().is_empty());
