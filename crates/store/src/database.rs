@@ -1,4 +1,4 @@
-//! SQLite files: who may read them, how they are written, which errors they give.
+//! SQLite files: access, transactions, errors.
 
 mod error;
 mod place;
@@ -14,8 +14,7 @@ pub use error::DatabaseError;
 /// How long a writer waits for another one. A transaction takes milliseconds.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How often to retry the switch of a new file to WAL while another process does the same: SQLite's busy
-/// timeout does not cover it.
+/// Retries of the switch of a new file to WAL while another process does the same, which the busy timeout does not cover.
 const WAL_ATTEMPTS: u32 = 100;
 const WAL_PAUSE: Duration = Duration::from_millis(20);
 
@@ -35,12 +34,10 @@ pub(crate) struct Schema {
 /// An open file, for one operation at a time.
 ///
 /// # What deletion guarantees
-/// `secure_delete` is on: the bytes of a deleted row and of a freed page are overwritten with zeros in the
-/// transaction that deletes them. The write-ahead log keeps earlier pages until it is emptied, so a deletion
-/// is followed by [`Database::checkpoint`], and so is each start: after a successful checkpoint neither the
-/// file nor the log has the row. One kind of copy can stay: when SQLite joins two pages, it moves rows and
-/// leaves their old bytes in unused space. [`Database::vacuum`] rewrites the file without unused space; it
-/// runs when the user forgets something, and not when old entries make room for new ones.
+/// With `secure_delete` the bytes of a deleted row and of a freed page are overwritten in the same transaction. The
+/// write-ahead log keeps earlier pages until it is emptied, so each deletion and each start is followed by
+/// [`Database::checkpoint`]; when that succeeds, neither file nor log has the row. Only copies in unused space can stay, which
+/// SQLite leaves when it joins two pages. [`Database::vacuum`] removes them; it runs when the user forgets something.
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
@@ -67,8 +64,7 @@ impl Database {
     /// Other users could read or change the file, or it does not have the schema.
     pub(crate) fn open(path: &Path, schema: &Schema) -> Result<Self, DatabaseError> {
         let path = place::prepare(path)?;
-        // Not CREATE: `place::prepare` has created the file for its owner alone. NO_MUTEX: ours guards the
-        // connection.
+        // Not CREATE: `place::prepare` has created the file for its owner alone. NO_MUTEX: we have our own.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -89,13 +85,12 @@ impl Database {
             path,
             connection: Mutex::new(connection),
         };
-        // Empties a log that a crash left. A file that another process reads is usable all the same.
+        // Empties a log that a crash left. It may fail while another process reads the file.
         drop(database.checkpoint());
         Ok(database)
     }
 
-    /// Runs `work` in a transaction that holds the write lock from its beginning. It is on disk when this
-    /// returns, or nothing of it is.
+    /// Runs `work` in a transaction with the write lock, durably.
     pub(crate) fn write<T, E: From<DatabaseError>>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Stop<E>>,
@@ -152,7 +147,7 @@ impl Database {
     /// # Errors
     /// As [`Database::checkpoint`].
     pub(crate) fn vacuum(&self) -> Result<(), DatabaseError> {
-        // First: while another connection reads, the rewritten file would only make the log longer.
+        // First: while another connection reads, a rewritten file would only make the log longer.
         self.checkpoint()?;
         let connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
         let rewritten = connection.execute_batch("VACUUM");
@@ -162,11 +157,10 @@ impl Database {
     }
 }
 
-/// Sets up a connection. Returns the version of the file before, the current one if it was empty, and
-/// `None` if it is another program's.
+/// Sets up a connection. Returns the version of the file, or `None` if it is another program's.
 fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Option<i32>> {
     connection.busy_timeout(BUSY)?;
-    // Functions and virtual tables in a planted schema are not run.
+    // Does not run functions and virtual tables of a planted schema.
     connection.pragma_update(None, "trusted_schema", false)?;
     // Before anything is written, the upgrade included.
     connection.pragma_update(None, "secure_delete", true)?;
@@ -174,12 +168,12 @@ fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Opt
         Some(version) if version <= schema.version => version,
         other => return Ok(other),
     };
-    // It writes to the file, so it comes after `found`, which says that the file is ours.
+    // After `found`, since it writes to the file, which must be ours.
     write_ahead(connection)?;
     // FULL: a commit is on disk when it returns, also if the power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // No text goes to a temporary file, that of `VACUUM` included.
+    // No text goes to a temporary file, not even by `VACUUM`.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // Damage is found when a page is read.
     connection.pragma_update(None, "cell_size_check", true)?;
@@ -198,7 +192,7 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Optio
     let tables: i64 =
         transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let change = match (application, version) {
-        // Most programs set neither number: the tables tell an empty file from one of theirs.
+        // Most programs set neither number; an empty file has no tables.
         (0, 0) if tables == 0 => schema.create,
         (application, version) if application != schema.application || version < 1 => {
             return Ok(None);
@@ -220,8 +214,7 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         match mode {
             Ok(mode) if mode == "wal" => return Ok(()),
-            // A file system without shared memory (a network share): two processes would not see each
-            // other's changes.
+            // No shared memory (a network share): two processes would not see each other's changes.
             Ok(mode) => {
                 let reason = format!("the journal mode is {mode}, not WAL");
                 let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
@@ -248,7 +241,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 fn fault(path: &Path, error: rusqlite::Error) -> DatabaseError {
     let path = path.to_owned();
     let damaged = match &error {
-        // A column that does not have the type that it was declared with.
+        // A column of another type than declared.
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)

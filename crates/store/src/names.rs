@@ -1,8 +1,7 @@
 //! Labels as names of taints.
 //!
-//! A stored label outlives the lattice that it was made in: taints come and go with the configuration, and their
-//! numbers change. So labels are stored by name. After a change of the lattice the label of a text may only rise,
-//! and a limit that the user agreed to may only vanish.
+//! Taints come and go with the configuration, and their numbers change, so stored labels are names. After a change of the
+//! lattice the label of a text may only rise, and a limit that the user agreed to may only vanish.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +9,7 @@ use ifc::{Dimension, Label, Lattice};
 
 /// The name of ⊤.
 const ANY: &str = "any";
-/// The taint of a reader who may not read.
-const NOT_FOR: &str = "not-for:";
-/// Those who may read, as a list.
-const READERS: &str = "readers:";
-/// What the categories of a dimension begin with, and all of them together.
+/// The prefix of the categories of a dimension, and the name of all of them together.
 const CATEGORIES: [(Dimension, &str, &str); 2] = [
     (Dimension::Integrity, "untrusted:", "untrusted"),
     (Dimension::Confidentiality, "secret:", "secret"),
@@ -38,19 +33,12 @@ impl Names {
         Self(lattice)
     }
 
-    /// The names of the label of a text. The label that is read from them is never below `label`, in this lattice and
-    /// in a larger one.
+    /// The names of the label of a text. The label read from them is never below `label`, in this lattice or a larger one.
     pub(crate) fn label_names(&self, label: &Label) -> Vec<String> {
         let mut names = self.0.describe(label);
-        let before = names.len();
-        names.retain(|name| !name.starts_with(NOT_FOR));
-        if names.len() < before {
-            // The list of readers stays right when another reader is added.
-            names.push(format!("{READERS}{}", self.readers_of(label).join(",")));
-        }
         for (dimension, prefix, whole) in CATEGORIES {
             let categories = names.iter().filter(|name| name.starts_with(prefix));
-            // All categories together stand for later ones too. A single category stands for itself.
+            // The name of all categories includes later ones; a single category does not.
             if categories.count() > 1 && self.0.whole(dimension).flows_to(label) {
                 names.retain(|name| !name.starts_with(prefix));
                 names.push(whole.to_owned());
@@ -63,9 +51,8 @@ impl Names {
         }
     }
 
-    /// The names of the label of a derived text: its own and all of its sources', so that it is at or above them in
-    /// every later lattice too. A name may have no taint in this one (`readers:ada` where Ada is the only reader) and
-    /// some in the next.
+    /// The names of the label of a derived text: its own and all of its sources', so that it is at or above them in every
+    /// later lattice too.
     pub(crate) fn derived_names(&self, label: &Label, sources: BTreeSet<String>) -> Vec<String> {
         let mut names = self.label_names(label);
         // ⊤ is ⊤ in every lattice.
@@ -88,8 +75,7 @@ impl Names {
         }
     }
 
-    /// Every taint of a limit by name, sorted; `None` if it is ⊤ or has taints without a name, which no user can agree
-    /// to.
+    /// Every taint of a limit by name, sorted; `None` if it is ⊤ or has taints without a name.
     pub(crate) fn limit_names(&self, limit: &Label) -> Option<Vec<String>> {
         let count = limit.taints()?.count();
         let below = self.0.taints().filter(|(_, taint)| taint.flows_to(limit));
@@ -98,8 +84,7 @@ impl Names {
         (names.len() == count && self.join(&names)? == *limit).then_some(names)
     }
 
-    /// The limit with these taints; `None` if a name no longer exists, or if the lattice has other taints below them
-    /// than before.
+    /// The limit with these taints; `None` if a name no longer exists, or covers other taints than before.
     pub(crate) fn limit(&self, names: &[String]) -> Option<Label> {
         let limit = self.join(names)?;
         (self.limit_names(&limit)? == names).then_some(limit)
@@ -107,14 +92,6 @@ impl Names {
 
     fn join(&self, names: &[String]) -> Option<Label> {
         self.0.labels(names.iter().map(String::as_str)).ok()
-    }
-
-    /// The readers whose taint the label does not have.
-    fn readers_of(&self, label: &Label) -> Vec<&str> {
-        let taints = self.0.taints();
-        let readers = taints.filter_map(|(name, taint)| Some((name.strip_prefix(NOT_FOR)?, taint)));
-        let allowed = readers.filter(|(_, taint)| !taint.flows_to(label));
-        allowed.map(|(name, _)| name).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where a file may lie: the folder and the file belong to this user, and no other user has access.
+//! Checks that a file and its folder belong to this user, and that no other user has access.
 
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
@@ -13,8 +13,7 @@ const OTHERS: u32 = 0o077;
 /// Suffixes of the files that SQLite puts beside a file.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Creates the folder and the file where they are missing, checks both, and returns the path without symbolic
-/// links.
+/// Creates the folder and the file if they are missing, checks both, and returns the path without symbolic links.
 pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
     let Some((name, folder)) = path.file_name().zip(path.parent()) else {
         let remedy = "name a file in a folder";
@@ -30,7 +29,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
     // The real path: SQLite is told to follow no links.
     let folder = fs::canonicalize(folder).map_err(|error| io_error(folder, error))?;
     let path = folder.join(name);
-    // SQLite would create it with the rights that the umask leaves to others.
+    // SQLite would create it with the umask's rights for others.
     let created = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -42,7 +41,7 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
         Err(error) => return Err(io_error(&path, error)),
     }
     check_file(&path)?;
-    // They hold the same texts: the newest are in the log only.
+    // These hold the same texts.
     for suffix in BESIDE {
         let mut beside = path.clone().into_os_string();
         beside.push(suffix);
@@ -70,7 +69,7 @@ fn check_file(path: &Path) -> Result<(), DatabaseError> {
         let remedy = "remove it, or choose another path";
         return Err(refused(path, "it is a link or no plain file", remedy));
     }
-    // SQLite names the log after the file. Opened under two names, a file has two logs, and is corrupted.
+    // SQLite names the log after the file: under two names a file would have two logs.
     if metadata.nlink() > 1 {
         let remedy = "remove its other names (find -samefile shows them)";
         return Err(refused(path, "the file has a second name", remedy));

@@ -13,29 +13,25 @@ pub use search::Query;
 
 use crate::{DatabaseError, EntryId, Time};
 
-/// A place that keeps labelled memories. One conformance suite holds for every implementation.
+/// Labelled memories. One conformance suite holds for every implementation.
 ///
-/// A reader names the label at which it reads (`at`). An entry that does not flow there is not returned and
-/// has no influence on what is; only the time that an operation takes depends on all entries. ⊤ reads
-/// everything, and is for the user alone.
+/// A reader names the label at which it reads (`at`). An entry that does not flow there is not returned and has no influence
+/// on the result, only on the time. ⊤ reads everything, and is for the user alone.
 ///
-/// The entries of one label have room of their own in each namespace ([`Limits`]). Where it is used up, the
-/// oldest of them are removed, with everything that was derived from them.
+/// The entries of one label have their own limits in each namespace ([`Limits`]). Above them the oldest entries are removed,
+/// with everything derived from them.
 ///
-/// An entry is ⊤ if its label has a name that the lattice no longer has ([`Entry::unknown`]).
+/// An entry is ⊤ if the lattice lacks a name of its label ([`Entry::unknown`]).
 pub trait Memory: Send + Sync {
-    /// Adds all of these entries, or none. They are on disk when this returns. A draft may name earlier drafts
-    /// of the same call as its sources.
-    ///
-    /// Returns how many old entries were removed to make room, in the same transaction.
+    /// Adds all of these entries, or none, durably. A draft may name earlier drafts of the call as its sources. Returns how
+    /// many old entries were removed in the same transaction.
     ///
     /// # Errors
-    /// The drafts have no room, an id is taken, a source does not exist or would have to make room, a label
-    /// does not contain the labels of its sources; or the back end fails.
+    /// The drafts exceed the limits, an id is taken, a source is missing or would be removed, a label is below those of its
+    /// sources; or the back end fails.
     fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError>;
 
-    /// The newest entries of a namespace, at most `most`, newest first. Entries that cannot be read are left
-    /// out.
+    /// The newest readable entries of a namespace, at most `most`, newest first.
     ///
     /// # Errors
     /// The back end fails.
@@ -52,11 +48,10 @@ pub trait Memory: Send + Sync {
     /// The back end fails, or the entry cannot be read.
     fn show(&self, id: EntryId, at: &Label) -> Result<Option<Entry>, MemoryError>;
 
-    /// The entries that answer a query best, at most `most`, best first; of equal ones the newer first.
+    /// The readable entries that match a query best, at most `most`, best first; of equal ones the newer first.
     ///
-    /// Entries, order and scores (BM25) are a function of the query and of the entries that flow to `at`: no
-    /// count, length or order of others shows. A fact is not found if a later one about the same attribute of
-    /// the same entity flows to its label. An entry that cannot be read is not found.
+    /// Entries, order and scores (BM25) are a function of the query and of the entries that flow to `at` alone. A fact is not
+    /// found if a later one about the same attribute of the same entity flows to its label.
     ///
     /// # Errors
     /// The back end fails.
@@ -68,41 +63,39 @@ pub trait Memory: Send + Sync {
         most: usize,
     ) -> Result<Vec<Found>, MemoryError>;
 
-    /// The labels that the entries of a namespace have, each once. For the code that decides at which labels to
-    /// search: a reader is told of none above its own.
+    /// The labels of a namespace's entries, each once. For the choice of the labels to search at; a reader must not learn of
+    /// labels above its own.
     ///
     /// # Errors
     /// The back end fails.
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError>;
 
-    /// The ids of the entries of a namespace that cannot be read, oldest first. For the user, who forgets them.
+    /// The ids of the unreadable entries of a namespace, oldest first. For the user.
     ///
     /// # Errors
     /// The back end fails.
     fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
-    /// The ids of all entries of a namespace, oldest first, including those that cannot be read. For the user.
+    /// The ids of all entries of a namespace, oldest first, including unreadable ones. For the user.
     ///
     /// # Errors
     /// The back end fails.
     fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
-    /// These entries and everything that was derived from them, in any namespace, each once: the entries that
-    /// [`Memory::forget`] would remove. An id that does not exist is left out. For the user.
+    /// The entries that [`Memory::forget`] would remove for these ids. For the user.
     ///
     /// # Errors
     /// The back end fails.
     fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError>;
 
-    /// Removes these entries and everything that was derived from them, in any namespace, or nothing. An id
-    /// that does not exist is ignored.
+    /// Removes these entries and everything derived from them, in any namespace, or nothing. Missing ids are ignored.
     ///
     /// # Errors
     /// The back end fails; nothing is removed then.
     fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError>;
 
-    /// Removes every entry that is older than `before`, and everything that was derived from one, in any
-    /// namespace, or nothing. Returns how many entries there were.
+    /// Removes every entry older than `before` and everything derived from one, in any namespace, or nothing. Returns their
+    /// number.
     ///
     /// # Errors
     /// The back end fails; nothing is removed then.
@@ -115,14 +108,14 @@ pub trait Memory: Send + Sync {
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError>;
 }
 
-/// How much a memory holds.
+/// Limits of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one entry, all its texts together.
     pub entry_bytes: usize,
     /// Entries of one label in one namespace.
     pub entries: usize,
-    /// Bytes of all entries of one label in one namespace. Searching holds an index of them in memory.
+    /// Bytes of all entries of one label in one namespace. Their index is in memory.
     pub bytes: usize,
 }
 
@@ -145,7 +138,7 @@ const MAX_SOURCES: usize = 1024;
 const MAX_BATCH: usize = 256;
 
 impl Limits {
-    /// Checks what does not depend on the entries that are there.
+    /// Checks the limits that do not depend on stored entries.
     fn check(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<(), MemoryError> {
         for draft in drafts {
             let (bytes, most) = (draft.bytes(), self.entry_bytes);
@@ -165,7 +158,7 @@ impl Limits {
     }
 }
 
-/// Why an operation on a memory was not done.
+/// Errors of memories.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -188,7 +181,7 @@ pub enum MemoryError {
         /// The most.
         most: usize,
     },
-    /// More entries or bytes in one call than there is room for.
+    /// More entries or bytes in one call than the limits.
     #[error(
         "these are more memories than {0} takes at once; add them in parts, or raise the limit"
     )]
@@ -220,7 +213,7 @@ pub enum MemoryError {
     },
 }
 
-/// Who said something.
+/// The speaker of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Speaker {
     /// The user.
@@ -234,9 +227,9 @@ pub enum Speaker {
 pub enum Content {
     /// A turn of the interaction history.
     Interaction {
-        /// Who said it.
+        /// Its speaker.
         speaker: Speaker,
-        /// What.
+        /// Its text.
         text: String,
     },
     /// Summarised knowledge.
@@ -246,9 +239,9 @@ pub enum Content {
     },
     /// A fact about an entity ("Karin", "telephone", "0123").
     Fact {
-        /// Of whom or what.
+        /// The entity.
         entity: String,
-        /// Which of its attributes.
+        /// The attribute.
         attribute: String,
         /// The attribute's value.
         value: String,
@@ -281,13 +274,13 @@ pub struct Draft {
     pub id: EntryId,
     /// Its text.
     pub content: Content,
-    /// The label of everything in it, `origin` included: at least the join of its sources' labels.
+    /// The label of all its texts: at least the join of its sources' labels.
     pub label: Label,
     /// The entries that it was derived from. They exist, in any namespace.
     pub sources: Vec<EntryId>,
-    /// Where it comes from, for people.
+    /// Its origin, for display.
     pub origin: String,
-    /// When it was made.
+    /// Its time.
     pub time: Time,
 }
 
@@ -310,19 +303,19 @@ impl fmt::Debug for Draft {
 pub struct Entry {
     /// Its id.
     pub id: EntryId,
-    /// Whose memory it is.
+    /// Its namespace.
     pub namespace: Namespace,
     /// Its text.
     pub content: Content,
     /// The label of everything in it.
     pub label: Label,
-    /// Names in its label that the lattice no longer has. If there are any, the label is ⊤.
+    /// Names of its label that the lattice lacks. If there are any, the label is ⊤.
     pub unknown: Vec<String>,
     /// The entries that it was derived from.
     pub sources: Vec<EntryId>,
-    /// Where it comes from, for people.
+    /// Its origin, for display.
     pub origin: String,
-    /// When it was made.
+    /// Its time.
     pub time: Time,
 }
 
@@ -338,30 +331,30 @@ impl fmt::Debug for Entry {
 pub struct Found {
     /// The entry.
     pub entry: Entry,
-    /// How well it answers the query: above zero, comparable within one search only.
+    /// Above zero; comparable within one search only.
     pub score: f64,
 }
 
-/// Entries and everything that was derived from them.
+/// Entries with everything derived from them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Family {
-    /// Those that can be read, oldest first.
+    /// The readable ones, oldest first.
     pub entries: Vec<Entry>,
-    /// The others.
+    /// The unreadable ones.
     pub unreadable: Vec<EntryId>,
 }
 
 impl Family {
-    /// How many they are.
+    /// Their number.
     pub fn count(&self) -> usize {
         self.entries.len() + self.unreadable.len()
     }
 }
 
-/// What [`Memory::forget`] removed.
+/// The result of [`Memory::forget`].
 #[derive(Debug)]
 pub struct Forgotten {
-    /// The entries and everything that was derived from them. Empty if they did not exist.
+    /// The removed entries.
     pub family: Family,
     /// Why the back end's files may still have the text.
     pub erased: Result<(), MemoryError>,

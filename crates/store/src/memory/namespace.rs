@@ -1,16 +1,16 @@
-//! Whose memory it is.
+//! Namespaces of memories.
 
 use std::fmt;
 
 use crate::{Apps, BadName, Identity, Name};
 
-/// Whose memory it is (SecGPT §4.1.3, §4.2.4): the hub's, or that of apps' spokes.
+/// A namespace of memories (SecGPT §4.1.3, §4.2.4): the hub's, or that of apps' spokes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// The hub's.
     Hub,
-    /// That of conversations with these apps together, at least one. An app that takes the name of another
-    /// has another identity, and so another namespace.
+    /// That of conversations with these apps together, at least one. Identities count: another app of the same name has
+    /// another namespace.
     Apps(Apps),
 }
 
@@ -31,8 +31,7 @@ impl Namespace {
         }
     }
 
-    /// Whether everything in it was said in conversations with some of these apps and no other one.
-    /// Identities count, since another app may have taken a name.
+    /// Whether it is of some of these apps and no others, by their identities.
     pub fn is_of(&self, apps: &Apps) -> bool {
         match self {
             Self::Apps(own) => {

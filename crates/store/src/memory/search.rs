@@ -1,8 +1,7 @@
 //! Full-text search over the entries that one reader sees.
 //!
-//! FTS5's `bm25()` counts every row of its table, so one index of all entries would tell a reader how often a
-//! word occurs in entries that it may not read. Each reader therefore has an index of its own: a [`View`] holds
-//! exactly the entries of one namespace that flow to one label.
+//! FTS5's `bm25()` counts every row of its table: one index of all entries would reveal how often a word occurs in entries
+//! that the reader may not read. So a [`View`] holds exactly the entries of one namespace that flow to one label.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::Content;
 
-/// Bytes of a query that count: some paragraphs, as a model may ask.
+/// Bytes of a query that count: some paragraphs.
 const MAX_QUERY_BYTES: usize = 4096;
 
 /// Different words of a query that count. Each costs a pass over the entries that have it.
@@ -51,7 +50,7 @@ impl Query {
     }
 }
 
-/// A text with spaces around ideographs and kana, which the tokenizer would take for one long word.
+/// A text with spaces around ideographs and kana, which the tokenizer would read as one long word.
 fn spaced(text: &str) -> String {
     let mut spaced = String::with_capacity(text.len());
     for c in text.chars() {
@@ -65,15 +64,15 @@ fn spaced(text: &str) -> String {
     spaced
 }
 
-/// The index of what one reader sees of one namespace, in a database in memory.
+/// The index of one namespace for one reader, in a database in memory.
 pub(super) struct View {
     /// The number of the namespace in the file.
     pub(super) namespace: i64,
     /// The reader's label.
     pub(super) at: Label,
-    /// How often the namespace had lost entries when the index was begun. Another count makes it useless.
+    /// The namespace's count of removals when the index was begun. Another count invalidates it.
     pub(super) forgotten: i64,
-    /// The sequence number of the last entry that was looked at.
+    /// The sequence number of the last entry that was considered.
     pub(super) last: i64,
     index: Connection,
     /// The facts about one attribute of one entity that no later fact replaces.
@@ -83,7 +82,7 @@ pub(super) struct View {
 impl View {
     pub(super) fn new(namespace: i64, at: &Label, forgotten: i64) -> rusqlite::Result<Self> {
         let index = Connection::open_in_memory()?;
-        // Without `content` the texts themselves are not held a second time.
+        // Without `content` the texts are not stored a second time.
         index.execute_batch(
             "CREATE VIRTUAL TABLE entry USING fts5(
                words, content = '', contentless_delete = 1,
@@ -100,7 +99,7 @@ impl View {
         })
     }
 
-    /// Begins to add entries. One transaction for all of them: each commit writes a segment of the index.
+    /// Begins to add entries, in one transaction: each commit writes a segment of the index.
     pub(super) fn begin(&self) -> rusqlite::Result<()> {
         self.index.execute_batch("BEGIN")
     }
@@ -134,9 +133,8 @@ impl View {
         Ok(())
     }
 
-    /// A fact replaces earlier ones about the same to whose labels it flows: each reader of those sees it too,
-    /// and its author is trusted at least as much. Others stay beside it, so that untrusted text does not take
-    /// the place of the user's words.
+    /// A fact replaces earlier ones about the same to whose labels it flows. Others stay, so that untrusted text does not
+    /// replace the user's words.
     fn replace(&mut self, fact: i64, label: &Label, names: [&String; 2]) -> rusqlite::Result<()> {
         let key = names.map(|name| name.trim().to_lowercase());
         let known = self.facts.entry(key).or_default();

@@ -16,11 +16,10 @@ use crate::database::{Database, Schema, Stop};
 use crate::names::{Names, ReadLabel};
 use crate::{EntryId, Time};
 
-/// Sequence numbers give the order of entries. They are never used again, and never shown: they would tell
-/// how many entries there are. `forgotten` counts how often a namespace lost entries.
+/// Sequence numbers order the entries. They are never reused, and never shown, since they tell how many entries there are.
+/// `forgotten` counts how often a namespace lost entries.
 ///
-/// Version 1 named some namespaces `app:NAMES`, without the identities of the apps. Their entries go to the
-/// hub's namespace: conversations without an app read them as before, and no app does.
+/// Version 1 had namespaces `app:NAMES` without the identities of the apps. Their entries move to the hub's namespace.
 const SCHEMA: Schema = Schema {
     application: 0x534c_4d45,
     version: 2,
@@ -72,10 +71,10 @@ const COLUMNS: &str =
     "memory.id, sequence, name, kind, label, entity, attribute, text, origin, time";
 const ENTRIES: &str = "memory JOIN namespace ON namespace.id = memory.namespace";
 
-/// Indexes of readers that are held for later searches. With [`Limits::bytes`] this bounds their memory.
+/// Most indexes that are kept for later searches. With [`Limits::bytes`] this bounds their memory.
 const MAX_VIEWS: usize = 32;
 
-/// When a label's room is used up, one sixteenth of it is freed at once: each removal makes indexes useless.
+/// One sixteenth of a label's room is freed at once, since each removal invalidates indexes.
 const PARTS: usize = 16;
 
 const USER: &str = "user";
@@ -85,13 +84,12 @@ const FACT: &str = "fact";
 
 type Failed = Stop<MemoryError>;
 
-/// Memory in a file that its owner alone can read. Several processes may have it open.
+/// Memory in a file that only its owner can read. Several processes may have it open.
 ///
-/// A removed entry is overwritten in the file (`secure_delete`), and the write-ahead log is emptied after it.
-/// [`Memory::forget`] also rewrites the file, which removes copies that SQLite left when it moved rows between
-/// pages; entries that make room or are too old ([`Memory::append`], [`Memory::expire`]) may leave such copies
-/// until the next `forget`. While another program reads an older state of the file, the log keeps the text:
-/// [`Forgotten::erased`] says so, and the next removal or start empties it.
+/// A removed entry is overwritten in the file (`secure_delete`), and the write-ahead log is emptied. [`Memory::forget`] also
+/// rewrites the file, which removes copies that SQLite left when it moved rows between pages; [`Memory::append`] and
+/// [`Memory::expire`] may leave such copies until the next `forget`. While another program reads an older state of the file,
+/// the log keeps the text ([`Forgotten::erased`]) until the next removal or start.
 pub struct SqliteMemory {
     database: Database,
     names: Names,
@@ -114,7 +112,7 @@ impl SqliteMemory {
         })
     }
 
-    /// The label that is written so: ⊤ if it cannot be read.
+    /// Reads a stored label: ⊤ if it cannot be read.
     fn read_label(&self, written: &str) -> ReadLabel {
         match serde_json::from_str::<Vec<String>>(written) {
             Ok(names) => self.names.label(&names),
@@ -130,14 +128,14 @@ impl SqliteMemory {
         Ok(self.read_label(&written(row, 4)?).label)
     }
 
-    /// Inserts an entry. Returns its sequence number and its label as it is written.
+    /// Inserts an entry. Returns its sequence number and stored label.
     fn insert(
         &self,
         connection: &Connection,
         namespace: i64,
         draft: &Draft,
     ) -> Result<(i64, String), Failed> {
-        // SQLite's own error about `UNIQUE` would not name the entry.
+        // SQLite's error about `UNIQUE` would not name the entry.
         if place(connection, draft.id)?.is_some() {
             return Err(Stop::Refused(MemoryError::Taken(draft.id)));
         }
@@ -149,13 +147,13 @@ impl SqliteMemory {
                 continue;
             }
             let label = self.read_label(&written).label;
-            // A text that a model derived may say everything that its sources say.
+            // A derived text may contain everything of its sources.
             if !label.flows_to(&draft.label) {
                 let missing = self.names.label_names(&label.beyond(&draft.label));
                 let id = draft.id;
                 return Err(Stop::Refused(MemoryError::LabelTooLow { id, missing }));
             }
-            // A label that cannot be read has no names; it is ⊤, and so is the draft's.
+            // An unreadable label has no names; it is ⊤, and so is the draft's.
             of_sources.extend(serde_json::from_str::<Vec<String>>(&written).unwrap_or_default());
             sources.push(sequence);
         }
@@ -190,8 +188,8 @@ impl SqliteMemory {
         Ok((derived, label))
     }
 
-    /// Removes the oldest entries of one label if it has more than its room, with everything that was derived
-    /// from them. `new` are the sequence numbers of the entries that need the room.
+    /// Removes the oldest entries of one label if it exceeds its room, with everything derived from them. `new` are the
+    /// sequence numbers of the entries that need the room.
     fn make_room(
         &self,
         connection: &Connection,
@@ -296,8 +294,7 @@ impl SqliteMemory {
         Ok(family)
     }
 
-    /// The index of what a reader sees of a namespace, with all its entries. `None` if there is no such
-    /// namespace.
+    /// The up-to-date index of a namespace for a reader. `None` if there is no such namespace.
     fn view(
         &self,
         connection: &Connection,
@@ -311,7 +308,7 @@ impl SqliteMemory {
         let Some((number, forgotten)) = state else {
             return Ok(None);
         };
-        // Out of the list: an index that an error leaves incomplete is dropped.
+        // Taken out of the list, so that an error drops an incomplete index.
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
         let held = views
             .iter()
@@ -350,7 +347,7 @@ impl SqliteMemory {
         views.push(view);
     }
 
-    /// After entries were removed: drops the indexes, which have their words, and empties the log.
+    /// After a removal: drops the indexes, which have the words, and empties the log.
     fn removed(&self, count: usize) -> usize {
         if count > 0 {
             self.drop_views();
@@ -387,7 +384,7 @@ impl Memory for SqliteMemory {
             for (label, new) in &by_label {
                 gone.extend(self.make_room(connection, number, label, new)?);
             }
-            // A new entry goes only with a source that would have to make room for it.
+            // A new entry is removed only together with a source.
             let lost = new.iter().find(|(sequence, _)| gone.contains(sequence));
             for source in lost.map_or(&[][..], |(_, draft)| &draft.sources) {
                 if place(connection, *source)?.is_none() {
@@ -447,10 +444,10 @@ impl Memory for SqliteMemory {
             self.hold(view);
             let mut found = Vec::new();
             for (sequence, score) in ranked {
-                // The label is checked again, as the file has it: the index only ranks.
+                // The stored label is checked again: the index only ranks.
                 match self.entry_at(connection, "sequence = ?1", sequence, at) {
                     Ok(Some(entry)) => found.push(Found { entry, score }),
-                    // Damaged since it came into the index.
+                    // Damaged since it was indexed.
                     Ok(None) | Err(Stop::Refused(MemoryError::Unreadable { .. })) => {}
                     Err(error) => return Err(error),
                 }
@@ -545,7 +542,7 @@ impl Memory for SqliteMemory {
             let mut rows = statement.query([])?;
             let mut known = Vec::new();
             while let Some(row) = rows.next()? {
-                // Another name was not written by us, and its entries cannot be read.
+                // Entries of another name are unreadable.
                 let name = row.get_ref(0)?.as_str().ok();
                 known.extend(name.and_then(|name| Namespace::from_key(name).ok()));
             }
@@ -555,7 +552,7 @@ impl Memory for SqliteMemory {
     }
 }
 
-/// A number that [`Limits`] bounds, for SQLite.
+/// A number for SQLite.
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -602,7 +599,7 @@ fn content(row: &Row<'_>) -> Result<Content, String> {
     })
 }
 
-/// The sequence number and the label, as it is written, of an entry.
+/// The sequence number and the stored label of an entry.
 fn place(connection: &Connection, id: EntryId) -> Result<Option<(i64, String)>, Failed> {
     let mut statement =
         connection.prepare_cached("SELECT sequence, label FROM memory WHERE id = ?1")?;
@@ -610,28 +607,26 @@ fn place(connection: &Connection, id: EntryId) -> Result<Option<(i64, String)>, 
     Ok(found.optional()?)
 }
 
-/// A label as it is written. Bytes that are not UTF-8 become a name that no lattice has, which is read as ⊤.
+/// A stored label. Bytes that are not UTF-8 become a name that no lattice has, which is read as ⊤.
 fn written(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     let bytes = row.get_ref(column)?.as_bytes()?;
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// The condition of [`family`] for the ids of [`list`]. They are one parameter, since SQLite bounds how many a
-/// statement may have.
+/// The condition of [`family`] for the ids of [`list`], as one parameter: SQLite limits their number.
 const LISTED: &str = "id IN (SELECT unhex(value) FROM json_each(?1))";
 
 fn list(ids: &[EntryId]) -> String {
     serde_json::Value::from_iter(ids.iter().map(EntryId::to_string)).to_string()
 }
 
-/// The sequence numbers of the entries that a condition is true of, and of everything that was derived from one
-/// of them.
+/// The sequence numbers of the entries that fulfil a condition, and of everything derived from them.
 fn family(
     connection: &Connection,
     condition: &'static str,
     values: impl rusqlite::Params,
 ) -> Result<BTreeSet<i64>, Failed> {
-    // `UNION` keeps each entry once: one that is derived in several ways is not followed as often.
+    // `UNION` keeps and follows each entry once.
     let family = connection
         .prepare_cached(&format!(
             "WITH RECURSIVE family (entry) AS (
@@ -653,7 +648,7 @@ fn delete(connection: &Connection, gone: &BTreeSet<i64>) -> Result<(), Failed> {
     for sql in [
         "UPDATE namespace SET forgotten = forgotten + 1 WHERE id IN
            (SELECT namespace FROM memory WHERE sequence IN (SELECT value FROM json_each(?1)))",
-        // References first: a foreign key refuses to delete an entry that is still a source.
+        // References first, for the foreign key.
         "DELETE FROM source WHERE derived IN (SELECT value FROM json_each(?1))",
         "DELETE FROM memory WHERE sequence IN (SELECT value FROM json_each(?1))",
     ] {

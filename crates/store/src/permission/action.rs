@@ -8,8 +8,7 @@ use ifc::{Direction, Effect};
 use crate::Name;
 use crate::id::{read_hex, write_hex};
 
-/// The identity of an app beyond its name: a SHA-256. For a permission the caller digests everything that the
-/// app was when the user agreed; for a memory, where the app comes from.
+/// The identity of an app beyond its name: a SHA-256, for a permission of `App::identity`, for a memory of `App::origin`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity([u8; 32]);
 
@@ -51,8 +50,8 @@ pub struct App {
     pub identity: Identity,
 }
 
-/// A domain to which an app may send: its registrable domain (eTLD+1, SecGPT appendix B.1) or an
-/// address, as the caller says. It stands for itself alone, not for what is below it.
+/// A domain to which an app may send: a registrable domain (eTLD+1, SecGPT appendix B.1) or an address. It does not cover
+/// names below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Domain(String);
 
@@ -86,12 +85,11 @@ impl Domain {
     }
 }
 
-/// A tool whose effect can be taken back. There is no permission for another one: what cannot be
-/// undone is asked about each time (SecGPT appendix A.1).
+/// A tool whose effect can be undone. There is no permission for another one (SecGPT appendix A.1).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReversibleTool(Name);
 
-/// The tool's effect cannot be taken back.
+/// The tool's effect cannot be undone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} cannot be undone, so it is asked about each time")]
 pub struct Irreversible(Name);
@@ -108,7 +106,7 @@ impl ReversibleTool {
         }
     }
 
-    /// One that was stored. It allows nothing by itself: a look-up needs one of [`ReversibleTool::new`].
+    /// A stored one, for display: a look-up needs one of [`ReversibleTool::new`].
     pub(super) fn stored(name: Name) -> Self {
         Self(name)
     }
@@ -119,7 +117,7 @@ impl ReversibleTool {
     }
 }
 
-/// What is allowed. Closed: nothing else can be kept, and none of these has a wildcard.
+/// An action that can be allowed permanently. None has a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// That this app, and no other, answers for a functionality (app selection).

@@ -24,7 +24,7 @@ pub type Apps = BTreeMap<Name, Identity>;
 pub struct Kept {
     /// Its id.
     pub id: PermissionId,
-    /// What is allowed, and the identities of the apps for which it was.
+    /// What is allowed, with the identities of the apps.
     pub action: Action,
     /// The names of the taints under which it is allowed.
     pub taints: Vec<String>,
@@ -47,14 +47,12 @@ pub enum Standing {
     AppsChanged(Vec<Name>),
     /// Its taints no longer exist, or their names mean more than they did.
     TaintsChanged,
-    /// It was given at a later time than now: the clock was set back.
+    /// It was given later than now: the clock was set back.
     NotYet,
 }
 
-/// The permissions that last, in a file that its owner alone can read.
-///
-/// Several processes may have the file open: what one of them revokes stops the next
-/// [`find`](Permissions::find) of each.
+/// The permanent permissions, in a file that only its owner can read. Several processes may have it open; a revocation affects
+/// the next [`find`](Permissions::find) of each.
 #[derive(Debug)]
 pub struct Permissions {
     database: Database,
@@ -73,8 +71,7 @@ impl Permissions {
         })
     }
 
-    /// Stores a permission, in the place of one for the same action and taints: what the user revokes has no
-    /// double. Removes those that have expired.
+    /// Stores a permission in place of one for the same action and taints, and removes expired ones.
     ///
     /// # Errors
     /// Its limit is ⊤ or has taints without a name, its end has come, there are too many, or the file
@@ -103,10 +100,10 @@ impl Permissions {
         now: Time,
     ) -> Result<Option<PermissionId>, PermissionError> {
         let of_action = (self.database).read(|connection| rows::of_action(connection, action))?;
-        // The identities of its apps are a part of the action, so an app that has changed finds nothing.
+        // The identities of the apps are a part of the action, so a changed app finds nothing.
         let covering = of_action.into_iter().find(|row| {
             let limit = self.names.limit(&row.taints);
-            // Before it was granted: a clock that is set back would make it last longer than agreed.
+            // Not before it was granted: a clock that is set back must not extend it.
             let in_time = row.granted <= now && row.expires.is_none_or(|end| now < end);
             in_time && limit.is_some_and(|limit| label.flows_to(&limit))
         });
