@@ -60,31 +60,17 @@ impl Calendar {
     /// An empty value counts as unset.
     pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Calendar, String> {
         let var = |name: &str| var(name).filter(|value| !value.is_empty());
-        let folder = var("CALENDAR")
-            .ok_or_else(|| {
-                "CALENDAR is not set: give the path of a folder of .ics files".to_owned()
-            })
-            .and_then(|path| {
-                Folder::open(Path::new(&path)).map_err(|error| {
-                    format!("CALENDAR is {path:?}, which cannot be opened: {error}")
-                })
-            });
-        let home = match var("CALENDAR_ZONE") {
-            None => Ok(TimeZone::UTC),
-            Some(name) => zone(&name).ok_or_else(|| {
-                format!("CALENDAR_ZONE is {name:?}: give a zone like Europe/Berlin")
-            }),
-        };
-        match (folder, home) {
-            (Ok(folder), Ok(home)) => Ok(Calendar {
-                folder: Mutex::new(folder),
-                home,
-            }),
-            (folder, home) => {
-                let errors = [folder.err(), home.err()];
-                Err(errors.into_iter().flatten().collect::<Vec<_>>().join("\n"))
-            }
-        }
+        let path = var("CALENDAR")
+            .ok_or("CALENDAR is not set: give the path of a folder of .ics files")?;
+        let folder = Folder::open(Path::new(&path))
+            .map_err(|error| format!("CALENDAR is {path:?}, which cannot be opened: {error}"))?;
+        let home = var("CALENDAR_ZONE").unwrap_or_else(|| "UTC".to_owned());
+        let home = zone(&home)
+            .ok_or_else(|| format!("CALENDAR_ZONE is {home:?}: give a zone like Europe/Berlin"))?;
+        Ok(Calendar {
+            folder: Mutex::new(folder),
+            home,
+        })
     }
 
     /// The events from `from` to `to`; a day as `to` counts as a whole.

@@ -44,65 +44,31 @@ pub(crate) enum Security {
     Tls(String),
 }
 
-/// Everything that is wrong with the configuration, one line each.
-#[derive(Debug, thiserror::Error)]
-pub(crate) struct ConfigError(Vec<String>);
-
 impl Config {
     /// Reads the variables `MAILDIR`, `SMTP_SERVER`, `MAIL_FROM`, `SMTP_TLS` (`none`, `starttls`, `tls`; default `none`),
     /// `SMTP_TLS_NAME` (default: the host of `SMTP_SERVER`), `SMTP_TLS_CA` (a PEM file; only its certificates are then
     /// trusted, else the public authorities compiled in), `SMTP_USER` and `SMTP_PASSWORD` through `var`.
     /// An empty value counts as unset.
-    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+    pub(crate) fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Config, String> {
         let var = |name: &str| var(name).filter(|value| !value.is_empty());
-        let mut errors = Vec::new();
-        let maildir = note(&mut errors, maildir(var("MAILDIR")));
-        let server = note(&mut errors, server(var("SMTP_SERVER")));
-        let from = note(&mut errors, from(var("MAIL_FROM")));
-        let host = server.as_ref().map(|(host, _)| host.as_str());
-        let security = note(
-            &mut errors,
-            security(var("SMTP_TLS"), var("SMTP_TLS_NAME"), host),
-        );
-        let authority = note(
-            &mut errors,
-            authority(var("SMTP_TLS_CA"), security.as_ref()),
-        );
-        let login = note(
-            &mut errors,
-            login(var("SMTP_USER"), var("SMTP_PASSWORD"), security.as_ref()),
-        );
-        match (maildir, server, from, security, authority, login) {
-            (
-                Some(maildir),
-                Some((host, port)),
-                Some(from),
-                Some(security),
-                Some(authority),
-                Some(login),
-            ) => Ok(Config {
-                maildir,
-                smtp: Smtp {
-                    host,
-                    port,
-                    from,
-                    security,
-                    authority,
-                    login,
-                },
-            }),
-            _ => Err(ConfigError(errors)),
-        }
+        let maildir = maildir(var("MAILDIR"))?;
+        let (host, port) = server(var("SMTP_SERVER"))?;
+        let from = from(var("MAIL_FROM"))?;
+        let security = security(var("SMTP_TLS"), var("SMTP_TLS_NAME"), &host)?;
+        let authority = authority(var("SMTP_TLS_CA"), &security)?;
+        let login = login(var("SMTP_USER"), var("SMTP_PASSWORD"), &security)?;
+        Ok(Config {
+            maildir,
+            smtp: Smtp {
+                host,
+                port,
+                from,
+                security,
+                authority,
+                login,
+            },
+        })
     }
-
-    /// As [`Config::from_vars`], from the environment of the process.
-    pub(crate) fn from_env() -> Result<Config, ConfigError> {
-        Config::from_vars(|name| std::env::var(name).ok())
-    }
-}
-
-fn note<T>(errors: &mut Vec<String>, result: Result<T, String>) -> Option<T> {
-    result.map_err(|error| errors.push(error)).ok()
 }
 
 fn maildir(value: Option<String>) -> Result<Maildir, String> {
@@ -152,34 +118,23 @@ fn from(value: Option<String>) -> Result<Mailbox, String> {
     mailbox.ok_or_else(|| format!("MAIL_FROM is {value:?}: give an address such as anna@example.org or Anna <anna@example.org>"))
 }
 
-fn security(
-    kind: Option<String>,
-    name: Option<String>,
-    host: Option<&str>,
-) -> Result<Security, String> {
-    let name = || match (&name, host) {
-        (Some(name), _) => Ok(name.clone()),
-        (None, Some(host)) => Ok(host.to_owned()),
-        (None, None) => Err("SMTP_TLS_NAME is not set, nor is a valid SMTP_SERVER".to_owned()),
-    };
+fn security(kind: Option<String>, name: Option<String>, host: &str) -> Result<Security, String> {
+    let name = || name.unwrap_or_else(|| host.to_owned());
     match kind.as_deref().unwrap_or("none") {
-        "none" if host.is_none_or(is_loopback) => Ok(Security::None),
+        "none" if is_loopback(host) => Ok(Security::None),
         "none" => Err(
             "SMTP_TLS is none, but SMTP_SERVER is not on loopback: set SMTP_TLS to starttls or tls"
                 .to_owned(),
         ),
-        "starttls" => Ok(Security::StartTls(name()?)),
-        "tls" => Ok(Security::Tls(name()?)),
+        "starttls" => Ok(Security::StartTls(name())),
+        "tls" => Ok(Security::Tls(name())),
         other => Err(format!("SMTP_TLS is {other:?}: give none, starttls or tls")),
     }
 }
 
-fn authority(
-    path: Option<String>,
-    security: Option<&Security>,
-) -> Result<Option<Certificate>, String> {
+fn authority(path: Option<String>, security: &Security) -> Result<Option<Certificate>, String> {
     let Some(path) = path else { return Ok(None) };
-    if security == Some(&Security::None) {
+    if security == &Security::None {
         return Err(
             "SMTP_TLS_CA is set, but SMTP_TLS is none: set SMTP_TLS to starttls or tls".to_owned(),
         );
@@ -199,11 +154,11 @@ fn authority(
 fn login(
     user: Option<String>,
     password: Option<String>,
-    security: Option<&Security>,
+    security: &Security,
 ) -> Result<Option<(String, String)>, String> {
     match (user, password) {
         (None, None) => Ok(None),
-        (Some(_), Some(_)) if security == Some(&Security::None) => Err(
+        (Some(_), Some(_)) if security == &Security::None => Err(
             "SMTP_USER is set, but SMTP_TLS is none: a password is only sent over starttls or tls"
                 .to_owned(),
         ),
@@ -214,12 +169,6 @@ fn login(
 
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
 }
 
 impl fmt::Debug for Smtp {
@@ -239,7 +188,7 @@ impl fmt::Debug for Smtp {
 mod tests {
     use super::*;
 
-    fn check(vars: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    fn check(vars: &[(&str, &str)]) -> Result<Config, String> {
         let home = tempfile::tempdir().unwrap();
         for part in ["cur", "new", "tmp"] {
             std::fs::create_dir(home.path().join(part)).unwrap();
@@ -257,7 +206,7 @@ mod tests {
                 _ => None,
             })
         };
-        Config::from_vars(find).map_err(|error| error.0)
+        Config::from_vars(find)
     }
 
     #[test]
@@ -325,14 +274,8 @@ mod tests {
                 "SMTP_TLS_CA is \"/proc",
             ),
         ] {
-            let errors = check(vars).unwrap_err();
-            assert_eq!(errors.len(), 1, "{errors:?}");
-            assert!(errors[0].starts_with(want), "{errors:?}");
+            let error = check(vars).unwrap_err();
+            assert!(error.starts_with(want), "{error}");
         }
-    }
-
-    #[test]
-    fn all_errors_come_at_once() {
-        assert_eq!(Config::from_vars(|_| None).unwrap_err().0.len(), 3);
     }
 }

@@ -30,7 +30,7 @@ pub const MANIFEST: &str = include_str!("../sluice-app.toml");
 
 /// Serves the app on standard input and output, configured by the environment.
 pub fn run() -> std::process::ExitCode {
-    let config = config::Config::from_env().map_err(|errors| errors.to_string());
+    let config = config::Config::from_vars(|name| std::env::var(name).ok());
     let server = config.map(|config| server::MailServer::new(mailbox::Mailbox::new(config)));
     app_support::tools::serve("sluice-mail", server)
 }

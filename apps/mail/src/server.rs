@@ -1,16 +1,13 @@
 //! The tools over MCP.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use app_support::tools::{answer, plain};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ErrorData, Implementation, ServerCapabilities, ServerConfig};
-use rmcp::schemars::{self, JsonSchema, Schema, SchemaGenerator, json_schema};
+use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::MailError;
 use crate::mailbox::Mailbox;
@@ -125,7 +122,11 @@ impl MailServer {
         &self,
         Parameters(call): Parameters<SendEmail>,
     ) -> Result<CallToolResult, ErrorData> {
-        self.run(move |mailbox| mailbox.send(&call.to.0, &call.subject, &call.body))
+        let to = match call.to {
+            Recipients::One(address) => vec![address],
+            Recipients::Several(addresses) => addresses,
+        };
+        self.run(move |mailbox| mailbox.send(&to, &call.subject, &call.body))
             .await
     }
 
@@ -165,51 +166,11 @@ impl MailServer {
     }
 }
 
-/// One address or several: small models write either.
-#[derive(Debug)]
-struct Recipients(Vec<String>);
-
-impl JsonSchema for Recipients {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Recipients".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "string" },
-                { "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": MAX_RECIPIENTS },
-            ],
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Recipients {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Recipients, D::Error> {
-        struct OneOrMany;
-        impl<'de> Visitor<'de> for OneOrMany {
-            type Value = Recipients;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address or a list of addresses")
-            }
-
-            fn visit_str<E>(self, one: &str) -> Result<Recipients, E> {
-                Ok(Recipients(vec![one.to_owned()]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut many: A) -> Result<Recipients, A::Error> {
-                let mut addresses = Vec::new();
-                while let Some(address) = many.next_element()? {
-                    addresses.push(address);
-                }
-                Ok(Recipients(addresses))
-            }
-        }
-        deserializer.deserialize_any(OneOrMany)
-    }
+// One address or several: small models write either. (No doc comment: it would be a part of the schema.)
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "an address or a list of addresses")]
+#[schemars(inline)]
+enum Recipients {
+    One(String),
+    Several(#[schemars(length(min = 1, max = MAX_RECIPIENTS))] Vec<String>),
 }

