@@ -1,7 +1,7 @@
 //! An installed tree: sealed when it is complete, and identified by a hash of its contents.
 
 use std::fs::{self, File, Metadata, Permissions};
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -113,8 +113,16 @@ fn field(all: &mut Sha256, bytes: &[u8]) {
 
 fn content(path: &Path) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
-    io::copy(&mut File::open(path)?, &mut hash)?;
-    Ok(hash.finalize().into())
+    let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
+    loop {
+        let portion = file.fill_buf()?;
+        if portion.is_empty() {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(portion);
+        let count = portion.len();
+        file.consume(count);
+    }
 }
 
 type Visit<'v> = dyn FnMut(&Path, &Metadata) -> Result<(), TreeError> + 'v;
