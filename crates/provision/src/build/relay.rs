@@ -348,12 +348,12 @@ mod tests {
         let tunnel = request("CONNECT A.test:443 HTTP/1.1\r\nHost: b.test\r\n\r\n");
         assert_eq!(tunnel, Some(Request::Tunnel(host("a.test", 443))));
         for field in ["", "Host: a.test\r\n", "Host: b.test\r\nhOST:c.test\r\n"] {
-            let request = format!(
+            let asked = format!(
                 "GET http://a.test:81/x?y HTTP/1.1\r\nA: b\r\n{field}Connection: keep-alive\r\n\r\n"
             );
             let head = "GET /x?y HTTP/1.1\r\nHost: a.test:81\r\nA: b\r\nConnection: close\r\n\r\n";
             let forward = Request::Forward(host("a.test", 81), head.to_owned());
-            assert_eq!(request(&request), Some(forward), "{field}");
+            assert_eq!(request(&asked), Some(forward), "{field}");
         }
         let head = |target: &str| match request(&format!("GET {target} HTTP/1.1\r\n\r\n")) {
             Some(Request::Forward(_, head)) => head,
@@ -372,8 +372,8 @@ mod tests {
             "no field",
             ": b",
         ] {
-            let request = format!("GET http://a.test/ HTTP/1.1\r\n{hidden}\r\n\r\n");
-            assert_eq!(request(&request), None, "{hidden:?}");
+            let asked = format!("GET http://a.test/ HTTP/1.1\r\n{hidden}\r\n\r\n");
+            assert_eq!(request(&asked), None, "{hidden:?}");
         }
         let line = "GET http://a.test/\nHost:b.test HTTP/1.1\r\n\r\n";
         assert_eq!(request(line), None);
