@@ -548,7 +548,10 @@ fn an_installed_script_names_no_interpreter_that_the_user_does_not() {
     ] {
         machine.program("store/tree/bin/server", &format!("#!{line}\n"));
         let refused = machine.find(&[&server]).unwrap_err();
-        assert!(refused.contains("not in your PATH"), "{line}: {refused}");
+        assert!(
+            refused.contains("outside of your PATH"),
+            "{line}: {refused}"
+        );
     }
     machine.program("store/tree/bin/server", &format!("#!{guessed}\n"));
     // As the user would write it, and by what it was installed with.
@@ -594,7 +597,7 @@ fn what_an_app_may_write_names_no_further_places() {
         for program in ["home/server", "home/tool", "home/run"] {
             let refused = machine.find(&[&machine.text(program)]).unwrap_err();
             assert!(
-                refused.contains("where an app may write"),
+                refused.contains("that an app may write"),
                 "{program}: {refused}"
             );
         }
