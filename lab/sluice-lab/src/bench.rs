@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::{agentdojo, egress, proxy, saliency, spokes};
+use crate::{agentdojo, proxy, saliency, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -22,9 +22,6 @@ enum BenchAction {
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
-    /// A download of an app through the hub beside a direct one, and the time to its first byte.
-    #[command(after_help = "Example:\n  sluice-lab bench egress --rounds 15")]
-    Egress(egress::EgressArgs),
     /// Many spokes at once, and many starts: memory of each, and that nothing is left behind.
     #[command(after_help = "Example:\n  sluice-lab bench spokes --count 200 --starts 10000")]
     Spokes(spokes::SpokesArgs),
@@ -36,7 +33,6 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
         BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
         BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
-        BenchAction::Egress(args) => egress::egress(args).await,
         BenchAction::Spokes(args) => spokes::spokes(args).await,
     }
 }

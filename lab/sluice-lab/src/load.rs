@@ -21,7 +21,6 @@ const BUFFER: usize = 1 << 20;
 pub(crate) struct Measured {
     latencies: Vec<Duration>,
     pub(crate) errors: usize,
-    pub(crate) wall: Duration,
 }
 
 impl Measured {
@@ -39,7 +38,6 @@ impl Measured {
         self.latencies.extend(other.latencies);
         self.latencies.sort_unstable();
         self.errors += other.errors;
-        self.wall += other.wall;
     }
 }
 
@@ -98,34 +96,12 @@ pub(crate) fn constant(
     })
 }
 
-/// As fast as the answers come.
-pub(crate) fn saturated(
-    target: &Target,
-    connections: u32,
-    duration: Duration,
-) -> io::Result<Measured> {
-    let end = Instant::now() + duration;
-    measure(target, connections, move |_, send| {
-        let mut latencies = Vec::new();
-        let mut errors = 0;
-        while Instant::now() < end {
-            let sent = Instant::now();
-            match send() {
-                Ok(()) => latencies.push(sent.elapsed()),
-                Err(_) => errors += 1,
-            }
-        }
-        (latencies, errors)
-    })
-}
-
 type Send<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
 fn measure<F>(target: &Target, connections: u32, run: F) -> io::Result<Measured>
 where
     F: Fn(u32, Send<'_>) -> (Vec<Duration>, usize) + std::marker::Send + Sync + Clone + 'static,
 {
-    let started = Instant::now();
     let mut threads = Vec::new();
     for number in 0..connections {
         let stream = connect(target.address)?;
@@ -153,7 +129,6 @@ where
         all.errors += errors;
     }
     all.latencies.sort_unstable();
-    all.wall = started.elapsed();
     Ok(all)
 }
 

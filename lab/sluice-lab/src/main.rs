@@ -11,10 +11,6 @@ mod case_app;
 #[cfg(feature = "bench")]
 mod cases;
 mod demo;
-#[cfg(feature = "bench")]
-mod egress;
-#[cfg(feature = "bench")]
-mod escapes;
 mod exit;
 #[cfg(feature = "bench")]
 mod langchain;
@@ -28,8 +24,6 @@ mod progress;
 mod proxy;
 #[cfg(feature = "bench")]
 mod quantile;
-#[cfg(feature = "bench")]
-mod rows;
 #[cfg(feature = "bench")]
 mod saliency;
 #[cfg(feature = "bench")]
@@ -74,21 +68,15 @@ enum Command {
     #[cfg(feature = "bench")]
     #[command(
         name = "langchain",
-        after_help = "Example:\n  sluice-lab langchain\n  sluice-lab langchain --out figures\n  sluice-lab langchain --model embedded --only relational --queries 5"
+        after_help = "Example:\n  sluice-lab langchain\n  sluice-lab langchain --only relational --queries 5"
     )]
     LangChain(langchain::LangChain),
-    /// Measure what agents give away without an attacker, and with one (RTBAS §8.2, §8.3.1).
+    /// Measure what agents give away without an attacker (RTBAS §8.2, §8.3.1).
     #[cfg(feature = "bench")]
     #[command(
-        after_help = "Example:\n  sluice-lab leakage\n  sluice-lab leakage --seed 7 --defence naive-checked,oracle-eager --out figures\n  sluice-lab leakage --defence attention-drafted --agent ground-truth --tasks open\n  sluice-lab leakage --defence none,naive-checked --model embedded --out figures --resume\n  sluice-lab leakage --defence none --upstream http://127.0.0.1:8080/v1 --model MODEL\n\nThe tasks and how to measure another system: lab/leakage/README.md."
+        after_help = "Example:\n  sluice-lab leakage\n  sluice-lab leakage --agent ground-truth --defence naive-checked,naive-exact\n\nThe tasks: lab/leakage/README.md."
     )]
     Leakage(leakage::Leakage),
-    /// Try to get out of a spoke in hundreds of ways, as an app and as a spoke process, as root's and as an ordinary user's.
-    #[cfg(feature = "bench")]
-    #[command(
-        after_help = "Example:\n  sluice-lab escapes\n  sluice-lab escapes --json > escapes.jsonl"
-    )]
-    Escapes(escapes::Escapes),
     /// Measure on this machine.
     #[cfg(feature = "bench")]
     Bench(bench::Bench),
@@ -116,8 +104,6 @@ fn main() -> ExitCode {
             Command::LangChain(args) => langchain::langchain(args).await,
             #[cfg(feature = "bench")]
             Command::Leakage(args) => leakage::leakage(args).await,
-            #[cfg(feature = "bench")]
-            Command::Escapes(args) => escapes::escapes(&args),
             #[cfg(feature = "bench")]
             Command::Bench(args) => bench::bench(args).await,
             #[cfg(feature = "bench")]

@@ -19,14 +19,12 @@ use server::Parts;
 use server::proxy::{Proxy as Guard, ProxySetup};
 
 use crate::exit::Exit;
-use crate::load::{Measured, Server, Target, constant, request, saturated};
+use crate::load::{Measured, Server, Target, constant, request};
 use crate::progress::Progress;
 use crate::terminal::print;
 
 /// Rounds in which each path has its turn. An odd number, so that one of them is the median.
 const ROUNDS: u32 = 9;
-/// Connections at saturation.
-const SATURATING: u32 = 32;
 /// The rules of the mock's tools.
 const RULES: &str = r#"
 [app.bench]
@@ -64,9 +62,6 @@ pub(crate) struct Proxy {
     /// A header of every request, such as one that tells a gateway its upstream; may be repeated.
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// Print one path per line, as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 fn named_address(text: &str) -> Result<(String, SocketAddr)> {
@@ -81,7 +76,6 @@ struct Way {
     constant: Measured,
     /// The quantiles of each round.
     rounds: Vec<[i64; 3]>,
-    saturated: Measured,
 }
 
 impl Way {
@@ -123,7 +117,6 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         target: request(address, &args.header, &body),
         constant: Measured::default(),
         rounds: Vec::new(),
-        saturated: Measured::default(),
     });
     let ways = ways.collect();
     let measured = tokio::task::spawn_blocking(move || measure(&args, ways)).await?;
@@ -150,15 +143,11 @@ fn measure(args: &Proxy, mut ways: Vec<Way>) -> Result<Exit> {
             way.rounds.push(quantiles(&measured));
             // Rounds are pooled, so that the quantiles of a way are those of all its requests.
             way.constant.join(measured);
-            let measured = saturated(&way.target, SATURATING, round / 4)?;
-            way.saturated.join(measured);
         }
     }
     progress.clear();
     report(args, &ways)?;
-    let errors = ways
-        .iter()
-        .map(|way| way.constant.errors + way.saturated.errors);
+    let errors = ways.iter().map(|way| way.constant.errors);
     Ok(match errors.sum::<usize>() {
         0 => Exit::Done,
         _ => Exit::Failed,
@@ -172,46 +161,29 @@ fn quantiles(measured: &Measured) -> [i64; 3] {
 }
 
 fn report(args: &Proxy, ways: &[Way]) -> Result<()> {
-    if !args.json {
-        let rate = args.rate;
-        print(&format!(
-            "{rate} requests/s, latency from the due time in µs; over direct: the median of {ROUNDS} rounds"
-        ))?;
-        print(
-            "                           p50     p90     p99   over direct: p50     p90     p99   requests  errors   at saturation  errors",
-        )?;
-    }
+    let rate = args.rate;
+    print(&format!(
+        "{rate} requests/s, latency from the due time in µs; over direct: the median of {ROUNDS} rounds"
+    ))?;
+    print(
+        "                           p50     p90     p99   over direct: p50     p90     p99   requests  errors",
+    )?;
     let direct = ways.first();
     for way in ways {
         let over = direct.map(|direct| way.over(direct)).unwrap_or_default();
-        print(&line(args, way, over))?;
+        print(&line(way, over))?;
     }
     Ok(())
 }
 
-/// What one way came to, and what that is over the direct one.
-fn line(args: &Proxy, way: &Way, [o50, o90, o99]: [i64; 3]) -> String {
+/// The figures of one way, and the difference to the direct one.
+fn line(way: &Way, [o50, o90, o99]: [i64; 3]) -> String {
     let [p50, p90, p99] = quantiles(&way.constant);
     let (requests, errors) = (way.constant.count(), way.constant.errors);
-    let (most, lost) = (rate(&way.saturated), way.saturated.errors);
-    match args.json {
-        true => json!({"way": way.name, "rate": args.rate, "p50_us": p50, "p90_us": p90,
-            "p99_us": p99, "over_direct_p50_us": o50, "over_direct_p90_us": o90, "over_direct_p99_us": o99,
-            "requests": requests, "errors": errors, "saturated_per_s": most,
-            "saturated_errors": lost})
-        .to_string(),
-        false => format!(
-            "{:<22} {p50:>7} {p90:>7} {p99:>7} {o50:>18} {o90:>7} {o99:>7} {requests:>10} {errors:>7} {most:>12}/s {lost:>7}",
-            way.name
-        ),
-    }
-}
-
-/// Requests a second.
-fn rate(measured: &Measured) -> u64 {
-    let wall = measured.wall.as_millis().max(1);
-    let count = u128::try_from(measured.count()).unwrap_or(u128::MAX);
-    u64::try_from(count.saturating_mul(1000) / wall).unwrap_or(u64::MAX)
+    format!(
+        "{:<22} {p50:>7} {p90:>7} {p99:>7} {o50:>18} {o90:>7} {o99:>7} {requests:>10} {errors:>7}",
+        way.name
+    )
 }
 
 /// A running proxy before the mock; without protection its policy labels and limits nothing.
@@ -296,7 +268,6 @@ mod tests {
             target: request(SocketAddr::from(([127, 0, 0, 1], 1)), &[], ""),
             constant: Measured::default(),
             rounds: rounds.to_vec(),
-            saturated: Measured::default(),
         }
     }
 
@@ -306,37 +277,5 @@ mod tests {
         let proxy = way(&[[11, 1, 300], [12, 1, 50_000], [13, 1, 9_250]]);
         assert_eq!(proxy.over(&direct), [10, 0, 250]);
         assert_eq!(way(&[]).over(&direct), [0; 3]);
-    }
-
-    #[test]
-    fn errors_at_saturation_are_told() {
-        let failing = |errors| {
-            let mut measured = Measured::default();
-            measured.errors += errors;
-            measured
-        };
-        let way = Way {
-            constant: failing(5),
-            saturated: failing(7),
-            ..way(&[])
-        };
-        let said = |json| {
-            let args = Proxy {
-                rate: 1,
-                seconds: 1,
-                connections: 1,
-                upstream_port: 0,
-                beside: Vec::new(),
-                header: Vec::new(),
-                json,
-            };
-            line(&args, &way, [0; 3])
-        };
-        let found: Value = serde_json::from_str(&said(true)).unwrap();
-        assert_eq!(
-            (&found["errors"], &found["saturated_errors"]),
-            (&5.into(), &7.into())
-        );
-        assert!(said(false).ends_with(" 7"), "{}", said(false));
     }
 }

@@ -1,7 +1,7 @@
 //! `sluice-lab bench saliency`: what attention saliency costs (RTBAS §3.3).
 
 use anyhow::Result;
-use attention::figures::{Reader, SpeedPlan, speed};
+use attention::speed::{Reader, SpeedPlan, speed, text};
 use clap::Args;
 
 use crate::exit::Exit;
@@ -15,9 +15,6 @@ pub(crate) struct Saliency {
     /// Runs of each size.
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: usize,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) async fn saliency(args: Saliency) -> Result<Exit> {
@@ -44,9 +41,6 @@ fn run(args: &Saliency, progress: &Progress) -> Result<Exit> {
         progress.say(line)
     })?;
     progress.clear();
-    match args.json {
-        true => print(&serde_json::to_string_pretty(&found)?)?,
-        false => print(&found.text())?,
-    }
+    print(&text(&found))?;
     Ok(Exit::Done)
 }

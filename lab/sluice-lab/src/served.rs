@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion, CompletionRequest};
-use ifc::{Label, PromptCall, PromptMessage, PromptTool};
+use ifc::{Label, PromptMessage};
 use llm::models::{Cache, QWEN_CODER_1_5B, find};
 use llm::{Broker, Cleared, DeltaSink, Embedded, Provider, ProviderError};
-use serde_json::{Value, json};
 use server::openai_server::{ModelServer, ModelServerConfig};
 
 use crate::sluice::binary;
@@ -24,8 +23,6 @@ pub(crate) struct Shown {
     pub(crate) text: String,
     /// Whether a step of an agent was asked for, or an answer to the user; not a judgement or a plan.
     pub(crate) is_step: bool,
-    /// All of it, and what the model made of it, for people.
-    pub(crate) record: Value,
 }
 
 /// A model server, and what it was asked.
@@ -93,23 +90,6 @@ struct Recorder {
     shown: Arc<Mutex<Vec<Shown>>>,
 }
 
-impl Recorder {
-    /// Keeps a prompt, and says at which place.
-    fn keep(&self, prompt: Shown) -> usize {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.push(prompt);
-        shown.len() - 1
-    }
-
-    /// Keeps what came of it beside it.
-    fn keep_answer(&self, at: usize, answer: Value) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Value::Object(record)) = shown.get_mut(at).map(|shown| &mut shown.record) {
-            record.insert("completion".to_owned(), answer);
-        }
-    }
-}
-
 #[async_trait]
 impl Provider for Recorder {
     fn name(&self) -> &str {
@@ -121,11 +101,13 @@ impl Provider for Recorder {
         request: &Cleared<'_>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
-        // Before it is answered: what is given up meanwhile was shown as well.
-        let at = self.keep(shown(request.request()));
-        let completion = self.model.complete(request, sink).await;
-        self.keep_answer(at, answer(&completion));
-        completion
+        // Before it is answered: a prompt whose answer is not waited for was shown as well.
+        let prompt = shown(request.request());
+        self.shown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(prompt);
+        self.model.complete(request, sink).await
     }
 }
 
@@ -143,38 +125,5 @@ fn shown(request: &CompletionRequest) -> Shown {
         text: texts.join("\n"),
         // Plans and judgements are asked for as JSON, and steps and answers never are.
         is_step: !matches!(request.shape, AnswerShape::Json { .. }),
-        record: json!({
-            "messages": request.prompt.messages().iter().map(message).collect::<Vec<_>>(),
-            "tools": request.prompt.tools().iter().map(tool).collect::<Vec<_>>(),
-            "shape": format!("{:?}", request.shape),
-        }),
     }
-}
-
-fn answer(completion: &Result<Completion, ProviderError>) -> Value {
-    match completion {
-        Ok(Completion { text, calls, .. }) => {
-            let calls = calls.iter();
-            let calls = calls.map(|call| format!("{} {}", call.tool, call.arguments));
-            json!({"text": text, "calls": calls.collect::<Vec<_>>()})
-        }
-        Err(error) => json!({"error": error.to_string()}),
-    }
-}
-
-fn message(message: &PromptMessage) -> Value {
-    match message {
-        PromptMessage::System(text) => json!({"system": text}),
-        PromptMessage::User(text) => json!({"user": text}),
-        PromptMessage::Assistant { text, calls } => {
-            let call = |call: &PromptCall| format!("{} {}", call.tool, call.arguments);
-            let calls: Vec<String> = calls.iter().map(call).collect();
-            json!({"assistant": text, "calls": calls})
-        }
-        PromptMessage::Tool { tool, content, .. } => json!({"result of": tool, "content": content}),
-    }
-}
-
-fn tool(tool: &PromptTool) -> Value {
-    json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
 }

@@ -5,17 +5,11 @@ use std::fs::read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use llm::models::{Cache, Model, Presence, SMOLLM2_135M, find};
+use llm::models::{Cache, Model, SMOLLM2_135M, find};
 use screen::attention::{AttentionScreener, WEIGHTS, open};
 
 fn model() -> Result<&'static Model> {
     find(SMOLLM2_135M).with_context(|| format!("there is no model '{SMOLLM2_135M}'"))
-}
-
-/// Whether it was pulled.
-pub(crate) fn is_here() -> bool {
-    let cache = Cache::of_user();
-    matches!((model(), cache), (Ok(model), Ok(cache)) if cache.presence(model) == Presence::Ready)
 }
 
 /// Its file, checked.
@@ -39,17 +33,13 @@ pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
     Ok(Cow::Owned(bytes.with_context(cannot)?))
 }
 
-/// The attention screener with these weights, to find so many per cent of the dependencies.
+/// The attention screener with these weights.
 ///
 /// # Errors
 /// The model was not pulled, or the weights are not for it.
-pub(crate) fn screener(weights: &[u8], recall: Option<u8>) -> Result<AttentionScreener> {
+pub(crate) fn screener(weights: &[u8]) -> Result<AttentionScreener> {
     // The weights are bound to the hash of the model's file: with another model their features
     // would mean nothing.
-    let screener = open(&file()?, model()?.sha256, weights)
-        .context("write other weights with `sluice-lab screener train`")?;
-    Ok(match recall {
-        Some(percent) => screener.with_recall(percent),
-        None => screener,
-    })
+    open(&file()?, model()?.sha256, weights)
+        .context("write other weights with `sluice-lab screener train`")
 }

@@ -47,9 +47,6 @@ pub(crate) struct SpokesArgs {
     /// Starts and stops, one after the other.
     #[arg(long, default_value_t = 1_000)]
     starts: usize,
-    /// Print one line of JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// What was found.
@@ -331,14 +328,6 @@ fn report(args: &SpokesArgs, found: &Found) -> Result<()> {
     let mean = |all: &[u64]| all.iter().sum::<u64>() / (all.len().max(1) as u64);
     let most = |all: &[u64]| all.iter().copied().max().unwrap_or(0);
     let (own, resident) = (&found.own_kib, &found.resident_kib);
-    if args.json {
-        let line = json!({
-            "starts": args.starts, "start_p50_ms": p50, "start_p99_ms": p99, "left": 0,
-            "spokes": args.count, "own_kib": mean(own), "own_most_kib": most(own),
-            "resident_kib": mean(resident), "up_ms": ms(found.up), "down_ms": ms(found.down),
-        });
-        return Ok(print(&line.to_string())?);
-    }
     print(&format!(
         "{} starts and stops: p50 {p50} ms, p99 {p99} ms; no process, descriptor, mount or control group is left",
         args.starts,

@@ -2,6 +2,7 @@
 //! defence.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use agentdojo::{
@@ -15,29 +16,19 @@ use agentdojo::{
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use hub::Screening;
 use llm::{ApiKey, OpenAiConfig};
 
-use super::attention::{self, AttentionArgs};
-use super::output::{self, Progress, interruptible};
+use super::interruptible;
 use super::replay;
 use crate::exit::Exit;
+use crate::progress::Progress;
 use crate::small_model;
 use crate::terminal::print;
 
-/// The version of the suites that is run.
-const VERSION: &str = "v1.2.2";
 /// The defence that the aims are about: the product's usual one.
 const GOALS: [&str; 1] = ["attention"];
 /// The defences of the quick form: no protection, the most precise one, and the product's own.
-const QUICK: [&str; 3] = ["none", "oracle", "judge"];
-/// What the quick form runs beside them where the model of the attention screener is here: this
-/// defence on one suite under one attack, since a screening takes about a second.
-const QUICK_ATTENTION: (Defence, &str, &str) = (
-    Defence::Attention(Screening::LAZY),
-    "banking",
-    "important_instructions",
-);
+const QUICK: [&str; 3] = ["none", "oracle-eager", "judge"];
 /// More workers than this wait for one another: the agent answers in microseconds.
 const MAX_WORKERS: usize = 16;
 
@@ -53,19 +44,19 @@ pub(super) struct LoopArgs {
     /// The folder of another `agentdojo` package, a fork's `src` for example, instead of the pinned one.
     #[arg(long, value_name = "DIR", requires = "policies")]
     package: Option<PathBuf>,
-    /// AgentDojo's versions of the suites [default: v1.2.2; with `--goals` v1].
-    #[arg(long, value_delimiter = ',')]
+    /// AgentDojo's versions of the suites.
+    #[arg(long, value_delimiter = ',', default_values = [GOALS_VERSION])]
     version: Vec<String>,
     /// Attacks: `none`, AgentDojo's by name, `sluice_…` for those on Sluice itself, or one of the
     /// groups `agentdojo` and `sluice`.
     #[arg(long, value_delimiter = ',', default_values = ["none", "important_instructions"])]
     attack: Vec<String>,
-    /// Defences by name, or `all` [default: none,oracle,judge; with `--quick` a little of attention,
-    /// if its model is here; with `--goals` attention].
+    /// Defences by name, or `all` [default: none,oracle-eager,judge; with `--goals` attention].
     #[arg(long, value_delimiter = ',')]
     defence: Vec<String>,
-    #[command(flatten)]
-    tuned: AttentionArgs,
+    /// The attention screener's weights, by `sluice-lab screener train` [default: those of this program].
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// Who answers questions: `absent` says no, `ideal` says yes to the task's own calls, `ideal-2` does so
     /// twice and leaves; `trusting` (`trusting-2`) trusts what such a call is made of, where that is offered.
     #[arg(long, value_delimiter = ',', default_values = ["absent"], conflicts_with = "goals")]
@@ -93,13 +84,9 @@ pub(super) struct LoopArgs {
     /// Python processes that run tasks side by side [default: one per core].
     #[arg(long)]
     workers: Option<usize>,
-    /// Keep rows here as JSON lines, with the report; what is there already is not
-    /// run again. Rows by attention count as there only with the same weights and recall.
+    /// Keep rows here as JSON lines; what is there already is not run again. Name another folder for other weights.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -121,7 +108,7 @@ enum AnswersArg {
 
 /// Runs the loop.
 pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
-    let cells = cells(&args, small_model::is_here())?;
+    let cells = cells(&args)?;
     // Rows go to a folder in any case; without `--out` it is gone when this function ends.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = args.out.as_deref().unwrap_or(scratch.path());
@@ -145,7 +132,18 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     };
     let cores = available_parallelism().map_or(1, usize::from);
     let needs_attention = cells.iter().any(|cell| cell.defence.needs_attention());
-    let attention = attention::open(needs_attention, &args.tuned).await?;
+    let attention = match needs_attention {
+        true => {
+            let weights = args.weights.clone();
+            // Reading and checking the model's file takes a second, in which the runtime must hear Ctrl-C.
+            let open = move || {
+                let weights = small_model::weights(weights.as_deref())?;
+                small_model::screener(&weights)
+            };
+            Some(Arc::new(tokio::task::spawn_blocking(open).await??))
+        }
+        false => None,
+    };
     let settings = Settings {
         workers: args.workers.unwrap_or(cores).clamp(1, MAX_WORKERS),
         model: model(&args),
@@ -154,8 +152,8 @@ pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
         policies: policies(&args),
     };
     let mut run = Loop::start(python??, settings)?;
-    for version in versions(&args) {
-        run.load(&version, &mut |line| progress.say(line))?;
+    for version in &args.version {
+        run.load(version, &mut |line| progress.say(line))?;
     }
     let everything = async {
         for (number, cell) in cells.iter().enumerate() {
@@ -206,19 +204,10 @@ fn suites(args: &LoopArgs) -> Result<Vec<String>> {
     }
 }
 
-/// The versions of the suites.
-fn versions(args: &LoopArgs) -> Vec<String> {
-    let usual = if args.goals { GOALS_VERSION } else { VERSION };
-    match args.version.as_slice() {
-        [] => vec![usual.to_owned()],
-        named => named.to_vec(),
-    }
-}
-
 /// The defences by name.
 fn defences(args: &LoopArgs) -> Result<Vec<Defence>> {
     if args.defence.iter().any(|name| name == "all") {
-        return Ok(Defence::ALL.to_vec());
+        return Ok(Defence::ALL.map(|(_, defence)| defence).to_vec());
     }
     let usual: &[&str] = if args.goals { &GOALS } else { &QUICK };
     let mut names: Vec<&str> = args.defence.iter().map(String::as_str).collect();
@@ -245,10 +234,7 @@ fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserMo
     Ok(match (defence.is_guarded(), attacked) {
         (true, false) => vec![
             UserModel::IDEAL,
-            UserModel::IDEAL.leaving_after(3),
-            UserModel::IDEAL.leaving_after(2),
             UserModel::IDEAL.leaving_after(1),
-            UserModel::TRUSTING,
             UserModel::TRUSTING.leaving_after(1),
             UserModel::ABSENT,
         ],
@@ -273,7 +259,7 @@ fn model(args: &LoopArgs) -> Model {
 }
 
 /// The cells that are asked for: defence by defence, so that ratios can be read while it runs.
-fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
+fn cells(args: &LoopArgs) -> Result<Vec<Cell>> {
     let attacks: Vec<Option<String>> = args.attack.iter().flat_map(|name| group(name)).collect();
     let answers = match args.answers {
         AnswersArg::Policy => Answers::Policy,
@@ -281,7 +267,7 @@ fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
     };
     let suites = suites(args)?;
     let mut cells = Vec::new();
-    for version in versions(args) {
+    for version in &args.version {
         for defence in defences(args)? {
             for attack in &attacks {
                 for user in users(args, defence, attack.is_some())? {
@@ -297,13 +283,6 @@ fn cells(args: &LoopArgs, attention_is_here: bool) -> Result<Vec<Cell>> {
             }
         }
     }
-    if args.quick && !args.goals && args.defence.is_empty() && attention_is_here {
-        let (defence, suite, attack) = QUICK_ATTENTION;
-        // Beside the cell of the first defence, so that both have the same version, user and rules for answers.
-        let same = |cell: &&Cell| cell.suite == suite && cell.attack.as_deref() == Some(attack);
-        let beside = cells.iter().find(same).cloned();
-        cells.extend(beside.map(|cell| Cell { defence, ..cell }));
-    }
     Ok(cells)
 }
 
@@ -317,25 +296,24 @@ fn group(name: &str) -> Vec<Option<String>> {
     }
 }
 
-/// Everything that is there, of earlier runs too; into the folder that was named as well.
+/// Everything that is there, of earlier runs too; with `--goals` the aims alone.
 fn show(args: &LoopArgs, store: &Store, recorded: Option<Share>) -> Result<()> {
     let mut report = Report::new(store.rows());
     if let Some(recorded) = recorded {
         report.add_recorded(recorded);
     }
-    output::show(&report, args.json, args.goals)?;
-    if let Some(folder) = &args.out {
-        output::keep(&report, folder)?;
+    let mut text = report.goals_text();
+    if !args.goals {
+        text = report.text() + &text;
     }
-    if args.json {
-        return Ok(());
-    }
-    for row in store.rows().iter().filter(|row| row.error.is_some()) {
-        let error = row.error.as_deref().unwrap_or_default();
-        print(&format!(
-            "no result: {} {}: {error}",
-            row.suite, row.user_task
-        ))?;
+    print(text.trim())?;
+    for row in store.rows() {
+        if let Some(error) = &row.error {
+            print(&format!(
+                "no result: {} {}: {error}",
+                row.suite, row.user_task
+            ))?;
+        }
     }
     Ok(())
 }
@@ -344,7 +322,6 @@ fn show(args: &LoopArgs, store: &Store, recorded: Option<Share>) -> Result<()> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use agentdojo::policies::SUITES;
     use clap::Parser;
 
     use super::*;
@@ -355,51 +332,19 @@ mod tests {
         args: LoopArgs,
     }
 
-    /// Defence, suite and attack of each cell.
-    fn planned(line: &str, attention_is_here: bool) -> Vec<(String, String, Option<String>)> {
-        let words = ["loop"].into_iter().chain(line.split_whitespace());
-        let args = Line::parse_from(words).args;
-        let cells = cells(&args, attention_is_here).unwrap().into_iter();
-        cells
-            .map(|cell| (cell.defence.name(), cell.suite, cell.attack))
-            .collect()
-    }
-
-    #[test]
-    fn the_quick_form_runs_one_cell_with_attention_where_its_model_is() {
-        let with = planned("--quick", true);
-        let without = planned("--quick", false);
-        assert_eq!(without.len(), QUICK.len() * SUITES.len() * 2);
-        let (last, rest) = with.split_last().unwrap();
-        assert_eq!(rest, without);
-        assert_eq!((last.0.as_str(), last.1.as_str()), ("attention", "banking"));
-        assert_eq!(last.2.as_deref(), Some("important_instructions"));
-        // Nobody gets what they did not ask for.
-        assert_eq!(planned("", true), without);
-        assert_eq!(
-            planned("--quick --defence none", true).len(),
-            SUITES.len() * 2
-        );
-        assert!(
-            planned("--quick --suite slack", true)
-                .iter()
-                .all(|it| it.0 != "attention")
-        );
-    }
-
     #[test]
     fn the_aims_take_every_user_without_an_attack_and_nobody_under_one() {
         let args = |line: &str| {
             let words = ["loop"].into_iter().chain(line.split_whitespace());
             Line::try_parse_from(words).map(|line| line.args)
         };
-        let goals = args("--goals --suite banking --defence oracle").unwrap();
-        let found: Vec<_> = cells(&goals, false)
+        let goals = args("--goals --suite banking --defence oracle-eager").unwrap();
+        let found: Vec<_> = cells(&goals)
             .unwrap()
             .into_iter()
             .map(|cell| {
                 (
-                    cell.defence.name(),
+                    cell.defence.name().to_owned(),
                     cell.user.name(),
                     cell.attack.is_some(),
                     cell.version,
@@ -416,20 +361,15 @@ mod tests {
         };
         let expected = [
             cell("none", "absent", false),
-            cell("oracle", "ideal", false),
-            cell("oracle", "ideal-3", false),
-            cell("oracle", "ideal-2", false),
-            cell("oracle", "ideal-1", false),
-            cell("oracle", "trusting", false),
-            cell("oracle", "trusting-1", false),
-            cell("oracle", "absent", false),
-            cell("oracle", "absent", true),
+            cell("oracle-eager", "ideal", false),
+            cell("oracle-eager", "ideal-1", false),
+            cell("oracle-eager", "trusting-1", false),
+            cell("oracle-eager", "absent", false),
+            cell("oracle-eager", "absent", true),
         ];
         assert_eq!(found, expected);
-        let usual: BTreeSet<String> = planned("--goals --quick", true)
-            .into_iter()
-            .map(|cell| cell.0)
-            .collect();
+        let usual = cells(&args("--goals --quick").unwrap()).unwrap();
+        let usual: BTreeSet<&str> = usual.iter().map(|cell| cell.defence.name()).collect();
         assert_eq!(Vec::from_iter(usual), ["attention", "none"]);
         for wrong in [
             "--goals --user ideal",
@@ -437,21 +377,5 @@ mod tests {
         ] {
             assert!(args(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn attention_is_a_defence_by_name() {
-        let names = [
-            "attention",
-            "attention-drafted",
-            "combined",
-            "combined-drafted",
-        ];
-        let line = format!(
-            "--suite banking --attack none --defence {}",
-            names.join(",")
-        );
-        let found: Vec<String> = planned(&line, false).into_iter().map(|it| it.0).collect();
-        assert_eq!(found, names);
     }
 }

@@ -1,10 +1,7 @@
 //! `sluice-lab bench agentdojo`: utility, security and cost of every defence.
 
-mod attention;
 mod closed_loop;
-mod output;
 mod replay;
-mod report;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -21,7 +18,7 @@ pub(crate) struct AgentDojo {
 enum Action {
     /// The unmodified harness in a closed loop with the worst-case agent behind the guard proxy.
     #[command(
-        after_help = "Example:\n  sluice-lab bench agentdojo loop --quick\n  sluice-lab bench agentdojo loop --version v1 --attack important_instructions --defence none,oracle,judge\n  sluice-lab bench agentdojo loop --defence attention,combined --suite banking\n  sluice-lab bench agentdojo loop --goals --defence naive-checked\n  sluice-lab bench agentdojo loop --policies mine --package fork/src --version v1 --defence none,naive-checked\n\nThe defences `attention` and `combined` need `sluice model pull smollm2-135m`.\nThe first run installs AgentDojo, pinned by hash, in the user's cache folder."
+        after_help = "Example:\n  sluice-lab bench agentdojo loop --quick\n  sluice-lab bench agentdojo loop --attack important_instructions --defence none,oracle-eager,judge\n  sluice-lab bench agentdojo loop --defence attention --suite banking\n  sluice-lab bench agentdojo loop --goals --defence naive-checked\n  sluice-lab bench agentdojo loop --policies mine --package fork/src --version v1 --defence none,naive-checked\n\nThe defence `attention` needs `sluice model pull smollm2-135m`.\nThe first run installs AgentDojo, pinned by hash, in the user's cache folder."
     )]
     Loop(Box<closed_loop::LoopArgs>),
     /// The recorded runs of GPT-4o, replayed through labels and policy: attacks stopped, and benign runs without a question.
@@ -29,11 +26,14 @@ enum Action {
         after_help = "Example:\n  sluice-lab bench agentdojo replay --quick\n\nOpen loop: the recorded model saw everything unmasked.\nThe first run fetches AgentDojo and the recorded runs, pinned by hash, into the user's cache folder."
     )]
     Replay(replay::ReplayArgs),
-    /// One report of several folders that `loop --out` wrote.
-    #[command(
-        after_help = "Example:\n  sluice-lab bench agentdojo report full strict --out figures"
-    )]
-    Report(report::ReportArgs),
+}
+
+/// The work's result, or `None` after Ctrl-C.
+async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        _ = tokio::signal::ctrl_c() => None,
+    }
 }
 
 /// Runs AgentDojo.
@@ -41,6 +41,5 @@ pub(crate) async fn agentdojo(args: AgentDojo) -> Result<Exit> {
     match args.action {
         Action::Loop(args) => closed_loop::closed_loop(*args).await,
         Action::Replay(args) => replay::replay(args).await,
-        Action::Report(args) => report::report(&args),
     }
 }

@@ -7,8 +7,9 @@ use agentdojo::replay::{Options, ReplayReport};
 use anyhow::Result;
 use clap::Args;
 
-use super::output::{Progress, interruptible};
+use super::interruptible;
 use crate::exit::Exit;
+use crate::progress::Progress;
 use crate::terminal::print;
 
 /// Each thread has a Python process of its own, of some 200 MB.
@@ -19,9 +20,6 @@ pub(super) struct ReplayArgs {
     /// A fixed sample, one run of 23: some seconds once everything is fetched.
     #[arg(long)]
     quick: bool,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Replays.
@@ -34,11 +32,7 @@ pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
     let Some(done) = done else {
         return Ok(Exit::Interrupted);
     };
-    let found = done??;
-    match args.json {
-        true => print(&serde_json::to_string_pretty(&found)?)?,
-        false => print(found.text().trim_end())?,
-    }
+    print(done??.text().trim_end())?;
     Ok(Exit::Done)
 }
 

@@ -1,4 +1,5 @@
-//! `sluice-lab cases`: SecGPT's case studies (§5.1) and three later attacks, without protection and with it.
+//! `sluice-lab cases`: SecGPT's case studies (§5.1) and three later attacks, without protection, with the default
+//! settings, and with the settings of each study.
 //!
 //! `VanillaGPT` is the same program, the same apps and the same model in one shared context, under rules that label
 //! nothing and limit nothing. Whether an attack succeeded is read off what the apps and the mail server were really
@@ -35,8 +36,7 @@ pub(crate) struct Cases {
     /// Only the studies whose name contains this.
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// Keep configurations, states of the apps, traces, and what the model was shown and said in this folder, which must be
-    /// new.
+    /// Keep configurations, states of the apps and traces in this folder, which must be new.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Ask at every message between isolated apps, as SecGPT does.
@@ -102,12 +102,8 @@ pub(crate) async fn cases(args: Cases) -> Result<Exit> {
             }
         };
         for way in Way::ALL {
-            let Some(arguments) = study.arguments(way) else {
-                continue;
-            };
             let folder = folder.join(format!("{}-{way:?}", study.name.replace(' ', "-")));
-            let Some(row) = run(&args, &sluice, study, (way, arguments), served, &folder).await?
-            else {
+            let Some(row) = run(&args, &sluice, study, way, served, &folder).await? else {
                 return Ok(Exit::Interrupted);
             };
             if args.json {
@@ -130,16 +126,16 @@ async fn run(
     args: &Cases,
     sluice: &Sluice,
     study: &Study,
-    (way, mut arguments): (Way, Vec<String>),
+    way: Way,
     served: &Served,
     folder: &std::path::Path,
 ) -> Result<Option<Row>> {
     let world = World::create(folder, &study.setting, (way, args.strict), &served.base_url)?;
+    let mut arguments = study.arguments(way);
     let degraded = args.allow_degraded.join(",");
     if !degraded.is_empty() {
-        arguments.extend(["--allow-degraded".to_owned(), degraded]);
+        arguments.extend(["--allow-degraded", &degraded]);
     }
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // The embedded model serves all runs: what it was shown in the last one is not this one's.
     served.forget();
     let session = sluice
@@ -149,10 +145,6 @@ async fn run(
         return Ok(None);
     }
     let prompts = served.prompts();
-    if args.keep.is_some() {
-        let lines = prompts.iter().map(|shown| format!("{}\n", shown.record));
-        std::fs::write(folder.join("prompts.jsonl"), lines.collect::<String>())?;
-    }
     let ended = Ended {
         world: &world,
         session: &session,

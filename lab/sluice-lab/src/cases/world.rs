@@ -29,9 +29,6 @@ integrity = { categories = ["email", "sender", "document", "metro", "quick", "he
 confidentiality = { categories = ["mail", "drive", "health"] }
 "#;
 
-/// Where nothing is labelled, no screener has anything to do; this one needs no model.
-const UNPROTECTED: &str = "[screener]\nkind = \"naive\"\n";
-
 /// What the world of a study is made of.
 pub(super) struct Setting {
     /// Apps of `sluice-case-apps`: the name in the configuration, and the app.
@@ -40,10 +37,10 @@ pub(super) struct Setting {
     pub(super) mail: bool,
     /// The names of all apps.
     pub(super) named: &'static [&'static str],
-    /// `[screener]`.
-    pub(super) screener: &'static str,
-    /// What the user's configuration says beside the apps' manifests.
+    /// Limits of the study beside the apps' manifests.
     pub(super) rules: &'static str,
+    /// `[screener]` and limits of answers; without them the defaults are in force.
+    pub(super) hardening: &'static str,
     /// What isolated apps may ask of each other.
     pub(super) functionalities: &'static str,
 }
@@ -78,7 +75,7 @@ impl World {
             mail: mail.transpose()?,
         };
         let mut config = world.configuration(setting, way, base_url)?;
-        if strict && way == Way::Isolated {
+        if strict && way.is_isolated() {
             // Only isolated apps send each other messages.
             config += "\n[isc]\nmode = \"strict\"\n";
         }
@@ -118,11 +115,7 @@ impl World {
 
     fn configuration(&self, setting: &Setting, way: Way, base_url: &str) -> Result<String> {
         let mut config = LATTICE.to_owned();
-        let screener = match way.is_protected() {
-            true => setting.screener,
-            false => UNPROTECTED,
-        };
-        config += &format!("\n{}\n{screener}", provider_table(base_url));
+        config += &format!("\n{}\n", provider_table(base_url));
         let case_apps = binary("sluice-case-apps")?;
         for (name, kind) in setting.apps {
             let app = App::find(kind).with_context(|| format!("there is no app {kind}"))?;
@@ -147,10 +140,12 @@ impl World {
         if way.is_protected() {
             config += setting.rules;
         }
-        if way == Way::Isolated {
-            config += setting.functionalities;
+        if way.is_configured() {
+            config += setting.hardening;
         }
-        if way == Way::Joint {
+        if way.is_isolated() {
+            config += setting.functionalities;
+        } else if way.is_protected() {
             // Apps of one group may share a conversation.
             let apps = serde_json::to_string(setting.named)?;
             write!(config, "\n[group.all]\napps = {apps}\n")?;

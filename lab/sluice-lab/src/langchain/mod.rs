@@ -1,7 +1,7 @@
 //! `sluice-lab langchain`: LangChain's four benchmarks, as SecGPT measures with them (§5.2, §5.3, appendix D).
 //!
-//! `VanillaGPT` beside Sluice, with a model that makes no mistake (so that whatever is lost was lost by enforcement) or with the
-//! embedded one. The data are ours: the figures compare the two systems here, not this table with the paper's.
+//! `VanillaGPT` beside Sluice, with a model that makes no mistake, so that each loss is one of enforcement. The data are
+//! ours: the figures compare the two systems here, not this table with the paper's.
 
 mod emails;
 mod queries;
@@ -12,62 +12,30 @@ mod score;
 mod system;
 mod typewriter;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use self::queries::Benchmark;
 use self::run::{Row, Runner};
 use self::system::System;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::rows::{self, Rows};
-use crate::served::{self, NAME, Served, serve};
-use crate::terminal::{print, say};
+use crate::served::{NAME, serve};
+use crate::terminal::print;
 
 #[derive(Debug, Args)]
 pub(crate) struct LangChain {
-    /// Who answers.
-    #[arg(long, value_enum, default_value_t = ModelArg::Perfect)]
-    model: ModelArg,
     /// Only the benchmarks whose name contains this.
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
     /// Only the first queries of each benchmark.
     #[arg(long, value_name = "NUMBER")]
     queries: Option<usize>,
-    /// Keep rows and report in this folder; the rows as they are made.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Go on with the rows in --out: what is there is reported and not run again.
-    #[arg(long, requires = "out")]
-    resume: bool,
-    /// Print one run per line, as JSON, instead of the report.
-    #[arg(long)]
-    json: bool,
     /// Start without these sandbox layers if the kernel lacks them (see `sluice doctor`).
     #[arg(long, value_name = "LAYER", value_delimiter = ',')]
     allow_degraded: Vec<String>,
-}
-
-/// A model that the benchmarks run with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ModelArg {
-    /// Knows every query by heart.
-    Perfect,
-    /// The embedded one.
-    Embedded,
-}
-
-impl ModelArg {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Perfect => "perfect",
-            Self::Embedded => "embedded",
-        }
-    }
 }
 
 /// Runs the benchmarks.
@@ -86,22 +54,11 @@ pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
     let rows = run(&args, &benchmarks, &progress).await;
     progress.clear();
     let Some(rows) = rows? else {
-        if let Some(folder) = &args.out {
-            say(&rows::interrupted::<Row>(folder));
-        }
         return Ok(Exit::Interrupted);
     };
     let (rows, failed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.error.is_none());
-    let report = report::report(&rows, &failed);
-    if !args.json {
-        print(&report)?;
-    }
-    if let Some(folder) = &args.out {
-        std::fs::write(folder.join("langchain.txt"), report)?;
-    }
-    if args.model == ModelArg::Perfect {
-        report::hold(&rows)?;
-    }
+    print(&report::report(&rows, &failed))?;
+    report::hold(&rows)?;
     Ok(match failed.is_empty() {
         true => Exit::Done,
         false => Exit::Failed,
@@ -114,35 +71,10 @@ async fn run(
     benchmarks: &[Benchmark],
     progress: &Progress,
 ) -> Result<Option<Vec<Row>>> {
-    let mut rows: Rows<Row> = Rows::open(args.out.as_deref(), args.resume)?;
-    let model = args.model.name();
-    // A report over rows of two models would compare models and call it systems.
-    if let Some(other) = rows.all().iter().find(|row| row.model != model) {
-        bail!(
-            "the rows that are there are of the model {}, not of {model}",
-            other.model
-        );
-    }
-    for row in rows.all().iter().filter(|_| args.json) {
-        print(&serde_json::to_string(row)?)?;
-    }
-    let embedded = match args.model {
-        ModelArg::Embedded => {
-            progress.say("loading the model");
-            Some(serve(served::embedded(NAME)?).await?)
-        }
-        ModelArg::Perfect => None,
-    };
+    let mut rows = Vec::new();
     for (number, benchmark) in benchmarks.iter().enumerate() {
-        let own;
-        let served: &Served = match &embedded {
-            Some(served) => served,
-            None => {
-                own = serve(Arc::new(benchmark.model().provider(NAME))).await?;
-                &own
-            }
-        };
-        let runner = Runner::new(benchmark, (served, model), &args.allow_degraded)?;
+        let served = serve(Arc::new(benchmark.model().provider(NAME))).await?;
+        let runner = Runner::new(benchmark, served, &args.allow_degraded)?;
         let most = args.queries.unwrap_or(usize::MAX);
         let count = benchmark.queries.len().min(most);
         for (at, query) in benchmark.queries.iter().take(most).enumerate() {
@@ -150,27 +82,17 @@ async fn run(
                 let Some(arguments) = benchmark.arguments(system) else {
                     continue;
                 };
-                if rows
-                    .all()
-                    .iter()
-                    .any(|row| runner.is_row_of(row, query, system))
-                {
-                    continue;
-                }
                 let place = format!("{}/{}", number + 1, benchmarks.len());
                 let head = format!("{place} {} by {}", benchmark.name, system.name());
                 progress.moved(&head, at, count);
-                let Some(row) = runner.run(query, system, arguments).await? else {
-                    return Ok(None);
-                };
-                if args.json {
-                    print(&serde_json::to_string(&row)?)?;
+                match runner.run(query, system, arguments).await? {
+                    Some(row) => rows.push(row),
+                    None => return Ok(None),
                 }
-                rows.add(row)?;
             }
         }
     }
-    Ok(Some(rows.into_vec()))
+    Ok(Some(rows))
 }
 
 /// All benchmarks.
@@ -181,7 +103,7 @@ fn all() -> Result<Vec<Benchmark>> {
     Ok(vec![
         typewriter::one_tool(),
         typewriter::an_app_for_each_letter(),
-        relational::benchmark(),
+        relational::benchmark()?,
         emails::benchmark()?,
     ])
 }

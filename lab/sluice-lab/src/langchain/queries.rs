@@ -40,7 +40,7 @@ pub(super) enum Reference {
     /// The letters that were typed make this text.
     Typed(String),
     /// The answer has all of these words in it.
-    Says(Vec<&'static str>),
+    Says(Vec<String>),
     /// The answer is JSON like this: compared field by field.
     Like(Map<String, Value>),
 }

@@ -13,10 +13,10 @@ fn of<'a>(rows: &'a [Row], benchmark: &str, system: System) -> Vec<&'a Row> {
 }
 
 /// The names and categories of the benchmarks, in the order in which they were first run.
-fn benchmarks(rows: &[Row]) -> Vec<(&str, &str)> {
-    let mut names: Vec<(&str, &str)> = Vec::new();
+fn benchmarks(rows: &[Row]) -> Vec<(&'static str, &'static str)> {
+    let mut names = Vec::new();
     for row in rows {
-        let name = (row.benchmark.as_str(), row.category.as_str());
+        let name = (row.benchmark, row.category);
         if !names.contains(&name) {
             names.push(name);
         }
@@ -45,7 +45,7 @@ fn failures(failed: &[Row]) -> String {
     let count = failed.len();
     let why = first.error.as_deref().unwrap_or_default();
     format!(
-        "\n{count} runs ended with an error and are in no table; --resume runs them again. The first, {} by {}: {why}\n",
+        "\n{count} runs ended with an error and are in no table. The first, {} by {}: {why}\n",
         first.benchmark,
         first.system.name()
     )
@@ -87,7 +87,7 @@ fn correctness(rows: &[Row]) -> String {
 /// # Errors
 /// The runs that are not.
 pub(super) fn hold(rows: &[Row]) -> Result<()> {
-    let is_right = |row: &Row| row.score.mistakes.is_empty() && row.questions == 0;
+    let is_right = |row: &Row| row.score.is_full() && row.questions == 0;
     let wrong = rows.iter().filter(|row| !is_right(row));
     let wrong: Vec<String> = wrong
         .map(|row| {
@@ -104,7 +104,7 @@ pub(super) fn hold(rows: &[Row]) -> Result<()> {
         })
         .collect();
     if !wrong.is_empty() {
-        bail!("not as it should be:\n{}", wrong.join("\n"));
+        bail!("not as expected:\n{}", wrong.join("\n"));
     }
     Ok(())
 }

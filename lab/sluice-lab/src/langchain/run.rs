@@ -5,57 +5,40 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use case_apps::App;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::queries::{Benchmark, Query};
-use super::score::{Score, score};
+use super::score::Score;
 use super::system::System;
 use crate::case_app;
-use crate::rows;
 use crate::served::{Served, provider_table};
 use crate::sluice::{Home, Sluice, binary};
 
-/// What one run came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The result of one run.
+#[derive(Debug, Clone)]
 pub(super) struct Row {
-    pub(super) benchmark: String,
-    pub(super) category: String,
-    /// Who answered: `perfect` or `embedded`.
-    pub(super) model: String,
+    pub(super) benchmark: &'static str,
+    pub(super) category: &'static str,
     pub(super) system: System,
     pub(super) query: String,
     /// The tools that were really called, in order.
     pub(super) calls: Vec<String>,
     /// The answer, if there was one.
     pub(super) answer: Option<String>,
-    #[serde(flatten)]
     pub(super) score: Score,
     /// Questions to the user.
     pub(super) questions: usize,
     /// Completions that the model was asked for.
     pub(super) completions: usize,
     /// Why `sluice` failed, if it did: then the score says nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
-}
-
-impl rows::Row for Row {
-    const FILE: &'static str = "langchain.jsonl";
-
-    /// A mistake of a model is what is measured, and none of these.
-    fn has_failed(&self) -> bool {
-        self.error.is_some()
-    }
 }
 
 /// Runs the queries of one benchmark.
 pub(super) struct Runner<'a> {
     benchmark: &'a Benchmark,
-    served: &'a Served,
-    /// Its name in rows.
-    model: &'static str,
+    served: Served,
     sluice: Sluice,
     case_apps: PathBuf,
     degraded: String,
@@ -70,22 +53,16 @@ impl<'a> Runner<'a> {
     /// One was not built.
     pub(super) fn new(
         benchmark: &'a Benchmark,
-        (served, model): (&'a Served, &'static str),
+        served: Served,
         degraded: &[String],
     ) -> Result<Self> {
         Ok(Self {
             benchmark,
             served,
-            model,
             sluice: Sluice::find()?,
             case_apps: binary("sluice-case-apps")?,
             degraded: degraded.join(","),
         })
-    }
-
-    /// Whether this is what came of this query.
-    pub(super) fn is_row_of(&self, row: &Row, query: &Query, system: System) -> bool {
-        row.benchmark == self.benchmark.name && row.query == query.text && row.system == system
     }
 
     /// One query in a world of its own; `None` after Ctrl-C.
@@ -117,12 +94,11 @@ impl<'a> Runner<'a> {
         let typed: String = calls.iter().map(|(_, letter)| letter.as_str()).collect();
         let answer = session.answers.last().cloned();
         Ok(Some(Row {
-            benchmark: self.benchmark.name.to_owned(),
-            category: self.benchmark.category.to_owned(),
-            model: self.model.to_owned(),
+            benchmark: self.benchmark.name,
+            category: self.benchmark.category,
             system,
             query: query.text.clone(),
-            score: score(query, &tools, &typed, answer.as_deref()),
+            score: Score::of(query, &tools, &typed, answer.as_deref()),
             calls: tools,
             answer,
             questions: session.questions,

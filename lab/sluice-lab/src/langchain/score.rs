@@ -1,89 +1,50 @@
-//! What a run is worth: its steps and its answer, and what kind of mistake it made (SecGPT's Tables 1 and 2).
+//! The score of a run: its steps and its answer (SecGPT's Table 1).
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::queries::{Query, Reference};
 
-/// The mark of one run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// The score of one run.
+#[derive(Debug, Clone)]
 pub(super) struct Score {
     /// Whether the calls were the expected ones.
     pub(super) steps: bool,
-    /// From 0 to 1: whether the answer, or what was done, is right; for extraction how much of it.
+    /// From 0 to 1: how much of the answer, or of what was done, is right.
     pub(super) overall: f64,
-    /// What was wrong.
-    pub(super) mistakes: Vec<Mistake>,
 }
 
-/// SecGPT's categories of mistakes (Table 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Mistake {
-    /// A call was made more often than expected.
-    CalledTwice,
-    /// A tool was called that was not expected.
-    Unexpected,
-    /// A tool was not called that was expected.
-    NotCalled,
-    /// The calls were the expected ones in another order.
-    Order,
-    /// The answer is wrong, or there is none.
-    Answer,
-}
-
-/// Marks a run by the calls that were really executed, in their order, what they typed, and the answer.
-pub(super) fn score(query: &Query, calls: &[String], typed: &str, answer: Option<&str>) -> Score {
-    let worth = match (&query.reference, answer) {
-        (Reference::Typed(text), _) => whole(typed == text),
-        (_, None) => 0.0,
-        (Reference::Says(words), Some(answer)) => {
-            let answer = answer.to_lowercase();
-            whole(
-                words
-                    .iter()
-                    .all(|word| answer.contains(&word.to_lowercase())),
-            )
+impl Score {
+    /// Scores a run by its executed calls in order, the letters that they typed, and the answer.
+    pub(super) fn of(query: &Query, calls: &[String], typed: &str, answer: Option<&str>) -> Self {
+        let overall = match (&query.reference, answer) {
+            (Reference::Typed(text), _) => full(typed == text),
+            (_, None) => 0.0,
+            (Reference::Says(words), Some(answer)) => {
+                let answer = answer.to_lowercase();
+                let says = |word: &String| answer.contains(&word.to_lowercase());
+                full(words.iter().all(says))
+            }
+            (Reference::Like(fields), Some(answer)) => likeness(fields, answer),
+        };
+        let (mut calls, mut expected) = (calls.to_vec(), query.steps.clone());
+        if query.any_order {
+            calls.sort();
+            expected.sort();
         }
-        (Reference::Like(fields), Some(answer)) => likeness(fields, answer),
-    };
-    let mut mistakes: Vec<Mistake> = step_mistake(query, calls).into_iter().collect();
-    let steps = mistakes.is_empty();
-    if worth < 1.0 {
-        mistakes.push(Mistake::Answer);
+        Self {
+            steps: calls == expected,
+            overall,
+        }
     }
-    Score {
-        steps,
-        overall: worth,
-        mistakes,
+
+    /// Whether nothing was wrong.
+    pub(super) fn is_full(&self) -> bool {
+        self.steps && self.overall >= 1.0
     }
 }
 
-fn whole(right: bool) -> f64 {
+fn full(right: bool) -> f64 {
     if right { 1.0 } else { 0.0 }
-}
-
-/// What is wrong with the calls, if anything.
-fn step_mistake(query: &Query, calls: &[String]) -> Option<Mistake> {
-    let expected = &query.steps;
-    if calls == expected {
-        return None;
-    }
-    let count = |of: &[String], tool: &String| of.iter().filter(|call| *call == tool).count();
-    // The first that applies: a call of another tool explains what is missing, and what is missing explains the order.
-    if calls.iter().any(|tool| !expected.contains(tool)) {
-        return Some(Mistake::Unexpected);
-    }
-    if expected
-        .iter()
-        .any(|tool| count(calls, tool) < count(expected, tool))
-    {
-        return Some(Mistake::NotCalled);
-    }
-    if calls.len() > expected.len() {
-        return Some(Mistake::CalledTwice);
-    }
-    (!query.any_order).then_some(Mistake::Order)
 }
 
 /// How alike the fields of an extraction are: the mean over all fields of one minus the normalised edit distance.
@@ -125,43 +86,34 @@ fn object(answer: &str) -> Option<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    fn query(steps: &[&str], any_order: bool) -> Query {
+    fn query(any_order: bool) -> Query {
         Query {
             text: String::new(),
-            steps: steps.iter().map(|step| (*step).to_owned()).collect(),
+            steps: ["a", "b"].map(str::to_owned).to_vec(),
             any_order,
-            reference: Reference::Says(vec!["yes"]),
+            reference: Reference::Says(vec!["yes".to_owned()]),
             plan: Vec::new(),
             answer: Vec::new(),
             needs: Vec::new(),
         }
     }
 
-    fn check(expected: &Query, calls: &[&str], answer: &str, mistakes: &[Mistake]) {
-        let calls: Vec<String> = calls.iter().map(|call| (*call).to_owned()).collect();
-        let score = score(expected, &calls, "", Some(answer));
-        assert_eq!(score.mistakes, mistakes, "{calls:?}");
-        let is_step = |mistake: &Mistake| *mistake != Mistake::Answer;
-        assert_eq!(score.steps, !mistakes.iter().any(is_step));
-    }
-
     #[test]
-    fn each_mistake_is_told_from_the_others() {
-        let two = query(&["a", "b"], false);
-        check(&two, &["a", "b"], "Yes.", &[]);
-        check(&two, &["a", "b"], "no", &[Mistake::Answer]);
-        check(&two, &["b", "a"], "yes", &[Mistake::Order]);
-        check(&two, &["a"], "yes", &[Mistake::NotCalled]);
-        check(&two, &["a", "b", "b"], "yes", &[Mistake::CalledTwice]);
-        check(&two, &["a", "c", "b"], "yes", &[Mistake::Unexpected]);
-        check(&two, &[], "", &[Mistake::NotCalled, Mistake::Answer]);
-        check(&query(&["a", "b"], true), &["b", "a"], "yes", &[]);
-        check(
-            &query(&["a", "b"], true),
-            &["b", "b"],
-            "yes",
-            &[Mistake::NotCalled],
-        );
+    fn calls_and_answer_count_by_themselves() {
+        let check = |any_order, calls: &[&str], answer: &str, expected: (bool, bool)| {
+            let calls: Vec<String> = calls.iter().map(|call| (*call).to_owned()).collect();
+            let score = Score::of(&query(any_order), &calls, "", Some(answer));
+            let found = (score.steps, score.overall >= 1.0);
+            assert_eq!(found, expected, "{calls:?} {answer}");
+            assert_eq!(score.is_full(), expected == (true, true));
+        };
+        check(false, &["a", "b"], "Yes.", (true, true));
+        check(false, &["a", "b"], "no", (true, false));
+        check(false, &["b", "a"], "yes", (false, true));
+        check(true, &["b", "a"], "yes", (true, true));
+        check(true, &["b", "b"], "yes", (false, true));
+        check(false, &["a", "b", "b"], "yes", (false, true));
+        check(false, &["a"], "", (false, false));
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! The systems that are compared.
 
-use serde::{Deserialize, Serialize};
-
 /// What answers a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum System {
     /// All apps in one context, nothing labelled, nothing limited.
     Vanilla,

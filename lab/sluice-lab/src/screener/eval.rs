@@ -1,16 +1,12 @@
 //! `sluice-lab screener eval`.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use attention::data::hand;
 use attention::examples::Labels;
 use attention::tables::cross;
-use attention::tables::report::Report;
-use attention::train::evaluation::{Evaluation, FOLDS, evaluate};
-use attention::train::model_spec::{ModelSpec, USUAL};
+use attention::train::evaluation::{Evaluation, evaluate};
+use attention::train::model_spec::ModelSpec;
 use clap::{Args, ValueEnum};
-use screen::attention::TARGET_RECALL;
 
 use super::kept::Kept;
 use crate::exit::Exit;
@@ -21,8 +17,8 @@ use crate::terminal::print;
 pub(super) struct EvalArgs {
     #[command(flatten)]
     kept: Kept,
-    /// Learners: `paper`, `best`, or `lstm` with `:FEATURES`.
-    #[arg(long, value_delimiter = ',', default_values = USUAL)]
+    /// Learners: `paper`, `best`.
+    #[arg(long, value_delimiter = ',', default_values = ["paper", "best"])]
     learner: Vec<ModelSpec>,
     /// What is held out.
     #[arg(long, value_delimiter = ',', default_values = ["task", "suite"])]
@@ -30,18 +26,9 @@ pub(super) struct EvalArgs {
     /// The labels that predictions are compared with. Training always uses the weak ones.
     #[arg(long, value_delimiter = ',', default_values = ["hand", "weak"])]
     truth: Vec<Truth>,
-    /// The target recall on the validation set, in per cent: for the figures with an @.
-    #[arg(long, value_name = "PERCENT", default_value_t = TARGET_RECALL, value_parser = clap::value_parser!(u8).range(50..=99))]
-    recall: u8,
     /// Of folds and weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write `eval.json` here.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print all figures as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -61,14 +48,9 @@ enum Truth {
 }
 
 pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
-    // Before minutes of work, not after them.
-    if let Some(folder) = &args.out {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
     let (header, examples) = args.kept.read(progress)?;
     let held_out = |split: &HeldOut| match split {
-        HeldOut::Task => cross::HeldOut::UserTasks { folds: FOLDS },
+        HeldOut::Task => cross::HeldOut::UserTasks,
         HeldOut::Suite => cross::HeldOut::Suites,
     };
     let labels = |truth: &Truth| match truth {
@@ -79,20 +61,12 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
         models: args.learner.clone(),
         held_out: args.split.iter().map(held_out).collect(),
         labels: args.truth.iter().map(labels).collect(),
-        target_recall: args.recall,
         seed: args.seed,
     };
     let reports = evaluate(&header, &examples, &evaluation, &mut |line| {
         progress.say(line)
     })?;
     progress.clear();
-    if let Some(folder) = &args.out {
-        keep(folder, &reports)?;
-    }
-    if args.json {
-        print(&serde_json::to_string_pretty(&reports)?)?;
-        return Ok(Exit::Done);
-    }
     let agreement = hand::agreement()?;
     print(&format!(
         "{} steps with features; {} pairs were read twice, not by people: the passes agree on {:.1} %, \
@@ -106,11 +80,4 @@ pub(super) fn eval(args: &EvalArgs, progress: &Progress) -> Result<Exit> {
         print(&report.text())?;
     }
     Ok(Exit::Done)
-}
-
-/// All figures.
-fn keep(folder: &Path, reports: &[Report]) -> Result<()> {
-    let file = folder.join("eval.json");
-    std::fs::write(&file, serde_json::to_string_pretty(&reports)?)
-        .with_context(|| format!("cannot write {}", file.display()))
 }

@@ -37,7 +37,7 @@ enum Action {
     Train(train::TrainArgs),
     /// Cross-validate classifiers and baselines: accuracy and AUROC, per suite.
     #[command(
-        after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best --split suite --truth hand --json"
+        after_help = "Example:\n  sluice-lab screener eval\n  sluice-lab screener eval --learner paper,best --split suite --truth hand"
     )]
     Eval(eval::EvalArgs),
 }

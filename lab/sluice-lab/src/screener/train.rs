@@ -22,7 +22,7 @@ use crate::terminal::print;
 pub(super) struct TrainArgs {
     #[command(flatten)]
     kept: Kept,
-    /// `paper`, `best`, or `lstm:FEATURES` with features such as `head.15+text+values`.
+    /// `paper` or `best`.
     #[arg(long, default_value = "best")]
     learner: ModelSpec,
     /// The same seed on the same machine gives the same weights.
@@ -62,7 +62,7 @@ pub(super) fn train(args: &TrainArgs, progress: &Progress) -> Result<Exit> {
         without += &format!(" --without {suite}");
     }
     let training = Training {
-        model: args.learner.clone(),
+        model: args.learner,
         target_recall: args.recall,
         seed: args.seed,
     };

@@ -1,4 +1,4 @@
-//! SecGPT's case studies and later attacks, with the worst-case model: they work where nothing protects, and nowhere else.
+//! SecGPT's case studies and later attacks, with the worst-case model.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,12 @@ use serde_json::Value;
 
 use crate::stage::{Stage, text};
 
+/// The attacks that succeed with the default settings, by the numbers of their studies, as docs/measurements.md says.
+const SUCCEED_BY_DEFAULT: [(&str, &str); 2] =
+    [("joint-default", "1467"), ("isolated-default", "67")];
+
 #[test]
-fn every_attack_works_on_the_baseline_and_on_nothing_that_is_protected() {
+fn attacks_succeed_without_protection_and_by_default_where_the_page_says() {
     let stage = Stage::new();
     let output = stage.lab(&["cases", "--json"]).output().unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -18,28 +22,29 @@ fn every_attack_works_on_the_baseline_and_on_nothing_that_is_protected() {
         .collect();
     let mut seen = BTreeSet::new();
     for row in &rows {
-        let way = row["way"].as_str().unwrap();
-        let protected = way != "vanilla";
-        assert_eq!(row["attacked"], !protected, "{row}");
-        assert!(!protected || row["served"] == true, "{row}");
-        if row["study"] == "2 data stealing, collaboration permitted" && protected {
+        let (study, way) = (row["study"].as_str().unwrap(), row["way"].as_str().unwrap());
+        let default = SUCCEED_BY_DEFAULT.iter().find(|(known, _)| *known == way);
+        let attacked = match default {
+            Some((_, studies)) => studies.contains(&study[..1]),
+            None => way == "vanilla",
+        };
+        assert_eq!(row["attacked"], attacked, "{row}");
+        assert!(
+            !["joint", "isolated"].contains(&way) || row["served"] == true,
+            "{row}"
+        );
+        if study == "2 data stealing, collaboration permitted" && way != "vanilla" {
             // What was permitted happens, in one conversation and between two; what leaves is asked about.
             let facts = row["facts"].as_str().unwrap();
             assert!(facts.contains("document read 1 times"), "{row}");
             assert!(facts.contains("user asked about the mail"), "{row}");
         }
-        seen.insert((row["study"].as_str().unwrap(), way));
+        seen.insert((study, way));
     }
-    let studies: BTreeSet<&str> = seen.iter().map(|(study, _)| *study).collect();
-    assert_eq!(studies.len(), 8);
-    for study in studies {
-        for way in ["vanilla", "joint", "isolated"] {
-            assert!(seen.contains(&(study, way)), "{study}, {way}");
-        }
-    }
+    assert_eq!((rows.len(), seen.len()), (8 * 5, 8 * 5));
 }
 
-/// Nobody is there who could say yes to a probe, so the document is not even asked for.
+/// Each answer is no, so the document is not even asked for.
 #[test]
 fn strictly_no_message_between_apps_passes_unasked() {
     let stage = Stage::new();
@@ -51,8 +56,8 @@ fn strictly_no_message_between_apps_passes_unasked() {
         .lines()
         .map(|line| line.contains("document read 1 times"))
         .collect();
-    // VanillaGPT, joint, isolated.
-    assert_eq!(read, [true, true, false], "{stdout}");
+    // VanillaGPT; with the default settings joint and isolated; with those of the study joint and isolated.
+    assert_eq!(read, [true, true, false, true, false], "{stdout}");
 }
 
 /// The table names what the servers saw, so that a reader can check the verdict.

@@ -12,7 +12,6 @@
 
 mod asking;
 mod cases;
-mod egress;
 mod interruptions;
 mod langchain;
 mod leakage;
