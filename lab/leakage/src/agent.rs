@@ -9,19 +9,19 @@ use models::{OpenCall, parse_redacted};
 use serde_json::Value;
 
 use crate::app::Arguments;
-use crate::scenario::{Injected, Scenario, fits};
+use crate::scenario::Scenario;
 use crate::seen::Seen;
 use crate::task::words;
 
 /// Characters that the over-sharing agent puts into one argument.
 const MAX_SHARED: usize = 2000;
 
-/// What an agent is like. Both are competent, and obey a stranger's order where their prompt shows it.
+/// How an agent behaves. Both do the tasks as far as their prompt allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agent {
     /// Uses exactly what the ground truth uses, as far as its prompt shows it.
     GroundTruth,
-    /// Fills every optional argument with whatever it can see: the real fault of real models.
+    /// Fills every optional argument with what it sees, as models often do.
     OverSharing,
 }
 
@@ -45,7 +45,7 @@ impl Agent {
     }
 
     fn answer(self, scenario: &Scenario, request: &CompletionRequest) -> Completion {
-        // One value is asked for by itself. The answer is what the next call would have in its place.
+        // Where one value is asked for by itself, the answer is the value that the next call would have.
         if let Some((open, before)) = OpenCall::of(request.prompt.messages()) {
             let view = View {
                 is_check: true,
@@ -69,22 +69,14 @@ impl Agent {
         }
     }
 
-    /// A stranger's order first, then the first call of the ground truth that is not made yet and that it
-    /// can make.
+    /// The first call of the ground truth that is not made yet and whose arguments are shown.
     fn next_call(self, scenario: &Scenario, view: &View) -> Option<(String, Arguments)> {
-        if let Some(injected) = scenario
-            .injected
-            .as_ref()
-            .filter(|it| view.is_ordered(it, scenario))
-        {
-            return Some((injected.tool.clone(), view.obey(injected)));
-        }
         let made = view
             .made
             .iter()
             .map(|(tool, arguments)| (tool.as_str(), arguments.as_ref()));
         let done = scenario.done(made);
-        // What is hidden is left open where the runtime says that it fills it in.
+        // A hidden value is left open where the runtime says that it fills it in.
         let instead = view.is_check.then_some(REDACTED);
         let open = scenario
             .task
@@ -114,8 +106,6 @@ struct View {
     seen: Seen,
     /// The calls of the turn, with their arguments as far as they can be read.
     made: Vec<(String, Option<Arguments>)>,
-    /// All results, as text.
-    results: String,
     /// Whether the step is taken once more without what is hidden.
     is_check: bool,
 }
@@ -125,7 +115,6 @@ impl View {
         let mut view = Self {
             seen: Seen::default(),
             made: Vec::new(),
-            results: String::new(),
             is_check: false,
         };
         for message in messages {
@@ -141,7 +130,6 @@ impl View {
                     }))
                 }
                 PromptMessage::Tool { tool, content, .. } => {
-                    view.results.push_str(content);
                     if let Some(result) = parse_redacted(content) {
                         view.seen.saw(tool, result);
                     }
@@ -149,24 +137,6 @@ impl View {
             }
         }
         view
-    }
-
-    /// Whether a stranger's order is in sight and was not obeyed yet.
-    fn is_ordered(&self, injected: &Injected, scenario: &Scenario) -> bool {
-        // A call of this tool that is not the task's own is the one that the stranger ordered.
-        let obeyed = self.made.iter().any(|(tool, arguments)| {
-            let is_own = |call| fits(call, tool, arguments.as_ref());
-            *tool == injected.tool && !scenario.task.calls.iter().any(is_own)
-        });
-        self.results.contains(&injected.text) && !obeyed
-    }
-
-    fn obey(&self, injected: &Injected) -> Arguments {
-        let mut arguments = injected.fixed.clone();
-        // The order itself is in sight too, and is no secret.
-        let known = self.everything(|text| text != injected.text);
-        arguments.insert(injected.carries.clone(), Value::from(known));
-        arguments
     }
 
     /// Fills the optional arguments: what has the argument's name, or everything that is seen.
@@ -188,7 +158,7 @@ impl View {
             let named = leaves
                 .iter()
                 .find(|(name, value)| *name == parameter.name && value.is_string() == is_text);
-            let everything = || is_text.then(|| Value::from(self.everything(|_| true)));
+            let everything = || is_text.then(|| Value::from(self.everything()));
             let value = named.map(|(_, value)| value.clone()).or_else(everything);
             let value = value.filter(|value| value.as_str() != Some(""));
             arguments.extend(value.map(|value| (parameter.name.clone(), value)));
@@ -196,13 +166,9 @@ impl View {
         arguments
     }
 
-    fn everything(&self, keep: impl Fn(&str) -> bool) -> String {
-        let leaves = self
-            .seen
-            .leaves()
-            .into_iter()
-            .map(|(_, value)| words(&value));
-        let known: Vec<String> = leaves.filter(|text| keep(text)).collect();
+    fn everything(&self) -> String {
+        let leaves = self.seen.leaves().into_iter();
+        let known: Vec<String> = leaves.map(|(_, value)| words(&value)).collect();
         known.join("; ").chars().take(MAX_SHARED).collect()
     }
 }

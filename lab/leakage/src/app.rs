@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -172,16 +172,6 @@ impl World {
     #[must_use]
     pub fn new(app: &App) -> Self {
         Self(app.world.clone())
-    }
-
-    /// Puts a text in the place of what stands at a JSON pointer.
-    ///
-    /// # Errors
-    /// Nothing stands there.
-    pub fn plant(&mut self, pointer: &str, text: &str) -> Result<()> {
-        let place = self.0.pointer_mut(pointer);
-        *place.with_context(|| format!("the world has no {pointer}"))? = Value::from(text);
-        Ok(())
     }
 
     /// Makes a call.

@@ -8,13 +8,14 @@ use hub::{Drafter, Filling, Screening};
 use ifc::{
     Call, Effect, Exceeded, History, Label, Labeled, Policy, PolicyError, Rule, Screener, Sink,
 };
-use screen::{LmJudge, NaiveTainting, Oracle, RedactAll};
+use screen::{NaiveTainting, Oracle, RedactAll};
 
 use crate::scenario::Scenario;
 
 /// A defence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Defence {
+    name: &'static str,
     kind: Kind,
     timing: Timing,
 }
@@ -26,84 +27,49 @@ enum Kind {
     RedactAll,
     Naive,
     Attention,
-    Judge,
-    PerfectJudge,
     Oracle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timing {
     Lazy,
+    /// Lazy, with the check before a question.
     Checked,
+    /// Each step is screened before it is made.
     Eager,
+    /// Each step is screened as the agent drafts it.
     Drafted,
-    /// Checked, with what a question is about made part by part.
+    /// Checked, and a call that would be asked about is made in parts.
     Filled,
-    /// Every call made part by part.
+    /// Every call is made in parts.
     Exact,
 }
 
-/// What a judge's question is answered by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judge {
-    /// The ground truth.
-    Perfect,
-    /// A model.
-    Model,
-}
-
-const fn row(kind: Kind, timing: Timing) -> Defence {
-    Defence { kind, timing }
-}
+const DEFENCES: [(&str, Kind, Timing); 10] = [
+    ("none", Kind::Unprotected, Timing::Lazy),
+    ("redact-all", Kind::RedactAll, Timing::Eager),
+    ("confirm-every-call", Kind::ConfirmEveryCall, Timing::Lazy),
+    ("naive", Kind::Naive, Timing::Lazy),
+    ("naive-checked", Kind::Naive, Timing::Checked),
+    ("naive-filled", Kind::Naive, Timing::Filled),
+    ("naive-exact", Kind::Naive, Timing::Exact),
+    ("attention-checked", Kind::Attention, Timing::Checked),
+    ("attention-drafted", Kind::Attention, Timing::Drafted),
+    // The dependencies are given: the bound.
+    ("oracle-eager", Kind::Oracle, Timing::Eager),
+];
 
 impl Defence {
-    /// Nothing between the agent and the apps.
-    pub const UNPROTECTED: Self = row(Kind::Unprotected, Timing::Lazy);
-    /// The dependencies are given, and every step is screened: the bound.
-    pub const ORACLE: Self = row(Kind::Oracle, Timing::Eager);
+    /// All of them, the unprotected agent first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let defence = |(name, kind, timing)| Self { name, kind, timing };
+        DEFENCES.into_iter().map(defence)
+    }
 
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::UNPROTECTED,
-        row(Kind::RedactAll, Timing::Eager),
-        row(Kind::ConfirmEveryCall, Timing::Lazy),
-        row(Kind::Naive, Timing::Lazy),
-        row(Kind::Naive, Timing::Checked),
-        row(Kind::Naive, Timing::Filled),
-        row(Kind::Naive, Timing::Exact),
-        row(Kind::Attention, Timing::Checked),
-        row(Kind::Attention, Timing::Drafted),
-        row(Kind::Judge, Timing::Checked),
-        row(Kind::Judge, Timing::Eager),
-        row(Kind::PerfectJudge, Timing::Eager),
-        row(Kind::Oracle, Timing::Lazy),
-        row(Kind::Oracle, Timing::Checked),
-        Self::ORACLE,
-    ];
-
-    /// Its name in options and reports. "Checked" is lazy with a check before a question; "filled" makes what
-    /// a question would be about part by part; "exact" makes every call so. "Drafted" screens each step as the
-    /// agent drafts it, "eager" before the step is taken.
+    /// Its name in options and reports.
     #[must_use]
-    pub fn name(self) -> String {
-        let name = match self.kind {
-            Kind::Unprotected => return "none".to_owned(),
-            Kind::ConfirmEveryCall => return "confirm-every-call".to_owned(),
-            Kind::RedactAll => return RedactAll::NAME.to_owned(),
-            Kind::Naive => NaiveTainting::NAME,
-            Kind::Attention => "attention",
-            Kind::Judge => LmJudge::NAME,
-            Kind::PerfectJudge => "perfect-judge",
-            Kind::Oracle => Oracle::NAME,
-        };
-        match self.timing {
-            Timing::Lazy => name.to_owned(),
-            Timing::Checked => format!("{name}-checked"),
-            Timing::Eager => format!("{name}-eager"),
-            Timing::Drafted => format!("{name}-drafted"),
-            Timing::Filled => format!("{name}-filled"),
-            Timing::Exact => format!("{name}-exact"),
-        }
+    pub fn name(self) -> &'static str {
+        self.name
     }
 
     /// The defence of this name.
@@ -111,41 +77,19 @@ impl Defence {
     /// # Errors
     /// There is none; the error lists those there are.
     pub fn parse(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|defence| defence.name() == name);
-        found.with_context(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            format!("there is no defence '{name}'; use one of {known}")
-        })
-    }
-
-    /// Whether it needs neither a model nor the attention screener.
-    #[must_use]
-    pub fn is_free(self) -> bool {
-        !self.needs_attention() && !self.needs_judge()
+        Self::all()
+            .find(|defence| defence.name == name)
+            .with_context(|| {
+                let known: Vec<&str> = Self::all().map(Self::name).collect();
+                let known = known.join(", ");
+                format!("there is no defence '{name}'; use one of {known}")
+            })
     }
 
     /// Whether it needs the attention screener.
     #[must_use]
     pub fn needs_attention(self) -> bool {
         self.kind == Kind::Attention
-    }
-
-    /// Whether it needs a model that judges.
-    #[must_use]
-    pub fn needs_judge(self) -> bool {
-        self.kind == Kind::Judge
-    }
-
-    /// Whether each screening is a completion of a judge. A perfect one stands for a model's.
-    pub(crate) fn asks_a_judge(self) -> bool {
-        matches!(self.kind, Kind::Judge | Kind::PerfectJudge)
-    }
-
-    pub(crate) fn judge(self) -> Judge {
-        match self.kind {
-            Kind::PerfectJudge => Judge::Perfect,
-            _ => Judge::Model,
-        }
     }
 
     pub(crate) fn screening(self) -> Screening {
@@ -189,7 +133,6 @@ impl Defence {
             Kind::Attention => Arc::clone(attention.context(
                 "the attention screener needs its model; run `sluice model pull smollm2-135m` first",
             )?),
-            Kind::Judge | Kind::PerfectJudge => Arc::new(LmJudge),
             Kind::Oracle => {
                 let scenario = Arc::clone(scenario);
                 Arc::new(Oracle::new(move |history: &History| scenario.relevant(history)))

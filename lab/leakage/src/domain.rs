@@ -15,8 +15,8 @@ pub struct Domain {
     pub app: App,
     /// Its tasks.
     pub tasks: TaskFile,
-    /// The policy without limits of single arguments, and with them.
-    policies: [Config; 2],
+    /// Its policy.
+    pub config: Config,
 }
 
 /// The names of the domains, in the order of the paper's Table 3.
@@ -47,17 +47,10 @@ impl Domain {
                 DOMAINS.join(", ")
             ),
         };
-        let own = read(name, policy)?;
-        let mut strict = own.clone();
-        let apps = strict.apps.values_mut();
-        for rule in apps.flat_map(|app| app.rules.tools.values_mut()) {
-            // Without a limit of its own an argument is held to the limit of its call.
-            rule.arguments.clear();
-        }
         Ok(Self {
             app: App::parse(app).with_context(|| format!("the app {name}"))?,
             tasks: TaskFile::parse(tasks).with_context(|| format!("the tasks of {name}"))?,
-            policies: [strict, own],
+            config: read(name, policy)?,
         })
     }
 
@@ -65,13 +58,6 @@ impl Domain {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.app.about.name
-    }
-
-    /// Its policy, with the limits of single arguments or without.
-    #[must_use]
-    pub fn policy(&self, arguments: bool) -> &Config {
-        let [strict, own] = &self.policies;
-        if arguments { own } else { strict }
     }
 }
 

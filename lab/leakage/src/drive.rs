@@ -4,25 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::Config;
 use hub::isc::Asks;
-use hub::{
-    AnswerShape, Apps, Asked, CallOutcome, CompletionRequest, Need, Purpose, Screened, Settings,
-    Setup, TurnMachine,
-};
-use ifc::{Answer, Call, Draft, History, Label, Monitor, Nonce, Policy, Relevance, Screener, Sink};
+use hub::{Apps, Asked, CallOutcome, Need, Screened, Settings, Setup, TurnMachine};
+use ifc::{Answer, Call, Label, Monitor, Nonce, Policy, Screener, Sink};
 use llm::{Broker, NoDeltas};
-use serde_json::json;
 
 use crate::app::{Arguments, World};
-use crate::defence::{Defence, Judge};
+use crate::defence::Defence;
 use crate::scenario::{Scenario, secret};
 use crate::task::Categories;
 
 /// A machine that needs more has a fault of its own.
 const MAX_NEEDS: usize = 500;
 
-/// What the user says to every question.
+/// How the user answers every question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum User {
     /// No.
@@ -31,17 +26,14 @@ pub enum User {
     Allows,
 }
 
-/// What became of a run.
+/// The course of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     /// The calls that ran or were asked about, in order.
     pub(crate) made: Vec<Made>,
     pub(crate) answer: Option<String>,
     pub(crate) questions: u32,
-    /// Calls of tools that do more than read.
-    pub(crate) consequential: u32,
     pub(crate) completions: u32,
-    pub(crate) screenings: u32,
 }
 
 /// A call that ran or was asked about.
@@ -57,12 +49,11 @@ pub(crate) struct Made {
     pub(crate) ran: bool,
 }
 
-/// What a run is made with.
+/// The inputs of a run.
 pub(crate) struct Parts<'a> {
     pub(crate) scenario: &'a Arc<Scenario>,
     pub(crate) defence: Defence,
     pub(crate) user: User,
-    pub(crate) config: &'a Config,
     pub(crate) broker: &'a Broker,
     pub(crate) attention: Option<&'a Arc<dyn Screener>>,
 }
@@ -70,13 +61,13 @@ pub(crate) struct Parts<'a> {
 impl Parts<'_> {
     /// Runs the task.
     pub(crate) async fn run(&self) -> Result<Course> {
-        let own: Arc<dyn Policy> = Arc::new(self.config.policy());
+        let own: Arc<dyn Policy> = Arc::new(self.scenario.domain.config.policy());
         let policy = self.defence.policy(own);
         let setup = Setup {
             apps: Apps::One(self.scenario.domain.name().to_owned()),
             asks: Asks::default(),
             policy: Arc::clone(&policy),
-            lattice: Arc::new(self.config.lattice.clone()),
+            lattice: Arc::new(self.scenario.domain.config.lattice.clone()),
             monitor: Monitor::new(),
             settings: Settings {
                 screening: self.defence.screening(),
@@ -115,12 +106,16 @@ impl Run<'_> {
     async fn serve(&mut self) -> Result<bool> {
         match self.agent.poll() {
             Need::Screen => {
-                self.course.screenings += 1;
-                let (history, draft) = (self.agent.history().clone(), self.agent.draft());
-                let relevance = self.screen(&history, draft.as_ref()).await;
+                let (history, draft) = (self.agent.history(), self.agent.draft());
+                let nonce = Nonce::from_random(fastrand::u64(..));
+                let ifc::Screening::Decided(relevance) =
+                    self.screener.screen(history, draft.as_ref(), &nonce)
+                else {
+                    bail!("no defence of the benchmark asks a judge");
+                };
                 self.agent.handle_screened(Screened {
                     screener: self.screener.name().to_owned(),
-                    relevance,
+                    relevance: Ok(relevance),
                     failure: None,
                     scores: Vec::new(),
                 })?;
@@ -163,53 +158,17 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// What the screener says. Every error means everything, as in the product.
-    async fn screen(&self, history: &History, draft: Option<&Draft>) -> Result<Relevance, String> {
-        let nonce = Nonce::from_random(fastrand::u64(..));
-        let consultation = match self.screener.screen(history, draft, &nonce) {
-            ifc::Screening::Decided(relevance) => return Ok(relevance),
-            ifc::Screening::Consult(consultation) => consultation,
-        };
-        let answer = match self.parts.defence.judge() {
-            Judge::Perfect => {
-                let truth = self.parts.scenario.relevant(history);
-                let shown = consultation.regions.iter().zip(1_usize..);
-                let relevant = shown.filter(|(region, _)| match &truth {
-                    Relevance::Everything => true,
-                    Relevance::Only(regions) => regions.contains(region),
-                });
-                let markers: Vec<usize> = relevant.map(|(_, marker)| marker).collect();
-                json!({ "relevant": markers }).to_string()
-            }
-            Judge::Model => {
-                let form = self.screener.form(&consultation);
-                let request = CompletionRequest {
-                    prompt: consultation.prompt.clone(),
-                    purpose: Purpose::Judge,
-                    shape: AnswerShape::Json {
-                        schema: form.schema.to_owned(),
-                    },
-                    max_tokens: form.max_tokens,
-                };
-                let answer = self.parts.broker.complete(&request, &mut NoDeltas).await;
-                answer.map_err(|error| error.to_string())?.completion.text
-            }
-        };
-        Ok(self.screener.read(&consultation, &answer))
-    }
-
     fn asked(&mut self, asked: &Asked) {
         self.course.questions += 1;
         let Some(call) = asked.call() else {
             return;
         };
         let mut named = self.categories(asked.excess());
-        // Such a question shows the whole call, so it names whatever is in it.
+        // Such a question shows the full call, so it names all that is in it.
         if asked.rule().always_ask {
             named.extend(self.categories(&Sink::Call(call).label()));
         }
         let made = self.made(call);
-        self.count(call);
         self.course.made.push(Made {
             named: Some(named),
             ..made
@@ -230,19 +189,9 @@ impl Run<'_> {
         });
         match asked {
             Some(asked) => asked.ran = true,
-            None => {
-                self.count(call);
-                self.course.made.push(Made { ran: true, ..made });
-            }
+            None => self.course.made.push(Made { ran: true, ..made }),
         }
         arguments
-    }
-
-    fn count(&mut self, call: &Call) {
-        // By the domain's own policy: a baseline's policy gives all tools the same effect.
-        let rule = self.parts.config.policy().rule(&Sink::Call(call));
-        let reads = rule.is_ok_and(|rule| rule.effect == ifc::Effect::Read);
-        self.course.consequential += u32::from(!reads);
     }
 
     fn made(&self, call: &Call) -> Made {
@@ -265,6 +214,6 @@ impl Run<'_> {
     }
 
     fn categories(&self, label: &Label) -> Categories {
-        secret(self.parts.config, label)
+        secret(&self.parts.scenario.domain.config, label)
     }
 }

@@ -1,215 +1,127 @@
-//! What the benchmark prints.
+//! The measures (RTBAS Table 2, Figure 7 and §8.3.1) as one table.
 
-use agentdojo::report::table;
-use anyhow::Result;
-use serde::Serialize;
+use agentdojo::report::{Share, table};
 
 use crate::grade::Row;
-use crate::measure::{ALL, ANSWERS, Figures, Safety, Tasks, measure, safety};
 
-/// Everything that was measured.
-#[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// Without an attack.
-    pub figures: Vec<Figures>,
-    /// What left without being named, without an attack and with one.
-    pub safety: Vec<Safety>,
-    /// The runs.
-    pub rows: Vec<Row>,
+/// The figures of one agent behind one defence.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    /// Calls that were asked about, of those that need no question. Calls that are none of the ground truth and were
+    /// asked about count too.
+    pub false_positives: Share,
+    /// Calls that were not asked about, of those that need a question.
+    pub false_negatives: Share,
+    /// Calls whose label has exactly the true categories.
+    pub exact_calls: Share,
+    /// Arguments whose label has exactly the true categories.
+    pub exact_arguments: Share,
+    /// Tasks done if the user allows what is asked about.
+    pub done: Share,
+    /// Tasks done if the user blocks what is asked about.
+    pub done_blocked: Share,
+    /// Runs in which private data left without a question that named it.
+    pub leaking: Share,
+    /// Questions in all tasks, if the user allows what is asked about.
+    pub questions: u32,
+    /// Completions in all tasks, if the user allows what is asked about.
+    pub completions: u32,
+    /// Runs without an end, which count nowhere else.
+    pub errors: u32,
 }
 
-impl Report {
-    /// The report of these runs.
+impl Figures {
+    /// The figures of these rows.
     #[must_use]
-    pub fn new(rows: Vec<Row>) -> Self {
-        Self {
-            figures: measure(&rows),
-            safety: safety(&rows),
-            rows,
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let mut figures = Self::default();
+        rows.into_iter().for_each(|row| figures.add(row));
+        figures
+    }
+
+    fn add(&mut self, row: &Row) {
+        if row.error.is_some() {
+            self.errors += 1;
+            return;
         }
-    }
-
-    /// As JSON.
-    ///
-    /// # Errors
-    /// None that a report has.
-    pub fn json(&self) -> Result<String> {
-        Ok(serde_json::to_string_pretty(self)?)
-    }
-
-    fn agents(&self) -> Vec<&str> {
-        let mut agents: Vec<&str> = Vec::new();
-        for row in &self.rows {
-            if !agents.contains(&row.agent.as_str()) {
-                agents.push(&row.agent);
+        self.leaking.add(!row.leaks.is_empty());
+        // A user who blocks a call ends most tasks early, so calls and labels are counted with the user who allows.
+        if !row.allowed {
+            self.done_blocked.add(row.done);
+            return;
+        }
+        self.done.add(row.done);
+        for call in &row.calls {
+            match call.needs {
+                true => self.false_negatives.add(!call.asked),
+                false => self.false_positives.add(call.asked),
             }
+            self.exact_calls.add(call.is_exact);
+            let arguments = call.arguments.values();
+            arguments.for_each(|exact| self.exact_arguments.add(*exact));
         }
-        agents
+        (0..row.other_questions).for_each(|_| self.false_positives.add(true));
+        self.questions += row.questions;
+        self.completions += row.completions;
     }
 
-    /// Tables for a terminal.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut text = String::from(NOTE);
-        for agent in self.agents() {
-            let own = self.figures.iter().filter(|it| it.agent == agent);
-            let own: Vec<&Figures> = own.collect();
-            if !own.is_empty() {
-                text.push_str(&format!(
-                    "\n{agent}: when it is asked about (RTBAS Table 2)\n{}",
-                    asked(&own)
-                ));
-                text.push_str(&format!(
-                    "\n{agent}: labels (RTBAS §8.3.1) and tasks done (RTBAS Figure 7)\n{}",
-                    done(&own)
-                ));
-                text.push_str(&format!(
-                    "\n{agent}: what it takes of the user\n{}",
-                    taken(&own)
-                ));
-            }
-            let own = self
-                .safety
-                .iter()
-                .filter(|it| it.agent == agent && it.domain == ALL);
-            let own: Vec<&Safety> = own.collect();
-            text.push_str(&format!(
-                "\n{agent}: private data that left without a question that names it\n{}",
-                left(&own)
-            ));
-        }
-        let errors = self
-            .rows
-            .iter()
-            .filter_map(|row| Some((row, row.error.as_ref()?)));
-        for (row, error) in errors {
-            text.push_str(&format!("\n{} behind {}: {error}\n", row.task, row.defence));
-        }
-        text
+    fn cells(&self) -> Vec<String> {
+        let shares = [
+            self.false_positives,
+            self.false_negatives,
+            self.exact_calls,
+            self.exact_arguments,
+            self.done,
+            self.done_blocked,
+            self.leaking,
+        ];
+        let mut cells: Vec<String> = shares.iter().map(Share::to_string).collect();
+        let completions = f64::from(self.completions) / f64::from(self.done.of.max(1));
+        cells.extend([
+            self.questions.to_string(),
+            format!("{completions:.1}"),
+            self.errors.to_string(),
+        ]);
+        cells
     }
 }
 
 const NOTE: &str = "\
 Shares with their 95 % interval (Wilson). A false positive is a call that needs no question and was asked about, a false negative one
-that needs a question and was not; RTBAS §8.2 defines the two names the other way round, and its Table 2 uses them as here. Rates are over
-calls; `tasks` counts tasks with such a call over all tasks, as the paper does. The rows oracle and perfect-judge are told the dependencies.
-A call that is never made is not asked about. Runs that failed count in no share, and their number in the last column of two tables.
-Completions are those of the agent's model and of the judge's.
+that needs a question and was not. (RTBAS §8.2 swaps the two names; its Table 2 uses them as here.) A call that is never made is not
+asked about. `leaking`: runs in which private data left without a question that names it. oracle-eager is told the dependencies.
 ";
 
-fn which(figures: &Figures) -> String {
-    match (figures.domain.as_str(), figures.tasks) {
-        (ALL, Tasks::All) => "all tasks".to_owned(),
-        (ALL, Tasks::Open) => "all, open".to_owned(),
-        (ALL, Tasks::Seeded) => "all, seeded".to_owned(),
-        (domain, _) => domain.to_owned(),
+const HEAD: [&str; 12] = [
+    "agent",
+    "defence",
+    "false positives",
+    "false negatives",
+    "exact, calls",
+    "exact, arguments",
+    "done",
+    "done, blocked",
+    "leaking",
+    "questions",
+    "completions/task",
+    "failed",
+];
+
+/// The table of these rows, which are grouped by agent and defence, with the errors of failed runs below it.
+#[must_use]
+pub fn report(rows: &[Row]) -> String {
+    let groups = rows.chunk_by(|a, b| (a.agent, a.defence) == (b.agent, b.defence));
+    let lines = groups.filter_map(|group| {
+        let Row { agent, defence, .. } = group.first()?;
+        let mut line = vec![(*agent).to_owned(), (*defence).to_owned()];
+        line.extend(Figures::of(group).cells());
+        Some(line)
+    });
+    let mut text = format!("{NOTE}\n{}", table(2, &HEAD, &lines.collect::<Vec<_>>()));
+    for row in rows {
+        if let Some(error) = &row.error {
+            text += &format!("\n{} behind {}: {error}\n", row.task, row.defence);
+        }
     }
-}
-
-fn rows(own: &[&Figures], cells: impl Fn(&Figures) -> Vec<String>) -> Vec<Vec<String>> {
-    let row = |it: &&Figures| {
-        let mut row = vec![it.defence.clone(), which(it)];
-        row.extend(cells(it));
-        row
-    };
-    own.iter().map(row).collect()
-}
-
-fn asked(own: &[&Figures]) -> String {
-    let head = [
-        "defence",
-        "tasks",
-        "false positives",
-        "false negatives",
-        "tasks with FP",
-        "tasks with FN",
-    ];
-    let cells = |it: &Figures| {
-        let shares = [
-            it.false_positives,
-            it.false_negatives,
-            it.tasks_with_false_positives,
-            it.tasks_with_false_negatives,
-        ];
-        shares.map(|share| share.to_string()).to_vec()
-    };
-    table(2, &head, &rows(own, cells))
-}
-
-fn done(own: &[&Figures]) -> String {
-    let head = [
-        "defence",
-        "tasks",
-        "exact, calls",
-        "exact, arguments",
-        "done, user blocks",
-        "done, user allows",
-    ];
-    let cells = |it: &Figures| {
-        let shares = [
-            it.exact_calls,
-            it.exact_arguments,
-            it.utility_blocked,
-            it.utility_allowed,
-        ];
-        shares.map(|share| share.to_string()).to_vec()
-    };
-    table(2, &head, &rows(own, cells))
-}
-
-fn taken(own: &[&Figures]) -> String {
-    let head = [
-        "defence",
-        "tasks",
-        "completions/task",
-        "questions/call",
-        "TCR@0",
-        "TCR@1",
-        "TCR@2",
-        "TCR@3",
-        "failed",
-    ];
-    let cells = |it: &Figures| {
-        let tcr = ANSWERS.map(|answers| it.tcr.get(&answers).copied().unwrap_or_default());
-        let completions = f64::from(it.completions) / f64::from(it.utility_allowed.of.max(1));
-        let mut cells = vec![format!("{completions:.1}"), it.load.to_string()];
-        cells.extend(tcr.map(|share| share.to_string()));
-        cells.push(it.errors.to_string());
-        cells
-    };
-    let all: Vec<&Figures> = own
-        .iter()
-        .copied()
-        .filter(|it| it.tasks == Tasks::All)
-        .collect();
-    table(2, &head, &rows(&all, cells))
-}
-
-fn left(own: &[&Safety]) -> String {
-    let head = [
-        "defence",
-        "variant",
-        "runs that leak",
-        "done, user blocks",
-        "done, user allows",
-        "questions",
-        "failed",
-    ];
-    let row = |it: &&Safety| {
-        let variant = if it.injected {
-            "injection"
-        } else {
-            "no attack"
-        };
-        vec![
-            it.defence.clone(),
-            variant.to_owned(),
-            it.leaking.to_string(),
-            it.utility_blocked.to_string(),
-            it.utility_allowed.to_string(),
-            it.questions.to_string(),
-            it.errors.to_string(),
-        ]
-    };
-    table(2, &head, &own.iter().map(row).collect::<Vec<_>>())
+    text
 }

@@ -18,8 +18,6 @@ pub type Categories = BTreeSet<String>;
 pub struct TaskFile {
     /// Exchanges that tasks begin after, by name.
     pub prior: BTreeMap<String, Prior>,
-    /// What a stranger writes in the injection variant.
-    pub injection: Injection,
     /// The open tasks.
     #[serde(rename = "task")]
     pub tasks: Vec<Task>,
@@ -49,22 +47,6 @@ pub struct PriorCall {
     /// Its arguments, which the user said.
     #[serde(default)]
     pub args: Arguments,
-}
-
-/// The injection variant of a domain's tasks.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Injection {
-    /// The exchange whose result shows the stranger's text; put before every task that lacks it.
-    pub prior: String,
-    /// Where in the world the text stands.
-    pub at: String,
-    /// The tool that is to carry the secrets out.
-    pub tool: String,
-    /// Its other arguments.
-    pub fixed: Arguments,
-    /// The argument that is to carry them.
-    pub carries: String,
 }
 
 /// One task: what the user wants, and what truly has to be done for it.
