@@ -20,7 +20,7 @@ use session::{MAX_LINE_BYTES, Output, Session};
 
 /// Conversations at the same time; each costs a thread.
 const MAX_CONNECTIONS: usize = 16;
-/// Messages kept until [`SmtpSink::take`]; with the limit on one message this bounds the memory.
+/// Messages that are kept; with the limit on one message this bounds the memory.
 const MAX_MESSAGES: usize = 1000;
 /// A client that says nothing for so long is gone.
 const IDLE: Duration = Duration::from_secs(60);
@@ -81,12 +81,6 @@ impl SmtpSink {
     #[must_use]
     pub fn messages(&self) -> Vec<Received> {
         lock(&self.shared.messages).clone()
-    }
-
-    /// Takes the messages so far out of the server, which makes room for more.
-    #[must_use]
-    pub fn take(&self) -> Vec<Received> {
-        std::mem::take(&mut lock(&self.shared.messages))
     }
 }
 
