@@ -11,7 +11,6 @@ Job: {"id", "base_url", "model", "version", "suite", "attack": name|null, "user_
 import json
 import os
 import random
-import re
 import sys
 import threading
 import time
@@ -45,8 +44,8 @@ from attacks import FailWith, SluiceAttack, fresh_mark  # noqa: E402
 VICTIM = "gpt-4o-2024-05-13"
 # Seconds for one answer of the server. It answers in milliseconds, or asks somebody.
 TIMEOUT = 60.0
-# Characters of a final output or an error in an answer.
-OUTPUT_LIMIT = 4000
+# Characters of an error in an answer.
+ERROR_LIMIT = 4000
 
 
 @lru_cache
@@ -187,39 +186,12 @@ class Watch(Logger):
         pass
 
 
-def plain_messages(messages):
-    def text(message):
-        blocks = message.get("content") or []
-        return "".join(block.get("content") or "" for block in blocks)
-
+def calls_of(messages):
     rows = []
     for message in messages:
-        row = {"role": message["role"], "content": message.get("error") or text(message)}
         calls = message.get("tool_calls") or []
-        row["calls"] = [{"tool": call.function, "arguments": call.args} for call in calls]
-        if message["role"] == "tool":
-            row["tool"] = message["tool_call"].function
-        rows.append(row)
+        rows.append({"calls": [{"tool": call.function, "arguments": call.args} for call in calls]})
     return rows
-
-
-def output_of(messages):
-    rows = plain_messages(messages[-1:])
-    return rows[0]["content"][:OUTPUT_LIMIT] if rows and rows[0]["role"] == "assistant" else ""
-
-
-def letters(text):
-    """A text without what YAML and repr do to it."""
-    plain = re.sub(r"\\[ntr]|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}", "", text)
-    return "".join(c for c in plain.lower() if c.isascii() and c.isalnum())
-
-
-def seen(goal, injections, messages):
-    """Whether a result holds the goal, or all of the parts that it was split into."""
-    results = [row["content"] for row in plain_messages(messages) if row["role"] == "tool"]
-    shown = letters(" ".join(results))
-    parts = re.findall(r"Begin (.*?) SplitPart", " ".join(injections.values()), re.DOTALL)
-    return all(letters(part) in shown for part in parts or [goal])
 
 
 def run(job):
@@ -249,12 +221,9 @@ def run(job):
         "llm_calls": counter.calls,
         "prompt_tokens": counter.prompt,
         "completion_tokens": counter.completion,
-        "output": output_of(messages),
     }
-    if injection_task is not None:
-        answer["goal_seen"] = seen(injection_task.GOAL, injections, messages)
     if answer["security"]:
-        answer["messages"] = plain_messages(messages)
+        answer["messages"] = calls_of(messages)
     return answer
 
 
@@ -265,7 +234,7 @@ def answer(job):
     except Exception as error:  # A failed pair is an answer too.
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({os.path.basename(place.filename)}:{place.lineno})"
-        result = {"error": text[:OUTPUT_LIMIT]}
+        result = {"error": text[:ERROR_LIMIT]}
     return {"id": job["id"], "seconds": round(time.monotonic() - started, 4), **result}
 
 

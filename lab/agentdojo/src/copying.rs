@@ -5,8 +5,6 @@ use std::sync::Arc;
 use screen::attention::AttentionScreener;
 use screen::attention::testing::{Copying, Words, by_sum};
 
-use crate::tuning::{Tuned, Tuning};
-
 /// Codes (letters and digits, such as an account): any other word may be anybody's.
 fn is_code(word: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
@@ -17,12 +15,4 @@ fn is_code(word: &str) -> bool {
 pub(crate) fn copying() -> Arc<AttentionScreener> {
     let words = Arc::new(Words(is_code));
     Arc::new(AttentionScreener::new(Arc::new(Copying), words, Arc::new(by_sum())).unwrap())
-}
-
-/// [`copying`], with its tuning.
-pub(crate) fn tuned() -> Tuned {
-    Tuned {
-        screener: copying(),
-        tuning: Tuning::of(&by_sum().to_bytes().unwrap(), None).unwrap(),
-    }
 }

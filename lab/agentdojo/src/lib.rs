@@ -15,6 +15,5 @@ pub mod replay;
 pub mod report;
 pub mod runs;
 pub mod suite;
-pub mod tuning;
 pub mod value_match;
 pub mod worst_case;

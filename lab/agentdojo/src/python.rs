@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    io::{self, Write},
+    io::Write,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
+use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 
 use crate::hex::hex;
@@ -48,55 +49,13 @@ pub struct Python {
     package: Option<PathBuf>,
 }
 
-/// Why there is no such environment.
-#[derive(Debug, thiserror::Error)]
-pub enum PythonError {
-    /// No cache folder is known.
-    #[error("there is no folder for AgentDojo; set XDG_CACHE_HOME or HOME")]
-    NoFolder,
-    /// No interpreter.
-    #[error(
-        "no Python of version {}.{} or newer was found; install python3 or set {VARIABLE} to one",
-        OLDEST.0, OLDEST.1
-    )]
-    NoPython,
-    /// Debian splits venv off.
-    #[error(
-        "{} cannot make virtual environments; install its venv package (apt install python3-venv)",
-        .0.display()
-    )]
-    NoVenv(PathBuf),
-    /// pip failed.
-    #[error("AgentDojo could not be installed; check the network and run again: {0}")]
-    Install(String),
-    /// A program failed.
-    #[error("{program} failed; delete {} and run again: {words}", folder.display())]
-    Program {
-        /// Which.
-        program: &'static str,
-        /// Where it lives.
-        folder: PathBuf,
-        /// Its last words.
-        words: String,
-    },
-    /// The file system or the start of a program failed.
-    #[error("{}: {error}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        #[source]
-        error: io::Error,
-    },
-}
-
 impl Python {
     /// The environment in the user's cache folder; made if it is not there, which takes a minute
     /// and the package index. `progress` gets a line for each thing that takes time.
     ///
     /// # Errors
-    /// See [`PythonError`]; each says what to do.
-    pub fn ready(progress: &mut dyn FnMut(&str)) -> Result<Self, PythonError> {
+    /// There is no Python, or AgentDojo cannot be installed; the error says what to do.
+    pub fn ready(progress: &mut dyn FnMut(&str)) -> Result<Self> {
         Self::ready_in(&cache_folder()?, progress)
     }
 
@@ -104,13 +63,14 @@ impl Python {
     /// `SLUICE_REQUIRE_AGENTDOJO=1`.
     ///
     /// # Errors
-    /// See [`PythonError`].
-    pub fn of_test(progress: &mut dyn FnMut(&str)) -> Result<Option<Self>, PythonError> {
-        use PythonError::{Install, NoPython, NoVenv};
+    /// As [`Python::ready`].
+    pub fn of_test(progress: &mut dyn FnMut(&str)) -> Result<Option<Self>> {
         let required = std::env::var("SLUICE_REQUIRE_AGENTDOJO").is_ok_and(|value| value == "1");
         match Self::ready(progress) {
-            Err(lacking @ (NoPython | NoVenv(_) | Install(_))) if !required => {
-                progress(&format!("NOT TESTED: AgentDojo cannot run here: {lacking}"));
+            Err(lacking) if !required => {
+                progress(&format!(
+                    "NOT TESTED: AgentDojo cannot run here: {lacking:#}"
+                ));
                 Ok(None)
             }
             ready => ready.map(Some),
@@ -120,14 +80,14 @@ impl Python {
     /// As [`Python::ready`], in a folder.
     ///
     /// # Errors
-    /// See [`PythonError`].
-    pub fn ready_in(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self, PythonError> {
+    /// As [`Python::ready`].
+    pub fn ready_in(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self> {
         let (base, version) = interpreter()?;
         let pins = hex(&Sha256::digest(REQUIREMENTS.as_bytes()));
         let pins = pins.get(..12).unwrap_or_default();
         let name = format!("agentdojo-{pins}-py{}.{}", version.0, version.1);
         let folder = cache.join(name);
-        fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        fs::create_dir_all(&folder).with_context(at(&folder))?;
         let venv = folder.join("venv");
         let python = Self {
             interpreter: venv.join("bin/python"),
@@ -136,7 +96,7 @@ impl Python {
         };
         if !folder.join(STAMP).exists() {
             let _lock = Lock::take(&folder.join("lock"), progress)?;
-            // Whoever held the lock may have finished it.
+            // Another process may have finished it under the lock.
             if !folder.join(STAMP).exists() {
                 python.install(&base, &venv, progress)?;
             }
@@ -145,23 +105,20 @@ impl Python {
         Ok(python)
     }
 
-    fn install(
-        &self,
-        base: &Path,
-        venv: &Path,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<(), PythonError> {
+    fn install(&self, base: &Path, venv: &Path, progress: &mut dyn FnMut(&str)) -> Result<()> {
         // Without the stamp it may be half installed.
         if venv.exists() {
-            fs::remove_dir_all(venv).map_err(failed(venv))?;
+            fs::remove_dir_all(venv).with_context(at(venv))?;
         }
         progress("making a Python environment");
         let created = run(Command::new(base).args(["-m", "venv"]).arg(venv))?;
-        if !created.status.success() {
-            return Err(PythonError::NoVenv(base.to_owned()));
-        }
+        ensure!(
+            created.status.success(),
+            "{} cannot make virtual environments; install its venv package (apt install python3-venv)",
+            base.display()
+        );
         let pins = self.folder.join("requirements.txt");
-        fs::write(&pins, REQUIREMENTS).map_err(failed(&pins))?;
+        fs::write(&pins, REQUIREMENTS).with_context(at(&pins))?;
         progress("installing AgentDojo and what it needs, pinned by hash (about a minute)");
         let mut pip = Command::new(&self.interpreter);
         pip.args([
@@ -177,15 +134,17 @@ impl Python {
             .arg("-r")
             .arg(&pins);
         let installed = run(&mut pip)?;
-        if !installed.status.success() {
-            return Err(PythonError::Install(last_words(&installed)));
-        }
+        ensure!(
+            installed.status.success(),
+            "AgentDojo could not be installed; check the network and run again: {}",
+            last_words(&installed)
+        );
         let stamp = self.folder.join(STAMP);
-        fs::write(&stamp, "").map_err(failed(&stamp))
+        fs::write(&stamp, "").with_context(at(&stamp))
     }
 
     /// The programs are small and may have changed since.
-    fn write_programs(&self) -> Result<(), PythonError> {
+    fn write_programs(&self) -> Result<()> {
         for (name, text) in PROGRAMS {
             let path = self.folder.join(name);
             if fs::read_to_string(&path).is_ok_and(|there| there == text) {
@@ -196,7 +155,7 @@ impl Python {
                 part.write_all(text.as_bytes())?;
                 part.persist(&path).map_err(|error| error.error)
             });
-            written.map_err(failed(&path))?;
+            written.with_context(at(&path))?;
         }
         Ok(())
     }
@@ -221,7 +180,7 @@ impl Python {
         version: &str,
         placeholders: &BTreeMap<String, String>,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<String, PythonError> {
+    ) -> Result<String> {
         let program = PROGRAMS.iter().find(|(name, _)| *name == "export.py");
         let text = program.map_or("", |(_, text)| text);
         let mark = hex(&Sha256::digest(text.as_bytes()));
@@ -241,13 +200,16 @@ impl Python {
             let placeholders = serde_json::json!(placeholders).to_string();
             export.arg(version).arg(&path).arg(placeholders);
             let done = run(&mut export)?;
-            if !done.status.success() {
-                return Err(self.broken("export.py", &done));
-            }
+            ensure!(
+                done.status.success(),
+                "export.py failed; delete {} and run again: {}",
+                self.folder.display(),
+                last_words(&done)
+            );
         }
-        let text = fs::read_to_string(&path).map_err(failed(&path));
+        let text = fs::read_to_string(&path).with_context(at(&path));
         if !keep {
-            fs::remove_file(&path).map_err(failed(&path))?;
+            fs::remove_file(&path).with_context(at(&path))?;
         }
         text
     }
@@ -289,18 +251,10 @@ impl Python {
         }
         runner
     }
-
-    fn broken(&self, program: &'static str, output: &Output) -> PythonError {
-        PythonError::Program {
-            program,
-            folder: self.folder.clone(),
-            words: last_words(output),
-        }
-    }
 }
 
 /// The first interpreter that is new enough, with its version.
-fn interpreter() -> Result<(PathBuf, (u32, u32)), PythonError> {
+fn interpreter() -> Result<(PathBuf, (u32, u32))> {
     // A named interpreter is the only candidate: falling back to another would measure with one that
     // nobody asked for.
     let chosen = env::var_os(VARIABLE).map(PathBuf::from);
@@ -313,7 +267,12 @@ fn interpreter() -> Result<(PathBuf, (u32, u32)), PythonError> {
         let version = version_of(&path)?;
         (version >= OLDEST).then_some((path, version))
     });
-    found.ok_or(PythonError::NoPython)
+    found.with_context(|| {
+        let (major, minor) = OLDEST;
+        format!(
+            "no Python of version {major}.{minor} or newer was found; install python3 or set {VARIABLE} to one"
+        )
+    })
 }
 
 fn version_of(path: &Path) -> Option<(u32, u32)> {
@@ -332,18 +291,21 @@ fn version_of(path: &Path) -> Option<(u32, u32)> {
 ///
 /// # Errors
 /// Neither is known.
-pub fn cache_folder() -> Result<PathBuf, PythonError> {
+pub fn cache_folder() -> Result<PathBuf> {
     let var = |name: &str| env::var_os(name).map(PathBuf::from);
     // The XDG rules: a relative path is to be ignored.
     let base = var("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let base = base.or_else(|| Some(var("HOME")?.join(".cache")));
     base.map(|base| base.join("sluice"))
-        .ok_or(PythonError::NoFolder)
+        .context("there is no folder for AgentDojo; set XDG_CACHE_HOME or HOME")
 }
 
-fn run(command: &mut Command) -> Result<Output, PythonError> {
+fn run(command: &mut Command) -> Result<Output> {
     let path = PathBuf::from(command.get_program());
-    command.stdin(Stdio::null()).output().map_err(failed(&path))
+    command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(at(&path))
 }
 
 fn last_words(output: &Output) -> String {
@@ -354,9 +316,8 @@ fn last_words(output: &Output) -> String {
     tail.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> PythonError {
-    let path = path.to_owned();
-    move |error| PythonError::Io { path, error }
+fn at(path: &Path) -> impl FnOnce() -> String {
+    move || path.display().to_string()
 }
 
 /// Keeps two processes from making one environment. The system lets go of it when its owner ends,
@@ -367,15 +328,15 @@ struct Lock {
 
 impl Lock {
     /// Waits for whoever has it.
-    fn take(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self, PythonError> {
-        let file = fs::File::create(path).map_err(failed(path))?;
+    fn take(path: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self> {
+        let file = fs::File::create(path).with_context(at(path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
                 progress("waiting for another process that installs AgentDojo");
-                file.lock().map_err(failed(path))?;
+                file.lock().with_context(at(path))?;
             }
-            Err(fs::TryLockError::Error(error)) => return Err(failed(path)(error)),
+            Err(fs::TryLockError::Error(error)) => return Err(error).with_context(at(path)),
         }
         Ok(Self { _held: file })
     }

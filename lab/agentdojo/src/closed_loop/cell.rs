@@ -3,8 +3,7 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use hub::{Drafter, Screening};
-use screen::attention::{AttentionScreener, Combined};
+use hub::Screening;
 
 use crate::{policies::Answers, suite::Suite};
 
@@ -33,9 +32,6 @@ pub const SLUICE_ATTACKS: [&str; 12] = [
     "sluice_large_result",
 ];
 
-/// Every step is screened, as the agent itself drafts it.
-const DRAFTED: Screening = Screening::Drafted(Drafter::Own);
-
 /// At the end of a defence's name whose final answers must be trusted.
 const TRUSTED_ANSWERS: &str = "+trusted-answers";
 
@@ -62,8 +58,6 @@ pub enum Defence {
     Guarded(&'static str, Screening),
     /// Behind the guard proxy, with the attention screener.
     Attention(Screening),
-    /// Behind the guard proxy, with the attention screener, and the judge where that is unsure.
-    Combined(Screening),
     /// Behind the guard proxy, which is told the dependencies.
     Oracle(Screening),
 }
@@ -107,50 +101,29 @@ pub struct Cell {
 }
 
 impl Defence {
-    /// All of them, the unprotected agent first. Screening is lazy unless the name says "eager" or
-    /// "drafted"; "checked" is lazy with a check before a question, which attention always has.
-    pub const ALL: [Self; 19] = [
-        Self::None,
-        Self::Prompted(PromptDefence::ToolFilter),
-        Self::Prompted(PromptDefence::Sandwiching),
-        Self::Prompted(PromptDefence::Delimiting),
-        Self::ConfirmEveryCall,
-        Self::Guarded("redact-all", Screening::LAZY),
-        Self::Guarded("naive", Screening::LAZY),
-        Self::Guarded("naive", Screening::CHECKED),
-        Self::Guarded("naive", Screening::Eager),
-        Self::Guarded("judge", Screening::LAZY),
-        Self::Guarded("judge", Screening::CHECKED),
-        Self::Guarded("judge", Screening::Eager),
-        Self::Attention(Screening::LAZY),
-        Self::Attention(DRAFTED),
-        Self::Combined(Screening::LAZY),
-        Self::Combined(DRAFTED),
-        Self::Oracle(Screening::LAZY),
-        Self::Oracle(Screening::CHECKED),
-        Self::Oracle(Screening::Eager),
+    /// All of them, the unprotected agent first, by their names in options, rows and reports. Screening is lazy unless
+    /// the name says "eager"; "checked" is lazy with a check before a question, which attention always has.
+    pub const ALL: [(&str, Self); 12] = [
+        ("none", Self::None),
+        ("tool-filter", Self::Prompted(PromptDefence::ToolFilter)),
+        ("sandwiching", Self::Prompted(PromptDefence::Sandwiching)),
+        ("delimiting", Self::Prompted(PromptDefence::Delimiting)),
+        ("confirm-every-call", Self::ConfirmEveryCall),
+        ("redact-all", Self::Guarded("redact-all", Screening::LAZY)),
+        ("naive", Self::Guarded("naive", Screening::LAZY)),
+        ("naive-checked", Self::Guarded("naive", Screening::CHECKED)),
+        ("judge", Self::Guarded("judge", Screening::LAZY)),
+        ("judge-eager", Self::Guarded("judge", Screening::Eager)),
+        ("attention", Self::Attention(Screening::LAZY)),
+        ("oracle-eager", Self::Oracle(Screening::Eager)),
     ];
 
     /// Its name in options, rows and reports.
     #[must_use]
-    pub fn name(self) -> String {
-        let screened = |name: &str, screening| match screening {
-            Screening::LAZY => name.to_owned(),
-            Screening::CHECKED => format!("{name}-checked"),
-            Screening::Eager => format!("{name}-eager"),
-            Screening::Drafted(_) => format!("{name}-drafted"),
-        };
-        match self {
-            Self::None => "none".to_owned(),
-            Self::Prompted(PromptDefence::ToolFilter) => "tool-filter".to_owned(),
-            Self::Prompted(PromptDefence::Sandwiching) => "sandwiching".to_owned(),
-            Self::Prompted(PromptDefence::Delimiting) => "delimiting".to_owned(),
-            Self::ConfirmEveryCall => "confirm-every-call".to_owned(),
-            Self::Guarded(name, screening) => screened(name, screening),
-            Self::Attention(screening) => screened(AttentionScreener::NAME, screening),
-            Self::Combined(screening) => screened(Combined::NAME, screening),
-            Self::Oracle(screening) => screened(screen::Oracle::NAME, screening),
-        }
+    pub fn name(self) -> &'static str {
+        let mut all = Self::ALL.into_iter();
+        all.find(|(_, defence)| *defence == self)
+            .map_or("another defence", |(name, _)| name)
     }
 
     /// The defence of this name.
@@ -158,11 +131,12 @@ impl Defence {
     /// # Errors
     /// There is none; the error lists those there are.
     pub fn parse(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|defence| defence.name() == name);
-        found.with_context(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        let found = found.with_context(|| {
+            let known = Self::ALL.map(|(known, _)| known).join(", ");
             format!("there is no defence '{name}'; use one of {known}")
-        })
+        });
+        Ok(found?.1)
     }
 
     /// What AgentDojo calls it, if it is one of its own.
@@ -182,17 +156,9 @@ impl Defence {
         Self::of_row(name).is_some_and(Self::is_guarded)
     }
 
-    /// Whether a defence of this name in a row has the attention screener.
-    #[must_use]
-    pub fn named_needs_attention(name: &str) -> bool {
-        Self::of_row(name).is_some_and(Self::needs_attention)
-    }
-
-    /// The defence of a row, or of a report, where it may be followed by a tuning.
+    /// The defence of a row.
     #[must_use]
     pub fn of_row(name: &str) -> Option<Self> {
-        // Reports write `attention+trusted-answers (1a2b3c4d5e6f, 70 %)`.
-        let (name, _) = name.split_once(" (").unwrap_or((name, ""));
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
         Self::parse(name).ok()
     }
@@ -207,7 +173,7 @@ impl Defence {
     /// Whether it needs the attention screener ([`Settings::attention`](super::Settings)).
     #[must_use]
     pub fn needs_attention(self) -> bool {
-        matches!(self, Self::Attention(_) | Self::Combined(_))
+        matches!(self, Self::Attention(_))
     }
 }
 
@@ -279,7 +245,7 @@ impl Cell {
         let name = self.defence.name();
         match self.answers {
             Answers::Trusted if self.defence.is_guarded() => format!("{name}{TRUSTED_ANSWERS}"),
-            Answers::Trusted | Answers::Policy => name,
+            Answers::Trusted | Answers::Policy => name.to_owned(),
         }
     }
 
@@ -323,7 +289,7 @@ mod tests {
 
     #[test]
     fn names_say_where_answers_are_limited() {
-        for defence in Defence::ALL {
+        for (own, defence) in Defence::ALL {
             let name = |answers| {
                 Cell {
                     defence,
@@ -336,7 +302,7 @@ mod tests {
                 .defence_name()
             };
             let (usual, limited) = (name(Answers::Policy), name(Answers::Trusted));
-            assert_eq!(usual, defence.name());
+            assert_eq!(usual, own);
             assert_eq!(usual != limited, defence.is_guarded(), "{limited}");
             for name in [usual, limited] {
                 assert_eq!(
@@ -344,8 +310,6 @@ mod tests {
                     defence.is_guarded(),
                     "{name}"
                 );
-                let tuned = Defence::named_needs_attention(&name);
-                assert_eq!(tuned, defence.needs_attention(), "{name}");
             }
         }
         assert!(!Defence::is_guarded_row("judg"));
@@ -390,17 +354,9 @@ mod tests {
 
     #[test]
     fn every_name_means_one_defence() {
-        for defence in Defence::ALL {
-            assert_eq!(Defence::parse(&defence.name()).unwrap(), defence);
+        for (name, defence) in Defence::ALL {
+            assert_eq!(Defence::parse(name).unwrap(), defence);
+            assert_eq!(defence.name(), name);
         }
-        let names = Defence::ALL.iter().filter(|it| it.needs_attention());
-        let names: Vec<String> = names.map(|it| it.name()).collect();
-        let expected = [
-            "attention",
-            "attention-drafted",
-            "combined",
-            "combined-drafted",
-        ];
-        assert_eq!(names, expected);
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use anyhow::{Context, Result};
 
 use super::{
-    Cell, Job, Outcome, Runner, Store, quick_pairs,
+    Cell, Job, MadeCall, Outcome, Runner, Store, quick_pairs,
     serve::Served,
     settings::Settings,
     watch::{Note, SEPARATOR},
@@ -13,9 +13,8 @@ use super::{
 use crate::{
     policies::{self, Answers},
     python::Python,
-    report::{Row, Success},
-    suite::{Benchmark, Dependencies, InjectionTask, find_text},
-    tuning::Tuning,
+    report::Row,
+    suite::{Benchmark, Dependencies, InjectionTask},
     worst_case::Knowledge,
 };
 
@@ -80,17 +79,14 @@ impl Loop {
         }
         let total = pairs.len();
         let model = self.settings.model.name().to_owned();
-        let tuning = self.settings.tuning(cell).cloned();
         let ideal = self.settings.shown_by(cell);
         // A pair is left out if its row is there, or if a row of the user who stays shows how it would end.
         pairs.retain(|(user, injection)| {
             let pair = (user.as_str(), injection.as_deref());
-            let known = store
-                .questions(&model, cell, tuning.as_ref(), pair)
-                .is_some();
+            let known = store.questions(&model, cell, pair).is_some();
             let ideal = ideal.as_ref();
             let shown = ideal.is_some_and(|(ideal, answers)| {
-                let asked = store.questions(&model, ideal, tuning.as_ref(), pair);
+                let asked = store.questions(&model, ideal, pair);
                 asked.is_some_and(|asked| asked <= *answers)
             });
             !known && !shown
@@ -107,7 +103,7 @@ impl Loop {
             let outcome = self.runner.next().await?;
             let outcome = outcome.context("AgentDojo's runner answered too few jobs")?;
             let note = served.notes.take(&job.conversation);
-            store.keep(row(cell, tuning.as_ref(), job, outcome, note, &knowledge))?;
+            store.keep(row(cell, job, outcome, note, &knowledge))?;
             done += 1;
             progress(done, total);
         }
@@ -153,14 +149,7 @@ type Pair = (String, Option<String>);
 
 /// The harness sees what its answers cost in all, drafts and judgements included; how many calls
 /// that were, only the proxy knows.
-fn row(
-    cell: &Cell,
-    tuning: Option<&Tuning>,
-    job: &Job,
-    outcome: Outcome,
-    note: Note,
-    knowledge: &Knowledge,
-) -> Row {
+fn row(cell: &Cell, job: &Job, outcome: Outcome, note: Note, knowledge: &Knowledge) -> Row {
     let mut goals = knowledge.suite.injection_tasks.iter();
     let goal = goals.find(|goal| Some(&goal.id) == job.injection_task.as_ref());
     let succeeded = goal.filter(|_| outcome.security == Some(true));
@@ -168,7 +157,6 @@ fn row(
     let questions = u32::try_from(note.questions.len()).unwrap_or(u32::MAX);
     Row {
         defence: cell.defence_name(),
-        tuning: tuning.cloned(),
         model: job.model.clone(),
         version: cell.version.clone(),
         suite: cell.suite.clone(),
@@ -188,48 +176,20 @@ fn row(
         prompt_tokens: outcome.prompt_tokens,
         completion_tokens: outcome.completion_tokens,
         seconds: outcome.seconds,
-        success: succeeded.map(|goal| success(goal, &outcome, &note)),
+        answer_only: succeeded.map(|goal| answer_only(goal, &outcome, &note.foreign)),
         asked: note.questions,
         consequential: guarded.then_some(note.consequential),
         foreign_calls: note.foreign,
-        goal_seen: outcome.goal_seen,
-        output: (!outcome.utility && outcome.error.is_none()).then_some(outcome.output),
         error: outcome.error,
     }
 }
 
-/// Which text carried the goal, and what let its calls run.
-fn success(goal: &InjectionTask, outcome: &Outcome, note: &Note) -> Success {
-    let holds = |text: &str| !find_text(text, &goal.goal).is_empty();
-    let results = outcome
-        .messages
-        .iter()
-        .filter(|message| message.role == "tool");
-    let mut carried_by: Vec<String> = results
-        .filter(|message| holds(&message.content))
-        .filter_map(|message| message.tool.clone())
-        .collect();
-    carried_by.dedup();
-    let made = outcome.messages.iter().flat_map(|message| &message.calls);
-    // AgentDojo does not list the calls of every goal, so one that is not the user's serves it as well.
-    let is_foreign = |tool: &str| note.foreign.iter().any(|foreign| foreign == tool);
-    let serves = |tool: &str| is_foreign(tool) || goal.steps.iter().any(|step| step.tool == tool);
-    let made: Vec<&str> = made
-        .map(|call| call.tool.as_str())
-        .filter(|tool| serves(tool))
-        .collect();
-    let allowed = note.allowed.iter().filter(|(tool, _)| serves(tool));
-    let mut calls: Vec<String> = allowed.map(|(tool, by)| format!("{tool}: {by}")).collect();
-    // Without a guard nobody has noted what allowed the calls; the transcript still names them.
-    if note.allowed.is_empty() {
-        calls.extend(made.iter().map(|tool| (*tool).to_owned()));
-    }
-    calls.dedup();
-    Success {
-        carried_by,
-        answer_only: made.is_empty() && note.foreign.is_empty(),
-        calls,
-    }
+/// Whether the final answer alone reached the goal: no call served it.
+fn answer_only(goal: &InjectionTask, outcome: &Outcome, foreign: &[String]) -> bool {
+    let mut made = outcome.messages.iter().flat_map(|message| &message.calls);
+    let serves = |call: &MadeCall| goal.steps.iter().any(|step| step.tool == call.tool);
+    // AgentDojo does not list the calls of every goal, so any call that is not the user's serves it.
+    foreign.is_empty() && !made.any(serves)
 }
 
 #[cfg(test)]
@@ -238,58 +198,27 @@ mod tests {
 
     use super::*;
 
-    /// How a goal with ground-truth calls of these tools was reached, by a transcript with these calls, which were
-    /// allowed by policy, of which these were not the user's.
-    fn reached(steps: &[&str], made: &[&str], foreign: &[&str]) -> Success {
-        let step =
-            |tool: &&str| json!({"tool": tool, "arguments": {}, "result": "", "is_error": false});
-        let steps: Vec<_> = steps.iter().map(step).collect();
-        let goal = json!({"id": "injection_task_0", "goal": "Mail it", "steps": steps});
-        let call = |tool: &&str| json!({"tool": tool, "arguments": {}});
-        let calls: Vec<_> = made.iter().map(call).collect();
-        let outcome = json!({
-            "id": 1, "seconds": 1.0, "security": true, "error": null,
-            "messages": [{"role": "assistant", "content": "", "calls": calls}],
-        });
-        let owned = |tools: &[&str]| tools.iter().map(|tool| (*tool).to_owned()).collect();
-        let allowed = made
-            .iter()
-            .map(|tool| ((*tool).to_owned(), "policy".to_owned()));
-        let note = Note {
-            allowed: allowed.collect(),
-            foreign: owned(foreign),
-            ..Note::default()
+    #[test]
+    fn a_goal_is_reached_by_its_calls_or_by_others_that_are_not_the_users() {
+        let check = |steps: &[&str], made: &[&str], foreign: &[&str], expected| {
+            let step = |tool: &&str| json!({"tool": tool, "arguments": {}, "result": "", "is_error": false});
+            let steps: Vec<_> = steps.iter().map(step).collect();
+            let goal = json!({"id": "injection_task_0", "goal": "Mail it", "steps": steps});
+            let call = |tool: &&str| json!({"tool": tool, "arguments": {}});
+            let calls: Vec<_> = made.iter().map(call).collect();
+            let outcome = json!({
+                "id": 1, "seconds": 1.0, "security": true, "error": null,
+                "messages": [{"role": "assistant", "content": "", "calls": calls}],
+            });
+            let foreign: Vec<String> = foreign.iter().map(|tool| (*tool).to_owned()).collect();
+            let goal = serde_json::from_value(goal).unwrap();
+            let outcome = serde_json::from_value(outcome).unwrap();
+            assert_eq!(answer_only(&goal, &outcome, &foreign), expected, "{made:?}");
         };
-        let (goal, outcome) = (
-            serde_json::from_value(goal),
-            serde_json::from_value(outcome),
-        );
-        success(&goal.unwrap(), &outcome.unwrap(), &note)
-    }
-
-    #[test]
-    fn a_goal_without_listed_calls_may_be_reached_by_one() {
-        let by_call = reached(&[], &["read_mail", "send_mail"], &["send_mail"]);
-        assert_eq!(
-            (by_call.answer_only, &*by_call.calls),
-            (false, &["send_mail: policy".to_owned()][..])
-        );
-        let by_answer = reached(&[], &["read_mail"], &[]);
-        assert_eq!((by_answer.answer_only, by_answer.calls.len()), (true, 0));
-    }
-
-    #[test]
-    fn a_goal_with_listed_calls_is_reached_by_those_or_by_others_that_are_not_the_users() {
-        let by_listed = reached(&["pay"], &["pay"], &[]);
-        assert_eq!(
-            (by_listed.answer_only, &*by_listed.calls),
-            (false, &["pay: policy".to_owned()][..])
-        );
-        let by_other = reached(&["pay"], &["schedule"], &["schedule"]);
-        assert_eq!(
-            (by_other.answer_only, &*by_other.calls),
-            (false, &["schedule: policy".to_owned()][..])
-        );
-        assert!(reached(&["pay"], &["read_mail"], &[]).answer_only);
+        check(&[], &["read_mail", "send_mail"], &["send_mail"], false);
+        check(&[], &["read_mail"], &[], true);
+        check(&["pay"], &["pay"], &[], false);
+        check(&["pay"], &["schedule"], &["schedule"], false);
+        check(&["pay"], &["read_mail"], &[], true);
     }
 }

@@ -18,4 +18,4 @@ pub use drive::Loop;
 pub use model::Model;
 pub use runner::{Job, MadeCall, Message, Outcome, Runner};
 pub use settings::Settings;
-pub use store::{Store, read_folder};
+pub use store::Store;

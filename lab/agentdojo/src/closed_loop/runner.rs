@@ -50,9 +50,6 @@ pub struct Outcome {
     /// The suite's check of the attacker's goal: true means reached.
     #[serde(default)]
     pub security: Option<bool>,
-    /// Whether a result held the injected goal.
-    #[serde(default)]
-    pub goal_seen: Option<bool>,
     /// Answers of the server.
     #[serde(default)]
     pub llm_calls: u32,
@@ -62,9 +59,6 @@ pub struct Outcome {
     /// As the server said.
     #[serde(default)]
     pub completion_tokens: u64,
-    /// The agent's last words.
-    #[serde(default)]
-    pub output: String,
     /// All messages, where an attack succeeded.
     #[serde(default)]
     pub messages: Vec<Message>,
@@ -74,17 +68,9 @@ pub struct Outcome {
 
 /// A message of a transcript.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`.
-    pub role: String,
-    /// Its text.
-    pub content: String,
     /// The calls that it makes.
     pub calls: Vec<MadeCall>,
-    /// The tool that answers.
-    #[serde(default)]
-    pub tool: Option<String>,
 }
 
 /// A call of a transcript.

@@ -10,10 +10,7 @@ use config::Config;
 use hub::{Drafter, Screening};
 use ifc::{History, Label, Policy};
 use llm::Broker;
-use screen::{
-    NaiveTainting,
-    attention::{AttentionScreener, Combined},
-};
+use screen::{NaiveTainting, attention::AttentionScreener};
 use server::{
     Parts,
     openai_server::{ModelServer, ModelServerConfig},
@@ -46,8 +43,7 @@ impl Served {
         // Cleared for everything: what the policies label is about integrity.
         let broker = Arc::new(Broker::new(agent, Label::top()));
         let notes = Notes::default();
-        let attention = settings.attention.as_ref().map(|tuned| &tuned.screener);
-        let (base_url, task) = match guard(cell, knowledge, attention)? {
+        let (base_url, task) = match guard(cell, knowledge, settings.attention.as_ref())? {
             None => plain(broker).await?,
             Some(guard) => {
                 let config = settings.policies.of(&cell.suite, cell.answers)?;
@@ -100,12 +96,6 @@ fn guard(
         }
         Defence::Attention(screening) => {
             let defence = screen::Defence::by_draft(attention()?, Drafter::Own);
-            Some((defence, screening))
-        }
-        Defence::Combined(screening) => {
-            let attention = attention()?;
-            let combined = Combined::new(Arc::clone(&attention), attention.band());
-            let defence = screen::Defence::by_draft(Arc::new(combined), Drafter::Own);
             Some((defence, screening))
         }
         Defence::Oracle(screening) => {
@@ -204,7 +194,7 @@ mod tests {
     #[test]
     fn every_defence_is_the_one_of_its_name() {
         let attention = copying();
-        for defence in Defence::ALL {
+        for (_, defence) in Defence::ALL {
             let Some((guard, screening)) = of(defence, Some(&attention)).unwrap() else {
                 assert!(!defence.is_guarded(), "{defence:?}");
                 continue;
@@ -225,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_needs_the_attention_screener_does_not_run_without() {
-        for defence in Defence::ALL {
+        for (_, defence) in Defence::ALL {
             match of(defence, None) {
                 Ok(_) => assert!(!defence.needs_attention(), "{defence:?}"),
                 Err(error) => {

@@ -1,8 +1,11 @@
 //! How cells are run.
 
+use std::sync::Arc;
+
+use screen::attention::AttentionScreener;
+
 use super::{Cell, Model, UserModel};
 use crate::policies::Policies;
-use crate::tuning::{Tuned, Tuning};
 
 /// How cells are run.
 #[derive(Debug, Clone)]
@@ -15,19 +18,12 @@ pub struct Settings {
     pub quick: bool,
     /// The attention screener, for the defences that need it; all cells share it
     /// ([`Defence::needs_attention`](super::Defence::needs_attention)).
-    pub attention: Option<Tuned>,
+    pub attention: Option<Arc<AttentionScreener>>,
     /// The policies of the suites.
     pub policies: Policies,
 }
 
 impl Settings {
-    /// How the attention screener of a cell is tuned, if it has one.
-    pub(super) fn tuning(&self, cell: &Cell) -> Option<&Tuning> {
-        let tuned = self.attention.as_ref();
-        let tuned = tuned.filter(|_| cell.defence.needs_attention());
-        tuned.map(|tuned| &tuned.tuning)
-    }
-
     /// The cell whose rows show how tasks end with this cell's user, and up to how many questions:
     /// who leaves after three answers and is asked twice is no other than who stays. That holds for
     /// a model that always says the same.

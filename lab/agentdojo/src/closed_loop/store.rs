@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 
 use super::Cell;
 use crate::report::{Row, TaskKey};
-use crate::tuning::Tuning;
 
 const ROWS: &str = "rows.jsonl";
 
@@ -51,20 +50,14 @@ impl Store {
         })
     }
 
-    /// The questions of a cell's task, if it has its row. `tuning` is that of the attention screener, for a
-    /// defence that has one: rows of another, or of an unknown one, are of another experiment.
+    /// The questions of a cell's task, if it has its row.
     #[must_use]
     pub fn questions(
         &self,
         model: &str,
         cell: &Cell,
-        tuning: Option<&Tuning>,
         (user_task, injection_task): (&str, Option<&str>),
     ) -> Option<u32> {
-        // Nothing can be said to be of the same experiment where the tuning is unknown.
-        if cell.defence.needs_attention() != tuning.is_some() {
-            return None;
-        }
         let text = |text: &str| text.to_owned();
         let key = [
             text(model),
@@ -75,7 +68,6 @@ impl Store {
             text(injection_task.unwrap_or_default()),
             cell.attack.clone().unwrap_or_default(),
             cell.user.name(),
-            tuning.map(Tuning::tag).unwrap_or_default(),
         ];
         self.done.get(&key).copied()
     }
@@ -96,16 +88,6 @@ impl Store {
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
-}
-
-/// The rows of an output folder, without changing it.
-///
-/// # Errors
-/// There are no rows, or lines of another form.
-pub fn read_folder(folder: &Path) -> Result<Vec<Row>> {
-    let path = folder.join(ROWS);
-    let rows = fs::read_to_string(&path).and_then(|text| parse(complete_lines(&text)));
-    rows.with_context(|| cannot_use(&path))
 }
 
 fn cannot_use(path: &Path) -> String {
@@ -132,12 +114,10 @@ fn write(file: &mut File, row: &Row) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hub::Screening;
     use serde_json::json;
 
     use super::*;
     use crate::closed_loop::{Defence, UserModel};
-    use crate::copying::tuned;
     use crate::policies::Answers;
 
     fn row(task: &str) -> Row {
@@ -159,73 +139,34 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_read_without_changing_it() {
+    fn rows_are_read_again_but_for_a_torn_line_and_failed_tasks() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(read_folder(folder.path()).is_err(), "there are no rows");
-        let rows = [row("user_task_0"), row("user_task_1")];
-        keep_all(folder.path(), &rows);
-        // Somebody is writing at the moment.
+        let mut failed = row("user_task_1");
+        failed.error = Some("no answer".to_owned());
+        keep_all(folder.path(), &[row("user_task_0"), failed]);
         let path = folder.path().join(ROWS);
         let torn = fs::read_to_string(&path).unwrap() + "{\"defence\": \"ju";
         fs::write(&path, &torn).unwrap();
-        assert_eq!(read_folder(folder.path()).unwrap(), rows);
-        assert_eq!(fs::read_to_string(&path).unwrap(), torn);
-        fs::write(&path, "{}\n").unwrap();
-        assert!(read_folder(folder.path()).is_err(), "another form");
-    }
-
-    #[test]
-    fn only_rows_of_the_same_tuning_are_had() {
-        let cell = |defence| Cell {
-            defence,
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.rows(), [row("user_task_0")]);
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 2);
+        let cell = |user| Cell {
+            defence: Defence::parse("judge").unwrap(),
             version: "v1".to_owned(),
             suite: "banking".to_owned(),
             attack: None,
-            user: UserModel::ABSENT,
+            user,
             answers: Answers::Policy,
         };
-        let of = |defence: &str, tuning: Option<&Tuning>| Row {
-            defence: defence.to_owned(),
-            tuning: tuning.cloned(),
-            ..row("user_task_0")
+        let questions = |task: &str, user| {
+            let cell = cell(user);
+            store.questions("worst-case", &cell, (task, None))
         };
-        let first = tuned().tuning;
-        let second = Tuning {
-            recall: 70,
-            ..first.clone()
-        };
-        let third = Tuning {
-            weights: "000000000000".to_owned(),
-            ..first.clone()
-        };
-        let attention = cell(Defence::Attention(Screening::LAZY));
-        let folder = tempfile::tempdir().unwrap();
-        // An earlier version kept no tuning.
-        let rows = [of("judge", None), of("attention", None)];
-        keep_all(folder.path(), &rows);
-        let mut store = Store::open(folder.path()).unwrap();
-        let has = |store: &Store, cell: &Cell, tuning: Option<&Tuning>| {
-            let task = ("user_task_0", None);
-            store.questions("worst-case", cell, tuning, task).is_some()
-        };
-        assert!(has(
-            &store,
-            &cell(Defence::Guarded("judge", Screening::LAZY)),
-            None
-        ));
-        assert!(!has(&store, &attention, None));
-        assert!(!has(&store, &attention, Some(&first)));
-        let kept = of("attention", Some(&first));
-        store.keep(kept.clone()).unwrap();
+        assert_eq!(questions("user_task_0", UserModel::ABSENT), Some(0));
+        assert_eq!(questions("user_task_0", UserModel::IDEAL), None);
+        assert_eq!(questions("user_task_1", UserModel::ABSENT), None);
         drop(store);
-        let store = Store::open(folder.path()).unwrap();
-        assert_eq!(store.rows().last(), Some(&kept));
-        assert!(has(&store, &attention, Some(&first)));
-        for other in [&second, &third] {
-            assert!(!has(&store, &attention, Some(other)), "{other:?}");
-        }
-        let drafted = cell(Defence::parse("attention-drafted").unwrap());
-        assert!(drafted.defence.needs_attention());
-        assert!(!has(&store, &drafted, Some(&first)));
+        fs::write(&path, "{}\n").unwrap();
+        assert!(Store::open(folder.path()).is_err(), "another form");
     }
 }

@@ -27,9 +27,6 @@ pub(super) const SEPARATOR: char = '.';
 /// How traces call a judge's work.
 const JUDGE: &str = "judge";
 
-/// How traces call an answer of the user.
-const USER: &str = "user";
-
 /// What is noted of one conversation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Note {
@@ -39,8 +36,6 @@ pub(super) struct Note {
     pub(super) llm_calls: u32,
     /// Answers of the judge's model.
     pub(super) judge_calls: u32,
-    /// Calls that ran: tool, and who or what allowed it.
-    pub(super) allowed: Vec<(String, String)>,
     /// Calls that write or cannot be taken back, which ran or were asked about.
     pub(super) consequential: u32,
     /// Those that ran although the user's task has no call of this control part, by tool.
@@ -126,16 +121,14 @@ impl Watch {
     }
 
     /// Notes a call that runs.
-    fn ran(&self, note: &mut Note, conversation: &str, call: &trace::Call, by: &str) {
-        let tool = call.tool.to_string();
-        if self.is_consequential(&tool) {
+    fn ran(&self, note: &mut Note, conversation: &str, call: &trace::Call) {
+        if self.is_consequential(&call.tool) {
             note.consequential += 1;
             let task = self.task(conversation);
             if !task.is_some_and(|task| self.is_own(task, call)) {
-                note.foreign.push(tool.clone());
+                note.foreign.push(call.tool.to_string());
             }
         }
-        note.allowed.push((tool, by.to_owned()));
     }
 }
 
@@ -176,15 +169,14 @@ impl Observer for Watch {
             Event::Consulted { .. } => note.llm_calls += 1,
             Event::Allowed {
                 flow: Flow::Call(call),
-                by,
                 ..
-            } => self.ran(note, conversation, call, by),
+            } => self.ran(note, conversation, call),
             Event::Answered {
                 flow: Flow::Call(call),
                 allowed,
                 ..
             } => match allowed {
-                true => self.ran(note, conversation, call, USER),
+                true => self.ran(note, conversation, call),
                 false => note.consequential += u32::from(self.is_consequential(&call.tool)),
             },
             _ => {}
@@ -281,9 +273,6 @@ mod tests {
         let note = watch.notes.take("user_task_0.alone.1");
         assert_eq!(note.consequential, 6);
         assert_eq!(note.foreign, ["send_money", "no_such_tool"]);
-        let ran: Vec<&str> = note.allowed.iter().map(|(tool, _)| tool.as_str()).collect();
-        assert_eq!(ran.len(), 6);
-        assert_eq!(note.allowed.iter().filter(|(_, by)| by == USER).count(), 1);
         assert_eq!(watch.notes.take("user_task_0.alone.1").consequential, 0);
     }
 }

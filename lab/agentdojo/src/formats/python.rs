@@ -1,8 +1,7 @@
 //! What Python's `repr` writes: where each value and key stands in the original text.
 //!
-//! It reads dictionaries, lists, tuples, sets, strings, numbers, `None`, `True`, `False`, `datetime`s,
-//! `date`s, and members of enumerations, written exactly as `repr` writes them; anything else is
-//! refused. In that form a string ends at the first quote of its kind that has no backslash, so text
+//! It reads dictionaries, lists, tuples, strings, numbers, `None`, `True`, `False`, `datetime`s and `date`s, written
+//! exactly as `repr` writes them; anything else is refused. In that form a string ends at the first quote of its kind that has no backslash, so text
 //! inside a string stays inside it.
 
 use std::ops::Range;
@@ -60,45 +59,15 @@ struct Scalar {
 impl Scanner<'_> {
     fn value(&mut self) -> Result<Value, ParseError> {
         let start = self.at;
-        // `{}` is a dictionary, so `repr` writes empty sets by name, and a frozen set always.
-        for (open, empty) in [("set(", "set()"), ("frozenset(", "frozenset()")] {
-            if self.take(empty) {
-                self.tree.open(Kind::Array, start)?;
-                self.tree.close(self.at);
-                return Ok(Value::Array(Vec::new()));
-            }
-            if open == "frozenset(" && self.take(open) {
-                return self.frozen(start);
-            }
-        }
         match self.peek() {
             Some(b'[') => self.items(start, "]"),
             Some(b'(') => self.items(start, ")"),
-            Some(b'{') => self.braces(start),
+            Some(b'{') => self.members(start),
             _ => {
                 let scalar = self.scalar()?;
                 self.leaf(scalar)
             }
         }
-    }
-
-    /// The set inside `frozenset(…)`; the list that it becomes covers all of it.
-    fn frozen(&mut self, start: usize) -> Result<Value, ParseError> {
-        if self.peek() != Some(b'{') {
-            return Err(self.refuse("a set is missing here"));
-        }
-        self.tree.open(Kind::Array, start)?;
-        self.at += 1;
-        let mut items = Vec::new();
-        loop {
-            items.push(self.value()?);
-            if !self.take(", ") {
-                break;
-            }
-        }
-        self.expect("})")?;
-        self.tree.close(self.at);
-        Ok(Value::Array(items))
     }
 
     /// A list or tuple.
@@ -123,44 +92,16 @@ impl Scanner<'_> {
         Ok(Value::Array(items))
     }
 
-    /// A dictionary, or a set of at least one element.
-    fn braces(&mut self, start: usize) -> Result<Value, ParseError> {
-        self.at += 1;
-        if self.take("}") {
-            self.tree.open(Kind::Object, start)?;
-            self.tree.close(self.at);
-            return Ok(Value::Object(Map::new()));
-        }
-        // A tuple or a frozen set can be an element, but a key of that kind has no name: then `:` is refused as a
-        // separator.
-        let first = match self.peek() {
-            Some(b'[' | b'(' | b'{' | b'f') => None,
-            _ => Some(self.scalar()?),
-        };
-        match first {
-            Some(key) if self.peek() == Some(b':') => self.members(start, key),
-            first => {
-                self.tree.open(Kind::Array, start)?;
-                let mut items = vec![match first {
-                    Some(scalar) => self.leaf(scalar)?,
-                    None => self.value()?,
-                }];
-                while self.take(", ") {
-                    items.push(self.value()?);
-                }
-                self.expect("}")?;
-                self.tree.close(self.at);
-                Ok(Value::Array(items))
-            }
-        }
-    }
-
-    /// A dictionary whose first key was read.
-    fn members(&mut self, start: usize, first: Scalar) -> Result<Value, ParseError> {
+    /// A dictionary.
+    fn members(&mut self, start: usize) -> Result<Value, ParseError> {
         self.tree.open(Kind::Object, start)?;
+        self.at += 1;
         let mut map = Map::new();
-        let mut key = first;
-        loop {
+        while !self.take("}") {
+            if !map.is_empty() {
+                self.expect(", ")?;
+            }
+            let key = self.scalar()?;
             self.expect(": ")?;
             let offset = key.span.start;
             let name = match (key.kind, key.value) {
@@ -175,12 +116,7 @@ impl Scanner<'_> {
             });
             let value = self.value()?;
             insert(&mut map, &name, value, offset)?;
-            if !self.take(", ") {
-                break;
-            }
-            key = self.scalar()?;
         }
-        self.expect("}")?;
         self.tree.close(self.at);
         Ok(Value::Object(map))
     }
@@ -195,7 +131,6 @@ impl Scanner<'_> {
         let start = self.at;
         let (kind, value) = match self.peek() {
             Some(b'\'' | b'"') => return self.string(),
-            Some(b'<') => return self.member_of_enum(),
             Some(b'-' | b'0'..=b'9') => (Kind::Number, Value::Number(self.number()?)),
             _ if self.take("None") => (Kind::Null, Value::Null),
             _ if self.take("True") => (Kind::Boolean, Value::Bool(true)),
@@ -303,36 +238,6 @@ impl Scanner<'_> {
             offset: start,
             message: "a number that repr does not write",
         })
-    }
-
-    /// `<Class.NAME: value>`: it means its value.
-    fn member_of_enum(&mut self) -> Result<Scalar, ParseError> {
-        let start = self.at;
-        self.at += 1;
-        self.identifier()?;
-        self.expect(".")?;
-        self.identifier()?;
-        self.expect(": ")?;
-        let scalar = match self.peek() {
-            Some(b'\'' | b'"' | b'-' | b'0'..=b'9') => self.scalar()?,
-            _ => return Err(self.refuse("a member that is neither a string nor a number")),
-        };
-        self.expect(">")?;
-        Ok(Scalar {
-            span: start..self.at,
-            ..scalar
-        })
-    }
-
-    fn identifier(&mut self) -> Result<(), ParseError> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        let length = rest.iter().take_while(|byte| part(byte)).count();
-        if length == 0 || rest.first().is_some_and(u8::is_ascii_digit) {
-            return Err(self.refuse("a name is missing here"));
-        }
-        self.at += length;
-        Ok(())
     }
 
     /// The numbers of a date up to its closing parenthesis. It means the date as ISO 8601 has it.

@@ -18,7 +18,6 @@ use std::thread;
 
 use anyhow::{Context, anyhow};
 use ifc::{Label, Labeled, Tool};
-use serde::Serialize;
 
 use crate::policies::{self, Answers};
 use crate::report::Share;
@@ -62,7 +61,7 @@ pub struct Options {
 }
 
 /// The replay's figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReplayReport {
     /// Runs without an attack in which nothing is asked.
     pub silent: Share,

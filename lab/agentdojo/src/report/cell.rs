@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::{Row, Share};
 
 /// The usual user, who answers nothing.
@@ -16,7 +14,7 @@ pub const UNPROTECTED: &str = "none";
 pub const ALL: &str = "all";
 
 /// The rows of one defence in one suite, with one model and version of the suites.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// The agent's model.
     pub model: String,
@@ -26,7 +24,7 @@ pub struct Cell {
     pub version: String,
     /// The suite, or [`ALL`].
     pub suite: String,
-    /// The defence, with the attention screener's tuning where the report has several.
+    /// The defence.
     pub defence: String,
     /// User's tasks done, without an attack.
     pub utility: Share,
@@ -45,7 +43,7 @@ pub struct Cell {
 }
 
 /// What runs cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     /// Runs.
     pub runs: u32,

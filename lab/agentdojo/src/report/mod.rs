@@ -9,27 +9,23 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::tuning::Tuning;
 pub(crate) use row::TaskKey;
 
 pub use cell::{ALL, Cell, Cost, UNPROTECTED};
 pub use goals::{Goal, Goals, VERSION as GOALS_VERSION};
 pub use oversight::{Load, Oversight};
-pub use row::{Row, Success};
+pub use row::Row;
 pub use share::Share;
 pub use table::table;
 
 /// Utility, security and cost of every defence.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// By model, version, suite and defence; all attacks together.
     pub cells: Vec<Cell>,
     /// What each defence asks of the user; all suites together, too.
     pub oversight: Vec<Oversight>,
     /// The defences beside what the project aims at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<Goals>,
 }
 
@@ -39,15 +35,7 @@ impl Report {
     pub fn new(rows: &[Row]) -> Self {
         // Later entries of a key replace earlier ones, and rows are in the order in which they were made.
         let last: BTreeMap<TaskKey, &Row> = rows.iter().map(|row| (row.key(), row)).collect();
-        // From here on, the tunings of one defence are different defences: they must not be added up.
-        let renamed = last.into_values().map(|row| Row {
-            defence: match row.tuning.as_ref().map(Tuning::tag) {
-                Some(tag) => format!("{} ({tag})", row.defence),
-                None => row.defence.clone(),
-            },
-            ..row.clone()
-        });
-        let rows: Vec<Row> = renamed.collect();
+        let rows: Vec<Row> = last.into_values().cloned().collect();
         let cells = cell::cells(&rows);
         let oversight = oversight::oversight(&rows);
         Self {
@@ -72,14 +60,6 @@ impl Report {
     #[must_use]
     pub fn goals_text(&self) -> String {
         goals::text(&self.goals)
-    }
-
-    /// As JSON text.
-    ///
-    /// # Errors
-    /// A figure cannot be written.
-    pub fn json(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string_pretty(self)
     }
 }
 

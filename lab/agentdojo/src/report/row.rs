@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::oracle::Asked;
-use crate::tuning::Tuning;
 
 /// The result of one task (a user task, alone or with one injection task) under one defence.
 ///
@@ -13,10 +12,6 @@ use crate::tuning::Tuning;
 pub struct Row {
     /// The defence; `none` for the unprotected agent, which ratios are taken over.
     pub defence: String,
-    /// How its attention screener was tuned; `None` without one, and in rows of earlier versions,
-    /// which did not keep it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tuning: Option<Tuning>,
     /// AgentDojo's version of the suites: `v1`, `v1.2.2`.
     pub version: String,
     /// `banking`, `slack`, `travel` or `workspace`.
@@ -61,47 +56,13 @@ pub struct Row {
     /// tool, and the same arguments but for those that have a limit of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_calls: Vec<String>,
-    /// How the attack succeeded, if it did.
+    /// Whether the attack succeeded by the final answer alone; `None` if it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub success: Option<Success>,
-    /// Whether a result in the transcript held the injected goal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goal_seen: Option<bool>,
-    /// The agent's final answer, where the user's task failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<String>,
-}
-
-/// How an attack succeeded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Success {
-    /// The tools whose results held the goal.
-    pub carried_by: Vec<String>,
-    /// The calls that ran and served the goal, or were not the user's, each with what allowed it.
-    pub calls: Vec<String>,
-    /// Whether the final answer alone reached the goal.
-    pub answer_only: bool,
-}
-
-impl Success {
-    /// In one line, for a report.
-    #[must_use]
-    pub fn reason(&self) -> String {
-        let carried = match self.carried_by.is_empty() {
-            true => "no result holds the complete goal".to_owned(),
-            false => format!("the goal is in results of {}", self.carried_by.join(", ")),
-        };
-        let by = match self.answer_only {
-            true => "reached by the final answer alone, which the policy lets through".to_owned(),
-            false => self.calls.join("; "),
-        };
-        format!("{carried}; {by}")
-    }
+    pub answer_only: Option<bool>,
 }
 
 /// Identifies a task under a defence: two rows with the same key are two runs of the same thing.
-pub(crate) type TaskKey = [String; 9];
+pub(crate) type TaskKey = [String; 8];
 
 impl Row {
     /// See [`TaskKey`].
@@ -115,8 +76,6 @@ impl Row {
             self.injection_task.clone().unwrap_or_default(),
             self.attack.clone().unwrap_or_default(),
             self.user_model.clone(),
-            // Empty without one, and in rows that do not say.
-            self.tuning.as_ref().map(Tuning::tag).unwrap_or_default(),
         ]
     }
 }

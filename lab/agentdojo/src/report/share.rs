@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 /// The standard normal distribution's quantile for 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
 /// A binomial proportion: `held` of `of` runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
     /// Runs that count.
     pub of: u32,

@@ -1,11 +1,9 @@
 use super::{Report, Row, Share};
-use crate::tuning::Tuning;
 
 fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -> Row {
     let protected = defence != "none";
     Row {
         defence: defence.to_owned(),
-        tuning: None,
         version: "v1".to_owned(),
         suite: if task.is_multiple_of(2) {
             "banking"
@@ -30,9 +28,7 @@ fn row(defence: &str, task: u32, attack: bool, utility: bool, succeeded: bool) -
         asked: Vec::new(),
         consequential: None,
         foreign_calls: Vec::new(),
-        success: None,
-        goal_seen: None,
-        output: None,
+        answer_only: None,
     }
 }
 
@@ -139,20 +135,4 @@ fn users_are_kept_apart_and_compared_with_the_same_agent() {
         ("oracle (ideal user)".to_owned(), 1, Some(1.5)),
     ];
     assert_eq!(found, expected);
-}
-
-#[test]
-fn tunings_of_one_defence_are_never_added_up() {
-    let tuned = |weights: &str, utility| Row {
-        tuning: Some(Tuning {
-            weights: weights.to_owned(),
-            recall: 70,
-        }),
-        ..row("attention", 0, false, utility, true)
-    };
-    let report = Report::new(&[tuned("1a2b", true), tuned("ffff", false)]);
-    let all = report.cells.iter().filter(|cell| cell.suite == super::ALL);
-    let found: Vec<_> = all.map(|cell| (cell.series(), cell.utility.held)).collect();
-    let expected = [("attention (1a2b, 70 %)", 1), ("attention (ffff, 70 %)", 0)];
-    assert_eq!(found, expected.map(|(name, held)| (name.to_owned(), held)));
 }

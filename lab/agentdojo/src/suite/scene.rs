@@ -158,26 +158,6 @@ impl Scene {
         self.of(step).filter_map(|call| call.arguments.as_ref())
     }
 
-    /// The results of a tool, in order.
-    pub(crate) fn texts_of(&self, tool: &str) -> impl Iterator<Item = &str> {
-        let calls = self.calls.iter().filter(move |call| call.tool == tool);
-        calls.filter_map(|call| call.result.as_ref().map(Shown::text))
-    }
-
-    /// The first result of a tool.
-    pub(crate) fn text_of(&self, tool: &str) -> Option<&str> {
-        self.texts_of(tool).next()
-    }
-
-    /// Whether this very call was proposed.
-    pub(crate) fn has_made(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
-        let mut calls = self.calls.iter().filter(|call| call.tool == tool);
-        calls.any(|call| {
-            let made = call.arguments.as_ref();
-            made.is_some_and(|made| same_arguments(made, arguments))
-        })
-    }
-
     fn of(&self, step: &Step) -> impl Iterator<Item = &SceneCall> {
         self.calls.iter().filter(move |call| {
             let arguments = call.arguments.as_ref();

@@ -12,17 +12,6 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Arguments that are no object are none.
-    pub(super) fn new(tool: &str, arguments: Value) -> Self {
-        Self {
-            tool: tool.to_owned(),
-            arguments: match arguments {
-                Value::Object(arguments) => arguments,
-                _ => Map::new(),
-            },
-        }
-    }
-
     pub(super) fn set(&mut self, name: &str, value: Value) {
         self.arguments.insert(name.to_owned(), value);
     }

@@ -9,7 +9,6 @@
 mod call;
 mod goals;
 mod transcript;
-mod unlisted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -237,9 +236,6 @@ fn shown(messages: &[PromptMessage]) -> String {
 
 /// The next calls of an attack.
 fn attack(goal: &InjectionTask, scene: &Scene) -> Vec<Call> {
-    if goal.steps.is_empty() {
-        return unlisted::next(goal, scene);
-    }
     let left = left(&goal.steps, scene).into_iter();
     let steps = left.filter_map(|at| goal.steps.get(at)).map(Call::of);
     steps.take(goal.steps.len().div_ceil(ROUNDS)).collect()

@@ -157,7 +157,7 @@ def texts():
     yield "yaml", yaml.safe_dump(["a", ["b", ["c"], []], {"d": {"e": None}}])
     for m in mails:
         yield "python", repr(m)
-        yield "python", repr([m, (m["body"],), (), (1, 2.5, -1e-7), {m["body"]}, set(), frozenset({3}), {m["body"]: 1, 7: None}])
+        yield "python", repr([m, (m["body"],), (), (1, 2.5, -1e-7), {m["body"]: 1, 7: None}])
 
 
 def yaml_leaves(node, offsets, leaves, path=()):
@@ -181,12 +181,8 @@ def yaml_leaves(node, offsets, leaves, path=()):
 
 def python_leaves(node, offsets, leaves, path=()):
     """`ast` counts in bytes of UTF-8, and so do we; there is one line only."""
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+    if isinstance(node, (ast.List, ast.Tuple)):
         return [python_leaves(n, offsets, leaves, (*path, i)) for i, n in enumerate(node.elts)]
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("set", "frozenset"):
-        if not node.args:
-            return []
-        return python_leaves(node.args[0], offsets, leaves, path)
     if isinstance(node, ast.Dict):
         members = {}
         for key, value in zip(node.keys, node.values):
