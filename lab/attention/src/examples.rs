@@ -1,17 +1,16 @@
 //! Steps as numbers: the features and labels of their regions, and the file that keeps them.
 //!
-//! Extracting features takes hours, training minutes, so what was extracted is kept. The file holds one line of
-//! JSON with [`Header`], then for each step a line of JSON and its features as little-endian `f32`, region by
-//! region. It only grows: a writer that was killed goes on after the last complete step.
+//! Extracting features takes an hour, training minutes, so the features are kept. The file holds one line of JSON with
+//! [`Header`], then one for each step. It only grows: a writer that was killed goes on after the last complete line.
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -33,8 +32,7 @@ pub struct Example {
     pub columns: Arc<[String]>,
     /// The regions in the order of the history.
     pub regions: Vec<u32>,
-    /// For each region one value per column; in a file they follow the line.
-    #[serde(skip)]
+    /// For each region one value per column.
     pub features: Vec<Vec<f32>>,
     /// Does the call depend on the region, by values and rules?
     pub weak: Vec<bool>,
@@ -191,12 +189,7 @@ pub struct Header {
 }
 
 /// The first words of every file, with the version of the format.
-const FORMAT: &str = "sluice examples 1";
-/// A line that is longer is no line of ours: a thousand columns with their names are below 100 kB.
-const MAX_LINE: u64 = 1 << 22;
-/// More regions than any history has.
-const MAX_REGIONS: usize = 100_000;
-
+const FORMAT: &str = "sluice examples 2";
 impl Header {
     /// The header of features by this extractor.
     #[must_use]
@@ -224,17 +217,49 @@ impl Header {
 /// # Errors
 /// When the file cannot be read, is of another version, or ends within a step.
 pub fn read(path: &Path) -> Result<(Header, Vec<Example>)> {
-    let mut reader = Reader::open(path)?;
+    let shown = path.display();
+    let bytes = fs::read(path).with_context(|| format!("{shown} cannot be read"))?;
+    let (header, examples, end) = parse(&bytes).with_context(|| shown.to_string())?;
+    ensure!(
+        end == bytes.len(),
+        "{shown} ends within a step: extract again to go on"
+    );
+    Ok((header, examples))
+}
+
+/// The header, the examples, and where the last complete line ends.
+fn parse(bytes: &[u8]) -> Result<(Header, Vec<Example>, usize)> {
+    let end = bytes.iter().rposition(|byte| *byte == b'\n');
+    let end = end.map_or(0, |last| last + 1);
+    let complete = bytes.get(..end).unwrap_or_default();
+    let mut lines = complete.split_inclusive(|byte| *byte == b'\n');
+    let first = lines.next().unwrap_or_default();
+    let header: Header =
+        serde_json::from_slice(first).context("it is no file of examples: extract them anew")?;
+    // Computed again, not believed: a header whose columns were edited has another digest.
+    ensure!(
+        header == Header::new(&header.extractor, &header.columns),
+        "it is of another version ({}, not {FORMAT}): extract it anew",
+        header.format
+    );
+    let columns: Arc<[String]> = header.columns.clone().into();
     let mut examples = Vec::new();
-    while let Some(example) = reader.next()? {
+    for line in lines {
+        let example: Example =
+            serde_json::from_slice(line).context("it is damaged: remove it and extract anew")?;
+        let example = Example {
+            columns: Arc::clone(&columns),
+            ..example
+        };
+        example.check()?;
         examples.push(example);
     }
-    Ok((reader.header, examples))
+    Ok((header, examples, end))
 }
 
 /// Adds steps to a file.
 pub struct Writer {
-    file: BufWriter<File>,
+    file: File,
     header: Header,
     done: BTreeSet<String>,
 }
@@ -245,42 +270,27 @@ impl Writer {
     /// # Errors
     /// When the file holds other features, is damaged before its end, or cannot be written.
     pub fn open(path: &Path, header: &Header) -> Result<Self> {
-        let mut done = BTreeSet::new();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
         let shown = path.display();
+        let mut options = OpenOptions::new();
         let mut file = options
+            .append(true)
+            .create(true)
             .open(path)
             .with_context(|| format!("{shown} cannot be written"))?;
-        // Where the last complete step ends: what lies behind it is cut off below.
-        let mut whole = 0;
-        if file.metadata()?.len() > 0 {
-            let mut reader = Reader::open(path)?;
+        let bytes = fs::read(path).with_context(|| format!("{shown} cannot be read"))?;
+        let mut done = BTreeSet::new();
+        if bytes.is_empty() {
+            write_line(&mut file, header)?;
+        } else {
+            let (own, examples, end) = parse(&bytes).with_context(|| shown.to_string())?;
             ensure!(
-                reader.header == *header,
+                own == *header,
                 "{shown} holds other features (digest {}, not {}): choose another file",
-                reader.header.digest,
+                own.digest,
                 header.digest
             );
-            whole = reader.end;
-            loop {
-                match reader.next() {
-                    Ok(Some(example)) => done.insert(example.step),
-                    Ok(None) => break,
-                    // It was cut off within a step, which is extracted again.
-                    Err(_) if reader.is_at_end()? => break,
-                    Err(error) => return Err(error),
-                };
-                whole = reader.end;
-            }
-        }
-        file.set_len(whole)?;
-        file.seek(SeekFrom::Start(whole))?;
-        let mut file = BufWriter::new(file);
-        if whole == 0 {
-            serde_json::to_writer(&mut file, header)?;
-            file.write_all(b"\n")?;
-            file.flush()?;
+            file.set_len(end as u64)?;
+            done.extend(examples.into_iter().map(|example| example.step));
         }
         Ok(Self {
             file,
@@ -311,96 +321,15 @@ impl Writer {
             "step {} is in the file already",
             example.step
         );
-        serde_json::to_writer(&mut self.file, example)?;
-        self.file.write_all(b"\n")?;
-        for value in example.features.iter().flatten() {
-            self.file.write_all(&value.to_le_bytes())?;
-        }
-        // At once: a process that is killed loses no more than the step that it was writing.
-        self.file.flush()?;
-        Ok(())
+        write_line(&mut self.file, example)
     }
 }
 
-struct Reader {
-    file: BufReader<File>,
-    header: Header,
-    columns: Arc<[String]>,
-    shown: String,
-    /// Where the last complete step ends.
-    end: u64,
-}
-
-impl Reader {
-    fn open(path: &Path) -> Result<Self> {
-        let shown = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("{shown} cannot be read"))?;
-        let mut file = BufReader::new(file);
-        let line = line(&mut file)?.with_context(|| format!("{shown} is empty"))?;
-        let header: Header = serde_json::from_slice(&line)
-            .with_context(|| format!("{shown} is no file of examples: extract them anew"))?;
-        // Computed again, not believed: a header whose columns were edited has another digest.
-        let expected = Header::new(&header.extractor, &header.columns);
-        ensure!(
-            header == expected,
-            "{shown} is of another version ({}, not {FORMAT}): extract it anew",
-            header.format
-        );
-        Ok(Self {
-            end: line.len() as u64,
-            columns: header.columns.clone().into(),
-            file,
-            header,
-            shown,
-        })
-    }
-
-    fn is_at_end(&mut self) -> Result<bool> {
-        Ok(self.file.fill_buf()?.is_empty())
-    }
-
-    fn next(&mut self) -> Result<Option<Example>> {
-        let Some(text) = line(&mut self.file)? else {
-            return Ok(None);
-        };
-        let shown = &self.shown;
-        let mut example: Example = serde_json::from_slice(&text)
-            .with_context(|| format!("{shown} is damaged: remove it and extract anew"))?;
-        // The line says how much is allocated below, so what it may say is bounded.
-        if example.regions.len() > MAX_REGIONS {
-            bail!("{shown}: step {} has too many regions", example.step);
-        }
-        let width = self.columns.len();
-        let mut bytes = vec![0; example.regions.len() * width * size_of::<f32>()];
-        self.file
-            .read_exact(&mut bytes)
-            .with_context(|| format!("{shown} ends within a step: extract again to go on"))?;
-        let (values, _) = bytes.as_chunks();
-        let values: Vec<f32> = values
-            .iter()
-            .map(|four| f32::from_le_bytes(*four))
-            .collect();
-        example.features = match width {
-            // Chunks of 0 would panic.
-            0 => vec![Vec::new(); example.regions.len()],
-            _ => values.chunks(width).map(<[f32]>::to_vec).collect(),
-        };
-        example.columns = Arc::clone(&self.columns);
-        self.end += (text.len() + bytes.len()) as u64;
-        example.check()?;
-        Ok(Some(example))
-    }
-}
-
-/// A line with its end, `None` at the end of the file.
-fn line(file: &mut BufReader<File>) -> Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    file.take(MAX_LINE).read_until(b'\n', &mut line)?;
-    match line.last() {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(line)),
-        Some(_) => bail!("a line has no end: the file was cut off there, extract again to go on"),
-    }
+/// With one write: a process that is killed loses no more than the line that it was writing.
+fn write_line(file: &mut File, value: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(file.write_all(&line)?)
 }
 
 #[cfg(test)]
@@ -454,8 +383,8 @@ mod tests {
         drop(writer);
         let bytes = std::fs::read(&path).unwrap();
         let all = bytes.len();
-        // Anywhere within the second step: in its line, and in its numbers.
-        for cut in [1, 23, 24, 25, 60] {
+        // Anywhere within the second step.
+        for cut in [1, 24, 60] {
             std::fs::write(&path, &bytes[..all - cut]).unwrap();
             assert!(read(&path).is_err(), "cut by {cut}");
             let mut writer = Writer::open(&path, &header()).unwrap();
@@ -472,12 +401,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("examples");
         let mut writer = Writer::open(&path, &header()).unwrap();
-        let whole = path.metadata().unwrap().len() as usize;
+        let header_end = path.metadata().unwrap().len() as usize;
         writer.add(&example("one", 3)).unwrap();
         writer.add(&example("two", 3)).unwrap();
         drop(writer);
         let mut bytes = std::fs::read(&path).unwrap();
-        bytes[whole] = b'?';
+        bytes[header_end] = b'?';
         std::fs::write(&path, &bytes).unwrap();
         assert!(Writer::open(&path, &header()).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), bytes);

@@ -6,7 +6,7 @@ pub mod corpus;
 pub mod data;
 pub mod examples;
 pub mod extract;
-pub mod figures;
 pub mod label;
+pub mod speed;
 pub mod tables;
 pub mod train;

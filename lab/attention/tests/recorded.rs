@@ -16,9 +16,7 @@ use attention::data::{
 };
 
 fn steps() -> Option<Vec<Step>> {
-    let cache = agentdojo::python::cache_folder();
-    let cache = cache.map_err(anyhow::Error::from);
-    let archive = cache.and_then(|cache| {
+    let archive = agentdojo::python::cache_folder().and_then(|cache| {
         runs::archive(&cache, Path::new("python3"), &mut |what| {
             eprintln!("{what}")
         })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
+use screen::attention::TARGET_RECALL;
 
 use super::metrics::ScoredPair;
 use crate::examples::{Example, Labels};
@@ -11,28 +11,25 @@ use crate::train::calibration::Calibration;
 use crate::train::learner::{Dataset, Learner, Scorer, labelled_scores, scores};
 
 /// What is held out together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldOut {
-    /// User tasks: all steps of one are in the same fold, whatever model and attack.
-    UserTasks {
-        /// The number of folds.
-        folds: usize,
-    },
+    /// A fifth of the user tasks in each fold: all steps of one are in the same fold, for all models and attacks.
+    UserTasks,
     /// One suite in each fold.
     Suites,
 }
 
 /// How cross-validation is done.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// What is held out together.
     pub held_out: HeldOut,
-    /// The recall that the threshold for masking is chosen for, in per cent.
-    pub target_recall: u8,
     /// Of the folds.
     pub seed: u64,
 }
+
+/// Folds of user tasks.
+const FOLDS: usize = 5;
 
 /// The part of the user tasks outside a fold that is for early stopping and calibration. With fewer, the threshold
 /// rests on a few tasks.
@@ -49,10 +46,8 @@ pub struct Prediction {
     /// regions of different folds are ranked by different scales, so the AUROC of all folds together is another than
     /// that of the scores as they are.
     pub score: f64,
-    /// Whether it is above the threshold for accuracy.
+    /// Whether it is above the threshold for accuracy, or the scorer's own threshold.
     pub predicted: bool,
-    /// Whether it is above the threshold for the target recall. A scorer with a threshold of its own uses it for both.
-    pub kept: bool,
 }
 
 /// The fold of each example.
@@ -71,11 +66,11 @@ pub fn folds(examples: &[Example], held_out: HeldOut, seed: u64) -> Result<Vec<u
                 .map(|one| (one.group(), fold(one)))
                 .collect()
         }
-        HeldOut::UserTasks { folds } => {
+        HeldOut::UserTasks => {
             let groups: BTreeSet<(&str, &str)> = examples.iter().map(Example::group).collect();
             ensure!(
-                folds > 1 && groups.len() >= folds,
-                "{} user tasks make no {folds} folds",
+                groups.len() >= FOLDS,
+                "{} user tasks make no {FOLDS} folds",
                 groups.len()
             );
             // Stratified: suite by suite, dealt like cards, so that each fold has its part of each suite.
@@ -87,7 +82,7 @@ pub fn folds(examples: &[Example], held_out: HeldOut, seed: u64) -> Result<Vec<u
                 random.shuffle(&mut tasks);
                 dealt.extend(tasks);
             }
-            dealt.into_iter().zip((0..folds).cycle()).collect()
+            dealt.into_iter().zip((0..FOLDS).cycle()).collect()
         }
     };
     let fold = |one: &Example| fold_of.get(&one.group()).copied();
@@ -131,11 +126,7 @@ pub fn cross_validate(
     learner: &dyn Learner,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Prediction>> {
-    let fold_of = match learner.learns() {
-        true => folds(examples, plan.held_out, plan.seed)?,
-        // One fold with everything in it. Its training set is empty, and what learns nothing does not look at it.
-        false => vec![0; examples.len()],
-    };
+    let fold_of = folds(examples, plan.held_out, plan.seed)?;
     let count = fold_of.iter().max().map_or(0, |last| last + 1);
     let mut all = Vec::new();
     for fold in 0..count {
@@ -149,7 +140,7 @@ pub fn cross_validate(
             train: &train,
             validation: &validation,
         };
-        let predictor = Predictor::fit(learner, &dataset, plan.target_recall);
+        let predictor = Predictor::fit(learner, &dataset);
         let predictor = predictor.with_context(|| name.clone())?;
         let test = examples.iter().zip(&fold_of).enumerate();
         for (index, (example, _)) in test.filter(|(_, (_, own))| **own == fold) {
@@ -169,13 +160,13 @@ struct Predictor {
 }
 
 impl Predictor {
-    fn fit(learner: &dyn Learner, dataset: &Dataset<'_>, target_recall: u8) -> Result<Self> {
+    fn fit(learner: &dyn Learner, dataset: &Dataset<'_>) -> Result<Self> {
         let scorer = learner.fit(dataset)?;
         let calibration = match scorer.own_threshold() {
             Some(_) => None,
             None => {
                 let scored = labelled_scores(&*scorer, dataset.validation)?;
-                Some(Calibration::fit(&scored, target_recall)?)
+                Some(Calibration::fit(&scored, TARGET_RECALL)?)
             }
         };
         Ok(Self {
@@ -188,15 +179,14 @@ impl Predictor {
     fn predict(&self, index: usize, example: &Example) -> Result<Vec<Prediction>> {
         let scores = scores(&*self.scorer, example)?.into_iter().enumerate();
         let predict = |(region, score)| {
-            let (score, predicted, kept) = match &self.calibration {
+            let (score, predicted) = match &self.calibration {
                 None => {
                     let threshold = self.scorer.own_threshold().unwrap_or_default();
-                    (score, score >= threshold, score >= threshold)
+                    (score, score >= threshold)
                 }
                 Some(calibration) => {
                     let score = calibration.probability(score);
-                    let predicted = score >= calibration.accuracy_threshold;
-                    (score, predicted, calibration.keeps(score))
+                    (score, score >= calibration.accuracy_threshold)
                 }
             };
             Prediction {
@@ -204,7 +194,6 @@ impl Predictor {
                 region,
                 score,
                 predicted,
-                kept,
             }
         };
         Ok(scores.map(predict).collect())
@@ -234,7 +223,6 @@ pub fn judge(examples: &[Example], predictions: &[Prediction], labels: Labels) -
                 label,
                 score: prediction.score,
                 predicted: prediction.predicted,
-                kept: prediction.kept,
                 weight: weights.get(prediction.region).copied().unwrap_or(1.0),
             });
         }
@@ -244,19 +232,13 @@ pub fn judge(examples: &[Example], predictions: &[Prediction], labels: Labels) -
 
 #[cfg(test)]
 mod tests {
-    use screen::attention::TARGET_RECALL;
-
     use super::*;
-    use crate::tables::metrics::Ranking;
-    use crate::train::baselines::{Baseline, Majority};
+    use crate::tables::metrics::Metrics;
+    use crate::train::baselines::Baseline;
     use crate::train::synthetic::with_memory;
 
     fn plan(held_out: HeldOut) -> Plan {
-        Plan {
-            held_out,
-            target_recall: TARGET_RECALL,
-            seed: 1,
-        }
+        Plan { held_out, seed: 1 }
     }
 
     #[test]
@@ -270,7 +252,7 @@ mod tests {
             assert_eq!(keys.len(), pairs.len());
             fold_of
         };
-        let fold_of = disjoint(HeldOut::UserTasks { folds: 5 }, Example::group);
+        let fold_of = disjoint(HeldOut::UserTasks, Example::group);
         // Each fold has two of the ten tasks of each suite.
         for fold in 0..5 {
             let own = examples.iter().zip(&fold_of);
@@ -280,7 +262,7 @@ mod tests {
             assert_eq!((own.len(), suites.len()), (8, 4));
         }
         disjoint(HeldOut::Suites, |one| (&one.suite, ""));
-        assert!(folds(&examples, HeldOut::UserTasks { folds: 41 }, 3).is_err());
+        assert!(folds(&examples[..4], HeldOut::UserTasks, 3).is_err());
     }
 
     #[test]
@@ -324,7 +306,7 @@ mod tests {
     #[test]
     fn nothing_of_a_fold_is_seen_by_its_scorer() {
         let examples = with_memory(200, 2, 1);
-        for held_out in [HeldOut::UserTasks { folds: 5 }, HeldOut::Suites] {
+        for held_out in [HeldOut::UserTasks, HeldOut::Suites] {
             let found = cross_validate(&examples, &plan(held_out), &Cheat, &mut |_| {}).unwrap();
             let regions: usize = examples.iter().map(|one| one.regions.len()).sum();
             assert_eq!(found.len(), regions, "each region is scored once");
@@ -342,7 +324,7 @@ mod tests {
             name: "raw".to_owned(),
             column: "all.sum".to_owned(),
         };
-        let held_out = HeldOut::UserTasks { folds: 5 };
+        let held_out = HeldOut::UserTasks;
         let found = cross_validate(&examples, &plan(held_out), &raw, &mut |_| {}).unwrap();
         let as_it_is: Vec<Prediction> = found
             .iter()
@@ -355,34 +337,12 @@ mod tests {
         let auroc = |predictions: &[Prediction], fold: Option<usize>| {
             let pairs = judge(&examples, predictions, Labels::Weak);
             let of = |pair: &&ScoredPair| fold.is_none_or(|fold| fold_of[pair.step] == fold);
-            Ranking::new(&pairs.iter().filter(of).copied().collect::<Vec<_>>()).auroc(|_| 1.0)
+            Metrics::of(&pairs.iter().filter(of).copied().collect::<Vec<_>>()).auroc
         };
         for fold in 0..5 {
             assert_eq!(auroc(&found, Some(fold)), auroc(&as_it_is, Some(fold)));
         }
         assert_ne!(auroc(&found, None), auroc(&as_it_is, None));
-    }
-
-    #[test]
-    fn labels_as_predictions_need_no_folds() {
-        // Of one user task: no folds can be made, and none are needed.
-        let examples = with_memory(1, 2, 1);
-        let plan = plan(HeldOut::UserTasks { folds: 5 });
-        let found = cross_validate(&examples, &plan, &Baseline::WeakLabels, &mut |_| {}).unwrap();
-        assert_eq!(found.len(), examples[0].regions.len());
-        for (found, label) in found.iter().zip(&examples[0].weak) {
-            let score = f64::from(u8::from(*label));
-            assert_eq!(
-                (found.score, found.predicted, found.kept),
-                (score, *label, *label)
-            );
-        }
-        let judged = judge(&examples, &found, Labels::Weak);
-        assert!(judged.iter().all(|pair| pair.predicted == pair.label));
-        // What is learned needs them.
-        for learner in [&Baseline::Recency as &dyn Learner, &Majority] {
-            assert!(cross_validate(&examples, &plan, learner, &mut |_| {}).is_err());
-        }
     }
 
     #[test]

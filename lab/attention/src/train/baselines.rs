@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::learner::{Dataset, Learner, Scorer};
 use crate::examples::Example;
 
-/// A scorer that learns no weights. Weak labels decide by themselves; the others get a threshold.
+/// A scorer that learns no more than a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Baseline {
     /// One feature as it is, such as the largest saliency in the region over that of all regions (§3.3).
@@ -17,8 +17,6 @@ pub enum Baseline {
     },
     /// The newest regions; how many is chosen on the validation set.
     Recency,
-    /// The labels by values and rules, taken as predictions.
-    WeakLabels,
 }
 
 /// Between the predictions 0 and 1.
@@ -29,12 +27,7 @@ impl Learner for Baseline {
         match self {
             Self::Column { name, .. } => name.clone(),
             Self::Recency => "recency".to_owned(),
-            Self::WeakLabels => "weak labels".to_owned(),
         }
-    }
-
-    fn learns(&self) -> bool {
-        self.own_threshold().is_none()
     }
 
     fn fit(&self, _: &Dataset<'_>) -> Result<Box<dyn Scorer>> {
@@ -58,17 +51,6 @@ impl Scorer for Baseline {
                 let age = |at: usize| (regions - at) as f64;
                 Ok((0..regions).map(|at| 1.0 / age(at)).collect())
             }
-            Self::WeakLabels => {
-                let number = |label: &bool| f64::from(u8::from(*label));
-                Ok(example.weak.iter().map(number).collect())
-            }
-        }
-    }
-
-    fn own_threshold(&self) -> Option<f64> {
-        match self {
-            Self::WeakLabels => Some(HALF),
-            Self::Column { .. } | Self::Recency => None,
         }
     }
 }

@@ -18,14 +18,9 @@ pub struct Evaluation {
     pub held_out: Vec<HeldOut>,
     /// The labels that predictions are compared with: one report for each of these and of `held_out`.
     pub labels: Vec<Labels>,
-    /// The target recall, in per cent.
-    pub target_recall: u8,
     /// Of folds, weights and resamples.
     pub seed: u64,
 }
-
-/// The usual number of folds of user tasks.
-pub const FOLDS: usize = 5;
 
 /// One report for each way to hold out and each kind of labels.
 ///
@@ -41,7 +36,6 @@ pub fn evaluate(
     for held_out in &evaluation.held_out {
         let plan = Plan {
             held_out: *held_out,
-            target_recall: evaluation.target_recall,
             seed: evaluation.seed,
         };
         let mut learners: Vec<Box<dyn Learner>> = Vec::new();
@@ -49,20 +43,17 @@ pub fn evaluate(
             learners.push(Box::new(model.hyperparameters(header, evaluation.seed)?));
         }
         learners.extend(baselines(header));
-        // Everybody learns from the weak labels, so the predictions are the same whatever judges them.
+        // All learn from the weak labels, so the predictions are the same for both kinds of labels.
         let mut predictions = Vec::new();
         for learner in &learners {
             let predicted = cross_validate(examples, &plan, &**learner, progress)?;
-            predictions.push((learner.name(), learner.learns(), predicted));
+            predictions.push((learner.name(), predicted));
         }
         for labels in &evaluation.labels {
-            let mut judged: Vec<(String, Vec<ScoredPair>)> = Vec::new();
-            for (name, learns, predicted) in &predictions {
-                // Compared with themselves the weak labels make no mistake.
-                if *learns || *labels != Labels::Weak {
-                    judged.push((name.clone(), judge(examples, predicted, *labels)));
-                }
-            }
+            let judged = predictions.iter();
+            let judged: Vec<(String, Vec<ScoredPair>)> = judged
+                .map(|(name, predicted)| (name.clone(), judge(examples, predicted, *labels)))
+                .collect();
             ensure!(
                 judged.iter().all(|(_, pairs)| !pairs.is_empty()),
                 "no region has a label to judge by: extract the steps of the sample too, or judge by the weak labels"
@@ -75,20 +66,17 @@ pub fn evaluate(
 
 #[cfg(test)]
 mod tests {
-    use screen::attention::TARGET_RECALL;
-
     use super::*;
     use crate::train::synthetic::with_memory;
 
     #[test]
     fn models_and_baselines_are_evaluated_whatever_is_held_out() {
-        let examples = with_memory(200, 2, 1);
+        let examples = with_memory(200, 6, 1);
         let header = Header::new("m", &examples[0].columns);
         let mut evaluation = Evaluation {
-            models: vec!["lstm:all.sum".parse().unwrap()],
-            held_out: vec![HeldOut::UserTasks { folds: FOLDS }, HeldOut::Suites],
+            models: vec![ModelSpec::Paper],
+            held_out: vec![HeldOut::UserTasks, HeldOut::Suites],
             labels: vec![Labels::Weak],
-            target_recall: TARGET_RECALL,
             seed: 1,
         };
         let reports = evaluate(&header, &examples, &evaluation, &mut |_| {}).unwrap();
@@ -96,7 +84,7 @@ mod tests {
         let names = |report: &Report| -> Vec<String> {
             report.pooled().map(|row| row.scorer.clone()).collect()
         };
-        assert_eq!(names(&reports[0]), ["lstm:all.sum", "recency", "majority"]);
+        assert_eq!(names(&reports[0]), ["paper", "recency", "majority"]);
         let network = reports[0].pooled().next().unwrap().metrics;
         assert!(network.auroc.unwrap() > 0.6, "{network:?}");
         evaluation.labels = vec![Labels::Hand];

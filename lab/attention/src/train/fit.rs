@@ -50,7 +50,7 @@ impl Hyperparameters {
     #[must_use]
     pub fn paper(columns: Vec<String>, seed: u64) -> Self {
         Self {
-            name: "paper (LSTM)".to_owned(),
+            name: "paper".to_owned(),
             columns,
             projection: None,
             layers: 2,
@@ -72,7 +72,7 @@ impl Hyperparameters {
     #[must_use]
     pub fn best(columns: Vec<String>, seed: u64) -> Self {
         Self {
-            name: "best (LSTM)".to_owned(),
+            name: "best".to_owned(),
             projection: Some(32),
             feature_dropout: 0.5,
             dropout: 0.3,

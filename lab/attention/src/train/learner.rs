@@ -18,11 +18,6 @@ pub trait Learner {
     /// Its name in tables.
     fn name(&self) -> String;
 
-    /// Whether anything is learned, be it only a threshold. What learns nothing needs no cross-validation.
-    fn learns(&self) -> bool {
-        true
-    }
-
     /// Learns. The same dataset gives the same scorer.
     ///
     /// # Errors
