@@ -80,6 +80,15 @@ impl Attempts {
         });
     }
 
+    /// As [`Self::add`], for something that must give nothing.
+    pub(crate) fn refused<T>(
+        &mut self,
+        name: impl Into<String>,
+        code: impl Fn(&Ground) -> std::io::Result<T> + 'static,
+    ) {
+        self.add(name, move |ground| nothing(code(ground), "it was done"));
+    }
+
     /// As [`Self::add`], for what is meant to work.
     pub(crate) fn add_control(
         &mut self,

@@ -32,7 +32,7 @@ pub use attempt::Observed;
 pub use error::Error;
 pub use hub::{run, run_as_ordinary_user};
 pub use job::{Hub, Job, Outcome, Who};
-pub use report::{Kind, Row, table};
+pub use report::{Kind, Row, count, table};
 
 /// The names of all attempts that this one makes.
 #[must_use]

@@ -66,6 +66,18 @@ impl Row {
     }
 }
 
+/// How many attempts of these rows were made, and how many got out.
+#[must_use]
+pub fn count(rows: &[Row]) -> (usize, usize) {
+    let of = |is: fn(&Observed) -> bool| {
+        let attempts = rows.iter().filter(|row| row.kind == Kind::Attempt);
+        attempts.filter(|row| is(&row.observed)).count()
+    };
+    let got_out = of(|observed| matches!(observed, Observed::Escaped(_)));
+    let held = of(|observed| matches!(observed, Observed::Held(_)));
+    (held + got_out, got_out)
+}
+
 /// The rows as text, one line each.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {

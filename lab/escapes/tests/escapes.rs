@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use escapes::{Hub, Job, Observed, Outcome, Who, attempts, table, weaker, weaker_hub};
+use escapes::{Hub, Job, Observed, Outcome, Who, attempts, count, table, weaker, weaker_hub};
 
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile");
 
@@ -43,7 +43,7 @@ fn hubs() -> Vec<Hub> {
 }
 
 /// At least so many attempts can be made on any machine.
-fn nobody_gets_out(who: Who, at_least: usize) {
+fn no_attempt_gets_out(who: Who, at_least: usize) {
     for hub in hubs() {
         let job = Job {
             who,
@@ -52,8 +52,9 @@ fn nobody_gets_out(who: Who, at_least: usize) {
             only: Vec::new(),
         };
         let outcome = run(hub, &job).unwrap();
+        let (attempts_made, got_out) = count(&outcome.rows);
         say(&format!(
-            "{who:?} under {hub:?}; {}\n{}",
+            "{who:?} under {hub:?}; {}\n{}\n{attempts_made} attempts, {got_out} got out",
             outcome.whole_spoke,
             table(&outcome.rows)
         ));
@@ -86,22 +87,22 @@ fn nobody_gets_out(who: Who, at_least: usize) {
 
 #[test]
 fn a_spoke_process_that_was_taken_over_does_not_get_out() {
-    nobody_gets_out(Who::Spoke, 400);
+    no_attempt_gets_out(Who::Spoke, 400);
 }
 
 #[test]
 fn a_hostile_app_does_not_get_out() {
-    nobody_gets_out(Who::App, 400);
+    no_attempt_gets_out(Who::App, 400);
 }
 
 #[test]
 fn a_hostile_app_reaches_no_more_than_its_name() {
-    nobody_gets_out(Who::NamedApp, 140);
+    no_attempt_gets_out(Who::NamedApp, 140);
 }
 
 #[test]
 fn a_spoke_process_that_was_taken_over_gains_nothing_by_frames() {
-    nobody_gets_out(Who::Frames, 60);
+    no_attempt_gets_out(Who::Frames, 60);
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn without_a_layer_something_gets_out() {
     );
 }
 
-/// The same of what the hub itself holds: a hub that lacks one of its checks is taken in.
+/// The same for the hub: with one of its checks given up, something is gained.
 #[test]
 fn without_a_check_of_the_hub_something_is_gained() {
     let mut wrong = Vec::new();

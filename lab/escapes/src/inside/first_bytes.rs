@@ -20,15 +20,15 @@ fn tls(attempts: &mut Attempts) {
     );
     let permitted = PERMITTED.as_bytes();
     let other = OTHER.as_bytes();
-    let whole = |extensions: &[Vec<u8>]| records(&hello(extensions), 1 << 14);
+    let full = |extensions: &[Vec<u8>]| records(&hello(extensions), 1 << 14);
     let both = hello(&[server_name(&[other])]);
-    let names = |names: &[&[u8]]| whole(&[server_name(names)]);
+    let names = |names: &[&[u8]]| full(&[server_name(names)]);
     let mut say = |name: &str, port: u16, bytes: Vec<u8>| {
         attempts.add(format!("say {name} (SNI)"), move |_| {
             to_permitted(port, &bytes)
         });
     };
-    let asked: [(&str, &[u8]); 11] = [
+    let names_asked: [(&str, &[u8]); 11] = [
         ("another name", other),
         ("an empty name", b""),
         ("an address", b"127.0.0.2"),
@@ -50,68 +50,34 @@ fn tls(attempts: &mut Attempts) {
         ("a star", b"*.example.org"),
         ("bytes that are no text", &[0xff, 0xfe]),
     ];
-    for (name, asked) in asked {
+    for (name, asked) in names_asked {
         say(name, HTTPS, hello_for(asked));
     }
-    say("another name, on another port", ANY, hello_for(other));
-    say("no name", HTTPS, whole(&[]));
-    say("no name, on another port", ANY, whole(&[]));
-    say(
-        "two names, the permitted first",
-        HTTPS,
-        names(&[permitted, other]),
-    );
-    say(
-        "two names, the other first",
-        HTTPS,
-        names(&[other, permitted]),
-    );
-    let two = |one, other| whole(&[server_name(&[one]), server_name(&[other])]);
-    say(
-        "two extensions, the permitted first",
-        HTTPS,
-        two(permitted, other),
-    );
-    say(
-        "two extensions, the other first",
-        HTTPS,
-        two(other, permitted),
-    );
-    say(
-        "another name in records of one byte",
-        HTTPS,
-        records(&both, 1),
-    );
-    say(
-        "another name in records of seven bytes",
-        ANY,
-        records(&both, 7),
-    );
-    say(
-        "an extension that is cut off",
-        HTTPS,
-        whole(&[extension(0, &[0, 40, 0])]),
-    );
-    say(
-        "a hidden name alone",
-        HTTPS,
-        whole(&[extension(0xfe0d, &[0; 32])]),
-    );
-    say(
-        "a hello of SSL 2",
-        HTTPS,
-        vec![0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32],
-    );
-    say(
-        "HTTP where TLS is spoken",
-        HTTPS,
-        request(PERMITTED).into_bytes(),
-    );
-    say(
-        "SSH where TLS is spoken",
-        HTTPS,
-        b"SSH-2.0-hostile\r\n".to_vec(),
-    );
+    let two = |one, other| full(&[server_name(&[one]), server_name(&[other])]);
+    let cut_off = extension(0, &[0, 40, 0]);
+    let ssl2 = vec![0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32];
+    for (name, bytes) in [
+        ("no name", full(&[])),
+        ("two names, the permitted first", names(&[permitted, other])),
+        ("two names, the other first", names(&[other, permitted])),
+        ("two extensions, the permitted first", two(permitted, other)),
+        ("two extensions, the other first", two(other, permitted)),
+        ("another name in records of one byte", records(&both, 1)),
+        ("an extension that is cut off", full(&[cut_off])),
+        ("a hidden name alone", full(&[extension(0xfe0d, &[0; 32])])),
+        ("a hello of SSL 2", ssl2),
+        ("HTTP where TLS is spoken", request(PERMITTED).into_bytes()),
+        ("SSH where TLS is spoken", b"SSH-2.0-hostile\r\n".to_vec()),
+    ] {
+        say(name, HTTPS, bytes);
+    }
+    for (name, bytes) in [
+        ("another name, on another port", hello_for(other)),
+        ("no name, on another port", full(&[])),
+        ("another name in records of seven bytes", records(&both, 7)),
+    ] {
+        say(name, ANY, bytes);
+    }
     let alert = [&[21, 3, 3, 0, 2, 1, 0][..], &hello_for(other)].concat();
     say("an alert before the hello", HTTPS, alert);
     attempts.add("say another name (SNI) byte by byte", |_| {

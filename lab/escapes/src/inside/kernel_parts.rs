@@ -5,7 +5,7 @@ use libc::{O_CREAT, O_RDWR};
 use super::call::Arg::{Buffer, Pipe, Words};
 use super::call::calls;
 use super::child::by_a_child;
-use crate::attempt::{Attempts, escaped, held, nothing};
+use crate::attempt::{Attempts, escaped, held};
 use crate::kernel::{address, address_mut, call, flag, minus, of, path};
 
 /// BPF_MAP_CREATE of an array: its type (2) and the bytes of a key (4), the bytes of a value (8) and one entry.
@@ -80,7 +80,7 @@ pub(super) fn add(attempts: &mut Attempts) {
         "a message queue of System V": SYS_msgget(0, 0o1600);
         "semaphores of System V": SYS_semget(0, 1, 0o1600);
     );
-    attempts.add("a program in the kernel (bpf)", |_| {
+    attempts.refused("a program in the kernel (bpf)", |_| {
         // r0 = 0; exit
         let program = [0xb7_u64, 0x95];
         let licence = path("GPL");
@@ -91,29 +91,20 @@ pub(super) fn add(attempts: &mut Attempts) {
             address(&program) as u64,
             of(&licence) as u64,
         ]);
-        nothing(
-            call(libc::SYS_bpf, [5, address(&attributes), 128]),
-            "the kernel did it",
-        )
+        call(libc::SYS_bpf, [5, address(&attributes), 128])
     });
-    attempts.add("the clock", |_| {
+    attempts.refused("the clock", |_| {
         // Set to what it is, in case it works.
         let mut now = [0_i64; 2];
-        let set = call(libc::SYS_clock_gettime, [0, address_mut(&mut now)])
-            .and_then(|_| call(libc::SYS_clock_settime, [0, address(&now)]));
-        nothing(set, "the kernel did it")
+        call(libc::SYS_clock_gettime, [0, address_mut(&mut now)])
+            .and_then(|_| call(libc::SYS_clock_settime, [0, address(&now)]))
     });
-    attempts.add("the books of modules of security", |_| {
+    attempts.refused("the books of modules of security", |_| {
         let (mut ids, mut size) = ([0_u64; 16], 128_u32);
         // lsm_list_modules, for which `libc` has no number.
-        nothing(
-            call(461, [address_mut(&mut ids), address_mut(&mut size), 0]),
-            "the kernel did it",
-        )
+        call(461, [address_mut(&mut ids), address_mut(&mut size), 0])
     });
-    attempts.add("a call that is not one", |_| {
-        nothing(call(1023, [0]), "the kernel did it")
-    });
+    attempts.refused("a call that is not one", |_| call(1023, [0]));
     #[cfg(target_arch = "x86_64")]
     old_interfaces(attempts);
 }
@@ -126,8 +117,8 @@ fn old_interfaces(attempts: &mut Attempts) {
         "ports of the machine (ioperm)": SYS_ioperm(0x80, 1, 1);
         "segments of one's own (modify_ldt)": SYS_modify_ldt(0, Words(&[0, 0]), 16);
     );
-    attempts.add("a call by a number of the x32 interface", |_| {
-        nothing(call(0x4000_0000 + libc::SYS_getpid, [0]), "it was made")
+    attempts.refused("a call by a number of the x32 interface", |_| {
+        call(0x4000_0000 + libc::SYS_getpid, [0])
     });
     attempts.add("a call of the 32-bit interface", |_| {
         by_a_child("it was made", || crate::kernel::call_in_32_bits() > 0)

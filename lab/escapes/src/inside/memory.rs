@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use super::call::calls;
-use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
+use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held};
 use crate::kernel::{self, address_mut, call, flag, minus, of, open, path};
 
 const PAGE: usize = 4096;
@@ -99,10 +99,9 @@ pub(super) fn add(attempts: &mut Attempts) {
     attempts.add("one large private mapping", |it| {
         take(it, limit(it) + BEYOND, |length| map(length, PRIVATE))
     });
-    attempts.add("pages that are locked", |_| {
+    attempts.refused("pages that are locked", |_| {
         // 64 KiB may be locked, for keys.
-        let locked = map(MIB, PRIVATE).and_then(|place| call(libc::SYS_mlock, [place, MIB]));
-        nothing(locked, "1 MiB is locked")
+        map(MIB, PRIVATE).and_then(|place| call(libc::SYS_mlock, [place, MIB]))
     });
     calls!(attempts.call;
         // MCL_CURRENT and MCL_FUTURE.
@@ -151,19 +150,15 @@ pub(super) fn add(attempts: &mut Attempts) {
             Err(error) => failed(error),
         });
     }
-    attempts.add("shared pages of the zero device", |_| {
+    attempts.refused("shared pages of the zero device", |_| {
         let zero = OpenOptions::new().read(true).write(true).open("/dev/zero");
         let mapped = zero.and_then(|file| of_a_file(&file, MIB, libc::MAP_SHARED));
-        nothing(
-            mapped.map(|place| touch(place, MIB)),
-            "memory that no limit counts",
-        )
+        mapped.map(|place| touch(place, MIB))
     });
-    attempts.add("a file without a name", |_| {
+    attempts.refused("a file without a name", |_| {
         let name = path("pages");
-        let made = open(libc::SYS_memfd_create, [of(&name), 0])
-            .and_then(|file| call(libc::SYS_ftruncate, [flag(file.as_raw_fd()), MIB]));
-        nothing(made, "memory that no limit counts")
+        open(libc::SYS_memfd_create, [of(&name), 0])
+            .and_then(|file| call(libc::SYS_ftruncate, [flag(file.as_raw_fd()), MIB]))
     });
     attempts.add("shared memory by name", |ground| {
         // It is the bounded /tmp, or not there.
@@ -180,13 +175,10 @@ pub(super) fn add(attempts: &mut Attempts) {
             Err(error) => held(error),
         }
     });
-    attempts.add("a higher limit of memory", |ground| {
+    attempts.refused("a higher limit of memory", |ground| {
         let more = [ground.memory_bytes * 2, ground.memory_bytes * 2];
         let data = flag(libc::RLIMIT_DATA.cast_signed());
-        nothing(
-            call(libc::SYS_prlimit64, [0, data, kernel::address(&more), 0]),
-            "set",
-        )
+        call(libc::SYS_prlimit64, [0, data, kernel::address(&more), 0])
     });
     attempts.add("buffers of pipes", |_| {
         let Ok((_ours, theirs)) = io::pipe() else {

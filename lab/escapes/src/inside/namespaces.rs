@@ -44,21 +44,18 @@ pub(super) fn add(attempts: &mut Attempts) {
         "reconfigure a file system (fspick)": SYS_fspick(CWD, "/tmp", 0);
         "leave by a second root": SYS_chroot("/tmp");
     );
-    attempts.add("list the host's mounts (listmount)", |_| {
+    attempts.refused("list the host's mounts (listmount)", |_| {
         // `struct mnt_id_req`: its size, and LSMT_ROOT for all mounts of the namespace. `libc` has no number for the call.
         let (request, mut mounts) = ([24_u64, u64::MAX, 0], [0_u64; 16]);
-        nothing(
-            call(458, [address(&request), address_mut(&mut mounts), 16, 0]),
-            "listed",
-        )
+        call(458, [address(&request), address_mut(&mut mounts), 16, 0])
     });
     attempts.group(
         "namespaces",
         "the spoke stays in those that it was put into, and makes none",
     );
     for (kind, bit) in KINDS {
-        attempts.add(format!("make a {kind} namespace (unshare)"), move |_| {
-            nothing(call(libc::SYS_unshare, [flag(bit)]), "made")
+        attempts.refused(format!("make a {kind} namespace (unshare)"), move |_| {
+            call(libc::SYS_unshare, [flag(bit)])
         });
     }
     // Of a time namespace the bit is part of the signal's number in this call.
@@ -75,12 +72,11 @@ pub(super) fn add(attempts: &mut Attempts) {
         .into_iter()
         .filter(|(kind, _)| ["mnt", "net", "pid"].contains(kind))
     {
-        attempts.add(
+        attempts.refused(
             format!("enter the host's {kind} namespace"),
             move |ground| {
-                let entered = File::open(format!("/proc/{}/ns/{kind}", ground.hub))
-                    .and_then(|file| call(libc::SYS_setns, [flag(file.as_raw_fd()), flag(bit)]));
-                nothing(entered, "entered")
+                File::open(format!("/proc/{}/ns/{kind}", ground.hub))
+                    .and_then(|file| call(libc::SYS_setns, [flag(file.as_raw_fd()), flag(bit)]))
             },
         );
     }

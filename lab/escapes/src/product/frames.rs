@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hub::CallOutcome;
+use sandbox::Spec;
 use server::{Domains, Resolve, SystemResolver};
 
-use super::credulous;
-use super::heard::{Heard, spec};
 use super::stage::{Person, Rules, Stage, hostile, setup};
 use crate::Error;
 use crate::attempt::{Observed, Seen, escaped, held};
-use crate::frames::{FrameAttempt, SOUND, attempts};
+use crate::frames::{FORGED, FrameAttempt, SOUND, VARIABLE, attempts};
 use crate::job::Job;
-use crate::weaker_hub::Lacking;
 
-/// How long a spoke may take to start, and for a call. The hub waits for two seconds more before it ends a spoke.
+/// How long a spoke may take to start, and for a call. The hub waits two seconds longer before it ends a spoke.
 type Times = (Duration, Duration);
 const SHORT: Times = (Duration::from_secs(1), Duration::from_secs(1));
 /// For the spoke that does as it should, on a machine under load.
@@ -31,7 +29,6 @@ const MEMORY: u64 = 128 << 20;
 const ARGUMENT: usize = 512 << 10;
 
 pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
-    let lacking = Lacking::of(job.weaker.as_deref())?;
     let hostile = hostile()?;
     let attempts = attempts();
     let wanted = attempts
@@ -40,32 +37,40 @@ pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
     let runtime = tokio::runtime::Runtime::new()?;
     let mut seen = Vec::new();
     for attempt in wanted {
-        let observed = match lacking {
-            Some(Lacking::Frames) => match credulous::by_frames(&hostile, attempt.name)?.gained() {
-                Some(gained) => escaped(gained),
-                None => held("nothing was believed"),
-            },
-            Some(_) => return Err("this hub lacks nothing that is about frames".into()),
-            None => runtime.block_on(with_product(&hostile, attempt))?,
-        };
         seen.push(Seen {
             name: attempt.name.to_owned(),
-            observed,
+            observed: runtime.block_on(with_product(&hostile, attempt))?,
         });
     }
     Ok(seen)
 }
 
+/// What came of the exchange with one hostile spoke.
+#[derive(Default)]
+struct Heard {
+    /// Names of its tools, texts that counted as results, and questions that the user would have been asked.
+    counted: Vec<String>,
+    /// Why it did not start, or why its calls have no result.
+    refusals: Vec<String>,
+}
+
+impl Heard {
+    /// A forged text that the hub believed.
+    fn gained(&self) -> Option<String> {
+        let forged = self.counted.iter().find(|it| it.contains(FORGED));
+        forged.map(|it| format!("believed: {}", it.chars().take(80).collect::<String>()))
+    }
+}
+
 async fn open(hostile: &Path, script: &str, times: Times) -> Result<Stage, Error> {
     let rules = Rules { connections: None };
     let resolver: Arc<dyn Resolve> = Arc::new(SystemResolver);
-    let setup = setup(
-        hostile.to_owned(),
-        &["/nothing"],
-        spec(script),
-        Domains::default(),
-        times,
-    );
+    let spec = Spec {
+        env: vec![(VARIABLE.to_owned(), script.to_owned())],
+        ..Spec::default()
+    };
+    let domains = Domains::default();
+    let setup = setup(hostile.to_owned(), &["/nothing"], spec, domains, times);
     Stage::open(rules, resolver, setup).await
 }
 

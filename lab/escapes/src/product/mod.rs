@@ -1,14 +1,13 @@
-//! The product's own hub against a hostile spoke: what its half of the walls is. A binary of its own (`escapes-hub`), since
-//! the program that is put into sandboxes has no use for it.
+//! The product's own hub against a hostile spoke. A binary of its own (`escapes-hub`), since the program that is put into
+//! sandboxes has no use for it.
 
-mod credulous;
 mod frames;
-mod heard;
 mod names;
 mod stage;
 mod world;
 
-use crate::attempt::Seen;
+use std::io::Write;
+
 use crate::job::{Job, Outcome, Who};
 use crate::{Error, Row};
 
@@ -19,12 +18,6 @@ pub(crate) fn main(job: &str) -> Result<(), Error> {
         Who::Frames => frames::run(&job)?,
         Who::Spoke | Who::App => return Err("these attempts need no hub of the product".into()),
     };
-    outcome(seen)
-}
-
-fn outcome(seen: Vec<Seen>) -> Result<(), Error> {
-    use std::io::Write;
-
     let outcome = Outcome {
         rows: Row::of(seen),
         // Nothing can be given up by these specifications.

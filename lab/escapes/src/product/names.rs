@@ -10,7 +10,6 @@ use policy::{AppPolicy, Destinations, DomainRule};
 use sandbox::{Access, Mount, Spec};
 use server::Domains;
 
-use super::credulous;
 use super::stage::{APP, Person, Rules, Stage, hostile, setup};
 use super::world::Names;
 use crate::Error;
@@ -44,14 +43,7 @@ pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
     ground.by_name = true;
     ground.only.clone_from(&job.only);
     let names = Arc::new(Names::new()?);
-    // What a configuration can give up is given up in the product's own hub; the other checks have
-    // no switch.
-    let mut seen = match lacking {
-        Some(lacking @ (Lacking::FirstBytes | Lacking::Table)) => {
-            credulous::by_name(job, &spec, &ground, &names, lacking)?
-        }
-        _ => by_product(job, spec, &ground, names, lacking)?,
-    };
+    let mut seen = by_product(job, spec, &ground, names, lacking)?;
     seen.extend(world.look());
     Ok(seen)
 }
