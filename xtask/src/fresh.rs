@@ -7,19 +7,17 @@
 
 mod debian;
 
-use std::fs;
-use std::io::stderr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::phases::Phases;
-use crate::{TIMINGS, is_root, output, run, usage};
+use crate::{is_root, output, run, usage};
 use debian::Debian;
 
 const HELP: &str = "\
-cargo xtask fresh [--only install|demo|test|servers] [--timings] [--keep] [--json]
+cargo xtask fresh [--only install|demo|test|servers] [--keep]
 
 Runs `cargo install --path crates/cli --locked`, `cargo xtask demo`, `cargo xtask test` and `cargo xtask servers` on a
 minimal Debian, from a clone of HEAD.
@@ -27,17 +25,11 @@ Needs root, mmdebstrap, git, util-linux (unshare, pivot_root), a rustup toolchai
 and a Debian or Ubuntu whose package sources and registries it may use.
 
   --only COMMAND             one of the four commands alone
-  --timings                  cargo's reports of what the builds waited for, in target/fresh/timings
   --keep                     leave the folder there (target/fresh/debian)
-  --json                     one JSON object on standard output, everything else on standard error
 ";
 
 /// Below `target`, so that git ignores it.
 const FOLDER: &str = "target/fresh/debian";
-/// Where cargo's reports are kept, beside it.
-const KEPT_TIMINGS: &str = "target/fresh/timings";
-/// Where cargo leaves its newest report, in the clone.
-const REPORT: &str = "target/cargo-timings/cargo-timing.html";
 /// Where the clone lies in the new root.
 const CLONE: &str = "root/sluice";
 /// The only places with programs in the new root; the toolchain is bound to the first one.
@@ -82,9 +74,7 @@ for program in sluice sluice-spoke sluice-remote sluice-build; do test -x "$HOME
 #[derive(Default)]
 struct Options {
     only: Option<&'static str>,
-    timings: bool,
     keep: bool,
-    json: bool,
 }
 
 impl Options {
@@ -94,8 +84,6 @@ impl Options {
         while let Some(word) = words.next() {
             match word {
                 "--keep" => options.keep = true,
-                TIMINGS => options.timings = true,
-                "--json" => options.json = true,
                 "--only" => {
                     let named = words.next().unwrap_or_default();
                     let known = COMMANDS.into_iter().find(|command| *command == named);
@@ -115,15 +103,8 @@ pub(crate) fn fresh(arguments: &[String], phases: &mut Phases) -> Result<()> {
         return Ok(());
     }
     let options = Options::parse(arguments)?;
-    let machine = Machine::of_host(&options)?;
+    let machine = Machine::of_host()?;
     let result = machine.run(&options, phases);
-    if options.json {
-        let (commit, suite) = (&machine.commit, &machine.debian.suite);
-        let (ok, phases) = (result.is_ok(), phases.json());
-        print(&format!(
-            r#"{{"commit":"{commit}","suite":"{suite}","ok":{ok},"phases":{phases}}}"#
-        ));
-    }
     if options.keep {
         eprintln!("xtask: the machine is in {}", machine.root.display());
     } else {
@@ -139,14 +120,12 @@ struct Machine {
     toolchain: PathBuf,
     repository: PathBuf,
     commit: String,
-    /// Whether the commands' output goes to standard error.
-    quiet_stdout: bool,
 }
 
 impl Machine {
     /// # Errors
     /// This user or this machine lacks something that is needed; the error says what.
-    fn of_host(options: &Options) -> Result<Self> {
+    fn of_host() -> Result<Self> {
         if !is_root() {
             bail!("it makes a root folder with mounts of its own, and that needs root\n\n{HELP}");
         }
@@ -174,7 +153,6 @@ impl Machine {
             toolchain,
             repository,
             commit,
-            quiet_stdout: options.json,
         })
     }
 
@@ -184,7 +162,7 @@ impl Machine {
         phases.time("clone", || self.clone_repository())?;
         let commands = COMMANDS.into_iter();
         for command in commands.filter(|command| options.only.is_none_or(|only| only == *command)) {
-            let (name, mut words) = match command {
+            let (name, words) = match command {
                 INSTALL => (
                     "cargo install".to_owned(),
                     vec!["sh", "-euc", INSTALL_SCRIPT],
@@ -194,12 +172,7 @@ impl Machine {
                     vec!["cargo", "xtask", command],
                 ),
             };
-            words.extend((options.timings && command != INSTALL).then_some(TIMINGS));
-            // The reports are kept before an error ends this: a build that fails is one to look at.
             let ran = phases.time(&name, || self.command(&words));
-            if options.timings {
-                self.keep_timings(command)?;
-            }
             ran.with_context(|| format!("`{name}` fails on a fresh {}", self.debian.suite))?;
         }
         Ok(())
@@ -239,28 +212,11 @@ impl Machine {
             .env("HOME", "/root")
             .env("LANG", "C.UTF-8");
         command.stdin(Stdio::null());
-        if self.quiet_stdout {
-            command.stdout(stderr());
-        }
         eprintln!("xtask: in the fresh machine: {}", words.join(" "));
         let status = command.status().context("cannot run unshare")?;
         if !status.success() {
             bail!("it ended with {status}");
         }
-        Ok(())
-    }
-
-    /// Each command leaves its report where the next one would leave its own.
-    fn keep_timings(&self, command: &str) -> Result<()> {
-        let report = self.root.join(CLONE).join(REPORT);
-        if !report.is_file() {
-            return Ok(());
-        }
-        let folder = self.repository.join(KEPT_TIMINGS);
-        fs::create_dir_all(&folder)?;
-        let kept = folder.join(format!("{command}.html"));
-        fs::rename(&report, &kept).with_context(|| format!("cannot move {}", report.display()))?;
-        eprintln!("xtask: what the build waited for is in {}", kept.display());
         Ok(())
     }
 
@@ -281,11 +237,6 @@ fn in_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-#[expect(clippy::print_stdout, reason = "the summary for programs")]
-fn print(line: &str) {
-    println!("{line}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,10 +248,9 @@ mod tests {
 
     #[test]
     fn options_are_understood_or_refused() {
-        let options = parse(&["--only", "test", "--json"]).unwrap();
+        let options = parse(&["--only", "test"]).unwrap();
         assert_eq!(options.only, Some("test"));
-        assert!(options.json && !options.keep && !options.timings);
-        assert!(parse(&["--timings"]).unwrap().timings);
+        assert!(!options.keep && parse(&["--keep"]).unwrap().keep);
         assert!(parse(&["--only"]).is_err());
         assert!(parse(&["--only", "ci"]).is_err());
         assert!(parse(&["--kep"]).is_err());

@@ -32,12 +32,10 @@ cargo xtask ci            format, size, lints, documentation, tests (`lab` where
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
                           inputs of each fuzz target, mutants, `test lab`, `servers`, `fresh`
 cargo xtask fresh [ARGS]  demo, test and servers on a minimal Debian that it makes (as root; --help says more)
-cargo xtask agentdojo     AgentDojo whole, behind every defence, and its recorded runs; one report
+cargo xtask agentdojo     AgentDojo behind every defence, and its recorded runs: about an hour
 cargo xtask mutants [ARGS]  the mutants that cargo-mutants makes of the trusted core must be caught (ARGS go to it)
-cargo xtask size [--json]  lines of Rust per crate; fails above budget.toml
+cargo xtask size          lines of Rust per crate; fails above budget.toml
 cargo xtask setup         set up only: system packages, binaries, model files
-
---timings     after demo, test or setup: cargo's report of what the build waited for
 
 Example: cargo xtask demo --embedded
 ";
@@ -51,9 +49,6 @@ const MODELS: [&str; 2] = [AGENT, SCREENER];
 
 /// Cargo's variable for whether it remembers the parts of crates, to build them again in part.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
-
-/// An argument of this program's own that goes to cargo.
-const TIMINGS: &str = "--timings";
 
 /// What the demo runs: the product, the app, and the laboratory without what only measures or
 /// trains. Everything that is not in here is minutes of building.
@@ -84,10 +79,12 @@ fn main() -> ExitCode {
             Ok(())
         }
         // Commands that take an hour do not start if a word of the user's would be ignored.
-        "ci" | "nightly" | "agentdojo" if !rest.is_empty() => Err(usage(format!(
-            "`cargo xtask {command}` takes no arguments, and got `{}`",
-            rest.join(" ")
-        ))),
+        "ci" | "nightly" | "agentdojo" | "size" | "setup" if !rest.is_empty() => {
+            Err(usage(format!(
+                "`cargo xtask {command}` takes no arguments, and got `{}`",
+                rest.join(" ")
+            )))
+        }
         "demo" => demo(rest, &mut phases),
         "test" => suite::test(rest, &mut phases),
         "servers" => suite::servers(rest, &mut phases),
@@ -96,13 +93,8 @@ fn main() -> ExitCode {
         "fresh" => fresh::fresh(rest, &mut phases),
         "agentdojo" => agentdojo(&mut phases),
         "mutants" => mutants::mutants(rest),
-        "size" => size(rest),
-        "setup" => setup(
-            &MODELS,
-            &["build", "--workspace", "--bins"],
-            rest,
-            &mut phases,
-        ),
+        "size" => size(),
+        "setup" => setup(&MODELS, &["build", "--workspace", "--bins"], &mut phases),
         unknown => Err(usage(format!("{HELP}\nthere is no command '{unknown}'\n"))),
     };
     if phases.any() {
@@ -127,127 +119,50 @@ fn wants_help(command: &str, rest: &[String]) -> bool {
 }
 
 fn demo(arguments: &[String], phases: &mut Phases) -> Result<()> {
-    let (timings, arguments) = without_timings(arguments);
     let (mut build, mut models) = (DEMO_BUILD.to_vec(), Vec::new());
     if arguments.iter().any(|argument| argument == EMBEDDED) {
         build.extend(MODEL_BUILD);
         models.push(AGENT);
     }
-    setup(&models, &build, &timings, phases)?;
+    setup(&models, &build, phases)?;
     phases.time("demo", || run(lab()?.arg("demo").args(arguments)))
 }
 
-fn size(arguments: &[String]) -> Result<()> {
-    let json = match arguments {
-        [] => false,
-        [word] if word == "--json" => true,
-        _ => return Err(usage("`cargo xtask size` takes no arguments but --json")),
-    };
+fn size() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    size::size(root.context("xtask is in no workspace")?, json)
+    size::size(root.context("xtask is in no workspace")?)
 }
 
-/// What goes to the build, and what goes to what it built.
-fn without_timings(arguments: &[String]) -> (Vec<String>, Vec<String>) {
-    let arguments = arguments.iter().cloned();
-    arguments.partition(|word| word == TIMINGS)
-}
+/// The figures of AgentDojo in docs/measurements.md. `loop` does not run again what is in its folder.
+const AGENTDOJO: [&str; 6] = [
+    "loop --goals --defence naive-checked --out target/agentdojo/main",
+    "loop --defence all --out target/agentdojo/main",
+    "loop --attack none --user ideal --out target/agentdojo/main \
+     --defence confirm-every-call,redact-all,naive,judge,judge-eager,attention,oracle-eager",
+    "loop --answers trusted --defence oracle-eager,judge --out target/agentdojo/trusted",
+    "loop --version v1.2.2 --attack sluice --judge persuaded --suite banking,slack \
+     --defence oracle-eager,judge --out target/agentdojo/own",
+    "replay",
+];
 
-/// Every figure of AgentDojo in the README. Rows that are there already are not made again.
+/// Runs AgentDojo behind every defence, and its recorded runs.
 fn agentdojo(phases: &mut Phases) -> Result<()> {
-    setup(
-        &[SCREENER],
-        &["build", "--workspace", "--bins"],
-        &[],
-        phases,
-    )?;
-    let guarded = "oracle,oracle-eager,judge,judge-eager,attention,combined,naive,redact-all";
-    let checked = "naive-checked,judge-checked,oracle-checked";
-    let prompted = "none,tool-filter,sandwiching,delimiting,confirm-every-call";
-    let all = format!("{prompted},{guarded}");
-    let asking = format!("{guarded},{checked}");
-    let attacked = format!("{all},{checked}");
-    // Who stays comes first: who leaves after more answers than are asked for does not run again.
-    let leaving = "ideal,ideal-3,ideal-2,ideal-1";
-    let folder = |name: &str| format!("target/agentdojo/{name}");
-    let loops = [
-        ("full", "v1,v1.2.2", "none", &*all, "absent", "policy"),
-        ("full", "v1", "none", checked, "absent", "policy"),
-        ("full", "v1,v1.2.2", "none", guarded, "ideal", "policy"),
-        ("full", "v1", "none", &*asking, leaving, "policy"),
-        (
-            "full",
-            "v1",
-            "important_instructions",
-            &*attacked,
-            "absent",
-            "policy",
-        ),
-        (
-            "full",
-            "v1.2.2",
-            "important_instructions",
-            "none,oracle-eager,judge",
-            "absent",
-            "policy",
-        ),
-        (
-            "strict",
-            "v1,v1.2.2",
-            "none,important_instructions",
-            "oracle-eager,judge",
-            "absent",
-            "trusted",
-        ),
-    ];
-    for (out, version, attack, defence, user, answers) in loops {
+    setup(&[SCREENER], &["build", "--workspace", "--bins"], phases)?;
+    for arguments in AGENTDOJO {
         let mut command = lab()?;
-        command.args(["bench", "agentdojo", "loop", "--version", version]);
-        command.args(["--attack", attack, "--defence", defence, "--user", user]);
-        command.args(["--answers", answers, "--out", &folder(out)]);
-        run(&mut command)?;
+        command.args(["bench", "agentdojo"]);
+        run(command.args(arguments.split_whitespace()))?;
     }
-    let mut own = lab()?;
-    own.args([
-        "bench",
-        "agentdojo",
-        "loop",
-        "--attack",
-        "sluice",
-        "--judge",
-        "persuaded",
-    ]);
-    own.args([
-        "--defence",
-        "oracle-eager,judge",
-        "--suite",
-        "banking,slack",
-    ]);
-    run(own.args(["--out", &folder("own")]))?;
-    run(lab()?.args(["bench", "agentdojo", "replay"]))?;
-    let mut report = lab()?;
-    report.args([
-        "bench",
-        "agentdojo",
-        "report",
-        &folder("full"),
-        &folder("strict"),
-    ]);
-    run(report.args(["--out", &folder("report")]))
+    Ok(())
 }
 
 /// System packages, what cargo builds with these arguments, and, meanwhile, these model files.
-fn setup(
-    models: &[&'static str],
-    build: &[&str],
-    more: &[String],
-    phases: &mut Phases,
-) -> Result<()> {
+fn setup(models: &[&'static str], build: &[&str], phases: &mut Phases) -> Result<()> {
     phases.time("system packages", || match models {
         [] => packages::ensure(),
         _ => packages::ensure().and_then(|()| packages::ensure_for_model()),
     })?;
-    let build = || run(cargo([]).args(build).args(more));
+    let build = || run(cargo([]).args(build));
     let pulled = phases.time("build", || models::pull_beside(models, build))?;
     phases.beside("model files", pulled);
     Ok(())
@@ -276,9 +191,8 @@ fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
-/// Whether somebody works with this folder of build outputs: cargo has built the workspace in it and remembers the parts
-/// of each crate. Where nobody does, as on a fresh machine, remembering them only costs: a fifth of the time that our own
-/// crates take to build, and a third of the disk.
+/// Whether cargo has built the workspace in this folder with incremental compilation. On a fresh machine incremental
+/// compilation only costs: a fifth of the build time of our own crates, and a third of the disk.
 fn is_worked_in(target: &Path) -> bool {
     let crates = fs::read_dir(target.join("incremental"))
         .into_iter()

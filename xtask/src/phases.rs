@@ -55,16 +55,6 @@ impl Phases {
         }
         table + &format!("  {:<width$}  {:>6}\n", "all", minutes(self.total()))
     }
-
-    /// A JSON array of `{"name", "seconds", "beside"}`. Names are plain words of this program.
-    pub(crate) fn json(&self) -> String {
-        let phase = |Phase { name, wall, beside }: &Phase| {
-            let seconds = wall.as_secs_f64();
-            format!(r#"{{"name":{name:?},"seconds":{seconds:.1},"beside":{beside}}}"#)
-        };
-        let phases: Vec<String> = self.0.iter().map(phase).collect();
-        format!("[{}]", phases.join(","))
-    }
 }
 
 fn minutes(wall: Duration) -> String {
@@ -88,12 +78,6 @@ mod tests {
     fn what_runs_beside_the_rest_is_shown_and_not_added() {
         let expected = "  models    1:01  (beside the others)\n  build     2:00\n  demo      0:05\n  all       2:05\n";
         assert_eq!(phases().table(), expected);
-    }
-
-    #[test]
-    fn programs_get_the_same() {
-        let expected = r#"[{"name":"models","seconds":61.0,"beside":true},{"name":"build","seconds":119.6,"beside":false},{"name":"demo","seconds":5.0,"beside":false}]"#;
-        assert_eq!(phases().json(), expected);
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
 
 /// Folders of crates, and the name of their sum.
 const GROUPS: [(&str, &str); 3] = [
@@ -34,13 +33,13 @@ struct Lines {
 /// Lines by table and name in `budget.toml`, such as `crates/hub`, `tools/xtask` and `total/product`.
 type Sizes = BTreeMap<String, Lines>;
 
-/// Prints the table, or one JSON object with `--json`.
+/// Prints the table.
 ///
 /// # Errors
 /// A crate or a group has more lines of source than its budget, or has no budget.
-pub(crate) fn size(root: &Path, json: bool) -> Result<()> {
+pub(crate) fn size(root: &Path) -> Result<()> {
     let sizes = measure(root)?;
-    print(&if json { to_json(&sizes) } else { table(&sizes) });
+    print(&table(&sizes));
     let budget = fs::read_to_string(root.join(BUDGET)).context(BUDGET)?;
     let faults = faults(&sizes, &budget.parse().context(BUDGET)?);
     if !faults.is_empty() {
@@ -108,16 +107,6 @@ fn table(sizes: &Sizes) -> String {
         format!("{name:<22}{source:>8}{code:>8}{comments:>10}{tests:>8}\n")
     })
     .collect()
-}
-
-fn to_json(sizes: &Sizes) -> String {
-    let sizes = sizes.iter().map(|(name, lines)| {
-        let (source, code) = (lines.source, lines.code);
-        let (comments, tests) = (lines.comments, lines.tests);
-        let lines = json!({"source": source, "code": code, "comments": comments, "tests": tests});
-        (name.clone(), lines)
-    });
-    Value::Object(sizes.collect()).to_string() + "\n"
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]

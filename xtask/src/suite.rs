@@ -9,7 +9,6 @@ use anyhow::Result;
 
 use crate::failures::Failures;
 use crate::phases::Phases;
-use crate::without_timings;
 use crate::{MODELS, cargo, fresh, is_root, lab, mutants, output, packages, run, setup, size};
 
 /// The packages whose tests are all of the laboratory. `.config/nextest.toml` names them too.
@@ -66,7 +65,7 @@ impl Profile {
 /// # Errors
 /// The set-up fails, or tests do: all run nevertheless.
 pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
-    let (timings, mut arguments) = without_timings(arguments);
+    let mut arguments = arguments.to_vec();
     let profile = match arguments.first().map(String::as_str) {
         Some("lab") => {
             arguments.remove(0);
@@ -78,7 +77,7 @@ pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
         Profile::Default => &[],
         Profile::Lab => &MODELS,
     };
-    setup(models, &profile.build(), &timings, phases)?;
+    setup(models, &profile.build(), phases)?;
     phases.time("packages of the tests", packages::ensure_for_tests)?;
     let threads = thread::available_parallelism()?.to_string();
     let mut tests = match has_nextest() {
@@ -144,12 +143,11 @@ fn with_cargo(profile: Profile, arguments: &[String]) -> Command {
 
 /// The tests that fetch from registries what they have not fetched before: some 400 MB.
 pub(crate) fn servers(arguments: &[String], phases: &mut Phases) -> Result<()> {
-    let (timings, filters) = without_timings(arguments);
-    setup(&[], &Profile::Default.build(), &timings, phases)?;
+    setup(&[], &Profile::Default.build(), phases)?;
     phases.time("packages of the tests", packages::ensure_for_servers)?;
     phases.time("real servers", || {
         let mut tests = cargo(["test", "--workspace", "--test", "real_servers", "--"]);
-        run(tests.args(filters).env("SLUICE_REAL_SERVERS", "1"))
+        run(tests.args(arguments).env("SLUICE_REAL_SERVERS", "1"))
     })
 }
 
@@ -159,7 +157,7 @@ pub(crate) fn ci(phases: &mut Phases) -> Result<()> {
     // The lints and the documentation are those of every package.
     packages::ensure_for_model()?;
     run(&mut cargo(["fmt", "--all", "--check"]))?;
-    size(&[])?;
+    size()?;
     let lint = [
         "clippy",
         "--workspace",
