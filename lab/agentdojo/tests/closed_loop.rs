@@ -21,7 +21,7 @@ fn say(line: &str) {
 fn cell(suite: &str, attack: Option<&str>) -> Cell {
     Cell {
         defence: Defence::None,
-        version: VERSIONS[1].to_owned(),
+        version: VERSIONS[0].to_owned(),
         suite: suite.to_owned(),
         attack: attack.map(str::to_owned),
         user: UserModel::ABSENT,
