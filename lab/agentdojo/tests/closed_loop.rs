@@ -102,6 +102,7 @@ async fn what_is_asked_is_counted_and_nobody_runs_again_who_is_asked_no_more() {
     let by = |user| Cell {
         defence: Defence::ConfirmEveryCall,
         user,
+        version: VERSIONS[1].to_owned(),
         ..cell("banking", None)
     };
     let users = [
