@@ -81,8 +81,9 @@ fn plan(apps: &str, each: bool, by: &str) -> (String, bool, String) {
 /// One request at the terminal, with this choice; what was shown.
 fn choose(stage: &Stage, choice: &str) -> String {
     let mut terminal = Terminal::run(stage, &["run", BOTH]);
-    terminal
-        .wait_for("Your request may need several apps, and no group lets them meet: mail, notes.");
+    terminal.wait_for(
+        "Several apps may be needed, and no group lets them share a conversation: mail, notes.",
+    );
     terminal.wait_for("Type mail, notes, each, always APP and Enter [none]: ");
     terminal.type_line(choice);
     let (code, shown) = terminal.end();
