@@ -1,11 +1,15 @@
 //! What the guard proxy reads of its client. It is refused with a reason, or within the limits.
 
+use std::collections::HashSet;
+
+use llm::ToolChoice;
+
 #[path = "../../../crates/server/src/openai_api/request.rs"]
 mod request;
 
 /// The target.
 pub(crate) fn chat_request(bytes: &[u8]) -> bool {
-    let mut body = match request::parse(bytes) {
+    let body = match request::read(bytes, true) {
         Ok(body) => body,
         Err(why) => {
             assert!(!why.is_empty());
@@ -13,30 +17,19 @@ pub(crate) fn chat_request(bytes: &[u8]) -> bool {
         }
     };
     assert!(!body.messages.is_empty() && body.messages.len() <= 10_000);
-    // Calls find their tool by its name, so two of one name would be judged by the rules of one of
-    // them.
-    let mut names = std::collections::HashSet::new();
-    for tool in body.tools() {
-        assert!(names.insert(&tool.function.name), "two tools have one name");
-        let read = serde_json::from_str::<serde_json::Value>(&tool.function.parameters());
+    // Calls find their tool by its name, so two of one name would be judged by the rules of one of them.
+    let mut names = HashSet::new();
+    for tool in &body.tools {
+        assert!(names.insert(&tool.name), "two tools have one name");
+        let read = serde_json::from_str::<serde_json::Value>(&tool.parameters);
         assert!(read.is_ok());
     }
-    if let Ok(request::Choice::Tool(name)) = body.choice() {
-        assert!(names.contains(&name));
+    if let Some(ToolChoice::Tool(name)) = &body.tool_choice {
+        assert!(names.contains(name));
     }
     for message in &body.messages {
-        match message.text_and_images() {
-            Ok((_, images)) => assert!(images.len() <= 64),
-            Err(why) => assert!(!why.is_empty()),
-        }
+        assert!(message.images.len() <= 64);
     }
-    if let Err(why) = body.refuse_foreign_parts() {
-        assert!(!why.is_empty());
-    }
-    // `sampling` takes what it returns, so that it is sent on once.
-    if let Ok(sampling) = body.sampling() {
-        assert!(sampling.values().all(|value| !value.is_null()));
-        assert!(body.sampling().is_ok_and(|left| left.is_empty()));
-    }
+    assert!(body.members.values().all(|value| !value.is_null()));
     true
 }
