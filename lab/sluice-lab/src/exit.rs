@@ -24,6 +24,14 @@ impl Exit {
     }
 }
 
+/// The work's result, or `None` after Ctrl-C.
+pub(crate) async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        _ = tokio::signal::ctrl_c() => None,
+    }
+}
+
 /// Says what went wrong.
 #[expect(
     clippy::print_stderr,

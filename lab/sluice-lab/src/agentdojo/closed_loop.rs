@@ -18,9 +18,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use llm::{ApiKey, OpenAiConfig};
 
-use super::interruptible;
 use super::replay;
-use crate::exit::Exit;
+use crate::exit::{Exit, interruptible};
 use crate::progress::Progress;
 use crate::small_model;
 use crate::terminal::print;

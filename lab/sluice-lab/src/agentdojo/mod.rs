@@ -28,14 +28,6 @@ enum Action {
     Replay(replay::ReplayArgs),
 }
 
-/// The work's result, or `None` after Ctrl-C.
-async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        done = work => Some(done),
-        _ = tokio::signal::ctrl_c() => None,
-    }
-}
-
 /// Runs AgentDojo.
 pub(crate) async fn agentdojo(args: AgentDojo) -> Result<Exit> {
     match args.action {

@@ -7,8 +7,7 @@ use agentdojo::replay::{Options, ReplayReport};
 use anyhow::Result;
 use clap::Args;
 
-use super::interruptible;
-use crate::exit::Exit;
+use crate::exit::{Exit, interruptible};
 use crate::progress::Progress;
 use crate::terminal::print;
 
