@@ -49,14 +49,25 @@ const MODEL_NEEDS: [Need; 4] = [
 ];
 
 /// What only tests use.
-const TEST_NEEDS: [Need; 4] = [
+const TEST_NEEDS: [Need; 6] = [
     // AgentDojo, the benchmark, has an environment of its own.
     Need {
         what: "python3 with venv",
         package: "python3-venv",
         found: || runs("python3", "-m ensurepip --version"),
     },
-    // Apps are installed with it, by the tests from a registry of this machine.
+    // Processes are ended with it.
+    Need {
+        what: "kill",
+        package: "procps",
+        found: || runs("kill", "--version"),
+    },
+    // Apps are installed with these, by the tests from a registry of this machine.
+    Need {
+        what: "python3 with pip",
+        package: "python3-pip",
+        found: || runs("python3", "-m pip --version"),
+    },
     Need {
         what: "npm",
         package: "npm",

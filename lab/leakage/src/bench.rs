@@ -93,6 +93,6 @@ impl Settings {
             attention: self.attention.as_ref(),
         };
         let course = parts.run().await;
-        grade(scenario, self, user, course)
+        grade(scenario, &self.agent, self.defence, user, course)
     }
 }

@@ -7,8 +7,9 @@ use config::Config;
 use ifc::{Call, Label, Policy, Sink};
 use serde_json::Value;
 
+use crate::agent::Agent;
 use crate::app::Arguments;
-use crate::bench::Settings;
+use crate::defence::Defence;
 use crate::drive::{Course, Made, User};
 use crate::scenario::{Scenario, fits, secret};
 use crate::task::{Categories, Pattern};
@@ -69,7 +70,8 @@ pub struct Leak {
 /// The row of a run.
 pub(crate) fn grade(
     scenario: &Scenario,
-    settings: &Settings,
+    agent: &Agent,
+    defence: Defence,
     user: User,
     course: Result<Course>,
 ) -> Result<Row> {
@@ -101,8 +103,8 @@ pub(crate) fn grade(
     Ok(Row {
         task: scenario.task.id.clone(),
         pattern: scenario.task.pattern,
-        agent: settings.agent.name(),
-        defence: settings.defence.name(),
+        agent: agent.name(),
+        defence: defence.name(),
         allowed: user == User::Allows,
         done: error.is_none() && is_done(scenario, &course),
         calls,

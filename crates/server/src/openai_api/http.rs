@@ -15,8 +15,8 @@ use axum::{
     body::Body,
     extract::{self, State},
     http::{
-        HeaderMap, Request, StatusCode,
-        header::{CONTENT_TYPE, HOST, ORIGIN},
+        HeaderMap, HeaderValue, Request, StatusCode,
+        header::{CONNECTION, CONTENT_TYPE, HOST, ORIGIN},
     },
     middleware::Next,
     response::Response,
@@ -89,7 +89,8 @@ pub(crate) async fn serve(
         let router = router.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
-            hyper::service::Service::call(&router, request)
+            let answer = hyper::service::Service::call(&router, request);
+            async move { answer.await.map(closes_if_refused) }
         });
         let (builder, watcher) = (builder.clone(), graceful.watcher());
         // A `JoinSet` keeps finished tasks until they are taken out.
@@ -104,6 +105,16 @@ pub(crate) async fn serve(
     }
     // A connection that goes on after that is cut off with its task.
     let _ = timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
+}
+
+/// A refused request may not have been read to its end, and the connection of such a request is closed. The answer says so:
+/// otherwise the client could send its next request into it, and lose that one.
+fn closes_if_refused(mut response: Response) -> Response {
+    if response.status().is_client_error() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
 }
 
 /// The next connection, once there is a slot for it; `None` if the system has no file descriptors left.

@@ -498,6 +498,33 @@ async fn sizes_and_times_are_bounded() {
     assert_eq!(status, 504);
 }
 
+/// A refused request may not have been read to its end. Its answer says that the connection closes.
+#[tokio::test]
+async fn a_refusal_closes_its_connection_and_says_so() {
+    let upstream = Upstream::start(|_| says("ok"));
+    let mut open = setup(&upstream);
+    open.tokens = vec!["mine".to_owned()];
+    let stage = serve(open).await;
+    let answered = async |path: &str, token: &str, kind: &str, body: String| {
+        let post = stage.client.post(format!("{}/{path}", stage.url));
+        let post = post.bearer_auth(token).header("content-type", kind);
+        let response = post.body(body).send().await.unwrap();
+        let connection = response.headers().get("connection");
+        let closes = connection.is_some_and(|value| value == "close");
+        (response.status().as_u16(), closes)
+    };
+    let (path, json) = ("chat/completions", "application/json");
+    let small = || body(&[user("hi")], json!({})).to_string();
+    let large = "x".repeat(33 << 20);
+    assert_eq!(answered(path, "mine", json, small()).await, (200, false));
+    assert_eq!(answered(path, "mine", json, large).await, (413, true));
+    let text = answered(path, "mine", "text/plain", small()).await;
+    assert_eq!(text, (415, true));
+    assert_eq!(answered(path, "other", json, small()).await, (401, true));
+    let unknown = answered("nothing", "mine", json, small()).await;
+    assert_eq!(unknown, (404, true));
+}
+
 #[tokio::test]
 async fn a_model_that_goes_in_circles_is_stopped_in_our_own_words() {
     let upstream = Upstream::start(|body| {
