@@ -230,7 +230,8 @@ impl Stage {
             }
             let new = &all[answered..];
             let asked = ANSWERS.iter().find(|(question, _)| {
-                new.contains(question) && (all.ends_with("]: ") || all.ends_with("): "))
+                let is_prompt = ["] ", "]: ", "): "].iter().any(|end| all.ends_with(end));
+                is_prompt && new.contains(question)
             });
             if let Some((_, word)) = asked {
                 answered = all.len();
