@@ -147,7 +147,11 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
     if let Err(InstallError::Failed { said, .. }) = &installed {
         say(&last_words(wanted.registry, said));
     }
-    let provision::Installed { record, unrun } = installed?;
+    let provision::Installed {
+        record,
+        unrun,
+        unsupplied,
+    } = installed?;
     say(&format!(
         "installed {} {}, sha256 {}\n",
         package(&record),
@@ -158,6 +162,13 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         say(&format!(
             "note: install scripts of {} were not run; if the app needs them, add it with --scripts, which runs them without network\n",
             escape(&unrun.join(", "))
+        ));
+    }
+    for (folder, dependency) in &unsupplied {
+        say(&format!(
+            "note: the Node program in {} lacks its modules, because its dependency '{}' is not a registry package; the app fails where it needs that program\n",
+            escape(&folder.to_string_lossy()),
+            escape(dependency)
         ));
     }
     Ok(record)
@@ -226,6 +237,7 @@ mod tests {
             sha256: sha256.to_owned(),
             entry: "bin/files".into(),
             interpreter: None,
+            programs: Vec::new(),
             scripts: false,
             tools: None,
             reviewed: false,

@@ -97,6 +97,7 @@ impl Here {
             writable: &self.writable,
             folders: &folders,
             interpreter: known.and_then(|it| it.record.interpreter.as_deref()),
+            programs: known.map_or(&[], |it| &it.record.programs),
             folder: file_of_app.parent().unwrap_or(Path::new("/")),
             data: app.server.is_some(),
         };

@@ -22,6 +22,8 @@ struct Machine {
     installed: Vec<PathBuf>,
     /// What has installed them.
     installed_by: Option<PathBuf>,
+    /// What parts of them start by name.
+    programs: Vec<String>,
     path: Vec<PathBuf>,
 }
 
@@ -36,6 +38,7 @@ impl Machine {
             writable: Vec::new(),
             installed: Vec::new(),
             installed_by: None,
+            programs: Vec::new(),
             path: vec!["/usr/bin".into()],
         }
     }
@@ -107,6 +110,7 @@ impl Machine {
             writable: &self.writable,
             folders: &self.installed,
             interpreter: self.installed_by.as_deref(),
+            programs: &self.programs,
             folder: &self.at("home"),
             data: true,
         };
@@ -482,6 +486,24 @@ fn a_file_that_is_no_library_is_not_given_as_one() {
     machine.cc(&["-o", "home/tool/tool", "src/main.c", "src/diary", &folder]);
     let (_, places) = machine.needs(&[&machine.text("home/tool/tool")]);
     assert_eq!(places, ["home/tool/tool"]);
+}
+
+/// A package of Python with a part in Node starts the user's, which need not be the one that the system has.
+#[test]
+fn what_a_part_of_a_package_starts_by_name_is_found_as_the_user_means_it() {
+    let mut machine = Machine::new();
+    machine.installed = vec![machine.at("store/tree")];
+    machine
+        .program("store/tree/site/bin/server", "#!/usr/bin/env sh\n")
+        .binary("home/versions/node/bin/node");
+    machine.path.insert(0, machine.at("home/versions/node/bin"));
+    let server = machine.text("store/tree/site/bin/server");
+    assert_eq!(machine.needs(&[&server]).1, ["store/tree"]);
+    machine.programs = ["node", "nobody-has-this"].map(str::to_owned).to_vec();
+    let (needs, places) = machine.needs(&[&server]);
+    assert_eq!(places, ["home/versions/node/bin/node", "store/tree"]);
+    let folder = machine.text("home/versions/node/bin");
+    assert!(needs.env["PATH"].starts_with(&format!("{folder}:")));
 }
 
 /// What is installed is a stranger's, down to the last file: none of them has a say in what else is seen.

@@ -74,6 +74,9 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
             }
         }
     }
+    for name in wanted.programs {
+        finder.by_name(name)?;
+    }
     if wanted.data {
         let script = script.map(|(_, at)| at);
         let others = arguments.iter().enumerate();

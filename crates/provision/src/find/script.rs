@@ -196,13 +196,18 @@ impl Finder<'_> {
         }
     }
 
-    /// A shell script among Node's modules most likely starts Node.
+    /// A script of a shell among Node's modules starts a program there, most likely by Node.
     fn wrapper(&mut self, script: &Path) -> Result<(), FindError> {
         self.node_package(script)?;
-        let Ok(node) = self.in_path("node") else {
+        self.by_name("node")
+    }
+
+    /// A program that is started by its name, if the user has it.
+    pub(super) fn by_name(&mut self, name: &str) -> Result<(), FindError> {
+        let Ok(program) = self.in_path(name) else {
             return Ok(());
         };
-        let run = self.program(&node)?;
+        let run = self.program(&program)?;
         if let Some(folder) = run.parent() {
             self.also_in_path(folder.to_owned());
         }

@@ -47,6 +47,8 @@ pub struct Wanted<'a> {
     pub folders: &'a [PathBuf],
     /// The interpreter that installed these, and is in their `#!` lines.
     pub interpreter: Option<&'a Path>,
+    /// Programs of the user that parts of it start by name. Those that are not found are left out.
+    pub programs: &'a [String],
     /// The start of relative paths of scripts.
     pub folder: &'a Path,
     /// Whether files and folders that arguments and variables name are shown too, as data.

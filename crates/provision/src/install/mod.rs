@@ -1,10 +1,11 @@
-//! Installs packages that `npx` or `uvx` would fetch and run: once, in a build spoke, into the store.
+//! Installing: what `npx` or `uvx` would fetch and run is fetched once, in a build spoke, into the store.
 //!
-//! No program of a package runs meanwhile unless the user allows it. Then it runs without a network where the package manager
-//! has a separate step for it (npm), and never in a step that has a secret of the user's.
+//! No program of a package runs for that unless the user says so, and then it runs without any network where the
+//! package manager can tell the two apart (npm), and never where a secret of the user's is.
 
 mod error;
 mod foreign;
+mod node;
 mod requirement;
 mod settings;
 mod store;
@@ -14,12 +15,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::error::InstallError;
 pub use self::store::{Record, Store, StoreError};
 pub use self::tree::TreeError;
 
+use self::node::Programs;
 use self::requirement::{is_of_registry, npm_name, pip_name};
 use self::settings::Settings;
 use self::store::Staging;
@@ -28,29 +30,33 @@ use crate::{Host, Needs, Package, Registry, Wanted, find};
 
 /// Most packages with install scripts that a message names.
 const MAX_NAMED: usize = 8;
-/// Most bytes of a `package.json`, and of npm's list of packages.
+/// Most bytes of a file that a package describes itself with.
 const MAX_DESCRIPTION: u64 = 4 << 20;
-/// The name of npm's settings file in the folder of settings.
+/// The file of npm's settings, in the folder of settings.
 const NPMRC: &str = "npmrc";
 
 /// pip as `-m pip` starts it.
 const PIP: &str = "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)";
-/// pip that can start no other program. Packages are copied and not run, and an audit hook cannot be removed. The error is an
-/// `OSError`, which pip expects where a program that describes the system is missing.
+/// pip that can start no other program, whatever a package makes it do. What it installs that way is copied, and not run, so
+/// nothing of a package is there to remove the hook, which Python lets nobody do anyway. An `OSError`, which pip expects
+/// where a program is not there that tells it about the system.
 const PIP_ALONE: &str = "import runpy, sys
 def alone(event, arguments):
     if event == 'subprocess.Popen' or event.startswith(('os.exec', 'os.fork', 'os.posix_spawn', 'os.spawn', 'os.system')):
-        raise PermissionError('a package that is not a wheel is built by a program, which needs --scripts')
+        raise PermissionError('what is no wheel is built by a program, and programs run with --scripts only')
 sys.addaudithook(alone)
 runpy.run_module('pip', run_name='__main__', alter_sys=True)";
 
-/// An installed package.
+/// What was installed.
 #[derive(Debug)]
 pub struct Installed {
-    /// Its record, which is not saved yet.
+    /// What is known of it; nothing is kept of it yet but the tree.
     pub record: Record,
     /// Packages whose install scripts were not run.
     pub unrun: Vec<String>,
+    /// Programs of Node in packages of Python that have no modules, each with a dependency that is no package of a
+    /// registry.
+    pub unsupplied: Vec<(PathBuf, String)>,
 }
 
 /// Installs packages.
@@ -66,19 +72,23 @@ pub struct Installer<'a> {
     pub scripts: bool,
 }
 
-/// The result of a package manager.
-struct Fetched {
+/// What the installation of a package gave.
+struct Come {
     version: String,
-    /// The program, relative to the tree.
+    /// Its program, from the tree.
     entry: PathBuf,
     /// Packages whose install scripts did not run.
     unrun: Vec<String>,
-    /// The interpreter in the `#!` lines that the package manager wrote.
+    /// Programs of Node that have no modules, each with a dependency for which.
+    unsupplied: Vec<(PathBuf, String)>,
+    /// What stands in the `#!` lines that were written.
     interpreter: Option<PathBuf>,
+    /// What parts of it start by name.
+    programs: Vec<String>,
 }
 
 impl Installer<'_> {
-    /// Installs a package for an app into the store. Its record is not saved yet.
+    /// Installs what a launcher would fetch, for an app. The store has the tree then, and no record of it yet.
     ///
     /// # Errors
     /// [`InstallError`]; nothing is left behind.
@@ -90,9 +100,16 @@ impl Installer<'_> {
                 });
             }
         }
-        // In the store's own file system, so that the finished tree is moved there atomically.
+        // In the store's own file system, so that the finished tree is moved there at once or not at all.
         let staging = self.store.staging(app)?;
-        let fetched = match package.registry {
+        let Come {
+            version,
+            entry,
+            unrun,
+            unsupplied,
+            interpreter,
+            programs,
+        } = match package.registry {
             Registry::Npm => self.npm(&staging, package)?,
             Registry::PyPi => self.pip(&staging, package)?,
         };
@@ -103,10 +120,11 @@ impl Installer<'_> {
             requirement: package.requirement.clone(),
             with: package.with.clone(),
             program: package.program.clone(),
-            version: fetched.version,
+            version,
             sha256,
-            entry: fetched.entry,
-            interpreter: fetched.interpreter,
+            entry,
+            interpreter,
+            programs,
             scripts: self.scripts,
             tools: None,
             reviewed: false,
@@ -114,90 +132,158 @@ impl Installer<'_> {
         };
         Ok(Installed {
             record,
-            unrun: fetched.unrun,
+            unrun,
+            unsupplied,
         })
     }
 
-    fn npm(&self, staging: &Staging, package: &Package) -> Result<Fetched, InstallError> {
+    fn npm(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
         let npm = settings::program(self.host, "npm")?;
         let settings = settings::of_npm(&npm)?;
-        // `--allow-git=none`: a dependency in a repository is prepared by that repository's own settings. Older versions do
-        // not know the option, and are given a git that does not start.
-        let options = format!(
-            "install --prefix {TREE} --ignore-scripts --allow-git=none --git=/dev/null --no-audit --no-fund --omit=dev \
-             --loglevel=error --"
-        );
-        let mut command = words(&npm, &options);
+        let mut command = npm_install(&npm);
+        command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
-        self.step(staging, &command, settings, npm_env())?;
+        self.step(staging, &staging.tree, &command, settings, npm_env())?;
         let mut unrun = with_scripts(&staging.tree);
         if self.scripts && !unrun.is_empty() {
-            // In the foreground, one after the other: npm 9 starts as many at once as it sees processors, and a spoke shows
-            // none, so it would wait forever.
-            let options = format!("rebuild --prefix {TREE} --foreground-scripts --loglevel=error");
+            // One script after the other: npm 9 starts as many at a time as there are processors, and no spoke sees any, so
+            // that it would start none and wait for good.
+            let one = "--foreground-scripts";
+            let rebuild = words(
+                &npm,
+                &["rebuild", "--prefix", TREE, one, "--loglevel=error"],
+            );
             // Programs of packages run in this step, so it has neither the settings with the secrets nor a network.
-            let settings = Settings::default();
-            self.step(staging, &words(&npm, &options), settings, npm_env())?;
+            self.step(
+                staging,
+                &staging.tree,
+                &rebuild,
+                Settings::default(),
+                npm_env(),
+            )?;
             unrun.clear();
         }
         let name = npm_name(&package.requirement);
         let folder = staging.tree.join("node_modules").join(name);
         let (version, entry) =
             npm_program(&staging.tree, &folder, name, package.program.as_deref())?;
-        Ok(Fetched {
+        Ok(Come {
             version,
             entry,
             unrun,
-            // Node's programs name `env`.
+            unsupplied: Vec::new(),
+            // Node's programs name `env`, and none is written here.
             interpreter: None,
+            programs: Vec::new(),
         })
     }
 
-    fn pip(&self, staging: &Staging, package: &Package) -> Result<Fetched, InstallError> {
+    fn pip(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
         let python = settings::program(self.host, "python3")?;
         let settings = settings::of_pip(&python)?;
         if self.scripts && settings.secret {
             return Err(InstallError::SecretBesideScripts);
         }
-        let mut command = vec![python.to_string_lossy().into_owned()];
-        // `-I`: no module comes from a variable, or from the working directory, into which packages are written.
-        let pip = if self.scripts { PIP } else { PIP_ALONE };
-        command.extend(["-I", "-c", pip].map(str::to_owned));
-        let options = format!(
-            "install --target {TREE}/site --no-input --no-cache-dir --disable-pip-version-check --no-warn-script-location"
+        let site = format!("{TREE}/site");
+        // `-I`: no module comes from where a variable says, or from the working directory, which is the tree that strangers'
+        // packages are written into.
+        let mut command = words(
+            &python,
+            &[
+                "-I",
+                "-c",
+                if self.scripts { PIP } else { PIP_ALONE },
+                "install",
+                "--target",
+                &site,
+                "--no-input",
+            ],
         );
-        command.extend(options.split_ascii_whitespace().map(str::to_owned));
+        command.extend(
+            [
+                "--no-cache-dir",
+                "--disable-pip-version-check",
+                "--no-warn-script-location",
+            ]
+            .map(str::to_owned),
+        );
         if !self.scripts {
-            // A source package runs programs when it is built. A dependency that is an address gets past this option, and
-            // ends at `PIP_ALONE`.
+            // A source is built by programs in it. That holds for what a registry lists, and not for a dependency that is an
+            // address: such a one ends at what `PIP_ALONE` refuses.
             command.extend(["--only-binary", ":all:"].map(str::to_owned));
         }
         command.push("--".to_owned());
         command.extend(package.with.iter().chain([&package.requirement]).cloned());
-        let ran = self.step(staging, &command, settings, Vec::new())?;
+        let ran = self.step(staging, &staging.tree, &command, settings, Vec::new())?;
+        // That one is found as the user means it, which need not be the one of the system.
+        let (supplied, unsupplied) = self.modules_for(staging)?;
+        let node = supplied.then(|| "node".to_owned());
         let name = pip_name(&package.requirement);
         let program = package.program.as_deref().unwrap_or(name);
         let entry = Path::new("site/bin").join(program);
         if !is_plain(program) || !is_file_inside(&staging.tree, &entry) {
-            let what = format!("has no program '{}'", program.escape_debug());
-            let package = name.to_owned();
+            let (package, what) = (
+                name.to_owned(),
+                format!("has no program '{}'", program.escape_debug()),
+            );
             return Err(InstallError::NoProgram { package, what });
         }
-        Ok(Fetched {
+        Ok(Come {
             version: pip_version(&staging.tree.join("site"), name),
             entry,
             unrun: Vec::new(),
+            unsupplied,
             interpreter: Some(ran),
+            programs: Vec::from_iter(node),
         })
     }
 
-    /// Runs a step of the package manager with the user's settings for its registries, and returns the program that ran.
+    /// Installs the modules of programs of Node that lie in packages of Python. A few such packages have npm
+    /// fetch them beside the program when they are first used; installed here, they are found there. Without
+    /// npm on this machine nothing is done, since such a package cannot use it either. Returns whether there is
+    /// such a package, and the programs whose modules cannot be installed.
+    fn modules_for(
+        &self,
+        staging: &Staging,
+    ) -> Result<(bool, Vec<(PathBuf, String)>), InstallError> {
+        let site = staging.tree.join("site");
+        let Programs {
+            unsupplied,
+            mut refused,
+        } = node::programs(&site);
+        let Ok(npm) = settings::program(self.host, "npm") else {
+            return Ok((false, Vec::new()));
+        };
+        for program in &unsupplied {
+            // npm reads settings of the folder that it installs into (`.npmrc`), which name programs that it starts. So it
+            // does not see the package's folder, and works in one that has names and versions alone.
+            let fresh = staging.fresh()?;
+            let fresh = fresh.path();
+            let failed = |error: std::io::Error| InstallError::Spoke(error.to_string());
+            let description = json!({ "dependencies": program.dependencies });
+            fs::write(fresh.join("package.json"), description.to_string()).map_err(failed)?;
+            let settings = settings::of_npm(&npm)?;
+            let command = npm_install(&npm);
+            self.step(staging, fresh, &command, settings, npm_env())?;
+            // Nothing of the package runs any more, so that the folder is still the one that was found.
+            let modules = program.folder.join("node_modules");
+            fs::rename(fresh.join("node_modules"), modules).map_err(failed)?;
+        }
+        for (folder, _) in &mut refused {
+            *folder = folder.strip_prefix(&site).unwrap_or(folder).to_owned();
+        }
+        Ok((!unsupplied.is_empty(), refused))
+    }
+
+    /// Runs a step of the package manager, with the user's settings for its registries. Returns the program
+    /// that ran.
     ///
-    /// A step shares only the tree with an earlier one: programs of packages may have run in that, and files of theirs in the
-    /// scratch folder would be settings, a cache or links for this step and this process.
+    /// A step gets nothing of an earlier one but the tree. Programs of packages may have run in that, and what they left
+    /// in its scratch folder would be settings, a cache or links for this one, and for this process.
     fn step(
         &self,
         staging: &Staging,
+        tree: &Path,
         command: &[String],
         settings: Settings,
         env: Vec<(String, String)>,
@@ -205,11 +291,12 @@ impl Installer<'_> {
         let wanted = Wanted {
             command,
             env: &BTreeMap::new(),
-            // Mounts of the build hide these places of the host.
+            // Mounts of the build: what the host has under the same names is of no interest.
             given: &[TREE, SCRATCH, SETTINGS].map(PathBuf::from),
             writable: &[],
             folders: &[],
             interpreter: None,
+            programs: &[],
             folder: Path::new("/"),
             data: false,
         };
@@ -219,7 +306,7 @@ impl Installer<'_> {
         all.extend(settings.env);
         all.extend(env);
         let scratch = staging.fresh()?;
-        // In a folder of its own, into which no step can write.
+        // In a folder of its own, into which no step can write: nobody else decides what lies under the name.
         let own = staging.fresh()?;
         if !settings.file.is_empty() {
             fs::write(own.path().join(NPMRC), &settings.file)
@@ -229,7 +316,7 @@ impl Installer<'_> {
             program: self.program,
             needs,
             env: all,
-            tree: &staging.tree,
+            tree,
             scratch: scratch.path(),
             settings: own.path(),
             hosts: settings.hosts,
@@ -246,17 +333,38 @@ impl Installer<'_> {
     }
 }
 
-/// A command with options, which have no spaces in them.
-fn words(program: &Path, options: &str) -> Vec<String> {
+fn words(program: &Path, rest: &[&str]) -> Vec<String> {
     let program = program.to_string_lossy().into_owned();
-    let options = options.split_ascii_whitespace().map(str::to_owned);
-    std::iter::once(program).chain(options).collect()
+    std::iter::once(program)
+        .chain(rest.iter().map(|word| (*word).to_owned()))
+        .collect()
+}
+
+/// npm's command to install into the tree.
+fn npm_install(npm: &Path) -> Vec<String> {
+    words(
+        npm,
+        &[
+            "install",
+            "--prefix",
+            TREE,
+            "--ignore-scripts",
+            // A dependency that is a repository is prepared by what its own folder says, its settings included. Older
+            // versions have no word for that, and are given a git that does not start.
+            "--allow-git=none",
+            "--git=/dev/null",
+            "--no-audit",
+            "--no-fund",
+            "--omit=dev",
+            "--loglevel=error",
+        ],
+    )
 }
 
 fn npm_env() -> Vec<(String, String)> {
     let env = [
         ("npm_config_userconfig", format!("{SETTINGS}/{NPMRC}")),
-        // A missing file: the settings that a build needs are in the one above.
+        // A file that is not there: what a build needs of the machine's settings was copied into the one above.
         ("npm_config_globalconfig", format!("{SETTINGS}/none")),
         ("npm_config_cache", format!("{SCRATCH}/cache")),
         ("npm_config_update_notifier", "false".to_owned()),
@@ -264,7 +372,7 @@ fn npm_env() -> Vec<(String, String)> {
     env.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Version and program of an installed package, by its own `package.json`, which is a stranger's.
+/// Version and program of an installed package. What the package says of itself is a stranger's.
 fn npm_program(
     tree: &Path,
     folder: &Path,
@@ -283,13 +391,20 @@ fn npm_program(
     };
     let unscoped = name.rsplit('/').next().unwrap_or(name);
     let program = match description.get("bin") {
-        Some(Value::Object(all)) => match (all.get(wanted.unwrap_or(unscoped)), wanted) {
-            (None, None) if all.len() == 1 => all.values().next(),
-            (named, _) => named,
-        },
-        path => path,
+        Some(Value::String(path)) => Some(path),
+        Some(Value::Object(all)) => {
+            let named = all.get(wanted.unwrap_or(unscoped));
+            let only = all
+                .values()
+                .next()
+                .filter(|_| all.len() == 1 && wanted.is_none());
+            match named.or(only) {
+                Some(Value::String(path)) => Some(path),
+                _ => None,
+            }
+        }
+        _ => None,
     };
-    let program = program.and_then(Value::as_str);
     let Some(program) = program else {
         return refuse(
             "has no program, or several and none of its own name; name one: npx -p PACKAGE PROGRAM"
@@ -297,11 +412,13 @@ fn npm_program(
         );
     };
     let program = Path::new(program);
-    // By its text first; `is_file_inside` checks where links lead.
+    // By its text first, and by what its links lead to afterwards.
     let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !program.components().all(plain) {
-        let shown = program.display();
-        return refuse(format!("names a program outside of it, '{shown}'"));
+        return refuse(format!(
+            "names a program outside of it, '{}'",
+            program.display()
+        ));
     }
     let entry: PathBuf = within
         .join(program)
@@ -309,16 +426,18 @@ fn npm_program(
         .filter(|part| *part != Component::CurDir)
         .collect();
     if !is_file_inside(tree, &entry) {
-        let shown = program.display();
         return refuse(format!(
-            "has no file '{shown}', which it names as its program"
+            "has no file '{}' of its own, which it names as its program",
+            program.display()
         ));
     }
-    let version = description.get("version").and_then(Value::as_str);
-    Ok((shown_version(version), entry))
+    Ok((
+        shown_version(description.get("version").and_then(Value::as_str)),
+        entry,
+    ))
 }
 
-/// A version as a package writes it, without characters that versions do not have.
+/// A version as a package writes it, as far as it is one.
 fn shown_version(version: Option<&str>) -> String {
     let fits = |c: &char| c.is_ascii_alphanumeric() || ".-+".contains(*c);
     version
@@ -329,7 +448,7 @@ fn shown_version(version: Option<&str>) -> String {
         .collect()
 }
 
-/// The version in the name of a package's metadata folder, `NAME-VERSION.dist-info`.
+/// The version in the name of a package's folder of facts, `NAME-VERSION.dist-info`.
 fn pip_version(site: &Path, name: &str) -> String {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '.'], "_");
     let entries = fs::read_dir(site).into_iter().flatten().flatten();
@@ -369,7 +488,7 @@ fn with_scripts(tree: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A JSON file of the tree.
+/// What a file of the tree says, if it is one.
 fn description(tree: &Path, inside: &Path) -> Option<Value> {
     let text = foreign::read(tree, inside, MAX_DESCRIPTION).ok()?;
     serde_json::from_slice(&text).ok()

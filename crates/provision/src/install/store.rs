@@ -41,6 +41,9 @@ pub struct Record {
     /// The interpreter of the package manager, which is in the `#!` lines that it wrote.
     #[serde(default)]
     pub interpreter: Option<PathBuf>,
+    /// Programs of the user that parts of it start by name.
+    #[serde(default)]
+    pub programs: Vec<String>,
     /// Whether programs of the packages ran during the installation.
     pub scripts: bool,
     /// The tools at its first start or last review, each with a digest of its parameters.

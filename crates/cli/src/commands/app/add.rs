@@ -210,6 +210,7 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
         writable: &[],
         folders: &[],
         interpreter: None,
+        programs: &[],
         folder: Path::new("/"),
         data: true,
     };
