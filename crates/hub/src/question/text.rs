@@ -193,9 +193,12 @@ impl QuestionView {
                 Some(same) => format!("your answer to this same call was {}", same.name()),
                 None => format!("your last answer was {}", last.name()),
             };
-            let tool = escape(&self.tool);
+            let about = match &self.connection {
+                Some(to) => format!("connections to {}", escape(&to.domain)),
+                None => escape(&self.tool).to_string(),
+            };
             notes.push(format!(
-                "You were asked about {tool} {times} in this session; {answer}."
+                "You were asked about {about} {times} in this session; {answer}."
             ));
         }
         notes
