@@ -22,6 +22,12 @@ const NEEDS: [Need; 1] = [
     },
 ];
 
+const PIP: Need = Need {
+    what: "python3 with pip",
+    package: "python3-pip",
+    found: || runs("python3", "-m pip --version"),
+};
+
 /// What the embedded model uses: llama.cpp is C++ that is built by cmake.
 const MODEL_NEEDS: [Need; 4] = [
     Need {
@@ -41,11 +47,7 @@ const MODEL_NEEDS: [Need; 4] = [
         found: libclang::found,
     },
     // Model files come as Python wheels where no model hub is in reach.
-    Need {
-        what: "python3 with pip",
-        package: "python3-pip",
-        found: || runs("python3", "-m pip --version"),
-    },
+    PIP,
 ];
 
 /// What only tests use.
@@ -63,11 +65,7 @@ const TEST_NEEDS: [Need; 6] = [
         found: || runs("kill", "--version"),
     },
     // Apps are installed with these, by the tests from a registry of this machine.
-    Need {
-        what: "python3 with pip",
-        package: "python3-pip",
-        found: || runs("python3", "-m pip --version"),
-    },
+    PIP,
     Need {
         what: "npm",
         package: "npm",

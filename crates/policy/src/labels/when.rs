@@ -90,25 +90,6 @@ impl When {
             false => Met::Unknown,
         }
     }
-
-    /// Whether every call for which this condition holds meets the other one too.
-    #[must_use]
-    pub fn implies(&self, other: &Self) -> bool {
-        let every = |texts: &[String], is: &ArgumentIs| texts.iter().all(|text| is.holds(text));
-        self.argument == other.argument
-            && match (&self.is, &other.is) {
-                (ArgumentIs::OneOf(words), other) => every(words, other),
-                (ArgumentIs::Under(own), ArgumentIs::Under(others)) => own.iter().all(|folder| {
-                    let mut others = others.iter();
-                    others.any(|other| other.holds(folder.as_str()))
-                }),
-                (ArgumentIs::Host(own), ArgumentIs::Host(others)) => own.iter().all(|host| {
-                    let mut others = others.iter();
-                    others.any(|other| other.eq_ignore_ascii_case(host))
-                }),
-                _ => false,
-            }
-    }
 }
 
 /// The text that an argument is, or the texts of the list that it is.
