@@ -18,8 +18,8 @@ use crate::{installed, remote_app};
 /// Why apps cannot be started, by their names.
 pub(crate) type Unready = Vec<(String, String)>;
 
-/// Gives each app the mounts that its command needs beside its own, and says in a line what they are. An app that cannot
-/// be started is removed from the configuration, and returned with the reason.
+/// Gives each app the mounts that its command needs beside its own, and says in a line what they are, except for installed
+/// packages. An app that cannot be started is removed from the configuration, and returned with the reason.
 pub(crate) fn provide(config: &mut Config) -> Unready {
     let here = Here::of(config);
     let mut unready = Unready::new();
@@ -28,7 +28,12 @@ pub(crate) fn provide(config: &mut Config) -> Unready {
             return true;
         }
         match here.find_for(app, None) {
-            Ok(found) => {
+            Ok(mut found) => {
+                // The user has seen and agreed to what `app add` installed.
+                let start = app.found.as_ref();
+                if start.is_some_and(|start| start.reviewed.is_some()) {
+                    found.retain(|found| found.purpose == Purpose::Data);
+                }
                 if !found.is_empty() {
                     say(&format!("{}\n", line(name, &found)));
                 }
