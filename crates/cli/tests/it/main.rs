@@ -16,3 +16,4 @@ mod remote;
 mod starts;
 mod terminal;
 mod trust;
+mod tutorial;

@@ -1,5 +1,5 @@
 //! `sluice app` from a registry of this machine, with honest and hostile packages, by the real npm in the real sandbox.
-mod registry;
+pub(crate) mod registry;
 mod wheels;
 
 use std::fs;
