@@ -113,7 +113,7 @@ impl Question {
         history.push_user(Labeled::concat(&parts));
         let request = CompletionRequest {
             // What the user pasted from elsewhere has no say in which app is opened.
-            prompt: redact(&history, &label),
+            prompt: redact(&history, &label).with_marks_explained(),
             purpose: Purpose::Plan,
             shape: AnswerShape::Json { schema },
             max_tokens,

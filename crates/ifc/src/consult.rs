@@ -138,6 +138,7 @@ pub fn consult(
         tools: Vec::new(),
         kept,
         masked: 0,
+        is_marked: false,
     };
     Some(Consultation {
         prompt,

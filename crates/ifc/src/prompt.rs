@@ -7,6 +7,12 @@ use crate::{Image, Label, Labeled};
 /// The mark for masked text (`◇` in the paper). It is the same for every length and label, so it tells nothing.
 pub const REDACTED: &str = "[redacted]";
 
+/// What a prompt with a mark says of it, once, at the end of the instructions. It is part of the program, and where there
+/// is a mark it tells nothing that the mark does not.
+pub const REDACTED_NOTE: &str = "(Text that stands as [redacted] was withheld from you by the security guard. It is \
+neither empty nor unknown. Do not guess it, and write no substitute for it, such as \"unknown\", anywhere. If you cannot do \
+a part of the task without it, leave that part out, and tell the user which part and that the guard withheld text.)";
+
 /// A redacted view of a history at one label (RTBAS Algorithm 3's result, `M◇`).
 ///
 /// Only the redactor makes one, so every character in it may flow to [`Prompt::label`]. There is no public constructor.
@@ -20,6 +26,8 @@ pub struct Prompt {
     pub(crate) tools: Vec<PromptTool>,
     pub(crate) kept: usize,
     pub(crate) masked: usize,
+    /// Whether the redactor wrote a mark.
+    pub(crate) is_marked: bool,
 }
 
 /// One message of a [`Prompt`].
@@ -97,6 +105,30 @@ impl Prompt {
     #[must_use]
     pub fn with_note(mut self, note: &'static str) -> Self {
         self.messages.push(PromptMessage::User(note.to_owned()));
+        self
+    }
+
+    /// The same with [`REDACTED_NOTE`] at the end of the instructions, if there is a mark: one of the redactor, or one that
+    /// a message quotes from another prompt, as a summary does.
+    #[must_use]
+    pub fn with_marks_explained(mut self) -> Self {
+        let quotes = |message: &PromptMessage| match message {
+            PromptMessage::User(text) => text.contains(REDACTED),
+            _ => false,
+        };
+        if !self.is_marked && !self.messages.iter().any(quotes) {
+            return self;
+        }
+        if let Some(PromptMessage::System(text)) = self.messages.first_mut() {
+            text.push_str("\n\n");
+            text.push_str(REDACTED_NOTE);
+            return self;
+        }
+        let note = PromptMessage::System(REDACTED_NOTE.to_owned());
+        self.messages.insert(0, note);
+        for (position, _) in &mut self.images {
+            *position += 1;
+        }
         self
     }
 

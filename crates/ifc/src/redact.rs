@@ -32,6 +32,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         label,
         kept: 0,
         masked: 0,
+        is_marked: false,
         calls: Vec::new(),
         ids: None,
         memory: String::new(),
@@ -60,6 +61,7 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         tools,
         kept: redactor.kept,
         masked: redactor.masked,
+        is_marked: redactor.is_marked,
     }
 }
 
@@ -67,6 +69,8 @@ struct Redactor<'a> {
     label: &'a Label,
     kept: usize,
     masked: usize,
+    /// Whether a mark was written.
+    is_marked: bool,
     /// The visible calls so far, sorted, with the id that each has in the prompt.
     calls: Vec<(CallId, String)>,
     /// The ids in use, from the first id of a server on: it could look like a number of ours.
@@ -198,6 +202,7 @@ impl Redactor<'_> {
             self.text(text)
         } else {
             self.masked += text.raw_regions().len();
+            self.is_marked |= instead == REDACTED_ARGUMENTS;
             instead.to_owned()
         }
     }
@@ -251,6 +256,7 @@ impl Redactor<'_> {
             out.push_str(source.get(copied..region.span.start).unwrap_or_default());
             if marked != Some(region.span.start) && region.span.end <= images {
                 out.push_str(mark);
+                self.is_marked = true;
             }
             copied = region.span.end;
             marked = Some(region.span.end);

@@ -90,7 +90,7 @@ impl FactQuestion {
         Self {
             request: CompletionRequest {
                 // At the label that the facts will have: what a model finds in a text is no more trusted than the text.
-                prompt: redact(&history, label),
+                prompt: redact(&history, label).with_marks_explained(),
                 purpose: Purpose::Facts,
                 shape: AnswerShape::Json {
                     schema: schema.to_string(),

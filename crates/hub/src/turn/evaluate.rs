@@ -448,7 +448,7 @@ impl TurnMachine {
     }
 
     pub(super) fn refinement_prompt(&self, at: usize, label: &Label) -> Option<Prompt> {
-        Some(redact(&self.before(at, label)?, label))
+        Some(redact(&self.before(at, label)?, label).with_marks_explained())
     }
 
     /// Compares a read with its second run, if there is one, and relabels what was made from it.

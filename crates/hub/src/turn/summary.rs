@@ -63,7 +63,7 @@ impl Summary {
         history.push_system(Labeled::trusted_tcb(SYSTEM));
         history.push_user(Labeled::label_tcb(transcript(old, limit), label.clone()));
         CompletionRequest {
-            prompt: redact(&history, label),
+            prompt: redact(&history, label).with_marks_explained(),
             purpose: Purpose::Summary,
             shape: AnswerShape::Text,
             max_tokens: TOKENS,
@@ -91,7 +91,7 @@ impl Summaries {
             Some(summary) => Cow::Owned(part(history, Some(summary), history.messages().len())),
             None => Cow::Borrowed(history),
         };
-        redact(&history, label)
+        redact(&history, label).with_marks_explained()
     }
 
     /// Adds a summary. The one before it at its label was in the transcript that this one was made from.

@@ -38,7 +38,7 @@ async fn a_name_that_the_configuration_does_not_list_is_as_untrusted_as_a_descri
     for choice in [json!("auto"), function("unknown"), function("send")] {
         let sent = asked(true, choice.clone()).await;
         assert_eq!(offered(&sent), ["inbox", "send"]);
-        assert!(!sent.to_string().contains("unknown"), "{sent}");
+        assert!(!sent.to_string().contains(r#""unknown""#), "{sent}");
         // A wish is passed on where it says no more than the prompt.
         let kept = match choice == function("unknown") {
             true => json!("auto"),

@@ -47,6 +47,6 @@ async fn a_read_of_an_earlier_request_is_refined_once_and_stays_so() {
     // drafted and checked.
     assert_eq!(requests, [1, 2, 5, 7]);
     let again = &upstream.requests()[3]["messages"];
-    assert_eq!(again.as_array().unwrap().len(), 3, "{again}");
-    assert_eq!(again[2]["content"], json!("[redacted]"));
+    assert_eq!(again.as_array().unwrap().len(), 4, "{again}");
+    assert_eq!(again[3]["content"], json!("[redacted]"));
 }
