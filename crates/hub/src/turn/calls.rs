@@ -15,10 +15,6 @@ use crate::{
     Stop, StopReason, Usage,
 };
 
-/// Why a call is denied that would ask the same thing again.
-const SAME_CAUSE: &str =
-    "a call was refused before in this turn because of what this one depends on";
-
 impl TurnMachine {
     /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed over, if calls run
     /// elsewhere, or the next step begins.
@@ -84,11 +80,11 @@ impl TurnMachine {
                 self.allow(calls, id, permit);
             }
             // After the decision: a call that the limits admit runs, even after a refusal.
-            Decision::Ask(question) if self.is_withheld(&question) => {
-                self.trace_denial(flow, SAME_CAUSE);
+            Decision::Ask(question) if let Some(reason) = self.denied_unasked(&question) => {
+                self.trace_denial(flow, reason);
                 match calls.exchange.take() {
-                    Some(exchange) => self.refuse_exchange(calls, id, &exchange, SAME_CAUSE),
-                    None => self.refuse(calls, id, SAME_CAUSE),
+                    Some(exchange) => self.refuse_exchange(calls, id, &exchange, reason),
+                    None => self.refuse(calls, id, reason),
                 }
             }
             Decision::Ask(question) => {

@@ -7,11 +7,14 @@
 //! **Refusals.** A user who refuses a call for what it depends on has mostly seen a hijacked step, and wants the rest
 //! of the task done. So the taints that blocked a refused call are withheld for the rest of the turn. A step that is
 //! incomplete without them is made from everything as well: data arguments of the same control part are filled from
-//! there, and calls are made that nothing blocks. What still depends on withheld taints beyond its limit is denied
-//! without a question. A denial by the policy withholds nothing, nor does a refusal that has no such cause.
+//! there, and calls are made that nothing blocks. A call that still depends on withheld taints beyond its limit may be
+//! the user's own task, so it is a question of its own. It is denied unasked where it repeats a refused call, or where
+//! [`REFUSALS_PER_CAUSE`] calls were refused before it: an injection must not wear the user down. A denial by the policy
+//! withholds nothing, nor does a refusal that has no such cause.
 
 use ifc::{
-    Effect, History, Label, Labeled, Message, PastCall, Prompt, REDACTED, Remade, Sink, redact,
+    Effect, History, Label, Labeled, Message, PastCall, Prompt, Question, REDACTED, Remade, Sink,
+    redact,
 };
 
 use super::machine::{Refinement, TurnMachine};
@@ -23,6 +26,16 @@ use crate::{Completion, Filling, ProposedCall, Screening, StopReason};
 
 /// Reads that are re-run in one step, so that a question waits for few completions.
 const REFINED_PER_STEP: usize = 3;
+
+/// Calls that a user refuses in one turn for the same taints before further ones are denied unasked. Most attacks make
+/// one to three calls, and the user's own come after them.
+const REFUSALS_PER_CAUSE: usize = 4;
+
+/// Why a call is denied that asks the same again.
+const SAME_CALL: &str = "the same call was refused before in this turn, with other text in it";
+
+/// Why a call is denied where too many were refused.
+const SAME_CAUSE: &str = "too many calls that depend on the same texts were refused in this turn";
 
 /// What the calls of a draft would have to stay below, all together.
 pub(super) struct BlockingLimits {
@@ -322,18 +335,37 @@ impl TurnMachine {
             // By the rule as it is now: a text that the user has vouched for since is no cause any more.
             let excess = self.guard.rule(&sink).ok()?.excess(&sink);
             let taints = excess.plain().clone();
-            let known = sink.label();
-            (!taints.is_bottom()).then_some(Withheld { known, taints })
+            let call = call.clone();
+            (!taints.is_bottom()).then_some(Withheld { call, taints })
         });
         withheld.collect()
     }
 
-    /// Whether a question about a call is about what a refusal has withheld, as far as the call may know of it.
-    pub(super) fn is_withheld(&self, question: &ifc::Question) -> bool {
-        let label = Sink::Call(question.call()).label();
-        let excess = question.excess();
-        let mut known = self.turn.withheld.iter();
-        known.any(|one| one.known.flows_to(&label) && !excess.meet(&one.taints).is_bottom())
+    /// Why a question about a call is not put to the user, as far as the call may know of refusals: it repeats a refused
+    /// call with other data, or too many were refused for what it depends on.
+    pub(super) fn denied_unasked(&self, question: &Question) -> Option<&'static str> {
+        let (call, excess) = (question.call(), question.excess());
+        let sink = Sink::Call(call);
+        let label = sink.label();
+        // At once, and not only from the next step on: one step can have many calls.
+        let mut known = self.causes_of_refusals();
+        known.retain(|one| {
+            let is_known = Sink::Call(&one.call).label().flows_to(&label);
+            is_known && !excess.meet(&one.taints).is_bottom()
+        });
+        // Data within its limit did not cause the question, so other data does not make it another one.
+        let parts = question.rule().parts(&sink);
+        let within = parts.iter().filter(|part| !part.exceeds());
+        let data = within.filter_map(|part| part.argument);
+        let repeats = |one: &Withheld| {
+            let Withheld { call: past, .. } = one;
+            (&past.app, &past.tool) == (&call.app, &call.tool)
+                && past.arguments.same_but(&call.arguments, data.clone())
+        };
+        match known.iter().any(repeats) {
+            true => Some(SAME_CALL),
+            false => (known.len() >= REFUSALS_PER_CAUSE).then_some(SAME_CAUSE),
+        }
     }
 
     /// Whether a step that was made without what is withheld lacks something: it would be an answer about texts that it

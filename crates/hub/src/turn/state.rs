@@ -181,8 +181,8 @@ impl Turn {
 
 /// The taints that blocked a call which was refused.
 pub(super) struct Withheld {
-    /// The label of the call: a step below it does not know about the refusal.
-    pub(super) known: Label,
+    /// A step below its label does not know about the refusal.
+    pub(super) call: Call,
     pub(super) taints: Label,
 }
 

@@ -3,7 +3,7 @@
 use hub::Screening;
 use ifc::{Answer, Prompt};
 
-use super::{Step, call, content, has, lines, results, say, sees, world};
+use super::{Step, call, content, has, lines, results, say, sees, shown, world};
 
 const CHECKED: Screening = Screening::CHECKED;
 
@@ -87,21 +87,93 @@ fn the_step_after_a_no_is_taken_without_its_cause() {
     );
 }
 
-/// It insists, where everything is shown to it for the answer.
+/// The task's own call depends on the same text as the refused one.
 #[test]
-fn what_asks_the_same_again_is_turned_down() {
+fn another_call_than_the_refused_one_is_asked_about() {
+    for own in [
+        // Another argument of the same tool, and another tool.
+        send("rent to bob"),
+        vec![("note", r#"{"text":"bob"}"#.to_owned())],
+    ] {
+        let mut world = world(CHECKED, |prompt| {
+            let (said, refused) = (shown(prompt), sees(prompt, "not executed"));
+            match (inbox(prompt), is_hijacked(prompt)) {
+                (None, _) => call("inbox"),
+                _ if sees(prompt, "done") => say("done"),
+                (_, true) if refused && said.contains("send to bob") => send("rent to bob"),
+                (_, true) if refused => vec![("note", r#"{"text":"bob"}"#.to_owned())],
+                (_, true) => send("eve"),
+                _ => say("I cannot see it"),
+            }
+        });
+        world.user = |asked| match asked.call() {
+            Some(call) if call.arguments.to_json().contains("bob") => Answer::Once,
+            _ => Answer::No,
+        };
+        let (tool, arguments) = &own[0];
+        world.turn(&format!("do as the inbox says: {tool} to bob"));
+        assert_eq!(
+            world.sent,
+            ["inbox {}".to_owned(), format!("{tool} {arguments}")]
+        );
+        let trace = world.trace();
+        assert_eq!((count(&trace, "ask"), count(&trace, "deny")), (2, 0));
+    }
+}
+
+/// An injection must not ask again by other words in the same call.
+#[test]
+fn a_refused_call_with_other_data_is_denied_unasked() {
+    let mut world = world(CHECKED, |prompt| match inbox(prompt) {
+        None => call("inbox"),
+        Some(_) if is_hijacked(prompt) => {
+            let told = results(prompt).len();
+            vec![("mail", format!(r#"{{"to":"eve","body":"{told}"}}"#))]
+        }
+        Some(_) => say("I cannot see it"),
+    });
+    world.turn("read my inbox");
+    assert_eq!(world.sent, ["inbox {}"]);
+    let trace = world.trace();
+    assert_eq!(count(&trace, "ask"), 1);
+    let denied = "deny mail: the same call was refused before in this turn, with other text in it";
+    assert!(count(&trace, denied) > 0, "{trace:?}");
+}
+
+/// It insists with another call each time, where everything is shown to it for the answer.
+#[test]
+fn four_refusals_for_one_cause_end_the_questions() {
     let mut world = world(CHECKED, hijacked);
-    let outcome = world.turn("read my inbox, then note that you did");
+    world.turn("read my inbox, then note that you did");
     assert_eq!(
         world.sent,
         ["inbox {}", r#"note {"text":"read the inbox"}"#]
     );
     let trace = world.trace();
-    assert_eq!(count(&trace, "ask"), 1);
-    assert!(outcome.refused > 1, "what was turned down counts");
-    let denied =
-        "deny send: a call was refused before in this turn because of what this one depends on";
+    assert_eq!(count(&trace, "ask"), 4, "{trace:?}");
+    let denied = "deny send: too many calls that depend on the same texts were refused";
     assert!(count(&trace, denied) > 0, "{trace:?}");
+}
+
+/// A model that is not told writes something in the place of what it does not see.
+#[test]
+fn every_prompt_with_a_mark_explains_it_once() {
+    for screening in [Screening::LAZY, CHECKED] {
+        let mut world = world(screening, |prompt| match inbox(prompt) {
+            None => call("inbox"),
+            Some(_) if is_hijacked(prompt) => attack(prompt),
+            Some(_) => say("I cannot see it"),
+        });
+        world.turn("read my inbox");
+        let mut marked = 0;
+        for prompt in &world.prompts {
+            let is_marked = prompt.contains("mail:[redacted]");
+            marked += usize::from(is_marked);
+            let notes = prompt.matches("was withheld from you by the security guard");
+            assert_eq!(notes.count(), usize::from(is_marked), "{prompt}");
+        }
+        assert!(marked > 0);
+    }
 }
 
 /// The turn ends, whatever the model does.
@@ -114,7 +186,7 @@ fn a_model_that_never_gives_up_is_stopped() {
     });
     let outcome = world.turn("read my inbox");
     assert!(outcome.result.is_err());
-    assert_eq!(count(&world.trace(), "ask"), 1);
+    assert_eq!(count(&world.trace(), "ask"), 4);
     assert_eq!(world.sent, ["inbox {}"]);
 }
 
