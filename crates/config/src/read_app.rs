@@ -223,7 +223,9 @@ fn tools(
     shapes: &Shapes,
 ) -> BTreeMap<String, ToolDraft> {
     let mut drafts = manifest.map(|manifest| manifest.tools).unwrap_or_default();
-    for (name, table) in table.named_tables("tools") {
+    let named = table.named_tables("tools");
+    warnings::draft(table, &named);
+    for (name, table) in named {
         let own = tool(&table, shapes);
         // The user's keys go over the manifest's rule, or over the rule of unlisted tools.
         let base = drafts.get(name.value).or(others).cloned();

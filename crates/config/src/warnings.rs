@@ -5,6 +5,8 @@ use policy::ResultLabels;
 use crate::app::App;
 use crate::diagnostics::Sink;
 use crate::manifest::ToolDraft;
+use crate::suggestions::listed;
+use crate::toml_reader::{At, Table};
 
 /// Warns of `limit = "any"` for an app that may connect somewhere: it can send there all of its arguments, so each of its
 /// tools is a sink, a search too.
@@ -51,4 +53,29 @@ pub(crate) fn rest(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
                     a value that several rules select has the labels of each";
         sink.warning(&written.file, &written.span, message, help);
     }
+}
+
+/// Warns of the tools of an app with `draft = true` whose results no key describes. `sluice policy propose` writes that key,
+/// since names of tools do not tell who wrote what they return, or whether it is secret.
+pub(crate) fn draft(app: &Table<'_>, tools: &[(At<&str>, Table<'_>)]) {
+    let is_draft = app.boolean("draft") == Some(true);
+    let is_open = |tool: &Table<'_>| {
+        !["rest", "labels", "results"]
+            .iter()
+            .any(|key| tool.has(key))
+    };
+    let open = tools
+        .iter()
+        .filter(|(_, tool)| is_draft && is_open(tool))
+        .map(|(name, _)| name.value);
+    let (Some(at), Some(_)) = (app.value("draft"), open.clone().next()) else {
+        return;
+    };
+    let message = format!(
+        "a draft: no 'rest' says who wrote the results of {} and what they reveal, so they count as untrusted and secret",
+        listed(open)
+    );
+    let help = "write 'rest' for each tool, \"any\" where it is not known; or remove draft = true";
+    let file = app.context.file;
+    app.context.sink.warning(file, &at.span(), message, help);
 }

@@ -554,3 +554,44 @@ fn label_says_which_rules_count_for_a_call() {
         .collect();
     assert_eq!(counts, ["no", "yes"]);
 }
+
+/// Names of tools do not tell whether a result is secret, so a draft that is used as it is must not say that nothing is.
+#[test]
+fn a_proposed_policy_keeps_results_secret() {
+    const TOOLS: &str = r#"[{"name":"read_vault"},{"name":"search_web","inputSchema":{"properties":{"query":{"type":"string"}}}}]"#;
+    let stage = Stage::new("");
+    let (code, draft, _) = stage
+        .0
+        .pipe(&["policy", "propose", "--app", "agent"], TOOLS);
+    assert_eq!(code, 0);
+    let lattice = "[lattice]\nconfidentiality = { categories = [\"vault\"] }\n";
+    let warnings = |config: &str| -> Vec<String> {
+        fs::write(stage.path().join("sluice.toml"), config).unwrap();
+        let (code, lines) = stage.json(&["policy", "check"]);
+        assert_eq!(code, 0, "{config}");
+        let warnings = lines.iter().filter(|line| line["kind"] == "warning");
+        let text = |line: &Value| line["message"].as_str().unwrap().to_owned();
+        warnings.map(text).collect()
+    };
+    let unedited = format!("{lattice}{draft}");
+    let found = warnings(&unedited);
+    assert!(
+        found[0].contains("results of read_vault, search_web"),
+        "{found:?}"
+    );
+    let label = ["policy", "label", "--tool", "agent.read_vault", "--json"];
+    let (_, label, _) = stage.pipe(&label, "hunter2");
+    assert!(
+        label.contains("secret:vault") && label.contains("untrusted"),
+        "{label}"
+    );
+    // The warning goes with the last `rest`, whatever it says.
+    let edited = unedited.replacen("format =", "rest = \"any\"\nformat =", 1);
+    let found = warnings(&edited);
+    assert!(found[0].contains("results of search_web"), "{found:?}");
+    let edited = edited.replace(
+        "limit = [\"untrusted\"]",
+        "limit = [\"untrusted\"]\nrest = [\"untrusted\"]",
+    );
+    assert_eq!(warnings(&edited), [""; 0]);
+}

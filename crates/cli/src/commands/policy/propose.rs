@@ -17,7 +17,8 @@ const MOST_TOOLS: usize = 500;
 
 const HEADER: &str = "\
 # Proposed by the names of tools and arguments, and by annotations where these are stricter: read every line.
-# docs/policy.md says what to look for. First what each tool returns: `rest` is who may have written it and what it reveals, [] for what only you or the service write.
+# docs/policy.md says what to look for. What each tool returns is missing, so it counts as untrusted and secret. Write
+# `rest` for each: who may have written it and what it reveals; [] for what only you or the service write.
 ";
 
 /// Reads tools from standard input and prints rules for them.
@@ -92,11 +93,12 @@ fn read_tool(tool: &Value) -> Option<Tool> {
 }
 
 fn proposal(app: &str, tools: &[Tool]) -> String {
-    let mut text = format!("{HEADER}\n[app.{app}]\nclient = true\n");
+    // `draft` makes `sluice policy check` name the tools that still have no `rest`.
+    let mut text = format!("{HEADER}\n[app.{app}]\nclient = true\ndraft = true\n");
     for tool in tools {
         text.push('\n');
         text.push_str(&proposal::rule(app, tool));
-        text.push_str("format = \"text\"\nrest = [\"untrusted\"]\n");
+        text.push_str("format = \"text\"\n");
     }
     text
 }
@@ -136,7 +138,7 @@ mod tests {
             let own: Vec<String> = send.arguments.keys().map(ToString::to_string).collect();
             assert_eq!(own, ["mail_body", "subject"]);
             assert_eq!(send.parameters.as_ref().unwrap().0.len(), 4);
-            assert_eq!(config.warnings, []);
+            assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
         }
     }
 
