@@ -24,6 +24,8 @@ const FINAL: &str = "\
 const CONTENT: &str = "\
     body caption comment content contents description message note notes subject summary text \
     title";
+/// Last words of texts that are one line: a second line in them could be another header.
+const LINES: &str = "name subject title";
 /// Last words of arguments that are a day or a time.
 const TIMES: &str = "date day deadline due end start time";
 /// Words of an amount: a date beside one is a date of payment, which untrusted text must not choose.
@@ -120,7 +122,7 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
 fn parameters(tool: &Tool) -> String {
     let arguments = tool.arguments.iter().map(|(name, schema)| {
         let is_required = tool.required.contains(name);
-        (name, kind(schema), if is_required { "" } else { "?" })
+        (name, kind(name, schema), if is_required { "" } else { "?" })
     });
     let arguments: Vec<(&String, ParameterKind, &str)> = arguments.collect();
     if arguments
@@ -139,8 +141,10 @@ fn parameters(tool: &Tool) -> String {
 }
 
 /// The kind of an argument, if its schema admits only one. A wrong kind would refuse calls that the app accepts.
-fn kind(schema: &Value) -> ParameterKind {
+fn kind(name: &str, schema: &Value) -> ParameterKind {
+    let is_line = || words(name).last().is_some_and(|last| is_in(LINES, last));
     match one_type(schema) {
+        Some("string") if is_line() => ParameterKind::Line,
         Some("string") => ParameterKind::String,
         Some("integer") => ParameterKind::Integer,
         Some("number") => ParameterKind::Number,
@@ -352,6 +356,9 @@ mod tests {
         let all = serde_json::json!({
             "properties": {
                 "a": { "type": "string" },
+                "mailSubject": { "type": "string" },
+                "subjects": { "type": "string" },
+                "title": { "type": ["string", "null"] },
                 "b c": { "type": "array", "items": { "type": "string" } },
                 "d": { "type": "integer" },
                 "e": { "type": ["string", "null"] },
@@ -361,7 +368,7 @@ mod tests {
         });
         assert_eq!(
             said(all),
-            r#"{ a = "string", "b c" = "strings?", d = "integer?", e = "any", f = "any?" }"#
+            r#"{ a = "string", "b c" = "strings?", d = "integer?", e = "any", f = "any?", mailSubject = "line?", subjects = "string?", title = "any?" }"#
         );
         let unsaid = serde_json::json!({ "properties": { "a": {}, "b": { "type": "object" } } });
         assert_eq!(said(unsaid), r#"["a", "b"]"#);
@@ -389,14 +396,14 @@ mod tests {
             serde_json::json!({ "type": "array", "prefixItems": [{}], "items": text }),
             serde_json::json!({ "const": "a" }),
         ] {
-            assert_eq!(kind(&schema), ParameterKind::Any, "{schema}");
+            assert_eq!(kind("a", &schema), ParameterKind::Any, "{schema}");
         }
         for schema in [
             with("format", "date-time".into()),
             with("enum", serde_json::json!(["a", "b"])),
             with("nullable", false.into()),
         ] {
-            assert_eq!(kind(&schema), ParameterKind::String, "{schema}");
+            assert_eq!(kind("a", &schema), ParameterKind::String, "{schema}");
         }
     }
 

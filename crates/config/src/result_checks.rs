@@ -70,7 +70,10 @@ fn impossible(
             ),
         )),
         Some(parameter) => match parameter.kind {
-            ParameterKind::String | ParameterKind::Strings | ParameterKind::Any => None,
+            ParameterKind::String
+            | ParameterKind::Line
+            | ParameterKind::Strings
+            | ParameterKind::Any => None,
             kind => Some((
                 format!(
                     "{at} never applies: the argument '{}' is {}, and conditions are about texts",

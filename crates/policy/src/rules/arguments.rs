@@ -81,6 +81,9 @@ impl Argument<'_> {
 pub enum ParameterKind {
     /// Text.
     String,
+    /// Text of one line, such as a subject, a title or a name: at most [`MAX_LINE`] characters, none of which ends a line or
+    /// steers a program, not even as an escape. Otherwise a subject could add a header: `Hello\r\nBcc: eve@example.org`.
+    Line,
     /// An array of texts.
     Strings,
     /// A number without a fraction, such as 5, 5.0 and 5e3. Conditions compare up to 64 bits.
@@ -100,8 +103,9 @@ pub enum ParameterKind {
 
 impl ParameterKind {
     /// Every kind with its name in a configuration.
-    pub const NAMED: [(&str, ParameterKind); 7] = [
+    pub const NAMED: [(&str, ParameterKind); 8] = [
         ("string", ParameterKind::String),
+        ("line", ParameterKind::Line),
         ("strings", ParameterKind::Strings),
         ("integer", ParameterKind::Integer),
         ("number", ParameterKind::Number),
@@ -114,6 +118,7 @@ impl ParameterKind {
     fn schema(self) -> Value {
         match self {
             Self::String => json!({"type": "string"}),
+            Self::Line => json!({"type": "string", "maxLength": MAX_LINE}),
             Self::Strings => json!({"type": "array", "items": {"type": "string"}}),
             Self::Integer => json!({"type": "integer"}),
             Self::Number => json!({"type": "number"}),
@@ -201,6 +206,10 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
     let (fits, is) = match kind {
         ParameterKind::Any => (true, ""),
         ParameterKind::String => (value.is_string(), "text"),
+        ParameterKind::Line => (
+            value.as_str().is_some_and(is_line),
+            "one line of text: up to 998 characters, without control characters, line separators and escapes of them",
+        ),
         ParameterKind::Strings => (value.as_array().is_some_and(strings), "an array of texts"),
         ParameterKind::Integer => (argument.is_whole(), "a whole number"),
         ParameterKind::Number => (value.is_number(), "a number"),
@@ -214,6 +223,24 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
         true => Ok(()),
         false => Err(format!("the argument '{name}' is not {is}")),
     }
+}
+
+/// Most characters of a line: what a line of a mail may have (RFC 5322 §2.1.1).
+const MAX_LINE: usize = 998;
+
+/// Escapes of characters that end a line, in lower case. Some programs decode them once more: templates those with a
+/// backslash, `mailto:` and URLs those with a percent sign.
+const LINE_ENDS: [&str; 8] = [
+    "\\r", "\\n", "\\x0", "\\u000", "\\u008", "\\u202", "%0a", "%0d",
+];
+
+fn is_line(text: &str) -> bool {
+    // U+0085 is a control character; these two are not.
+    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let lower = text.to_ascii_lowercase();
+    text.chars().count() <= MAX_LINE
+        && !text.contains(ends_line)
+        && !LINE_ENDS.iter().any(|escape| lower.contains(escape))
 }
 
 /// The largest whole number up to which every double is apart from its neighbours, 2^53.
@@ -461,6 +488,8 @@ mod tests {
             (Kind::String, "\"\"", Ok(())),
             (Kind::Strings, "[]", Ok(())),
             (Kind::Strings, "[null]", Err("not an array of texts")),
+            (Kind::Line, "\"\"", Ok(())),
+            (Kind::Line, "\"Zürich: 10 % off, see \\\"a/b\\\"\"", Ok(())),
             (Kind::Boolean, "1", Err("not true or false")),
             // What a rule of the user's own says exactly stays as it is.
             (
@@ -484,6 +513,47 @@ mod tests {
         for (_, kind) in Kind::NAMED {
             assert_eq!(taken(kind, false, "null"), Ok(()), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_line_cannot_begin_another_one() {
+        let taken = |subject: &str| {
+            let text = json!({ "subject": subject }).to_string();
+            let arguments = ifc::Arguments::parse(&text, &Label::bottom()).unwrap();
+            let kind = ParameterKind::Line;
+            let parameter = Parameter {
+                kind,
+                required: true,
+            };
+            let parameters = Parameters(BTreeMap::from([("subject".to_owned(), parameter)]));
+            parameters
+                .check(&Arguments::read(&arguments).unwrap())
+                .is_ok()
+        };
+        for between in [
+            "\r\n",
+            "\n",
+            "\r",
+            "\t",
+            "\0",
+            "\u{b}",
+            "\u{c}",
+            "\u{1b}[2J",
+            "\u{85}",
+            "\u{2028}",
+            "\u{2029}",
+            r"\r\n",
+            r"\n",
+            r"\u000D\u000a",
+            r"\u2028",
+            r"\x0A",
+            "%0d%0A",
+        ] {
+            let subject = format!("Hello{between}Bcc: eve@example.org");
+            assert!(!taken(&subject), "{subject:?}");
+        }
+        assert!(taken("Hello, Bcc: eve@example.org"));
+        assert!(taken(&"ä".repeat(998)) && !taken(&"ä".repeat(999)));
     }
 
     #[test]

@@ -283,7 +283,7 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
     let value = argument.value();
     let string = |value: &Value| value.as_str().map(|s| Expression::new_string(s.to_owned()));
     Some(match kind {
-        ParameterKind::String => string(value)?,
+        ParameterKind::String | ParameterKind::Line => string(value)?,
         ParameterKind::Strings => {
             let items = value.as_array()?.iter().map(string);
             Expression::new_set(items.collect::<Option<Vec<_>>>()?)
@@ -353,7 +353,7 @@ fn action(parameters: Option<&Parameters>) -> Value {
         let mut kind = match parameter.kind {
             // Without a type in the schema, a condition that names it does not validate.
             ParameterKind::Any => continue,
-            ParameterKind::String => json!({"type": "String"}),
+            ParameterKind::String | ParameterKind::Line => json!({"type": "String"}),
             ParameterKind::Strings => json!({"type": "Set", "element": {"type": "String"}}),
             ParameterKind::Integer => json!({"type": "Long"}),
             ParameterKind::Number | ParameterKind::Amount => {
