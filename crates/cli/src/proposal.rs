@@ -368,7 +368,7 @@ mod tests {
         });
         assert_eq!(
             said(all),
-            r#"{ a = "string", "b c" = "strings?", d = "integer?", e = "any", f = "any?", mailSubject = "line?", subjects = "string?", title = "any?" }"#
+            r#"{ a = "string", mailSubject = "line?", subjects = "string?", title = "any?", "b c" = "strings?", d = "integer?", e = "any", f = "any?" }"#
         );
         let unsaid = serde_json::json!({ "properties": { "a": {}, "b": { "type": "object" } } });
         assert_eq!(said(unsaid), r#"["a", "b"]"#);
