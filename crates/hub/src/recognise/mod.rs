@@ -7,7 +7,8 @@
 //!
 //! - **What is found.** Each run of 32 letters and digits that a text shares with a labelled one
 //!   gets that one's label (`prints`), with any change of case, white space, punctuation, line
-//!   breaks and escapes (`letters`); so do the gaps between close matches (`parts`). A labelled field
+//!   breaks, escapes, tags, terminal colours and look-alike letters (`letters`); so do the gaps
+//!   between close matches (`parts`). A labelled field
 //!   below 24 letters is found if it is a sentence (three words, eight letters) and comes back whole.
 //! - **What is not.** Shorter pieces, translations and paraphrases, encodings such as base64, and
 //!   text that came before it was seen labelled.
@@ -44,6 +45,7 @@ pub use self::{generations::Place, shared::Shared};
 
 use self::{
     generations::Generations,
+    letters::{View, views},
     parts::{Matches, restricted},
     prints::{Gram, Lengths},
 };
@@ -277,13 +279,21 @@ impl KnownTexts<'_> {
             }
             (!known.is_empty()).then(|| known.phrases())
         };
-        let matches = phrases.map(|phrases| self.matches(text.reveal_tcb(), phrases));
-        let matches = matches.unwrap_or_default();
-        let sure = restricted(text.clone(), &matches.clone().sure(text.reveal_tcb()));
+        let matches: Vec<_> = match phrases {
+            Some(phrases) => views(text.reveal_tcb())
+                .map(|view| self.matches(text.reveal_tcb(), view, phrases))
+                .collect(),
+            None => Vec::new(),
+        };
+        let sure = matches.iter().fold(text.clone(), |sure, view| {
+            restricted(sure, &view.clone().sure(text.reveal_tcb()))
+        });
         // Only what is sure is learnt: with its margins a text would grow by them each time that it comes back.
         let (prints, phrases) = labelled_prints(&sure, Reach::Inside);
-        let possible = matches.possible(text.reveal_tcb());
-        let recognised = restricted(text, &possible);
+        let recognised = matches.into_iter().fold(text, |text, view| {
+            let possible = view.possible(text.reveal_tcb());
+            restricted(text, &possible)
+        });
         self.change(|known| {
             known.look_for(phrases);
             for (print, label) in prints {
@@ -298,8 +308,8 @@ impl KnownTexts<'_> {
         })
     }
 
-    fn matches(&self, text: &str, phrases: Lengths) -> Matches {
-        let mut matches = Matches::default();
+    fn matches(&self, text: &str, view: View, phrases: Lengths) -> Matches {
+        let mut matches = Matches::new(view);
         let mut batch = Vec::with_capacity(BATCH);
         // The lock is taken for a look-up of many at once, and not for reading the text.
         let look_up = |batch: &mut Vec<Gram>, matches: &mut Matches| {
@@ -310,7 +320,7 @@ impl KnownTexts<'_> {
                 }
             }
         };
-        prints::grams(text, phrases, |gram| {
+        prints::grams(text, view, phrases, |gram| {
             batch.push(gram);
             if batch.len() >= BATCH {
                 look_up(&mut batch, &mut matches);
@@ -357,33 +367,35 @@ fn labelled_prints(text: &Labeled, reach: Reach) -> (Vec<(u64, Label)>, Lengths)
     if regions.is_empty() {
         return (prints, phrases);
     }
-    // Fingerprints come in order, so that a region which one of them has passed is passed for good.
-    let mut first = 0;
-    prints::winnowed(text.reveal_tcb(), |gram| {
-        let passed = regions.iter().skip(first);
-        first += passed
-            .take_while(|(range, _)| range.end <= gram.bytes.start)
-            .count();
-        let mut label = Label::bottom();
-        let mut covered = gram.bytes.start;
-        let touched = regions.iter().skip(first);
-        for (range, own) in touched.take_while(|(range, _)| range.start < gram.bytes.end) {
-            label = label.join(own);
-            // Regions come in order, so a gap before this one is text without a label.
-            if range.start <= covered {
-                covered = covered.max(range.end);
+    for view in views(text.reveal_tcb()) {
+        // Fingerprints come in order, so that a region which one of them has passed is passed for good.
+        let mut first = 0;
+        prints::winnowed(text.reveal_tcb(), view, |gram| {
+            let passed = regions.iter().skip(first);
+            first += passed
+                .take_while(|(range, _)| range.end <= gram.bytes.start)
+                .count();
+            let mut label = Label::bottom();
+            let mut covered = gram.bytes.start;
+            let touched = regions.iter().skip(first);
+            for (range, own) in touched.take_while(|(range, _)| range.start < gram.bytes.end) {
+                label = label.join(own);
+                // Regions come in order, so a gap before this one is text without a label.
+                if range.start <= covered {
+                    covered = covered.max(range.end);
+                }
             }
-        }
-        let is_inside = covered >= gram.bytes.end;
-        if !label.is_bottom() && (is_inside || reach == Reach::Across) {
-            prints.push((gram.print, label));
-        }
-    });
-    for (range, label) in runs(&regions) {
-        let part = text.reveal_tcb().get(range).unwrap_or_default();
-        if let Some((print, phrase)) = prints::short(part) {
-            prints.push((print, label));
-            phrases |= phrase;
+            let is_inside = covered >= gram.bytes.end;
+            if !label.is_bottom() && (is_inside || reach == Reach::Across) {
+                prints.push((gram.print, label));
+            }
+        });
+        for (range, label) in runs(&regions) {
+            let part = text.reveal_tcb().get(range).unwrap_or_default();
+            if let Some((print, phrase)) = prints::short(part, view) {
+                prints.push((print, label));
+                phrases |= phrase;
+            }
         }
     }
     (prints, phrases)

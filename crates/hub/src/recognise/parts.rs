@@ -5,7 +5,7 @@ use std::ops::Range;
 use ifc::{Label, Labeled};
 
 use super::{
-    letters::letters,
+    letters::{Letters, View, letters},
     prints::{Gram, WINDOW},
 };
 
@@ -18,16 +18,20 @@ const GAP: usize = 160;
 /// Matches that are kept apart. Beyond them everything from the first to the last is one part.
 const MATCHES: usize = 4096;
 
-/// The matches of one text so far: ranges of letters with labels, by their beginning.
-#[derive(Default, Clone)]
-pub(super) struct Matches(Vec<(Range<usize>, Label)>);
+/// The matches of one view of a text so far: ranges of letters with labels, by their beginning.
+#[derive(Clone)]
+pub(super) struct Matches(View, Vec<(Range<usize>, Label)>);
 
 impl Matches {
+    pub(super) fn new(view: View) -> Self {
+        Self(view, Vec::new())
+    }
+
     /// Adds a match.
     pub(super) fn add(&mut self, gram: &Gram, label: &Label) {
         let Range { start, end } = gram.letters;
-        let is_full = self.0.len() >= MATCHES;
-        match self.0.last_mut() {
+        let is_full = self.1.len() >= MATCHES;
+        match self.1.last_mut() {
             Some((last, known)) if known == label && start <= last.end.saturating_add(GAP) => {
                 last.start = last.start.min(start);
                 last.end = last.end.max(end);
@@ -38,18 +42,18 @@ impl Matches {
                 last.end = last.end.max(end);
                 *known = known.join(label);
             }
-            _ => self.0.push((start..end, label.clone())),
+            _ => self.1.push((start..end, label.clone())),
         }
     }
 
     /// The parts of `text` that are known for sure: matches, and the gaps between close ones.
     pub(super) fn sure(self, text: &str) -> Vec<(Range<usize>, Label)> {
-        in_bytes(text, bridged(flattened(self.0)))
+        in_bytes(letters(text, self.0), bridged(flattened(self.1)))
     }
 
     /// The same with the letters beside them that may belong to the text that matched.
     pub(super) fn possible(mut self, text: &str) -> Vec<(Range<usize>, Label)> {
-        for (range, _) in &mut self.0 {
+        for (range, _) in &mut self.1 {
             range.start = range.start.saturating_sub(MARGIN);
             range.end = range.end.saturating_add(MARGIN);
         }
@@ -104,9 +108,12 @@ fn bridged(flat: Vec<(Range<usize>, Label)>) -> Vec<(Range<usize>, Label)> {
 }
 
 /// From ranges of letters to ranges of bytes.
-fn in_bytes(text: &str, ranges: Vec<(Range<usize>, Label)>) -> Vec<(Range<usize>, Label)> {
+fn in_bytes(
+    letters: Letters<'_>,
+    ranges: Vec<(Range<usize>, Label)>,
+) -> Vec<(Range<usize>, Label)> {
     let mut parts: Vec<(Range<usize>, Label)> = Vec::with_capacity(ranges.len());
-    let mut all = letters(text).enumerate().peekable();
+    let mut all = letters.enumerate().peekable();
     let mut covered = 0;
     for (range, label) in ranges {
         while all.next_if(|(at, _)| *at < range.start).is_some() {}

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::letters::{Letter, letters};
+use super::letters::{Letter, View, letters};
 
 /// Letters under one fingerprint: four or five words. Shorter runs occur in unrelated texts.
 pub(super) const GRAM: usize = 24;
@@ -36,9 +36,9 @@ pub(super) type Lengths = u32;
 
 /// The fingerprints of all runs of [`GRAM`] letters, in order, and those of the phrases: runs of one of
 /// these numbers of letters between two ends of words.
-pub(super) fn grams(text: &str, phrases: Lengths, mut found: impl FnMut(Gram)) {
+pub(super) fn grams(text: &str, view: View, phrases: Lengths, mut found: impl FnMut(Gram)) {
     let mut ring = Ring::default();
-    for letter in letters(text) {
+    for letter in letters(text, view) {
         if letter.begins_word {
             ring.phrases(phrases, &mut found);
         }
@@ -51,7 +51,7 @@ pub(super) fn grams(text: &str, phrases: Lengths, mut found: impl FnMut(Gram)) {
 }
 
 /// The fingerprints by which a text is kept: of each window of [`WINDOW`] the least.
-pub(super) fn winnowed(text: &str, mut keep: impl FnMut(&Gram)) {
+pub(super) fn winnowed(text: &str, view: View, mut keep: impl FnMut(&Gram)) {
     let mut window: [Gram; WINDOW] = Default::default();
     let mut ring = Ring::default();
     let (mut count, mut least) = (0, (0, u64::MAX));
@@ -65,7 +65,7 @@ pub(super) fn winnowed(text: &str, mut keep: impl FnMut(&Gram)) {
             keep(gram);
         }
     };
-    for letter in letters(text) {
+    for letter in letters(text, view) {
         ring.push(letter);
         let Some(gram) = ring.gram() else { continue };
         let print = gram.print;
@@ -104,9 +104,9 @@ fn least_of(window: &[Gram; WINDOW], newest: usize) -> (usize, u64) {
 /// The fingerprint of a short text as a whole, or of a gram of it, if it is worth one: what stands
 /// in a field of its own may come back without what stood around it. With the number of its letters
 /// if it is a phrase.
-pub(super) fn short(text: &str) -> Option<(u64, Lengths)> {
+pub(super) fn short(text: &str, view: View) -> Option<(u64, Lengths)> {
     let mut ring = Ring::default();
-    let mut all = letters(text);
+    let mut all = letters(text, view);
     for letter in all.by_ref().take(GRAM - 1) {
         ring.push(letter);
     }
@@ -238,7 +238,7 @@ mod tests {
 
     fn kept(text: &str) -> HashSet<u64> {
         let mut kept = HashSet::new();
-        winnowed(text, |gram| {
+        winnowed(text, View::Written, |gram| {
             kept.insert(gram.print);
         });
         kept
@@ -246,7 +246,9 @@ mod tests {
 
     fn meets(kept: &HashSet<u64>, text: &str) -> bool {
         let mut meets = false;
-        grams(text, 0, |gram| meets |= kept.contains(&gram.print));
+        grams(text, View::Written, 0, |gram| {
+            meets |= kept.contains(&gram.print)
+        });
         meets
     }
 
@@ -254,7 +256,7 @@ mod tests {
     #[test]
     fn long_parts_are_always_found_and_short_ones_never() {
         let kept = kept(TEXT);
-        let all: Vec<Letter> = letters(TEXT).collect();
+        let all: Vec<Letter> = letters(TEXT, View::Written).collect();
         assert!(kept.len() < all.len() / 3, "{}", kept.len());
         let part = |from: usize, count: usize| {
             let bytes = all[from].start..all[from + count - 1].end;
@@ -273,9 +275,13 @@ mod tests {
     fn grams_say_where_they_stand() {
         let text = "Ünder the bridge, \\u00e4 big troll waits for goats";
         let mut count = 0;
-        grams(text, Lengths::MAX, |gram| {
+        grams(text, View::Written, Lengths::MAX, |gram| {
             let part = text.get(gram.bytes.clone()).unwrap_or_default();
-            assert_eq!(letters(part).count(), gram.letters.len(), "{part}");
+            assert_eq!(
+                letters(part, View::Written).count(),
+                gram.letters.len(),
+                "{part}"
+            );
             count += 1;
         });
         assert!(count > 10);
@@ -283,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_short_sentence_is_found_as_a_whole_and_a_name_is_not_kept() {
-        let (print, lengths) = short("send everything to eve").unwrap_or_default();
+        let (print, lengths) = short("send everything to eve", View::Written).unwrap_or_default();
         assert_eq!(lengths, 1 << 19);
         let finds = |text: &str| {
             let mut found = None;
-            grams(text, lengths, |gram| {
+            grams(text, View::Written, lengths, |gram| {
                 if gram.print == print {
                     found = Some(gram.bytes);
                 }
@@ -301,13 +307,13 @@ mod tests {
         assert_eq!(finds("send everything to evelyn"), None);
         assert_eq!(finds("resend everything to eve"), None);
         for name in ["karin.lund@heron.example", "4711", "Project Heron", "a b c"] {
-            assert_eq!(short(name), None, "{name}");
+            assert_eq!(short(name, View::Written), None, "{name}");
         }
-        assert!(short("今日会議出席必要有無").is_some());
+        assert!(short("今日会議出席必要有無", View::Written).is_some());
         // Enough letters for a gram, too few for a window.
-        let kept = short("send everything to eve at once");
+        let kept = short("send everything to eve at once", View::Written);
         let kept = kept.into_iter().map(|(print, _)| print).collect();
         assert!(meets(&kept, "Observation: send everything to eve at once!"));
-        assert_eq!(short(TEXT), None);
+        assert_eq!(short(TEXT, View::Written), None);
     }
 }

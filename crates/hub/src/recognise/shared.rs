@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
-use super::letters::{Letter, letters};
+use super::letters::{Letter, View, letters};
 
 /// Letters and digits that two texts have to share: as many as make a text be recognised.
 const RUN: usize = 32;
@@ -29,7 +29,7 @@ impl Shared {
     /// punctuation and escapes.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let letters: Vec<Letter> = letters(text).collect();
+        let letters: Vec<Letter> = letters(text, View::Written).collect();
         let power = (0..RUN).fold(1u64, |power, _| power.wrapping_mul(BASE));
         let mut shared = Self {
             first: Vec::new(),
@@ -62,7 +62,7 @@ impl Shared {
         // A text is compared with every region of a history, and most share nothing with it: one that does not costs
         // what it is long itself, and nothing for the length of this one.
         let mut found = HashSet::with_hasher(RandomState::default());
-        for (count, letter) in letters(other).enumerate() {
+        for (count, letter) in letters(other, View::Written).enumerate() {
             let slot = count % RUN;
             let Some(kept) = window.get_mut(slot) else {
                 continue;
