@@ -29,6 +29,8 @@ pub enum Verdict {
     More,
     /// They are for this name, or of a protocol that says no name.
     Fits,
+    /// The same so far, to be looked at again with what follows: their first line is not complete.
+    FitsYet,
     /// They are not.
     Refused(Misfit),
 }
@@ -80,8 +82,11 @@ pub fn look(name: &DomainName, port: u16, bytes: &[u8]) -> Verdict {
     }
     match http_head::read(bytes) {
         Head::More => Verdict::More,
-        Head::Other if port == HTTP => Verdict::Refused(Misfit::OtherProtocol("HTTP")),
+        Head::Other | Head::NoneYet if port == HTTP => {
+            Verdict::Refused(Misfit::OtherProtocol("HTTP"))
+        }
         Head::Other => Verdict::Fits,
+        Head::NoneYet => Verdict::FitsYet,
         Head::Bad => Verdict::Refused(Misfit::NoHost),
         Head::For(host) => {
             let (asked, at) = host.rsplit_once(':').unwrap_or((&host, ""));
@@ -112,6 +117,7 @@ mod tests {
         let found = match look(&name, port, bytes) {
             Verdict::More => "more".to_owned(),
             Verdict::Fits => "fits".to_owned(),
+            Verdict::FitsYet => "fits yet".to_owned(),
             Verdict::Refused(misfit) => misfit.to_string(),
         };
         assert_eq!(found, expected, "{:?}", String::from_utf8_lossy(bytes));
@@ -183,5 +189,22 @@ mod tests {
         check(587, b"EHLO me\r\n", "fits");
         check(5432, &[0, 0, 0, 8, 4, 210, 22, 47], "fits");
         check(587, b"EHLO", "more");
+        check(9876, b"{\"type\": 1", "fits yet");
+    }
+
+    #[test]
+    fn no_record_of_tls_goes_before_the_hello() {
+        let no_name = "it speaks TLS and says no server name (SNI)";
+        for kind in [20, 21, 23, 24] {
+            let before = [&[kind, 3, 3, 0, 1, 1][..], &hello_for("api.example.org")].concat();
+            check(443, &before, "it does not speak TLS");
+            for cut in 2..before.len() {
+                check(8443, &before[..cut], no_name);
+            }
+        }
+        // Its first byte may be one of a length.
+        check(3306, &[20, 0, 0, 1, 133], "fits");
+        check(8443, &[0x80, 46, 1, 3, 1, 0, 3, 0, 0, 0, 32], no_name);
+        check(9090, &[0x80, 1, 0, 1, 0, 0, 0, 4], "fits");
     }
 }

@@ -14,6 +14,8 @@ pub(crate) enum Head {
     More,
     /// It is no request of HTTP.
     Other,
+    /// It is none so far: the first line is not complete.
+    NoneYet,
     /// It is one of HTTP, and says nowhere, or not in one way, where it goes.
     Bad,
     /// It is one for this host: a name and perhaps a port.
@@ -22,32 +24,39 @@ pub(crate) enum Head {
 
 /// Reads the first bytes of a client.
 pub(crate) fn read(bytes: &[u8]) -> Head {
-    // Servers skip empty lines before a request.
-    if matches!(bytes.first(), Some(b'\r' | b'\n')) {
+    // Servers skip empty lines before a request, and some skip blanks.
+    if bytes.first().is_some_and(u8::is_ascii_whitespace) {
         return Head::Bad;
     }
-    let mut words = bytes.split(|byte| matches!(byte, b' ' | b'\t'));
-    let method = words.next().unwrap_or_default();
-    let goes_on = words.next().is_some();
-    if !method.iter().all(|byte| is_token(*byte)) || goes_on && method.is_empty() {
-        return Head::Other;
-    }
     let is_long = bytes.len() > MAX_HEAD;
-    let Some(line) = bytes.iter().position(|byte| *byte == b'\n') else {
-        return match (is_long, goes_on) {
-            (false, _) => Head::More,
-            (true, false) => Head::Other,
-            (true, true) => Head::Bad,
-        };
-    };
-    let line = bytes.get(..line).unwrap_or_default();
-    // Anywhere in the line: a server may be lenient where this reader is not.
+    // No server takes a zero byte in a request line, and protocols of binary lengths have one in their first bytes.
+    let mut lines = bytes.split(|byte| matches!(byte, b'\n' | 0));
+    let line = lines.next().unwrap_or_default();
+    let is_complete = lines.next().is_some();
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
+    let method = words.next().unwrap_or_default();
+    let is_token = method.iter().all(|byte| is_token(*byte));
+    // Anywhere in the line, and whatever the method is: a server may be lenient where this reader is not.
     let mut fives = line.windows(5);
     if !fives.any(|five| five.eq_ignore_ascii_case(b"HTTP/")) {
-        return Head::Other;
+        return match (is_token, is_long) {
+            _ if is_complete => Head::Other,
+            (true, false) => Head::More,
+            (true, true) if words.next().is_some() => Head::Bad,
+            (_, true) => Head::Other,
+            (false, false) => Head::NoneYet,
+        };
     }
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-    match end.and_then(|end| bytes.get(..end + 4)) {
+    if !is_token {
+        return Head::Bad;
+    }
+    // Servers take a bare line feed for the end of a line. What has one in its head is bad.
+    let is_end = |at: &usize| {
+        let from = bytes.get(*at..).unwrap_or_default();
+        from.starts_with(b"\n\n") || from.starts_with(b"\n\r\n")
+    };
+    let end = (0..bytes.len()).find(is_end);
+    match end.and_then(|end| bytes.get(..bytes.len().min(end + 3))) {
         Some(head) => host(head).map_or(Head::Bad, Head::For),
         None if is_long => Head::Bad,
         None => Head::More,
@@ -139,6 +148,14 @@ mod tests {
             "GET /\u{e9} HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "GET /\u{1}\r HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "\r\nGET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            " GET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            " ",
+            "GET / HTTP/1.1\nHost: a.org\n\n",
+            "GET / HTTP/1.1\r\nHost: a.org\r\n\n",
+            "GET / HTTP/1.1\nHost: a.org\n\r\n",
+            "G(T / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "\u{1}GET / HTTP/1.1\r\n",
+            "{ / HTTP/",
             "CONNECT a.org:443 HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ] {
@@ -156,10 +173,13 @@ mod tests {
             b"\0\0\0\x08\x04\xd2\x16\x2f",
             b"SSH-2.0-OpenSSH_9.9 Debian\r\n",
             b"*1\r\n$4\r\nPING\r\n",
-            b" leading",
+            b"0032git-upload-pack /a.git\0host=a.org\0",
         ] {
             assert_eq!(read(text), Head::Other, "{text:?}");
         }
+        let json = b"{\"jsonrpc\": \"2.0\", \"method\": \"ping\"}";
+        assert_eq!(read(json), Head::NoneYet);
+        assert_eq!(read(&[json, &b"\n"[..]].concat()), Head::Other);
         assert_eq!(read(&[b'a'; MAX_HEAD + 1]), Head::Other);
     }
 }

@@ -10,6 +10,11 @@ pub(crate) const MAX_HELLO: usize = 16 << 10;
 
 /// The record type of a handshake.
 const HANDSHAKE: u8 = 22;
+/// All record types: before a hello, a server may skip one that is no handshake.
+const FIRST: u8 = 20;
+const LAST: u8 = 24;
+/// The message type of a hello.
+const CLIENT_HELLO: u8 = 1;
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,16 +27,27 @@ pub(crate) enum Hello {
     For(Option<String>),
 }
 
-/// Whether it begins like TLS. Every version since SSL 3 does.
+/// Whether it begins like TLS. Every version since SSL 3 does, but for a hello in the form of SSL 2.
 pub(crate) fn may_be_tls(bytes: &[u8]) -> bool {
-    matches!(bytes, [] | [HANDSHAKE] | [HANDSHAKE, 3, ..])
+    match bytes {
+        [] | [FIRST..=LAST] | [FIRST..=LAST, 3, ..] => true,
+        [0x80..=0xFF, rest @ ..] => matches!(
+            rest,
+            [] | [_] | [_, CLIENT_HELLO] | [_, CLIENT_HELLO, 3, ..]
+        ),
+        _ => false,
+    }
 }
 
 /// Reads the first bytes of a client.
 pub(crate) fn read(bytes: &[u8]) -> Hello {
-    // `rustls` waits for a whole record before it looks at what kind it is.
-    if !may_be_tls(bytes) {
-        return Hello::Bad;
+    match bytes {
+        [] | [HANDSHAKE] | [HANDSHAKE, 3, ..] => {}
+        [FIRST..=LAST] | [0x80..=0xFF] | [0x80..=0xFF, _] | [0x80..=0xFF, _, CLIENT_HELLO] => {
+            return Hello::More;
+        }
+        // `rustls` waits for a whole record before it looks at what kind it is.
+        _ => return Hello::Bad,
     }
     let mut acceptor = Acceptor::default();
     let mut rest = bytes;
@@ -58,7 +74,6 @@ pub(crate) fn read(bytes: &[u8]) -> Hello {
 pub(crate) mod tests {
     use super::*;
 
-    const CLIENT_HELLO: u8 = 1;
     const HOST_NAME: u8 = 0;
 
     fn vector16(content: &[u8]) -> Vec<u8> {

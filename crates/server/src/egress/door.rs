@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hub::trace::Event;
 use ifc::{Answer, Connection, Permit, Question};
-use names::first_bytes::{HTTP, HTTPS, MOST, Verdict, come_first, look};
+use names::first_bytes::{HTTP, HTTPS, MOST, Misfit, Verdict, come_first, look};
 use names::{DomainName, Pattern};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -242,7 +242,7 @@ async fn first_bytes(
             match look(name, port, first) {
                 Verdict::Fits => return Ok(()),
                 Verdict::Refused(misfit) => return Err(format!("refused: {misfit}")),
-                Verdict::More => {}
+                Verdict::More | Verdict::FitsYet => {}
             }
         }
     };
@@ -262,8 +262,12 @@ async fn say_why(inside: &mut TcpStream, port: u16, refusal: &str) {
         HTTPS => ACCESS_DENIED.to_vec(),
         HTTP => {
             let body = format!("Sluice: {refusal}\n");
+            let status = match refusal.contains(&Misfit::NoHost.to_string()) {
+                true => "400 Bad Request",
+                false => "403 Forbidden",
+            };
             format!(
-                "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\n\
+                "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
                  Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
                 body.len()
             )

@@ -16,9 +16,6 @@ use tokio::time::{Instant, sleep};
 
 use super::reach::Lease;
 
-/// The first byte of a TLS client: a record of its handshake.
-const TLS_HANDSHAKE: u8 = 22;
-
 const PIECE: usize = 64 << 10;
 
 pub(super) struct Passage<'a> {
@@ -51,6 +48,7 @@ impl Passage<'_> {
                 count: &count,
                 passage: self,
                 admitted: Vec::new(),
+                passed: 0,
             };
             copy_bidirectional_with_sizes(&mut inside, &mut outside, PIECE, PIECE).await
         };
@@ -104,8 +102,10 @@ struct Tap<'a> {
     stream: TcpStream,
     count: &'a Count,
     passage: Passage<'a>,
-    /// A TLS hello that was held back until it named the host, and goes on now.
+    /// First bytes that were held back until they fitted, and go on now.
     admitted: Vec<u8>,
+    /// How many of the first bytes went on already.
+    passed: usize,
 }
 
 impl Tap<'_> {
@@ -115,27 +115,33 @@ impl Tap<'_> {
         if self.passage.lease.is_some_and(Lease::is_cut) {
             return Err(stop(CUT));
         }
-        self.count(&self.count.sent, bytes.len())?;
         let Some((name, port)) = self.passage.look_at else {
+            self.count(&self.count.sent, bytes.len())?;
             return Ok(true);
         };
-        // What may be TLS is held back until it says a name. Other bytes go on meanwhile: no server acts on half of an HTTP
-        // request, and programs of other protocols may wait for an answer to a few bytes.
+        // Nothing goes on before there is a verdict. What the host says meanwhile comes through: it was asked nothing, and
+        // in some protocols it speaks first.
         let first = &mut self.passage.first;
         first.extend(bytes);
-        let is_held = first.first() == Some(&TLS_HANDSHAKE);
-        match look(name, port, first.get(..MOST).unwrap_or(first)) {
-            Verdict::More => Ok(!is_held),
-            Verdict::Refused(misfit) => Err(stop(format!("refused: {misfit}"))),
-            Verdict::Fits => {
-                self.passage.look_at = None;
-                let first = std::mem::take(first);
-                if is_held {
-                    self.admitted = first;
+        let verdict = look(name, port, first.get(..MOST).unwrap_or(first));
+        match verdict {
+            Verdict::More => {}
+            Verdict::Refused(misfit) => return Err(stop(format!("refused: {misfit}"))),
+            Verdict::Fits | Verdict::FitsYet => {
+                self.admitted.extend(first.iter().skip(self.passed));
+                self.passed = first.len();
+                if verdict == Verdict::Fits {
+                    self.passage.look_at = None;
+                    *first = Vec::new();
                 }
-                Ok(!is_held)
             }
         }
+        Ok(false)
+    }
+
+    /// Whether first bytes are held back.
+    fn is_holding(&self) -> bool {
+        self.passage.look_at.is_some() && self.passed < self.passage.first.len()
     }
 
     fn count(&self, to: &AtomicU64, bytes: usize) -> io::Result<()> {
@@ -157,6 +163,7 @@ impl AsyncRead for Tap<'_> {
         loop {
             if !this.admitted.is_empty() {
                 let fits = this.admitted.len().min(buffer.remaining());
+                this.count(&this.count.sent, fits)?;
                 buffer.put_slice(this.admitted.get(..fits).unwrap_or_default());
                 this.admitted.drain(..fits);
                 return Poll::Ready(Ok(()));
@@ -164,7 +171,9 @@ impl AsyncRead for Tap<'_> {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
             let bytes = buffer.filled().get(before..).unwrap_or_default();
-            // At the end of the stream what is held back has named no host, and goes nowhere.
+            if bytes.is_empty() && this.is_holding() {
+                return Poll::Ready(Err(stop("refused: it ended before it said what it wants")));
+            }
             if bytes.is_empty() || this.admit(bytes)? {
                 return Poll::Ready(Ok(()));
             }
@@ -243,6 +252,72 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let (connected, accepted) = tokio::join!(TcpStream::connect(at), listener.accept());
         (connected.unwrap(), accepted.unwrap().0)
+    }
+
+    /// Sends these pieces to a port of any protocol, each after a pause, while the host greets; what the host hears, and
+    /// what became of the connection.
+    async fn pieces(pieces: &[&str]) -> (String, String) {
+        let ((mut app, inside), (outside, mut host)) = (pair().await, pair().await);
+        let name = DomainName::new("api.example.org").unwrap();
+        let passage = Passage {
+            most: 1 << 20,
+            silence: Duration::from_secs(60),
+            lifetime: Duration::from_secs(60),
+            first: Vec::new(),
+            look_at: Some((&name, 8443)),
+            lease: None,
+        };
+        let says = async {
+            host.write_all(b"hi\n").await.unwrap();
+            for piece in pieces {
+                // It may have been refused by then.
+                let _ = app.write_all(piece.as_bytes()).await;
+                sleep(Duration::from_millis(30)).await;
+            }
+            // The greeting comes through, whatever is held back.
+            let mut greeting = [0; 3];
+            app.read_exact(&mut greeting).await.unwrap();
+            let _ = app.shutdown().await;
+            let mut heard = String::new();
+            let _ = host.read_to_string(&mut heard).await;
+            let _ = host.shutdown().await;
+            heard
+        };
+        let (outcome, heard) = tokio::join!(passage.run(inside, outside), says);
+        (heard, outcome)
+    }
+
+    #[tokio::test]
+    async fn nothing_is_passed_on_before_the_verdict() {
+        for (said, expected, outcome) in [
+            (
+                &["EHL", "O me\r\n", "QUIT\r\n"][..],
+                "EHLO me\r\nQUIT\r\n",
+                "15 bytes sent",
+            ),
+            (&["{\"a\":", "1}"], "{\"a\":1}", "7 bytes sent"),
+            (&["EHLO"], "", "refused: it ended"),
+            (
+                &["GET / HTTP/1.1\r\n", "Host: evil.example\r\n", "\r\n"],
+                "",
+                "refused: its first",
+            ),
+            (
+                &["GET / HTTP/1.1\n", "Host: api.example.org:8443\n\n"],
+                "",
+                "refused: it speaks HTTP",
+            ),
+            (
+                &["{ / HT", "TP/1.1\r\nHost: evil.example\r\n\r\n"],
+                "{ / HT",
+                "refused: it speaks HTTP",
+            ),
+            (&["\u{16}\u{3}\u{1}", "\0"], "", "refused: it ended"),
+        ] {
+            let (heard, became) = pieces(said).await;
+            assert_eq!(heard, expected, "{became}");
+            assert!(became.starts_with(outcome), "{said:?}: {became}");
+        }
     }
 
     #[tokio::test]

@@ -71,7 +71,24 @@ fn tls(attempts: &mut Attempts) {
     ] {
         say(name, HTTPS, bytes);
     }
+    let behind = |record: &[u8]| [record, &hello_for(other)].concat();
     for (name, bytes) in [
+        (
+            "another name behind a record of type 20",
+            behind(&[20, 3, 3, 0, 1, 1]),
+        ),
+        (
+            "another name behind an alert",
+            behind(&[21, 3, 3, 0, 2, 1, 0]),
+        ),
+        (
+            "another name behind a record of type 23",
+            behind(&[23, 3, 3, 0, 1, 0]),
+        ),
+        (
+            "another name behind a record of type 24",
+            behind(&[24, 3, 3, 0, 3, 1, 0, 0]),
+        ),
         ("another name, on another port", hello_for(other)),
         ("no name, on another port", full(&[])),
         ("another name in records of seven bytes", records(&both, 7)),
@@ -81,20 +98,22 @@ fn tls(attempts: &mut Attempts) {
     let alert = [&[21, 3, 3, 0, 2, 1, 0][..], &hello_for(other)].concat();
     say("an alert before the hello", HTTPS, alert);
     attempts.add("say another name (SNI) byte by byte", |_| {
-        let slow = || -> io::Result<Vec<u8>> {
-            let mut stream = TcpStream::connect_timeout(&resolved(PERMITTED, ANY)?, PATIENCE)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            for byte in hello_for(OTHER.as_bytes()) {
-                stream.write_all(&[byte])?;
-            }
-            let mut heard = vec![0; 64];
-            let length = stream.read(&mut heard)?;
-            heard.truncate(length);
-            Ok(heard)
-        };
-        judged(slow())
+        judged(byte_by_byte(&hello_for(OTHER.as_bytes())))
     });
+}
+
+/// What is heard after these bytes, each in a piece of its own, on a port of any protocol.
+fn byte_by_byte(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&resolved(PERMITTED, ANY)?, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    for byte in bytes {
+        stream.write_all(&[*byte])?;
+    }
+    let mut heard = vec![0; 64];
+    let length = stream.read(&mut heard)?;
+    heard.truncate(length);
+    Ok(heard)
 }
 
 fn http(attempts: &mut Attempts) {
@@ -203,4 +222,23 @@ fn http(attempts: &mut Attempts) {
     }
     let tunnel = format!("CONNECT {OTHER}:443 HTTP/1.1\r\nHost: {PERMITTED}:{ANY}\r\n\r\n");
     say("a tunnel, on another port", ANY, tunnel);
+    for (name, head) in [
+        (
+            "line feeds alone, on another port",
+            format!("GET / HTTP/1.1\nHost: {OTHER}\n\n"),
+        ),
+        (
+            "a method that is no word, on another port",
+            format!("G(T / HTTP/1.1\r\n{their}\r\n"),
+        ),
+        (
+            "a blank before the request, on another port",
+            format!(" {}", request(OTHER)),
+        ),
+    ] {
+        say(name, ANY, head);
+    }
+    attempts.add("say another host (Host) byte by byte", |_| {
+        judged(byte_by_byte(request(OTHER).as_bytes()))
+    });
 }
