@@ -1,12 +1,13 @@
 //! Connections, and what is asked of every request before it is read.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     future::{Future, poll_fn},
     io,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -31,7 +32,7 @@ use hyper_util::{
 use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -51,13 +52,14 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const MAX_CONNECTIONS: usize = 2048;
 /// How long requests under way may go on once the server is told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait after a failed accept: there are no more file descriptors.
+/// How long to wait for a slot or a file descriptor before the next silent connection is closed for it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// Serves at most `connections` connections at once until `shutdown` is ready, and then the requests under way.
+/// Serves at most `connections` connections at once until `shutdown` is ready, and then the requests under way. Where there
+/// are more, the oldest of those that have sent no complete head of a request is closed.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -69,36 +71,46 @@ pub(crate) async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT);
     let slots = Arc::new(Semaphore::new(connections));
+    let silent = Silent::default();
     let graceful = GracefulShutdown::new();
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut count) = (JoinSet::new(), 0);
     let router = TowerToHyperService::new(router);
     let mut shutdown = pin!(shutdown);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = accept(&listener, &slots, &silent) => accepted,
             () = &mut shutdown => break,
         };
         let Some((slot, stream, peer)) = accepted else {
-            sleep(ACCEPT_PAUSE).await;
-            continue;
+            break;
         };
         // Answers are small and must not wait for each other.
         let _ = stream.set_nodelay(true);
         // The kernel closes the connection of a client that does not read. Without this it only stays open longer.
         let _ = set_tcp_user_timeout(&stream, WRITE_TIMEOUT_MS);
-        let router = router.clone();
+        let (closed, number) = (Arc::new(Notify::new()), count);
+        count += 1;
+        silent.all().insert(number, Arc::clone(&closed));
+        let (router, slots, of_connection) = (router.clone(), slots.clone(), silent.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
+            of_connection.all().remove(&number);
             request.extensions_mut().insert(Peer(peer));
             let answer = hyper::service::Service::call(&router, request);
-            async move { answer.await.map(closes_if_refused) }
+            // One that waits for its next request is not silent, so there is no waiting where half of the slots are taken.
+            let is_crowded = slots.available_permits() < connections / 2;
+            async move { answer.await.map(|answer| closes(answer, is_crowded)) }
         });
-        let (builder, watcher) = (builder.clone(), graceful.watcher());
+        let (builder, watcher, silent) = (builder.clone(), graceful.watcher(), silent.clone());
         // A `JoinSet` keeps finished tasks until they are taken out.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
             let connection = builder.serve_connection(TokioIo::new(stream), service);
-            // A client that breaks off needs no answer.
-            let _ = watcher.watch(connection).await;
+            tokio::select! {
+                // A client that breaks off needs no answer.
+                _ = watcher.watch(connection) => {}
+                () = closed.notified() => {}
+            }
+            silent.all().remove(&number);
             // Held as long as the connection, however many requests it carries.
             drop(slot);
         });
@@ -109,22 +121,56 @@ pub(crate) async fn serve(
 
 /// A refused request may not have been read to its end, and the connection of such a request is closed. The answer says so:
 /// otherwise the client could send its next request into it, and lose that one.
-fn closes_if_refused(mut response: Response) -> Response {
-    if response.status().is_client_error() {
+fn closes(mut response: Response, is_crowded: bool) -> Response {
+    if is_crowded || response.status().is_client_error() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
     response
 }
 
-/// The next connection, once there is a slot for it; `None` if the system has no file descriptors left.
+/// The next connection, once there is a slot for it: a silent one gives way, so that many of them keep nobody out.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
+    silent: &Silent,
 ) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
-    let slot = slots.clone().acquire_owned().await.ok()?;
-    let (stream, peer) = listener.accept().await.ok()?;
-    Some((slot, stream, peer))
+    let (stream, peer) = loop {
+        match listener.accept().await {
+            Ok(accepted) => break accepted,
+            // There are no more file descriptors.
+            Err(_) => {
+                silent.close_oldest();
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    };
+    if let Ok(slot) = slots.clone().try_acquire_owned() {
+        return Some((slot, stream, peer));
+    }
+    loop {
+        silent.close_oldest();
+        // None may have been silent: the next try closes one that is by then.
+        if let Ok(slot) = timeout(ACCEPT_PAUSE, slots.clone().acquire_owned()).await {
+            return slot.ok().map(|slot| (slot, stream, peer));
+        }
+    }
+}
+
+/// The connections that have sent no complete head of a request yet, by age, and what tells each of them to go.
+#[derive(Default, Clone)]
+struct Silent(Arc<Mutex<BTreeMap<u64, Arc<Notify>>>>);
+
+impl Silent {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close_oldest(&self) {
+        if let Some((_, closed)) = self.all().pop_first() {
+            closed.notify_one();
+        }
+    }
 }
 
 /// Which names a server answers to. A web page that has made its own host name resolve to us (DNS
@@ -160,6 +206,10 @@ impl Hosts {
             return Err(forbidden(
                 "web pages have no access; the `Origin` header must be left out",
             ));
+        }
+        // Two readers could take each another one for it.
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Err(ApiError::invalid("two `Host` headers"));
         }
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         match host.is_some_and(|host| self.names(host)) {

@@ -8,6 +8,9 @@ use server::proxy::{ApprovalDesk, Proxy, ProxyError, ProxySetup};
 
 use crate::stage::{Always, Stage, body, result, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 fn upstream() -> Upstream {
     Upstream::start(|body| match newest(body) {
@@ -47,6 +50,58 @@ async fn approvals_answer_while_agents_make_all_requests_there_may_be() {
     let url = stage.url.replace("/v1", "/sluice/v1/approvals");
     let approvals = stage.client.get(url).bearer_auth(desk.token()).send();
     assert_eq!(approvals.await.unwrap().status(), 200);
+}
+
+/// Each opens a connection and leaves it: with nothing, with half a head, or after an answered request.
+#[tokio::test]
+async fn silent_connections_keep_no_approval_out() {
+    let upstream = upstream();
+    let mut setup = setup(&upstream);
+    setup.connections = 16;
+    let desk = ApprovalDesk::new(Duration::from_secs(60)).unwrap();
+    setup.desk = Some(desk.clone());
+    let stage = serve(setup).await;
+    let under_way = hang(&stage, &upstream, "hang").await;
+    let address = stage.url["http://".len()..].trim_end_matches("/v1");
+    let mut silent = Vec::new();
+    for number in 0..200 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let said = match number % 3 {
+            0 => "",
+            1 => "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n",
+            _ => "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        };
+        stream.write_all(said.as_bytes()).await.unwrap();
+        if said.ends_with("\r\n\r\n") {
+            let answered = timeout(Duration::from_secs(10), stream.read(&mut [0; 12])).await;
+            assert_eq!(answered.unwrap().unwrap(), 12);
+        }
+        silent.push(stream);
+    }
+    let url = stage.url.replace("/v1", "/sluice/v1/approvals");
+    let approvals = stage.client.get(url).bearer_auth(desk.token()).send();
+    let approvals = timeout(Duration::from_secs(10), approvals).await;
+    assert_eq!(approvals.unwrap().unwrap().status(), 200);
+    assert!(!under_way.is_finished(), "a request under way was closed");
+    // Those that came first have gone, and the last are still there.
+    assert!(matches!(silent[0].read(&mut [0; 1]).await, Ok(0) | Err(_)));
+    let mut byte = [0];
+    let last = silent.last_mut().unwrap().read(&mut byte);
+    let last = timeout(Duration::from_millis(100), last).await;
+    assert!(!matches!(last, Ok(Ok(0) | Err(_))), "{last:?}");
+}
+
+#[tokio::test]
+async fn two_host_headers_are_refused() {
+    let upstream = upstream();
+    let stage = serve(setup(&upstream)).await;
+    let address = stage.url["http://".len()..].trim_end_matches("/v1");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
 
 #[tokio::test]
