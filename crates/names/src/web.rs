@@ -114,6 +114,11 @@ impl WebUrl {
         }
     }
 
+    /// The names in its query, decoded.
+    pub fn query_names(&self) -> impl Iterator<Item = String> {
+        self.0.query_pairs().map(|(name, _)| name.into_owned())
+    }
+
     /// Whether both hosts belong to one owner: they are below one registrable domain, or both this machine.
     #[must_use]
     pub fn is_same_site(&self, other: &Self) -> bool {

@@ -8,6 +8,7 @@ use names::{Origin, Place, WebUrl};
 use remote::step::{LoginStep, Registration};
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
+use url::form_urlencoded;
 
 use super::client::Client;
 use crate::secrets::Value;
@@ -27,6 +28,15 @@ pub(crate) struct AuthorizationRequest {
     pub(crate) state: String,
     /// Proves that this program asked for the code (PKCE, RFC 7636).
     verifier: String,
+}
+
+/// Whether a server could take a name of its own query for this one of ours: in capitals, encoded twice, or as `state[]`.
+fn is_taken_for(name: &str, ours: &str) -> bool {
+    let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    form_urlencoded::parse(name.as_bytes()).any(|(name, _)| {
+        let word = name.trim().split(is_other).next();
+        word.is_some_and(|word| word.eq_ignore_ascii_case(ours))
+    })
 }
 
 /// 256 random bits in base64url.
@@ -91,6 +101,14 @@ impl AuthorizationRequest {
             pairs.push(("scope", &scopes));
         }
         let page = WebUrl::new(&self.registration.authorization)?;
+        // A server that takes the first of two equal names would follow the one that is not ours.
+        let mut set = page.query_names();
+        if set.any(|name| pairs.iter().any(|(ours, _)| is_taken_for(&name, ours))) {
+            bail!(
+                "the page to log in at of {} sets parameters of the request itself",
+                self.issuer
+            );
+        }
         page.with_query(&pairs)
             .context("what it asks for is too long for an address")
     }
@@ -201,6 +219,33 @@ mod tests {
     fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         text.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_page_that_sets_parameters_of_the_request_is_refused() {
+        let page = |query: &str| {
+            let asked = asked_by(Registration {
+                authorization: format!("https://www.example.org/authorize?{query}"),
+                ..registration()
+            });
+            asked.unwrap().page(&["read".to_owned()])
+        };
+        for query in [
+            "state=x",
+            "a=b&Redirect_URI=https%3A%2F%2Fevil.example",
+            "client%5Fid=x",
+            "client%255fid=x",
+            "%73tate=x",
+            "state[]=x",
+            "+state=x",
+            "response_type=token",
+            "code_challenge_method=plain",
+            "scope",
+        ] {
+            let error = page(query).map(drop).unwrap_err().to_string();
+            assert!(error.contains("sets parameters"), "{query}: {error}");
+        }
+        page("a=b&statement=1&tenant=state").unwrap();
     }
 
     #[test]

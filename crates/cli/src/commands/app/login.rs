@@ -79,7 +79,11 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         allow_degraded: args.place.layers(),
     };
     let found = find(&steps, &server).await?;
-    let Some(issuer) = issuer(args, &server, &found)? else {
+    let issuer = match may_be_for(&server, &found.resource)? {
+        true => issuer(args, &server, &found)?,
+        false => None,
+    };
+    let Some(issuer) = issuer else {
         say("Login cancelled. No request was sent; nothing was saved.\n");
         return Ok(Exit::Refused);
     };
@@ -205,6 +209,26 @@ fn resource(server: &WebUrl, said: &str) -> Result<String> {
         true => said.to_owned(),
         false => read.to_owned(),
     })
+}
+
+/// Whether a token may be for this resource: the server itself, or one above it to which the user agrees, since the token is
+/// then good for its other parts as well.
+fn may_be_for(server: &WebUrl, resource: &str) -> Result<bool> {
+    let own = server.with_path(server.path());
+    let bare = |address: &str| address.trim_end_matches('/').to_owned();
+    if bare(resource) == bare(own.as_str()) {
+        return Ok(true);
+    }
+    let mut lines = Lines::new(columns(), true);
+    lines.own(&format!(
+        "{own} asks for a token that is valid for more than itself:"
+    ));
+    lines.quoted(resource, usize::MAX);
+    say(&lines.finish());
+    if !Terminal::attended() {
+        bail!("no request was sent for it; log in at a terminal, where you can agree to it");
+    }
+    Ok(is_agreed("Type agree if it may have it [no]: ", "agree"))
 }
 
 /// Deletes the tokens of an app.

@@ -82,7 +82,12 @@ fn what_hostile_metadata_says_is_refused() {
             asked.then(|| json_with(302, &[("Location", &thief())], String::new()))
         }),
     ];
-    let of_mcp: [(&str, Lie); 6] = [
+    let of_mcp: [(&str, Lie); 7] = [
+        // There is no terminal at which the user could agree to it.
+        ("a token that is valid", |it| {
+            let above = format!("https://{}/", it.header("host"));
+            resource_with(it, "resource", above.into())
+        }),
         ("about another server", |it| {
             resource_with(it, "resource", "https://api.example.org/mcp".into())
         }),
@@ -124,6 +129,21 @@ fn what_hostile_metadata_says_is_refused() {
         );
         assert!(THIEF.requests().is_empty(), "{why}");
     }
+}
+
+#[test]
+fn a_token_for_more_than_the_server_needs_the_users_agreement() {
+    let stage = Stage::new();
+    let servers = Servers::with(truth, |it| {
+        let above = format!("https://{}/", it.header("host"));
+        resource_with(it, "resource", above.into())
+    });
+    let config = servers.configure(&stage, "");
+    let login = ["app", "login", "far", "--config", &config];
+    let (code, shown) = stage.at_terminal(&login, &["no"], |_| ());
+    assert_eq!(code, 3, "{shown}");
+    assert!(shown.contains("a token that is valid"), "{shown}");
+    assert!(servers.authority.requests().is_empty(), "{shown}");
 }
 
 #[test]
