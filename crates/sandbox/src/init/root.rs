@@ -31,6 +31,8 @@ const PROGRAM: &str = "/sluice-spoke";
 pub const SYSTEM: [&str; 7] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 ];
+/// Settings of the host below [`SYSTEM`], which may hold keys as `/etc` does: an empty folder covers each.
+const COVERED: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
 /// Parts of `/etc` that programs need, and that hold no secret (so not `/etc/ssl`, which has private keys below it).
 pub const ETC: [&str; 9] = [
     "/etc/ld.so.cache",
@@ -283,6 +285,8 @@ struct Piece {
     tree: OwnedFd,
     target: PathBuf,
     directory: bool,
+    /// A file system of our own, in which targets of mounts are made.
+    ours: bool,
 }
 
 /// Clones everything that is bound from the host. Later nothing of the host is opened any more.
@@ -295,6 +299,22 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
         .filter(|path| is_real_directory(path))
     {
         pieces.push(piece(path, path, read_only)?);
+    }
+    for target in COVERED
+        .iter()
+        .filter_map(|path| fs::canonicalize(path).ok())
+    {
+        // A link may lead to where nothing of the host is shown.
+        if SYSTEM.iter().any(|system| target.starts_with(system)) {
+            let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+            let tree = tmpfs(ROOT_BYTES, "755", attributes);
+            pieces.push(Piece {
+                tree: tree.map_err(denied(format!("cover {}", target.display())))?,
+                target,
+                directory: true,
+                ours: true,
+            });
+        }
     }
     for path in ETC.iter().map(Path::new).filter(|path| path.exists()) {
         pieces.push(piece(path, path, read_only | MOUNT_ATTR_NOEXEC)?);
@@ -329,6 +349,7 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
             tree,
             target: mount.target.clone(),
             directory: source.directory,
+            ours: false,
         });
     }
     Ok(pieces)
@@ -348,6 +369,7 @@ fn piece(source: &Path, target: &Path, attributes: u64) -> Result<Piece, Failure
         tree,
         target: target.to_owned(),
         directory,
+        ours: false,
     })
 }
 
@@ -376,15 +398,20 @@ fn populate(
     let temporary = tmpfs(spec.limits.tmp_bytes, "1777", no_power).map_err(denied("make /tmp"))?;
     // Before the mounts: one may lie below it, and its target is made there.
     attach(root, &temporary, Path::new("/tmp"), true, &[root])?;
-    let ours = [root, &temporary];
+    let covers = || pieces.iter().filter(|piece| piece.ours).map(|it| &it.tree);
+    let ours: Vec<_> = [root, &temporary].into_iter().chain(covers()).collect();
     for path in SYSTEM.iter().filter_map(|path| path.strip_prefix('/')) {
         if let Ok(link) = fs::read_link(Path::new("/").join(path)) {
             // As on the host, `/bin` to `usr/bin`, so that a program finds one file under both names.
             symlinkat(&link, root, path).map_err(denied(format!("link {path}")))?;
         }
     }
-    for piece in pieces {
+    for piece in &pieces {
         attach(root, &piece.tree, &piece.target, piece.directory, &ours)?;
+    }
+    for cover in covers() {
+        sys::set_mount_attributes(cover, MOUNT_ATTR_RDONLY, false)
+            .map_err(denied("make a cover read-only"))?;
     }
     let names = match spec.names.is_empty() {
         true => WITHOUT_NAMES,

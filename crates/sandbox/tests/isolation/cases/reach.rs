@@ -114,6 +114,23 @@ pub(super) fn files_of_the_host_are_out_of_reach() -> Outcome {
         "the spoke's /tmp is the host's",
     )?;
     spoke.allowed(&read("/usr"))?;
+    // Settings of the host, with keys among them as in `/etc`.
+    for settings in ["/usr/etc", "/usr/local/etc"] {
+        if fs::canonicalize(settings).is_ok_and(|real| real == Path::new(settings)) {
+            let device = |path| run(&["/usr/bin/stat", "--format=%d", path]);
+            let (covered, around) = (
+                spoke.allowed(&device(settings))?,
+                spoke.allowed(&device("/usr"))?,
+            );
+            check(covered != around, format!("{settings} is the host's"))?;
+            equal(
+                settings,
+                spoke.allowed(&run(&["/bin/ls", "-A", settings]))?.as_str(),
+                "",
+            )?;
+            spoke.refused(&write(format!("{settings}/new")))?;
+        }
+    }
     Ok(())
 }
 
