@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
-use crate::question::{Dialogue, Next};
+use crate::question::{self, Dialogue, Next};
 use crate::selection;
 use crate::words;
 
@@ -375,6 +375,30 @@ pub(crate) fn columns() -> usize {
 /// Writes to standard error, with everything escaped that could steer a terminal. A closed output is no error.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
+}
+
+/// As [`say`], page by page if the text is longer than the terminal. False if the user has not seen all of it.
+pub(crate) fn say_in_pages(text: &str) -> bool {
+    let rows = tcgetwinsize(std::io::stderr()).map_or(0, |size| usize::from(size.ws_row));
+    let page = match rows {
+        // A terminal that does not report its height.
+        0 => usize::MAX,
+        rows => rows.saturating_sub(1).max(1),
+    };
+    let (width, mut room) = (columns(), page);
+    for line in text.lines() {
+        let height = question::columns(line).div_ceil(width).max(1);
+        if height > room {
+            let typed = read_line("Press Enter for the next page, or type no [next]: ");
+            if typed.is_none_or(|typed| !typed.trim().is_empty()) {
+                return false;
+            }
+            room = page;
+        }
+        say(&format!("{line}\n"));
+        room = room.saturating_sub(height);
+    }
+    true
 }
 
 /// Writes text to standard output, escaped if it is a terminal.

@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use crate::hex::hex;
 
@@ -43,6 +44,26 @@ impl Files {
         bytes(path, MAX_MIB)
             .and_then(|bytes| self.insert(path, &Sha256::digest(bytes)))
             .with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// A copy of a file with the content that is remembered, in a folder of the user's alone: it is read later, when the
+    /// file itself may be another one.
+    pub(crate) fn copy(&self, path: &Path, folder: &Path) -> Result<PathBuf> {
+        let copy = || -> io::Result<PathBuf> {
+            let bytes = bytes(path, MAX_MIB)?;
+            let digest = Sha256::digest(&bytes);
+            self.insert(path, &digest)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+            let mut file = NamedTempFile::new_in(folder)?;
+            file.write_all(&bytes)?;
+            let to = folder.join(hex(&digest));
+            file.persist(&to).map_err(|error| error.error)?;
+            Ok(to)
+        };
+        copy().with_context(|| format!("cannot copy {}", path.display()))
     }
 
     fn insert(&self, path: &Path, digest: &[u8]) -> io::Result<()> {
@@ -97,5 +118,19 @@ mod tests {
         files.remember(&path).unwrap();
         std::fs::write(&path, "two").unwrap();
         assert!(files.read(&path).is_err() && files.remember(&path).is_err());
+    }
+
+    #[test]
+    fn what_is_read_later_is_a_copy_of_what_was_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, own) = (folder.path().join("ca.pem"), folder.path().join("own"));
+        std::fs::write(&path, "trusted").unwrap();
+        let files = Files::of(&path).unwrap();
+        let copy = files.copy(&path, &own).unwrap();
+        assert_eq!(files.copy(&path, &own).unwrap(), copy);
+        std::fs::write(&path, "another").unwrap();
+        assert_eq!(std::fs::read_to_string(copy).unwrap(), "trusted");
+        let error = format!("{:#}", files.copy(&path, &own).unwrap_err());
+        assert!(error.contains("changed while it was read"), "{error}");
     }
 }

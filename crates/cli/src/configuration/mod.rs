@@ -18,7 +18,7 @@ use hub::trace::escape;
 
 use self::files::Files;
 use self::trust::{Standing, TrustStore};
-use crate::terminal::{is_agreed, say};
+use crate::terminal::{is_agreed, say, say_in_pages};
 use crate::{paths, shell};
 
 /// The name of a configuration in the working folder.
@@ -156,11 +156,19 @@ impl Found {
             let alone = Files::of(&self.path)?;
             self.must_be_trusted(store.standing_of_root(&self.path, &alone)?)?;
         }
-        let (opened, files) = self.read(examples)?;
+        let (mut opened, files) = self.read(examples)?;
         let standing = store.standing(&self.path, &files)?;
         let must_ask = attended && standing != Standing::Trusted;
         if !(must_ask && self.ask(&opened.config, &files, &standing, &store)?) {
             self.must_be_trusted(standing)?;
+        }
+        // Both are opened again when they are used, and must be what was trusted then.
+        let folder = paths::state()?.join("trust").join("files");
+        let weights = opened.config.screener.weights.iter_mut();
+        let remotes = opened.config.apps.values_mut();
+        let certificates = remotes.flat_map(|app| app.remote.as_mut()?.ca_file.as_mut());
+        for file in weights.chain(certificates) {
+            *file = files.copy(file, &folder)?;
         }
         Ok(opened)
     }
@@ -198,10 +206,11 @@ impl Found {
                 _ => "is not trusted".to_owned(),
             },
         );
-        say(&format!("{name} {state}. If you trust it, it may:\n\n"));
-        say(&summary::of(config, files, &self.path)?);
-        say("\n");
-        let trusted = is_agreed("Type trust to trust it [no]: ", "trust");
+        let summary = summary::of(config, files, &self.path)?;
+        let shown = say_in_pages(&format!(
+            "{name} {state}. If you trust it, it may:\n\n{summary}\n"
+        ));
+        let trusted = shown && is_agreed("Type trust to trust it [no]: ", "trust");
         if trusted {
             // The digests of the contents that were shown, in case the files have changed since.
             store.trust(&self.path, files)?;

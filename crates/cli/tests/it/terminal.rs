@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// How a question for a word ends.
-const PROMPT: &str = " [no]: ";
+/// How a question for a word ends, and one for the next page.
+const PROMPTS: [&str; 2] = [" [no]: ", " [next]: "];
 
 /// Runs a command with these lines typed, one after each question for a word. What is shown so far is shown to `watch`
 /// as well. The exit code, and everything that was shown.
@@ -55,7 +55,8 @@ fn converse(child: &mut Child, lines: &[&str], mut watch: impl FnMut(&str)) -> S
         shown.extend(buffer.iter().take(count));
         let text = String::from_utf8_lossy(&shown);
         watch(&text);
-        let now = text.matches(PROMPT).count();
+        let now = PROMPTS.map(|prompt| text.matches(prompt).count());
+        let now = now.iter().sum::<usize>();
         while prompts < now {
             prompts += 1;
             match (lines.next(), &mut input) {

@@ -8,6 +8,7 @@ mod stage;
 mod store;
 
 use std::fs;
+use std::process::Command;
 
 use crate::trust::stage::{CONFIG, Stage, text};
 
@@ -72,6 +73,30 @@ fn what_the_user_names_is_the_users_word() {
         .unwrap();
     let stderr = text(&output.stderr);
     assert!(stderr.contains("sluice trust"), "{stderr}");
+}
+
+#[test]
+fn a_summary_longer_than_the_terminal_is_shown_in_pages() {
+    let apps = (0..20).map(|number| format!("[app.a{number}]\ncommand = [\"/bin/cat\"]\n"));
+    let stage = Stage::new(&apps.collect::<String>());
+    let at_ten_rows = |lines: &[&str]| {
+        let trust = stage.sluice(&["trust"]);
+        let program = trust.get_program().to_string_lossy().into_owned();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("stty rows 10; exec {program} trust")]);
+        for (name, value) in trust.get_envs() {
+            shell.env(name, value.unwrap_or_default());
+        }
+        shell.current_dir(trust.get_current_dir().unwrap());
+        crate::terminal::at_terminal(&shell, lines, |_| ())
+    };
+    // A word that was meant for the question is no answer to it.
+    let (code, shown) = at_ten_rows(&["trust"]);
+    assert_eq!(code, 3, "{shown}");
+    assert!(shown.contains("a1") && !shown.contains("a19"), "{shown}");
+    let (code, shown) = at_ten_rows(&[&[""; 30][..], &["trust"]].concat());
+    assert!(shown.contains("a19"), "{shown}");
+    assert_eq!(code, 3, "{shown}");
 }
 
 #[test]
