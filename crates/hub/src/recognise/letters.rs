@@ -44,12 +44,13 @@ pub(super) struct Letter {
     pub(super) begins_word: bool,
 }
 
-/// The views in which a text may have different letters.
-pub(super) fn views(text: &str) -> impl Iterator<Item = View> {
-    let mut all = letters(text, View::Written);
-    all.by_ref().for_each(drop);
-    let shown = all.differs.then_some(View::Shown);
-    std::iter::once(View::Written).chain(shown)
+/// Has the letters of a text read to their end, in each view in which they may be different ones.
+pub(super) fn in_views(text: &str, mut read: impl FnMut(View, &mut Letters<'_>)) {
+    let mut written = letters(text, View::Written);
+    read(View::Written, &mut written);
+    if written.differs {
+        read(View::Shown, &mut letters(text, View::Shown));
+    }
 }
 
 /// The letters of a text.

@@ -45,7 +45,7 @@ pub use self::{generations::Place, shared::Shared};
 
 use self::{
     generations::Generations,
-    letters::{View, views},
+    letters::{Letters, View, in_views},
     parts::{Matches, restricted},
     prints::{Gram, Lengths},
 };
@@ -279,12 +279,12 @@ impl KnownTexts<'_> {
             }
             (!known.is_empty()).then(|| known.phrases())
         };
-        let matches: Vec<_> = match phrases {
-            Some(phrases) => views(text.reveal_tcb())
-                .map(|view| self.matches(text.reveal_tcb(), view, phrases))
-                .collect(),
-            None => Vec::new(),
-        };
+        let mut matches = Vec::new();
+        if let Some(phrases) = phrases {
+            in_views(text.reveal_tcb(), |view, letters| {
+                matches.push(self.matches(view, letters, phrases));
+            });
+        }
         let sure = matches.iter().fold(text.clone(), |sure, view| {
             restricted(sure, &view.clone().sure(text.reveal_tcb()))
         });
@@ -308,7 +308,7 @@ impl KnownTexts<'_> {
         })
     }
 
-    fn matches(&self, text: &str, view: View, phrases: Lengths) -> Matches {
+    fn matches(&self, view: View, letters: &mut Letters<'_>, phrases: Lengths) -> Matches {
         let mut matches = Matches::new(view);
         let mut batch = Vec::with_capacity(BATCH);
         // The lock is taken for a look-up of many at once, and not for reading the text.
@@ -320,7 +320,7 @@ impl KnownTexts<'_> {
                 }
             }
         };
-        prints::grams(text, view, phrases, |gram| {
+        prints::grams(letters, phrases, |gram| {
             batch.push(gram);
             if batch.len() >= BATCH {
                 look_up(&mut batch, &mut matches);
@@ -367,10 +367,10 @@ fn labelled_prints(text: &Labeled, reach: Reach) -> (Vec<(u64, Label)>, Lengths)
     if regions.is_empty() {
         return (prints, phrases);
     }
-    for view in views(text.reveal_tcb()) {
+    in_views(text.reveal_tcb(), |view, letters| {
         // Fingerprints come in order, so that a region which one of them has passed is passed for good.
         let mut first = 0;
-        prints::winnowed(text.reveal_tcb(), view, |gram| {
+        prints::winnowed(letters, |gram| {
             let passed = regions.iter().skip(first);
             first += passed
                 .take_while(|(range, _)| range.end <= gram.bytes.start)
@@ -397,7 +397,7 @@ fn labelled_prints(text: &Labeled, reach: Reach) -> (Vec<(u64, Label)>, Lengths)
                 phrases |= phrase;
             }
         }
-    }
+    });
     (prints, phrases)
 }
 

@@ -36,9 +36,13 @@ pub(super) type Lengths = u32;
 
 /// The fingerprints of all runs of [`GRAM`] letters, in order, and those of the phrases: runs of one of
 /// these numbers of letters between two ends of words.
-pub(super) fn grams(text: &str, view: View, phrases: Lengths, mut found: impl FnMut(Gram)) {
+pub(super) fn grams(
+    letters: impl Iterator<Item = Letter>,
+    phrases: Lengths,
+    mut found: impl FnMut(Gram),
+) {
     let mut ring = Ring::default();
-    for letter in letters(text, view) {
+    for letter in letters {
         if letter.begins_word {
             ring.phrases(phrases, &mut found);
         }
@@ -51,7 +55,7 @@ pub(super) fn grams(text: &str, view: View, phrases: Lengths, mut found: impl Fn
 }
 
 /// The fingerprints by which a text is kept: of each window of [`WINDOW`] the least.
-pub(super) fn winnowed(text: &str, view: View, mut keep: impl FnMut(&Gram)) {
+pub(super) fn winnowed(letters: impl Iterator<Item = Letter>, mut keep: impl FnMut(&Gram)) {
     let mut window: [Gram; WINDOW] = Default::default();
     let mut ring = Ring::default();
     let (mut count, mut least) = (0, (0, u64::MAX));
@@ -65,7 +69,7 @@ pub(super) fn winnowed(text: &str, view: View, mut keep: impl FnMut(&Gram)) {
             keep(gram);
         }
     };
-    for letter in letters(text, view) {
+    for letter in letters {
         ring.push(letter);
         let Some(gram) = ring.gram() else { continue };
         let print = gram.print;
@@ -238,7 +242,7 @@ mod tests {
 
     fn kept(text: &str) -> HashSet<u64> {
         let mut kept = HashSet::new();
-        winnowed(text, View::Written, |gram| {
+        winnowed(letters(text, View::Written), |gram| {
             kept.insert(gram.print);
         });
         kept
@@ -246,7 +250,7 @@ mod tests {
 
     fn meets(kept: &HashSet<u64>, text: &str) -> bool {
         let mut meets = false;
-        grams(text, View::Written, 0, |gram| {
+        grams(letters(text, View::Written), 0, |gram| {
             meets |= kept.contains(&gram.print)
         });
         meets
@@ -275,7 +279,7 @@ mod tests {
     fn grams_say_where_they_stand() {
         let text = "Ünder the bridge, \\u00e4 big troll waits for goats";
         let mut count = 0;
-        grams(text, View::Written, Lengths::MAX, |gram| {
+        grams(letters(text, View::Written), Lengths::MAX, |gram| {
             let part = text.get(gram.bytes.clone()).unwrap_or_default();
             assert_eq!(
                 letters(part, View::Written).count(),
@@ -293,7 +297,7 @@ mod tests {
         assert_eq!(lengths, 1 << 19);
         let finds = |text: &str| {
             let mut found = None;
-            grams(text, View::Written, lengths, |gram| {
+            grams(letters(text, View::Written), lengths, |gram| {
                 if gram.print == print {
                     found = Some(gram.bytes);
                 }
