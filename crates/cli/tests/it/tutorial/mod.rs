@@ -34,19 +34,24 @@ fn the_tutorial_does_what_it_shows() {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let stage = Stage::new();
     stage.write("mcp.json", &stage.here(&servers));
-    let (mut ids, mut exports, mut code) = (BTreeMap::new(), Vec::new(), 0);
+    let (mut ids, mut exports) = (BTreeMap::new(), Vec::new());
+    let (mut code, mut before) = (0, String::new());
     // From the end, so that the numbers of lines stay.
     let mut replaced = Vec::new();
     for step in &steps {
         if let Some(export) = step.command.strip_prefix("export ") {
             let (name, value) = export.split_once('=').unwrap();
-            exports.push((name.to_owned(), value.to_owned()));
+            exports.push((name.to_owned(), stage.here(value)));
             continue;
         }
+        assert!(
+            code == 0 || step.command == "echo $?",
+            "`{before}` ended with {code}, and the page does not show it by `echo $?`"
+        );
         let command = stage.here(&with_ids(&step.command, &ids));
         let line = format!("(exit {code}); {command}");
         let (ended, shown) = at_terminal(&mut stage.shell(&line, &exports), &step.answers());
-        code = ended;
+        (code, before) = (ended, step.command.clone());
         let printed = stage.for_page(&shown);
         match step.differs(&printed, &mut ids) {
             None => {}
@@ -54,6 +59,10 @@ fn the_tutorial_does_what_it_shows() {
             Some(at) => panic!("{}", difference(step, at, &printed)),
         }
     }
+    // Nothing went to the attacker, and the user's mail was sent: the model has seen the result.
+    let seen = stage.seen_by_model();
+    assert!(!seen.contains("sent to collector"));
+    assert!(update || seen.contains("sent to karin"));
     for (step, printed) in replaced.into_iter().rev() {
         lines.splice(
             step.at..step.at + step.lines.len(),

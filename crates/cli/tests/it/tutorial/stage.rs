@@ -15,6 +15,9 @@ use crate::apps::registry::{Package, Registry};
 
 const SERVERS: &str = include_str!("servers.js");
 
+/// The model's server on the page.
+const MODEL: &str = "https://api.openai.com";
+
 /// Packages of npm, with the servers that stand in for them.
 const NPM: [(&str, &str); 4] = [
     ("@modelcontextprotocol/server-filesystem", "files"),
@@ -159,23 +162,35 @@ impl Stage {
             .env("TZ", "UTC")
             .env("NPM_CONFIG_REGISTRY", format!("{index}/"))
             .env("PIP_INDEX_URL", format!("{index}/simple"))
-            .env("OPENAI_BASE_URL", &self.upstream.url)
+            // Nothing listens there.
+            .env("OLLAMA_HOST", "127.0.0.1:9")
+            .env("LLAMA_ARG_PORT", "9")
             .envs(exports.iter().cloned());
         command
     }
 
     /// Output as the page has it.
     pub(super) fn for_page(&self, text: &str) -> String {
-        let model = self.upstream.url.trim_end_matches("/v1");
+        let model = self.model();
         let host = model.trim_start_matches("http://");
         text.replace(self.home.path().to_str().unwrap(), HOME)
-            .replace(model, "https://api.openai.com")
-            .replace(host, "api.openai.com")
+            .replace(model, MODEL)
+            .replace(host, MODEL.trim_start_matches("https://"))
     }
 
     /// Text of the page as it is used here.
     pub(super) fn here(&self, text: &str) -> String {
-        text.replace(HOME, self.home.path().to_str().unwrap())
+        let home = self.home.path().to_str().unwrap();
+        text.replace(HOME, home).replace(MODEL, self.model())
+    }
+
+    fn model(&self) -> &str {
+        self.upstream.url.trim_end_matches("/v1")
+    }
+
+    /// Everything that was ever sent to the model.
+    pub(super) fn seen_by_model(&self) -> String {
+        self.upstream.everything()
     }
 }
 
