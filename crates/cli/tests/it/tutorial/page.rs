@@ -16,17 +16,24 @@ const HEX: usize = 8;
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) command: String,
-    /// The first line below the command, counted from 0, and its lines.
+    /// The number of the first line below the command, counted from 0.
     pub(super) at: usize,
     pub(super) lines: Vec<String>,
+    /// Whether its lines go on in a later block.
+    pub(super) is_divided: bool,
 }
 
-/// The commands of all `console` blocks, and the text of the `json` block.
+/// The commands of all `console` blocks, of which a later one may begin with more lines of the last command, and the text of the `json` block.
 pub(super) fn read(page: &str) -> (Vec<Step>, String) {
     let (mut steps, mut file, mut block) = (Vec::<Step>::new(), String::new(), "");
+    let mut begins = false;
     for (number, line) in page.lines().enumerate() {
         match (line.strip_prefix("```"), block) {
-            (Some(kind), "") => block = kind,
+            (Some(kind), "") => {
+                block = kind;
+                begins = true;
+                continue;
+            }
             (Some(_), _) => block = "",
             (None, "json") => file += &format!("{line}\n"),
             (None, "console") => match (line.strip_prefix("$ "), steps.last_mut()) {
@@ -34,11 +41,17 @@ pub(super) fn read(page: &str) -> (Vec<Step>, String) {
                     command: command.to_owned(),
                     at: number + 1,
                     lines: Vec::new(),
+                    is_divided: false,
                 }),
-                (None, step) => step.unwrap().lines.push(line.to_owned()),
+                (None, step) => {
+                    let step = step.unwrap();
+                    step.is_divided |= begins;
+                    step.lines.push(line.to_owned());
+                }
             },
             _ => {}
         }
+        begins = false;
     }
     (steps, file)
 }
