@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use ifc::Effect;
 use policy::ParameterKind;
+use policy::names::{AMOUNTS, CONTENT, TIMES, is_in, words};
 use serde_json::{Map, Value};
 use wire::{Hints, ToolDescription};
 
@@ -20,16 +21,8 @@ const WRITES: &str = "\
 const FINAL: &str = "\
     book buy cancel checkout clear delete execute grant invite pay publish purchase push refund \
     remove run send share submit transfer wire";
-/// Last words of arguments that only carry content.
-const CONTENT: &str = "\
-    body caption comment content contents description message note notes subject summary text \
-    title";
 /// Last words of texts that are one line: a second line in them could be another header.
 const LINES: &str = "name subject title";
-/// Last words of arguments that are a day or a time.
-const TIMES: &str = "date day deadline due end start time";
-/// Words of an amount: a date beside one is a date of payment, which untrusted text must not choose.
-const AMOUNTS: &str = "amount price sum";
 
 /// The parts of a tool's description that a proposal needs.
 pub(crate) struct Tool {
@@ -248,28 +241,6 @@ fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
     } else {
         is_in(CONTENT, last).then(|| ".limit = [\"untrusted\"]".to_owned())
     }
-}
-
-fn is_in(list: &str, word: &str) -> bool {
-    list.split(' ').any(|it| it == word)
-}
-
-/// The words of a name: `getUnreadMails` and `get_unread-mails` have the same three.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut before = ' ';
-    for letter in name.chars() {
-        // A capital after a small letter begins a word.
-        if !letter.is_alphanumeric() || letter.is_uppercase() && before.is_lowercase() {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
-            word.extend(letter.to_lowercase());
-        }
-        before = letter;
-    }
-    words.retain(|word| !word.is_empty());
-    words
 }
 
 fn key(name: &str) -> String {

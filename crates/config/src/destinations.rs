@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{ArgumentPath, Dimension, Effect, Lattice};
-use policy::{ToolRule, toml_key};
+use policy::names::is_in;
+use policy::{AcceptedValues, ToolRule, toml_key};
 use serde_json::{Map, Value};
 
 use crate::app::App;
@@ -11,28 +12,9 @@ use crate::diagnostics::Sink;
 use crate::manifest::Written;
 
 /// Names of arguments that say where something goes.
-const DESTINATIONS: &[&str] = &[
-    "account",
-    "address",
-    "bcc",
-    "cc",
-    "channel",
-    "domain",
-    "email",
-    "host",
-    "iban",
-    "invitees",
-    "participants",
-    "receiver",
-    "receivers",
-    "recipient",
-    "recipients",
-    "server",
-    "to",
-    "url",
-    "uri",
-    "webhook",
-];
+const DESTINATIONS: &str = "\
+    account address bcc cc channel domain email host iban invitees participants receiver receivers \
+    recipient recipients server to url uri webhook";
 
 /// Warns of destinations that any text may choose. `written` has the place of each tool's limit.
 pub(crate) fn check(
@@ -41,7 +23,8 @@ pub(crate) fn check(
     app: &App,
     written: &BTreeMap<String, Written>,
 ) {
-    let influence = lattice.whole(Dimension::Integrity);
+    // A value of a form is enough to name an account.
+    let influence = lattice.whole(Dimension::Integrity).formed();
     for (name, rule) in &app.rules.tools {
         let Some(place) = written.get(name).filter(|_| rule.effect != Effect::Read) else {
             continue;
@@ -49,7 +32,14 @@ pub(crate) fn check(
         let is_open = |argument: &&ArgumentPath| {
             let own = rule.arguments.get(argument);
             let limit = own.map_or(&rule.limit, |limit| &limit.label);
-            DESTINATIONS.contains(&argument.last_name()) && influence.flows_to(limit)
+            let accepts = own.into_iter().flat_map(|limit| &limit.accepts);
+            let by_form = accepts.filter(|accept| match &accept.values {
+                AcceptedValues::Form(form) => form.can_name(),
+                AcceptedValues::Among(_) => false,
+            });
+            let mut limits = by_form.map(|accept| &accept.limit).chain([limit]);
+            is_in(DESTINATIONS, argument.last_name())
+                && limits.any(|limit| influence.flows_to(limit))
         };
         if let Some(argument) = arguments(app, name, rule).iter().find(is_open) {
             let message = format!(
@@ -57,7 +47,7 @@ pub(crate) fn check(
                 app.name
             );
             let help = format!(
-                "keep it at the tool's limit, or write [app.{}.tools.{name}.arguments.{}] limit = []",
+                "keep it at the tool's limit, or write [app.{}.tools.{name}.arguments.{}] limit = [] without a form in 'accepts'",
                 app.name,
                 toml_key(&argument.to_string())
             );

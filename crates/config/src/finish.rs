@@ -101,12 +101,14 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
 
 /// A limit of an argument that the tool does not take would never hold anything.
 fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
-    if let (Some(once), Some(parameters), Some(at)) =
-        (&draft.once, &draft.parameters, &draft.written)
-    {
-        let unknown = once.iter().find(|name| !parameters.0.contains_key(*name));
-        if let Some(name) = unknown {
-            let message = format!("'once' names '{name}', which the tool '{tool}' does not take");
+    if let (Some(parameters), Some(at)) = (&draft.parameters, &draft.written) {
+        let named = [("once", &draft.once), ("destinations", &draft.destinations)];
+        for (key, name) in named
+            .into_iter()
+            .flat_map(|(key, names)| names.iter().flatten().map(move |name| (key, name)))
+            .filter(|(_, name)| !parameters.0.contains_key(*name))
+        {
+            let message = format!("'{key}' names '{name}', which the tool '{tool}' does not take");
             let help = format!("it has {}", listed(parameters.names()));
             context.sink.error(&at.file, &at.span, message, help);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::Label;
+use ifc::{Dimension, Label};
 use policy::{Format, Head, LabelRule, Mark, PathError, ResultLabels, UserLabels, UserRule};
 
 use crate::forms::{FORM_KEYS, check_words, form, parsed};
@@ -148,6 +148,9 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         .table("unless")
         .map(|inner| unless(&inner, label.as_ref()));
     let key = key(table);
+    let destination = table.boolean("destination").unwrap_or(false);
+    let strangers = table.context.lattice;
+    let strangers = strangers.map(|lattice| lattice.whole(Dimension::Integrity));
     let has_head = table.has("head");
     let head = table.table("head").map(|inner| head(&inner));
     table.finish();
@@ -166,6 +169,8 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         },
         path,
         label: label?,
+        strangers: strangers.unwrap_or_default(),
+        destination,
         form,
         list: list.ok()?,
         when: when?,

@@ -47,6 +47,8 @@ pub(crate) struct ToolDraft {
     pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
     /// The arguments by which two calls are the same.
     pub(crate) once: Option<Vec<String>>,
+    /// The arguments that say who or what a call is about.
+    pub(crate) destinations: Option<Vec<String>>,
     pub(crate) conditions: Option<Vec<Source>>,
     pub(crate) examples: Vec<Example>,
     pub(crate) labels: LabelDraft,
@@ -72,6 +74,7 @@ impl ToolDraft {
             && self.limit.is_none()
             && self.parameters.is_none()
             && self.arguments.is_empty()
+            && self.destinations.is_none()
             && self.conditions.is_none();
         let mut examples = self.examples;
         examples.extend(base.examples.into_iter().filter(|_| same));
@@ -87,6 +90,7 @@ impl ToolDraft {
             parameters: self.parameters.or(base.parameters),
             arguments,
             once: self.once.or(base.once),
+            destinations: self.destinations.or(base.destinations),
             conditions: self.conditions.or(base.conditions),
             examples,
             effect: self.effect.or(base.effect),
@@ -117,6 +121,7 @@ impl ToolDraft {
                 .map(|(name, draft)| (name, draft.finish(app)))
                 .collect(),
             once: self.once.map(Into::into),
+            destinations: self.destinations,
             conditions: None,
             result: self.labels.finish(),
         }
@@ -191,6 +196,10 @@ pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
 /// Reads the rules of a tool and finishes its table.
 pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     let written = table.value("limit").map(toml::Spanned::span);
+    let names = |key| {
+        let names = table.strings(key)?;
+        Some(names.iter().map(|name| name.value.to_owned()).collect())
+    };
     let draft = ToolDraft {
         written: Some(Written {
             file: table.context.file.clone(),
@@ -198,10 +207,8 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         }),
         parameters: parameters(table),
         arguments: argument_limits(table),
-        once: table.strings("once").map(|names| {
-            let names = names.iter().map(|name| name.value.to_owned());
-            names.collect()
-        }),
+        once: names("once"),
+        destinations: names("destinations"),
         conditions: conditions(table),
         examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &Effect::ALL.map(|effect| (effect.name(), effect))),

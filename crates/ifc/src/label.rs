@@ -29,6 +29,8 @@ impl Taint {
 /// taint itself. It flows wherever the taint may flow, and also to the limits that the user has raised by it (see
 /// [`Monitor`](crate::Monitor)). The set is then a down-set of this order, and everything above still holds.
 ///
+/// A policy endorses the taints of a value whose form it has checked in the same way: see [`Label::formed`].
+///
 /// A label without endorsed taints is two machine words, and needs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Label(Repr);
@@ -52,6 +54,9 @@ struct Endorsed {
 }
 
 const WORD: usize = u64::BITS as usize;
+
+/// The endorsement of values by their form. No session counts so far.
+const FORM: u64 = u64::MAX;
 
 impl Default for Label {
     /// ⊥.
@@ -203,6 +208,34 @@ impl Label {
         let mine = self.plain().meet(taints.plain());
         let plain = Self::of_parts(self.plain().beyond(&mine), self.endorsements().clone());
         plain.join(&Self::endorsed(&mine, by))
+    }
+
+    /// These taints as a value has them that cannot instruct, since its form is checked, but whose author chose it and so
+    /// what it names. Such a value flows where the taints may flow, and to limits with [`Label::forms`]. ⊤ stays ⊤.
+    #[must_use]
+    pub fn formed(&self) -> Label {
+        match self.is_top() {
+            true => Label::top(),
+            false => Self::endorsed(&self.unendorsed(), FORM),
+        }
+    }
+
+    /// Every taint as [`Label::formed`]: a limit that is joined with it admits each value of a checked form.
+    #[must_use]
+    pub fn forms() -> Label {
+        Label(Repr::Words([u64::MAX; 2])).formed()
+    }
+
+    /// The taints of this label that it has by a checked form alone, as plain taints.
+    #[must_use]
+    pub fn formed_taints(&self) -> Label {
+        self.endorsements().get(&FORM).cloned().unwrap_or_default()
+    }
+
+    /// The label without what the user has vouched for: its plain taints, and those that it has by a checked form.
+    #[must_use]
+    pub fn without_trust(&self) -> Label {
+        self.plain().join(&self.formed_taints().formed())
     }
 
     /// These taints, endorsed. A limit is raised by joining it with them.

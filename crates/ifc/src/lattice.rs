@@ -121,6 +121,9 @@ impl Lattice {
     /// The most taints that one may have. A label is a bit for each.
     pub const MAX_TAINTS: usize = Label::BITS;
 
+    /// Before the name of a label that a text has by its form alone.
+    pub const FORM: &str = "form:";
+
     /// The four-point lattice of RTBAS §6.2.
     pub fn four_point() -> Self {
         // Two orders without names of their own, so there is nothing to refuse.
@@ -142,11 +145,15 @@ impl Lattice {
     }
 
     /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, `trusted` or `public` (⊥),
-    /// `untrusted` or `secret` (every taint of a dimension), or `any` (⊤).
+    /// `untrusted` or `secret` (every taint of a dimension), or `any` (⊤). `form:NAME` is that label as
+    /// [`Label::formed`].
     ///
     /// # Errors
     /// [`LatticeError::Unknown`], with names that exist.
     pub fn label(&self, name: &str) -> Result<Label, LatticeError> {
+        if let Some(inner) = name.strip_prefix(Self::FORM) {
+            return self.label(inner).map(|label| label.formed());
+        }
         match (name, self.names.get(name)) {
             ("any", _) => Ok(Label::top()),
             (_, Some(label)) => Ok(label.clone()),
@@ -184,12 +191,14 @@ impl Lattice {
     /// The names of a label's taints, for people. ⊤ is `any`; ⊥ is an empty list.
     ///
     /// A level of a chain has its one name, without the taints below it. For a join of named labels, [`Lattice::labels`]
-    /// of the result is the label again. Endorsed taints are named as well.
+    /// of the result is the label again. Taints that the user has endorsed are named as well. [`Label::forms`] has no name.
     pub fn describe(&self, label: &Label) -> Vec<String> {
+        let formed = label.formed_taints();
+        let admits_forms = Label::forms().flows_to(label);
         let Some(taints) = label.taints() else {
             return vec!["any".to_owned()];
         };
-        let label = &label.unendorsed();
+        let label = &label.unendorsed().beyond(&formed);
         let mut rest = label.clone();
         let mut names = Vec::new();
         for chain in &self.chains {
@@ -204,6 +213,10 @@ impl Lattice {
             let name = self.taints.get(taint.index()).cloned();
             name.unwrap_or_else(|| format!("taint-{}", taint.index()))
         }));
+        if !formed.is_bottom() && !admits_forms {
+            let formed = self.describe(&formed).into_iter();
+            names.extend(formed.map(|name| format!("{}{name}", Self::FORM)));
+        }
         names
     }
 

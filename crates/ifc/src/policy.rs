@@ -152,9 +152,9 @@ impl Rule {
     pub(crate) fn unraised(&self) -> Self {
         let arguments = self.arguments.iter();
         Self {
-            limit: self.limit.plain().clone(),
+            limit: self.limit.without_trust(),
             arguments: arguments
-                .map(|(name, limit)| (name.clone(), limit.plain().clone()))
+                .map(|(name, limit)| (name.clone(), limit.without_trust()))
                 .collect(),
             ..self.clone()
         }

@@ -22,6 +22,7 @@ pub use labels::{
     PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels, UserRule, When,
 };
 pub use place::Place;
+pub use rules::names;
 pub use rules::{
     Accept, AcceptedValues, Among, AppMessages, AppRules, ArgumentLimit, CedarError, CedarText,
     CedarTool, Claims, Conditions, Destinations, DomainRule, Front, Judgement, LimitPart,

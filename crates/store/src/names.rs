@@ -78,8 +78,15 @@ impl Names {
     /// Every taint of a limit by name, sorted; `None` if it is ⊤ or has taints without a name.
     pub(crate) fn limit_names(&self, limit: &Label) -> Option<Vec<String>> {
         let count = limit.taints()?.count();
-        let below = self.0.taints().filter(|(_, taint)| taint.flows_to(limit));
-        let mut names: Vec<String> = below.map(|(name, _)| name.to_owned()).collect();
+        let formed = limit.formed_taints();
+        let mut names = Vec::new();
+        for (name, taint) in self.0.taints() {
+            if taint.flows_to(&formed) {
+                names.push(format!("{}{name}", Lattice::FORM));
+            } else if taint.flows_to(limit) {
+                names.push(name.to_owned());
+            }
+        }
         names.sort_unstable();
         (names.len() == count && self.join(&names)? == *limit).then_some(names)
     }
@@ -176,9 +183,10 @@ mod tests {
     proptest! {
         /// Joins of named labels come back as they were; a limit too.
         #[test]
-        fn labels_come_back(names in lattices(), chosen in proptest::collection::vec(any::<proptest::sample::Index>(), 0..5)) {
+        fn labels_come_back(names in lattices(), formed in any::<bool>(), chosen in proptest::collection::vec(any::<proptest::sample::Index>(), 0..5)) {
             let all: Vec<&str> = names.0.names().collect();
             let label = names.0.labels(chosen.iter().map(|at| *at.get(&all))).unwrap();
+            let label = if formed { label.formed() } else { label };
             let read = names.label(&names.label_names(&label));
             prop_assert_eq!(&read.label, &label);
             prop_assert!(read.unknown.is_empty());

@@ -3,6 +3,7 @@
 //! One program, since each links the whole crate.
 
 mod accepts;
+mod chosen_values;
 mod documentation;
 mod files;
 mod functionalities;

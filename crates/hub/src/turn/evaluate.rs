@@ -334,7 +334,7 @@ impl TurnMachine {
             let sink = Sink::Call(call);
             // By the rule as it is now: a text that the user has vouched for since is no cause any more.
             let excess = self.guard.rule(&sink).ok()?.excess(&sink);
-            let taints = excess.plain().clone();
+            let taints = excess.without_trust();
             let call = call.clone();
             (!taints.is_bottom()).then_some(Withheld { call, taints })
         });

@@ -254,8 +254,12 @@ impl TurnMachine {
         }
         let names = self.guard.history.tools().iter().map(|tool| &tool.label);
         let shown = names.chain(self.guard.history.regions().map(|region| region.label));
-        // Texts that the user has vouched for are shown.
-        let shown = shown.filter(|own| own.plain().meet(&withheld).is_bottom());
+        // Texts that the user has vouched for are shown, and values of a checked form unless one of these was refused.
+        let formed = withheld.formed_taints();
+        let is_shown = |own: &Label| {
+            own.plain().meet(&withheld).is_bottom() && own.formed_taints().meet(&formed).is_bottom()
+        };
+        let shown = shown.filter(|own| is_shown(own));
         let shown = shown.filter(|own| own.flows_to(&self.turn.clearance));
         self.above_request(shown.collect())
     }

@@ -41,7 +41,7 @@ pub(crate) fn taints() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Any label: ⊥, some taints, with endorsed taints, ⊤.
+/// Any label: ⊥, some taints, with endorsed taints, with those of values of a checked form, ⊤.
 pub(crate) fn labels() -> impl Strategy<Value = Label> {
     let endorsed = (unendorsed(), unendorsed(), unendorsed(), 0..2u64);
     prop_oneof![
@@ -49,6 +49,9 @@ pub(crate) fn labels() -> impl Strategy<Value = Label> {
         2 => endorsed.prop_map(|(a, b, rest, by)| a.endorse_tcb(&b, by).join(&rest)),
         1 => (unendorsed(), unendorsed()).prop_map(|(a, b)| {
             a.endorse_tcb(&a, 0).join(&b.endorse_tcb(&b, 1))
+        }),
+        1 => (unendorsed(), unendorsed(), unendorsed()).prop_map(|(a, b, rest)| {
+            a.formed().join(&b.endorse_tcb(&b, 0)).join(&rest)
         }),
     ]
 }

@@ -156,6 +156,19 @@ proptest! {
         prop_assert_eq!(endorsed == a, none);
     }
 
+    /// A value of a checked form flows where its taints may, and to limits that admit forms.
+    #[test]
+    fn a_formed_label_is_below_the_label(a in labels(), limit in unendorsed()) {
+        let formed = a.formed();
+        prop_assert!(formed.flows_to(&a.unendorsed()));
+        prop_assert!(a.is_top() || formed.flows_to(&limit.join(&Label::forms())));
+        prop_assert_eq!(formed.flows_to(&limit), a.unendorsed().flows_to(&limit));
+        // What the user vouches for is another matter.
+        prop_assert_eq!(formed.without_trust(), formed.clone());
+        let endorsed = a.unendorsed().endorse_tcb(&a.unendorsed(), 0);
+        prop_assert!(a.is_top() || endorsed.without_trust().is_bottom());
+    }
+
     #[test]
     fn one_endorsement_is_none_by_another(a in unendorsed(), at in taints()) {
         let a = if a.is_top() { join_of([at]) } else { a.join(&join_of([at])) };

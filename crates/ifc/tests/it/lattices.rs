@@ -36,8 +36,18 @@ fn bottoms(name: &str) -> bool {
 
 #[test]
 fn four_point_is_the_lattice_of_the_paper() {
-    let names = ["trusted", "public", "untrusted", "secret", "any"];
-    let expected = |a: &str, b: &str| bottoms(a) || a == b || b == "any";
+    let names = [
+        "trusted",
+        "public",
+        "untrusted",
+        "secret",
+        "any",
+        "form:untrusted",
+    ];
+    let expected = |a: &str, b: &str| {
+        let is_formed = a == "form:untrusted" && b == "untrusted";
+        bottoms(a) || a == b || b == "any" || is_formed
+    };
     let by_orders = Lattice::new(&Order::TwoPoint, &Order::TwoPoint).unwrap();
     for lattice in [Lattice::four_point(), by_orders] {
         check(&lattice, &names, expected);

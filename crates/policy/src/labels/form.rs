@@ -22,6 +22,10 @@ const MAX_DIGITS: usize = 20;
 /// Longest number: the shortest digits of any 64-bit float fit.
 const MAX_NUMBER: usize = 32;
 
+/// Most characters of the writer's choice in a trusted value that may be a destination. Account numbers, addresses and ids
+/// of large services have more; the small numbers of one mailbox or list do not.
+const MOST_CHOSEN: usize = 5;
+
 /// The form that a value must have to get the label of a rule.
 ///
 /// The forms are short ASCII without spaces. They are checked on the bytes of the original text, so a value with an escape
@@ -99,6 +103,37 @@ impl Form {
             | Self::Number
             | Self::Boolean
             | Self::OneOf(_) => false,
+        }
+    }
+
+    /// Whether the writer of this value of the form could have chosen whom or what it names.
+    ///
+    /// A date names nobody, and the words of [`Form::OneOf`] are the user's. Values of forms that can spell words have a
+    /// taint of their own.
+    pub(super) fn is_chosen(&self, text: &str) -> bool {
+        let chosen = match self {
+            Self::Email | Self::Token | Self::Date | Self::Boolean | Self::OneOf(_) => 0,
+            Self::Pattern(pattern) => pattern.chosen(text.len()),
+            // A price names nobody.
+            Self::Number => match text.split_once('.') {
+                Some((whole, cents)) if cents.len() <= 2 => whole.len(),
+                _ => text.len(),
+            },
+            Self::Uuid | Self::Hex | Self::Digits(_) | Self::Integer | Self::IntegerIn(_) => {
+                text.len()
+            }
+        };
+        chosen > MOST_CHOSEN
+    }
+
+    /// Whether the writer of some value of the form could choose whom or what it names.
+    #[must_use]
+    pub fn can_name(&self) -> bool {
+        match self {
+            Self::Digits(count) => *count.end() > MOST_CHOSEN,
+            Self::IntegerIn(range) => self.is_chosen(&range.end().to_string()),
+            Self::Pattern(pattern) => pattern.can_choose(MOST_CHOSEN),
+            _ => self.is_chosen(&"0".repeat(MAX_NUMBER)),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::formats::{Document, Kind, Node};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     before: String,
-    form: Form,
+    pub(super) form: Form,
     after: String,
     /// The label of the head.
     pub label: Label,
@@ -46,8 +46,12 @@ impl Head {
         })
     }
 
-    /// The bytes of the head in this value, if it has one.
-    pub(super) fn find(&self, document: &Document<'_>, node: &Node) -> Option<Range<usize>> {
+    /// The bytes of the head in this value and its token, if it has one.
+    pub(super) fn find<'t>(
+        &self,
+        document: &Document<'t>,
+        node: &Node,
+    ) -> Option<(Range<usize>, &'t str)> {
         if node.kind != Kind::String {
             return None;
         }
@@ -62,6 +66,7 @@ impl Head {
             return None;
         }
         let start = node.inner.start;
-        Some(start..start + before.len() + token.len() + after.len())
+        let length = before.len() + token.len() + after.len();
+        Some((start..start + length, token))
     }
 }

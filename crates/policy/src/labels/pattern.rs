@@ -85,6 +85,26 @@ impl Pattern {
         (reached >> bytes.len()) & 1 == 1
     }
 
+    /// How many characters of a match of this length are no literal ones.
+    pub(super) fn chosen(&self, length: usize) -> usize {
+        let literal = self.items.iter().filter(|item| item.literal);
+        length.saturating_sub(literal.map(|item| item.least).sum())
+    }
+
+    /// Most characters of a match of this length that are free.
+    pub(super) fn free(&self, length: usize) -> usize {
+        let others = self.items.iter().filter(|item| !item.is_free());
+        let (_, most) = self.lengths();
+        length
+            .saturating_sub(others.map(|item| item.least).sum())
+            .min(most)
+    }
+
+    /// Whether a match may have more than so many characters that are no literal ones.
+    pub(super) fn can_choose(&self, most: usize) -> bool {
+        self.chosen(self.lengths().0) > most
+    }
+
     /// The length of the longest match, and how many of its characters are free.
     fn lengths(&self) -> (usize, usize) {
         let total = self.items.iter().map(|item| item.most).sum();

@@ -1,5 +1,6 @@
 //! The labels of the bytes of a tool's result.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -14,6 +15,10 @@ use super::rule::LabelRule;
 use super::single::Single;
 use super::when::{Met, When};
 use crate::formats::{Document, Format, Kind, Node, ParseError};
+
+/// Most characters of the trusted fields of one result that could spell words. Strangers who fill in several fields of a
+/// record could spell an instruction with all of them; above this number none of these fields is trusted.
+const MAX_FREE: usize = 32;
 
 /// The label rules of one tool's results.
 ///
@@ -177,7 +182,11 @@ impl ResultLabels {
         text: &str,
     ) -> Result<Vec<(Range<usize>, Label)>, ParseError> {
         let document = Document::parse(text, self.format)?;
-        let chosen = self.chosen(arguments, &document)?;
+        let free = Cell::new(0);
+        let mut chosen = self.chosen(arguments, &document, &free)?;
+        if free.get() > MAX_FREE {
+            chosen = self.chosen(arguments, &document, &free)?;
+        }
         let painter = Painter {
             document: &document,
             names: &self.names,
@@ -187,11 +196,13 @@ impl ResultLabels {
         Ok(painter.paint(&chosen))
     }
 
-    /// For each node the join of the rules that select it and count.
+    /// For each node the join of the rules that select it and count. `free` counts the characters of trusted values that
+    /// could spell words.
     fn chosen(
         &self,
         arguments: &Arguments,
         document: &Document<'_>,
+        free: &Cell<usize>,
     ) -> Result<Vec<Option<Chosen>>, ParseError> {
         let values = document.values()?;
         let places = places(&values);
@@ -212,7 +223,8 @@ impl ResultLabels {
                 let new = match node {
                     Some(node) => {
                         let holder = node.parent.and_then(|at| values.get(at)).copied();
-                        self.say(rule, document, node, holder.filter(|it| it.is_object()))
+                        let holder = holder.filter(|it| it.is_object());
+                        self.say(rule, document, node, holder, free)
                     }
                     None => self.unsaid(rule),
                 };
@@ -241,39 +253,77 @@ impl ResultLabels {
         document: &Document<'_>,
         node: &Node,
         holder: Option<&Value>,
+        free: &Cell<usize>,
     ) -> Chosen {
         let low = rule.low(holder);
-        let key = rule
-            .key
-            .as_ref()
-            .map(|label| match rule.has_key(document, node) {
-                true => label.clone(),
-                false => self.worst.clone(),
-            });
+        let formed = |form: Option<&Form>, text: &str, low: &Label| match form {
+            Some(form) => self.formed(rule, form, text, low, free),
+            None => low.clone(),
+        };
+        let key = rule.key.as_ref().map(|label| {
+            let key = node.key.as_ref().filter(|_| rule.has_key(document, node));
+            key.map_or_else(
+                || self.worst.clone(),
+                |key| formed(rule.key_form.as_ref(), document.slice(&key.inner), label),
+            )
+        });
         let (label, parts) = match (&rule.form, rule.list) {
-            (Some(form), Some(list)) => self.list(form, list, &low, document, node),
+            (Some(form), Some(list)) => {
+                let of = |text: &str| formed(Some(form), text, &low);
+                self.list((form, list), &low, document, node, &of)
+            }
             (form, _) => {
-                let formed = form
-                    .as_ref()
-                    .is_none_or(|form| form.matches(document, node));
+                let form = form.as_ref();
+                let label = match form.is_none_or(|form| form.matches(document, node)) {
+                    true => formed(form, document.slice(&node.inner), &low),
+                    false => self.worst.clone(),
+                };
                 let head = rule.head.as_ref();
-                let head = head.and_then(|head| Some((head.find(document, node)?, &head.label)));
-                let head = head.map(|(span, label)| Parts::Head(span, label.clone()));
-                let label = if formed { low } else { self.worst.clone() };
+                let head = head.and_then(|head| Some((head, head.find(document, node)?)));
+                let head = head.map(|(head, (span, token))| {
+                    Parts::Head(span, formed(Some(&head.form), token, &head.label))
+                });
                 (label, head.unwrap_or(Parts::None))
             }
         };
         Chosen { label, key, parts }
     }
 
-    /// The label of a list in a text, and the labels of its pieces.
+    /// The label of a value of a form, which would have the label `low` if no stranger could have chosen it.
+    fn formed(
+        &self,
+        rule: &LabelRule,
+        form: &Form,
+        text: &str,
+        low: &Label,
+        free: &Cell<usize>,
+    ) -> Label {
+        let strangers = self.worst.meet(&rule.strangers);
+        if strangers.flows_to(low) {
+            return low.clone();
+        }
+        let spelled = match form {
+            Form::Pattern(pattern) => pattern.free(text.len()),
+            _ => 0,
+        };
+        free.set(free.get().saturating_add(spelled));
+        if spelled > 0 && free.get() > MAX_FREE {
+            return self.worst.clone();
+        }
+        match form.is_chosen(text) && !rule.destination {
+            true => low.join(&strangers.formed()),
+            false => low.clone(),
+        }
+    }
+
+    /// The label of a list in a text, and the labels of its pieces. `of` is the label of an element of the form.
     fn list(
         &self,
-        form: &Form,
-        list: List,
+        (form, list): (&Form, List),
         low: &Label,
         document: &Document<'_>,
         node: &Node,
+        of: &dyn Fn(&str) -> Label,
     ) -> (Label, Parts) {
         // The number of elements is structure.
         let around = low.join(&self.structure);
@@ -286,7 +336,7 @@ impl ResultLabels {
         };
         let formed = |piece: &Piece| form.matches_element(document, &piece.span);
         let label = |piece: &Piece| match piece.is_element {
-            true if formed(piece) => low.clone(),
+            true if formed(piece) => of(document.slice(&piece.span)),
             true => self.worst.clone(),
             false => around.clone(),
         };

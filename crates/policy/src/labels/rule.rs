@@ -32,6 +32,11 @@ pub struct LabelRule {
     pub key_form: Option<Form>,
     /// The beginning of the values that the app writes itself.
     pub head: Option<Head>,
+    /// The taints by which a text is a stranger's. A value of [`Self::form`] in a result that has such taints keeps them as
+    /// [`Label::formed`] if its writer chose what it names, and trusted values of one result spell few words together.
+    pub strangers: Label,
+    /// Whether the values may be destinations all the same, since the app and no stranger makes them.
+    pub destination: bool,
     /// The place of the rule.
     pub place: Option<Place>,
 }
@@ -49,6 +54,8 @@ impl LabelRule {
             key: None,
             key_form: None,
             head: None,
+            strangers: Label::bottom(),
+            destination: false,
             place: None,
         }
     }

@@ -77,7 +77,9 @@ impl Among {
         let Some(tool) = app.and_then(|app| app.tool(&self.tool)) else {
             return false;
         };
+        // The user has named this place, so a value of a checked form counts, whoever chose it.
         let limit = self.labelled.as_ref().unwrap_or(known.limit);
+        let limit = limit.join(&Label::forms());
         // Nothing above the control part, since whether the user is asked would tell of it.
         let limit = limit.meet(known.control);
         // Each result once, for all values: a conversation may have 32 MiB of them.
@@ -120,6 +122,7 @@ mod tests {
             parameters: None,
             arguments: BTreeMap::new(),
             once: None,
+            destinations: None,
             conditions: None,
             result: ResultLabels::new(vec![names], None, Some(Label::bottom())),
         };

@@ -9,6 +9,7 @@ use super::accepts::Accept;
 use super::arguments::{Arguments, Parameters};
 use super::claims::Claims;
 use super::conditions::Conditions;
+use super::names;
 use crate::labels::ResultLabels;
 use crate::place::Place;
 
@@ -64,6 +65,9 @@ pub struct ToolRule {
     pub arguments: BTreeMap<ArgumentPath, ArgumentLimit>,
     /// The arguments by which two irreversible calls are the same; `None` is all of the control part.
     pub once: Option<Arc<[String]>>,
+    /// The arguments that say who or what a call is about, so that no stranger may choose them by a value of a form. `None`:
+    /// by name all but content, times and numbers; none of a tool that reads.
+    pub destinations: Option<Vec<String>>,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
     /// The labels of its results.
@@ -85,6 +89,24 @@ impl ToolRule {
     pub(crate) fn data(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
         let paths = self.arguments.keys();
         paths.filter(|path| !self.is_looked_at(path))
+    }
+
+    /// Whether an argument says who or what a call is about.
+    pub(crate) fn is_destination(&self, argument: &str) -> bool {
+        match &self.destinations {
+            Some(named) => named.iter().any(|name| name == argument),
+            // What a read returns has labels of its own, wherever it looked.
+            None => !self.effect.reads() && names::may_name(argument),
+        }
+    }
+
+    /// Whether the control part of a call says who or what it is about.
+    pub(crate) fn has_destination(&self, call: &Call) -> bool {
+        let is_data = |name: &str| self.data().any(|path| *path == ArgumentPath::of(name));
+        call.arguments.iter().any(|(name, value)| {
+            let names_none = matches!(value.reveal_tcb(), "null" | "true" | "false");
+            !names_none && self.is_destination(name) && !is_data(name)
+        })
     }
 
     /// The limit with everything that permits in its conditions could add.

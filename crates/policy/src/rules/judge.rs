@@ -295,9 +295,16 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
         of_tool.place = None;
     }
     of_tool.limit = raised;
+    // A value of a checked form cannot instruct, so it may influence a call, but not whom or what the call is about.
+    if !label.is_bottom() && !rule.has_destination(call) {
+        of_tool.limit = of_tool.limit.join(&Label::forms());
+    }
     let (paths, data): (Vec<ArgumentPath>, Vec<LimitPart>) = (rule.arguments.iter())
         .filter_map(|(path, own)| {
             let mut part = limit_of(path, own, call, known)?;
+            if !part.label.is_bottom() && !rule.is_destination(path.last_name()) {
+                part.limit = part.limit.join(&Label::forms());
+            }
             // A condition depends on this argument, so it belongs to the control part, and its limit can only restrict.
             if rule.is_looked_at(path) {
                 part.limit = part.limit.meet(&of_tool.limit);

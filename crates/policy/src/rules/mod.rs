@@ -12,6 +12,7 @@ mod extent;
 mod judge;
 mod looks_at;
 mod messages;
+pub mod names;
 mod session;
 
 pub use self::accepts::{Accept, AcceptedValues, Among};

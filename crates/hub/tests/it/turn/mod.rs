@@ -11,6 +11,7 @@ mod approved;
 mod asked;
 mod causes;
 mod checked;
+mod chosen;
 mod claims;
 mod cleared;
 mod cut;
