@@ -11,8 +11,9 @@ use provision::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::keep_for::KeepFor;
 use crate::question::Lines;
-use crate::terminal::{columns, say};
+use crate::terminal::{Terminal, columns, say};
 use crate::{paths, shell};
 
 /// Some packages fetch more at their first use. Without a registry that fails at once, not after minutes of retries.
@@ -110,7 +111,7 @@ fn identity_with(app: &App, record: Option<&Record>) -> [u8; 32] {
 }
 
 /// Whether the record is of this package.
-fn is_for(record: &Record, package: &Package) -> bool {
+pub(crate) fn is_for(record: &Record, package: &Package) -> bool {
     record.registry == package.registry
         && record.requirement == package.requirement
         && record.with == package.with
@@ -143,7 +144,10 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
         program: &program,
         scripts,
     };
+    let progress = Terminal::new(false, KeepFor::default());
+    progress.working(format!("installing {}", wanted.requirement));
     let installed = installer.install(app, wanted);
+    progress.rest();
     if let Err(InstallError::Failed { said, .. }) = &installed {
         say(&last_words(wanted.registry, said));
     }

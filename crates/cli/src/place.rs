@@ -8,7 +8,7 @@ use clap::Args;
 use config::Config;
 use sandbox::Layer;
 
-use crate::configuration::{self, Examples};
+use crate::configuration::{self, Examples, Found};
 use crate::paths;
 use crate::terminal::Terminal;
 
@@ -45,9 +45,9 @@ impl Place {
         self.allow_degraded.iter().copied().collect()
     }
 
-    /// The file into which an app is written. A file of the working folder has to be trusted first, because the app is
-    /// started under the rest of it.
-    pub(crate) fn writable_file(&self) -> Result<PathBuf> {
+    /// The file whose apps a command changes. A file of the working folder has to be trusted first, because an app is started
+    /// under the rest of it.
+    pub(crate) fn writable(&self) -> Result<Found> {
         match configuration::find(self.file.config.as_deref())? {
             // An `mcpServers` file has no place for rules, and the other program would start what is added.
             Some(found) if found.path().extension().is_some_and(|kind| kind == "json") => {
@@ -58,9 +58,13 @@ impl Place {
             }
             Some(found) => {
                 found.open(Examples::MayFail, Terminal::attended())?;
-                Ok(found.path().to_owned())
+                Ok(found)
             }
-            None => paths::user_config().context("no home directory; name a file with --config"),
+            None => {
+                let file = paths::user_config();
+                let file = file.context("no home directory; name a file with --config")?;
+                Ok(Found::new(&file, false))
+            }
         }
     }
 }

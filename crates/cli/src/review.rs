@@ -114,7 +114,9 @@ pub(crate) fn words(tool: &ToolDescription, most: usize, columns: usize) -> Stri
     }
     let more = tool.description.lines().skip(most).count();
     if more > 0 {
-        lines.own(&format!("{more} more lines are not shown"));
+        lines.own(&format!(
+            "{more} more lines are not shown; `sluice app tools APP --json` has them"
+        ));
     }
     lines.finish()
 }

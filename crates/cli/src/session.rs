@@ -171,8 +171,20 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
     })
 }
 
+/// Refuses a name that no app has which is started here.
+pub(crate) fn startable(config: &Config, name: &str) -> Result<()> {
+    match config.apps.get(name).is_none_or(|app| app.client) {
+        true => bail!(
+            "there is no app '{}' that is started here; {}",
+            escape(name),
+            configured(config)
+        ),
+        false => Ok(()),
+    }
+}
+
 /// The apps that can be named, or how to have one.
-pub(crate) fn configured(config: &Config) -> String {
+fn configured(config: &Config) -> String {
     let started = config.apps.values().filter(|app| !app.client);
     let names: Vec<&str> = started.map(|app| app.name.as_str()).collect();
     match names.is_empty() {

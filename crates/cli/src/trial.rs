@@ -1,11 +1,11 @@
 //! Starting an app once, to see whether it runs and which tools it has. No tool is called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use config::{App, Config};
-use hub::trace::escape;
 use ifc::Monitor;
 use provision::Record;
 use sandbox::Layer;
@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use wire::ToolDescription;
 
 use crate::refused::{refused, words};
+use crate::session::startable;
 use crate::{app_setup, login, needs};
 
 /// Events of a start that are kept.
@@ -26,6 +27,20 @@ pub(crate) struct Trial {
     pub(crate) tools: Vec<ToolDescription>,
     /// Places that it tried to reach and may not, with the reasons.
     pub(crate) tried: BTreeMap<String, String>,
+}
+
+/// The places that an app which did not start tried to reach, as the context of its error.
+#[derive(Debug)]
+pub(crate) struct Tried(pub(crate) BTreeMap<String, String>);
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = words(&self.0);
+        write!(
+            f,
+            "before it ended, it tried to reach places that it may not: {places}"
+        )
+    }
 }
 
 impl Trial {
@@ -54,9 +69,8 @@ pub(crate) async fn find_and_start(
     layers: &BTreeSet<Layer>,
 ) -> Result<Trial> {
     let here = needs::Here::of(config);
-    let Some(app) = config.apps.get_mut(name).filter(|app| !app.client) else {
-        bail!("there is no app '{}' that is started here", escape(name));
-    };
+    startable(config, name)?;
+    let app = config.apps.get_mut(name).context("no such app")?;
     let new = match of {
         Of::New(record) => Some(record),
         Of::Seen | Of::Installed => None,
@@ -85,9 +99,6 @@ pub(crate) async fn start(config: &Config, app: &App, layers: &BTreeSet<Layer>) 
     match opened {
         Ok(tools) => Ok(Trial { tools, tried }),
         Err(error) if tried.is_empty() => Err(error.into()),
-        Err(error) => Err(error).context(format!(
-            "before it ended, it tried to reach places that it may not: {}",
-            words(&tried)
-        )),
+        Err(error) => Err(error).context(Tried(tried)),
     }
 }

@@ -77,6 +77,15 @@ impl Files {
         Ok(())
     }
 
+    /// Whether these are files of `known`, one of them with this text.
+    pub(super) fn are_among(&self, known: &Self, path: &Path, text: &str) -> bool {
+        let mut expected = known.digests();
+        expected.insert(path.to_owned(), hex(&Sha256::digest(text)));
+        let own = self.digests();
+        own.iter()
+            .all(|(path, digest)| expected.get(path) == Some(digest))
+    }
+
     /// Digests by path.
     pub(crate) fn digests(&self) -> BTreeMap<PathBuf, String> {
         self.0.borrow().clone()

@@ -10,6 +10,8 @@ mod summary;
 pub(crate) mod trust;
 
 use std::env;
+use std::fs;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -126,7 +128,7 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
 }
 
 impl Found {
-    fn new(file: &Path, needs_trust: bool) -> Self {
+    pub(crate) fn new(file: &Path, needs_trust: bool) -> Self {
         Self {
             shown: file.to_owned(),
             path: resolved(file),
@@ -238,6 +240,60 @@ impl Found {
             files.remember(file)?;
         }
         Ok((opened, files))
+    }
+
+    /// Its text; empty if it is not there.
+    pub(crate) fn text(&self) -> Result<String> {
+        match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+            text => text.with_context(|| format!("{} cannot be read", self.name())),
+        }
+    }
+
+    /// Writes `after` in the place of `before`. If `before` was trusted, `after` is.
+    ///
+    /// # Errors
+    /// The file does not have the text `before` any more, or cannot be written.
+    pub(crate) fn rewrite(&self, before: &str, after: &str) -> Result<()> {
+        let trusted = self.trusted_with(before)?;
+        // Minutes may have passed, and the new lines were not checked together with other ones.
+        if self.text()? != before {
+            bail!(
+                "{} changed meanwhile, and nothing was written; try again",
+                self.name()
+            );
+        }
+        // A link stays one.
+        let path = self.path.canonicalize().unwrap_or(self.path.clone());
+        let folder = path.parent().context("the configuration has no folder")?;
+        fs::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(after.as_bytes())?;
+        if let Ok(old) = path.metadata() {
+            file.as_file().set_permissions(old.permissions())?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        let Some(trusted) = trusted else {
+            return Ok(());
+        };
+        let (_, files) = self.read(Examples::MayFail)?;
+        // What others wrote meanwhile has to be reviewed.
+        match files.are_among(&trusted, &self.path, after) {
+            true => TrustStore::of_user()?.trust(&self.path, &files),
+            false => Ok(()),
+        }
+    }
+
+    /// Its files, if they are trusted with this text.
+    fn trusted_with(&self, text: &str) -> Result<Option<Files>> {
+        if !self.needs_trust {
+            return Ok(None);
+        }
+        let (_, files) = self.read(Examples::MayFail)?;
+        let standing = TrustStore::of_user()?.standing(&self.path, &files)?;
+        let is_trusted = standing == Standing::Trusted && files.are_among(&files, &self.path, text);
+        Ok(is_trusted.then_some(files))
     }
 
     fn must_be_trusted(&self, standing: Standing) -> Result<()> {

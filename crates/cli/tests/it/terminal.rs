@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// How a question for a word ends, and one for the next page.
-const PROMPTS: [&str; 2] = [" [no]: ", " [next]: "];
+/// How a question for a word ends, one for the next page, and one about a call.
+const PROMPTS: [&str; 3] = [" [no]: ", " [next]: ", ", default deny] "];
 
 /// Runs a command with these lines typed, one after each question for a word. What is shown so far is shown to `watch`
 /// as well. The exit code, and everything that was shown.

@@ -10,7 +10,9 @@ use crate::FindError;
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// There is no package manager.
-    #[error("there is no '{name}' in PATH, which installs such packages; install it first")]
+    #[error(
+        "there is no '{name}' in PATH, which installs such packages; install it first (on Debian: `apt install npm` or `apt install python3-pip`)"
+    )]
     NoManager {
         /// Which.
         name: &'static str,

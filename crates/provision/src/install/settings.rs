@@ -42,6 +42,9 @@ fn ask(program: &Path, arguments: &[&str]) -> Result<String, InstallError> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().last().unwrap_or("it failed");
+        if last.ends_with("No module named pip") {
+            return Err(InstallError::NoManager { name: "pip" });
+        }
         return Err(failed(last.to_owned()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

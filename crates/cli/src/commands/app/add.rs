@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,12 +12,15 @@ use provision::{Host, Package, Purpose, Record, Wanted, launcher};
 use tokio::task::spawn_blocking;
 
 use super::block::{self, Wish};
+use super::offers::Offers;
+use super::section::{self, Split};
 use super::{secrets, try_out};
+use crate::configuration::Found;
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::proposal::Tool;
-use crate::terminal::{columns, is_agreed, say};
-use crate::trial::Of;
+use crate::terminal::{Terminal, columns, is_agreed, say};
+use crate::trial::{self, Of, Tried};
 use crate::{installed, review};
 
 #[derive(Debug, Args)]
@@ -59,7 +61,10 @@ pub(super) struct How {
     /// Write the configuration without asking. No rule for a tool is written, so all calls have the most
     /// restrictive one.
     #[arg(long)]
-    yes: bool,
+    pub(super) yes: bool,
+    /// Replace an app of the same name, with its rules [default: ask at a terminal].
+    #[arg(long)]
+    pub(super) replace: bool,
     #[command(flatten)]
     pub(super) place: Place,
 }
@@ -75,39 +80,82 @@ pub(super) async fn add(args: Add) -> Result<Exit> {
             at + 1
         ));
     }
-    let file = args.how.place.writable_file()?;
+    let file = args.how.place.writable()?;
     let is_added = one(&wish, &args.write, &args.how, &file).await?;
     Ok(if is_added { Exit::Done } else { Exit::Refused })
 }
 
+/// Whether an app of this name is there, with the same line for its command or address.
+pub(super) fn is_there(wish: &Wish, file: &Found) -> Result<bool> {
+    let own = section::split(&file.text()?, &wish.name)?.own;
+    let is_there = own.lines().any(|line| line == block::start(wish));
+    let fetches = launcher(&wish.command, [])?.is_some();
+    Ok(is_there && (!fetches || installed::store()?.get(&wish.name)?.is_some()))
+}
+
 /// Adds one app to this configuration. Whether it is in there now.
-pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Path) -> Result<bool> {
+pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Found) -> Result<bool> {
     let store = installed::store()?;
-    // A second installation under this name would replace the record of the reviewed tools.
-    if store.get(&wish.name)?.is_some() {
-        bail!(
-            "an app '{0}' is installed already; update it with `sluice app update {0}`, or remove it first with `sluice app remove {0}`",
-            wish.name
-        );
+    let old = store.get(&wish.name)?;
+    let before = file.text()?;
+    let Split { own, others } = section::split(&before, &wish.name)?;
+    // A mistake, or what is missing, is found before anything is fetched.
+    with(file.path(), &others, &block::of(wish, &[], &[]))?;
+    let mut missing = wish.env_from.iter();
+    if let Some(name) = missing.find(|name| std::env::var_os(name).is_none()) {
+        bail!("it needs the variable {name}, which is not set; export it and try again");
     }
-    let before = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).context(format!("{} cannot be read", file.display())),
-    };
-    // A name that is taken, or a mistake, is found before anything is fetched.
-    with(file, &before, &block::of(wish, &[], &[]))?;
-    let variables = wish.env.keys().chain(&wish.env_from);
-    let fetched = match launcher(&wish.command, variables)? {
-        Some(package) => Some(install(&wish.name, package, how.scripts).await?),
-        None => None,
+    let package = launcher(&wish.command, wish.env.keys().chain(&wish.env_from))?;
+    let in_path = |name: &str| (Host::of_user().path.iter()).any(|it| it.join(name).is_file());
+    let program = wish.command.first().filter(|_| package.is_none());
+    if let Some(name) = program.filter(|name| !name.contains('/') && !in_path(name)) {
+        bail!("there is no program '{name}' in PATH; install it, or write its whole path");
+    }
+    // A session may have installed it for another file.
+    let kept = old.clone().filter(|old| {
+        let package = package.as_ref().filter(|_| old.tools.is_some());
+        package.is_some_and(|package| installed::is_for(old, package))
+    });
+    let is_taken = !own.is_empty() || (old.is_some() && kept.is_none());
+    if is_taken && !may_replace(&wish.name, &own, how, file)? {
+        say("nothing was changed\n");
+        return Ok(false);
+    }
+    let fetched = match (kept, package) {
+        (None, Some(package)) => Some(install(&wish.name, package, how.scripts).await?),
+        (kept, _) => kept,
     };
     // The record is written after the user has agreed: an interruption before leaves only files that nothing names.
-    let added = finish(wish, write, how, (file, &before), fetched.as_ref()).await;
-    if fetched.is_some() && !matches!(added, Ok(true)) {
-        store.remove(&wish.name)?;
+    let (texts, records) = ((&*before, &*others), (old.as_ref(), fetched.as_ref()));
+    let added = finish(wish, write, how, (file, texts), records).await;
+    match (&added, &old, &fetched) {
+        (Ok(true), Some(_), None) | (Ok(false) | Err(_), None, Some(_)) => {
+            store.remove(&wish.name)?;
+        }
+        (Ok(false) | Err(_), Some(old), _) => store.tidy(old)?,
+        _ => {}
     }
     added
+}
+
+/// Whether the app of that name is to be replaced. Its lines are shown.
+fn may_replace(name: &str, own: &str, how: &How, file: &Found) -> Result<bool> {
+    if how.replace {
+        return Ok(true);
+    }
+    if how.yes || !Terminal::attended() {
+        bail!(
+            "an app '{name}' is installed already; replace it with --replace, or update it with `sluice app update {name}`"
+        );
+    }
+    let path = file.path().display();
+    say(&format!(
+        "an app '{name}' is installed already; its lines in {path}:\n{own}\n"
+    ));
+    Ok(is_agreed(
+        "Type replace to replace it, with its rules [no]: ",
+        "replace",
+    ))
 }
 
 /// Everything after the installation. Whether the app is in the configuration now.
@@ -115,26 +163,48 @@ async fn finish(
     wish: &Wish,
     write: &[PathBuf],
     how: &How,
-    (file, before): (&Path, &str),
-    fetched: Option<&Record>,
+    (file, (before, others)): (&Found, (&str, &str)),
+    (old, fetched): (Option<&Record>, Option<&Record>),
 ) -> Result<bool> {
-    let data = data(wish, write)?;
-    let mut config = with(file, before, &block::of(wish, &data, &[]))?;
-    let of = fetched.map_or(Of::Installed, Of::New);
-    let trial = try_out::start(&mut config, &wish.name, &how.place.layers(), of).await?;
+    let mut data = data(wish, write)?;
+    let is_asked = !how.yes && Terminal::attended();
+    let mut offers = Offers::new(wish, file, others, is_asked);
+    offers.folders(&mut data);
+    let of = match fetched {
+        // Its tools must be those of its first start.
+        Some(_) if old == fetched => Of::Seen,
+        Some(record) => Of::New(record),
+        None => Of::Installed,
+    };
+    let layers = how.place.layers();
+    let (config, trial) = loop {
+        let lines = block::of(wish, &data, &[]) + &block::domains(&wish.name, &offers.domains);
+        let mut config = with(file.path(), others, &lines)?;
+        match trial::find_and_start(&mut config, &wish.name, of, &layers).await {
+            Ok(trial) => break (config, trial),
+            // It may start with a domain that it tried to reach.
+            Err(error) => {
+                let tried = error.downcast_ref::<Tried>();
+                if !tried.is_some_and(|Tried(tried)| offers.domains(tried)) {
+                    return Err(error);
+                }
+            }
+        }
+    };
+    offers.domains(&trial.tried);
     // A rule makes the name of a tool trusted, so rules are written only where the user reads the names.
     let listed: Vec<Tool> = match how.yes {
         true => Vec::new(),
         false => trial.tools.iter().map(Tool::from).collect(),
     };
-    let text = block::of(wish, &data, &listed);
+    let text = block::of(wish, &data, &listed) + &block::domains(&wish.name, &offers.domains);
     // The proposed rules are loaded before they are written.
-    with(file, before, &text)?;
+    with(file.path(), others, &text)?;
     say(&format!(
         "{} starts, with {}. These lines would be added to {}:\n{text}\n",
         wish.name,
         trial.names().join(", "),
-        file.display()
+        file.path().display()
     ));
     for tool in &trial.tools {
         say(&review::words(tool, 1, columns()));
@@ -148,7 +218,7 @@ async fn finish(
     if let Some(record) = fetched {
         let record = Record {
             tools: Some(review::seen(&trial.tools)),
-            reviewed: !how.yes,
+            reviewed: !how.yes || record.reviewed,
             tried: trial.tried.keys().cloned().collect(),
             ..record.clone()
         };
@@ -159,7 +229,7 @@ async fn finish(
     if let Some(app) = config.apps.get(&wish.name) {
         try_out::keep_elsewhere(app, review::seen(&trial.tools))?;
     }
-    append(file, before, &text)?;
+    file.rewrite(before, &format!("{others}{text}"))?;
     say(&format!(
         "added; use it with `sluice run --app {} \"…\"`\n",
         wish.name
@@ -198,8 +268,11 @@ fn wish(args: &Add) -> Result<Wish> {
     })
 }
 
+/// Files and folders that an app sees, and whether it may write them.
+pub(super) type Data = Vec<(String, bool)>;
+
 /// The files that its arguments name, and those that it may write (true).
-fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
+pub(super) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
     // Only the arguments count: the program need not be one of this machine.
     let mut command = vec!["/bin/true".to_owned()];
     command.extend(wish.command.iter().skip(1).cloned());
@@ -233,14 +306,15 @@ fn data(wish: &Wish, write: &[PathBuf]) -> Result<Vec<(String, bool)>> {
 }
 
 /// The configuration with these lines at its end.
-fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
+pub(super) fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
     let text = format!("{before}{lines}");
     let read = |path: &Path| match path == file {
         true => Ok(text.clone()),
         false => fs::read_to_string(path),
     };
-    Config::load_with(file, &read)
-        .map_err(|mistakes| anyhow!("with this app the configuration has mistakes\n\n{mistakes}"))
+    Config::load_with(file, &read).map_err(|mistakes| {
+        anyhow!("with this change the configuration has mistakes\n\n{mistakes}")
+    })
 }
 
 /// An app that is this remote server, in no configuration.
@@ -253,24 +327,4 @@ pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
     let file = Path::new("/sluice.toml");
     let mut config = with(file, "", &block::of(&wish, &[], &[]))?;
     config.apps.remove(name).context("an app without a name")
-}
-
-/// Appends the lines, unless the file has changed since it was read.
-fn append(file: &Path, before: &str, lines: &str) -> Result<()> {
-    let folder = file.parent().context("the configuration has no folder")?;
-    fs::create_dir_all(folder)?;
-    // Minutes may have passed, and the new content was not loaded together with these lines.
-    if fs::read_to_string(file).unwrap_or_default() != before {
-        bail!(
-            "{} changed meanwhile, and nothing was added; try again",
-            file.display()
-        );
-    }
-    let mut opened = fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(file)?;
-    opened.write_all(lines.as_bytes())?;
-    opened.sync_all()?;
-    Ok(())
 }

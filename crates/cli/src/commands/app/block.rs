@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::section;
 use crate::proposal::{self, Tool};
 
 /// An app that is to be in the configuration.
@@ -23,16 +24,18 @@ pub(super) struct Wish {
     pub(super) env_from: Vec<String>,
 }
 
-/// The lines, with proposed rules for its tools once these are known.
-pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String {
-    let what = match &wish.url {
+/// The line that says what is started, or where.
+pub(super) fn start(wish: &Wish) -> String {
+    match &wish.url {
         Some(url) => format!("url = {}", quote(url)),
         None => format!("command = {}", list(&wish.command)),
-    };
-    let mut text = format!(
-        "\n# Added by `sluice app add`.\n[app.{}]\n{what}\n",
-        wish.name
-    );
+    }
+}
+
+/// The lines, with proposed rules for its tools once these are known.
+pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String {
+    let (name, start) = (&wish.name, start(wish));
+    let mut text = format!("\n{}[app.{name}]\n{start}\n", section::ADDED);
     for (key, pairs) in [("env", &wish.env), ("headers", &wish.headers)] {
         if !pairs.is_empty() {
             let pairs = pairs
@@ -45,12 +48,7 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
         text += &format!("env_from = {}\n", list(&wish.env_from));
     }
     for (path, write) in data {
-        let path = quote(path);
-        let write = if *write { "write = true\n" } else { "" };
-        text += &format!(
-            "[[app.{}.mount]]\nsource = {path}\ntarget = {path}\n{write}label = \"any\" # untrusted and secret; narrow it where you can\n",
-            wish.name
-        );
+        text += &mount(&wish.name, path, *write);
     }
     if !tools.is_empty() {
         text += "# Proposed from the names of tools and arguments, and from the app's annotations where these are stricter. Review\n\
@@ -61,6 +59,22 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
         }
     }
     text
+}
+
+/// The lines of a folder or file that an app sees.
+pub(super) fn mount(app: &str, path: &str, write: bool) -> String {
+    let path = quote(path);
+    let write = if write { "write = true\n" } else { "" };
+    format!(
+        "[[app.{app}.mount]]\nsource = {path}\ntarget = {path}\n{write}label = \"any\" # untrusted and secret; narrow it where you can\n"
+    )
+}
+
+/// The lines of the domains that an app may reach.
+pub(super) fn domains(app: &str, names: &[String]) -> String {
+    let lines = names.iter();
+    let lines = lines.map(|name| format!("[[app.{app}.domain]]\nname = {}\n", quote(name)));
+    lines.collect()
 }
 
 fn list(words: &[String]) -> String {

@@ -13,6 +13,8 @@ pub(super) struct Foreign {
     pub(super) wish: Wish,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
+    /// Why its command cannot be copied.
+    pub(super) missing: Option<String>,
 }
 
 /// Where files keep their servers: Claude Desktop, Claude Code, Cursor, Gemini; VS Code; Codex.
@@ -56,7 +58,10 @@ fn server(name: &str, server: &Value) -> Foreign {
     foreign.wish.name = plain(name);
     let program = server.get("command").filter(|program| !program.is_null());
     match program.map_or(Some(Vec::new()), |program| command(program, server)) {
-        Some(command) => foreign.wish.command = command,
+        Some(command) => match command.iter().map(|word| filled_in(word)).collect() {
+            Ok(command) => foreign.wish.command = command,
+            Err(missing) => foreign.missing = Some(missing),
+        },
         None => {
             let note = "its command or a word of 'args' is neither text nor a number, so the command is left out";
             foreign.notes.push(note.to_owned());
@@ -106,6 +111,26 @@ fn command(program: &Value, server: &Value) -> Option<Vec<String>> {
         .chain(arguments)
         .map(word)
         .collect()
+}
+
+/// A word of a command with the values of the variables that the other program fills in, as `${NAME}` or `${env:NAME}`.
+fn filled_in(word: &str) -> Result<String, String> {
+    let found = word.split_once("${");
+    let Some((before, (name, rest))) = found.and_then(|(b, it)| Some((b, it.split_once('}')?)))
+    else {
+        return Ok(word.to_owned());
+    };
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    match std::env::var(name) {
+        Err(_) => Err(format!(
+            "its command needs the variable {name}, which is not set; export it and try again"
+        )),
+        Ok(value) if secrets::is_named(name) || secrets::looks_like_one(&value) => Err(format!(
+            "the variable {name} in its command looks like a secret and is not copied; if the server also reads a variable, add \
+             it with `sluice app add` and --env-from {name}"
+        )),
+        Ok(value) => Ok(format!("{before}{value}{}", filled_in(rest)?)),
+    }
 }
 
 /// A word as it reaches a program: some files have numbers and truth values without quotes.

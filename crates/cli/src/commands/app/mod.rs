@@ -5,10 +5,13 @@ mod block;
 mod foreign;
 mod import;
 mod login;
+mod offers;
 mod secrets;
+mod section;
 mod try_out;
 mod update;
 
+use self::section::Split;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use hub::trace::escape;
@@ -18,6 +21,7 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::installed::{self, package};
 use crate::json_lines;
+use crate::place::Place;
 use crate::seen::RemoteTools;
 use crate::terminal::{is_agreed, say};
 
@@ -75,7 +79,7 @@ enum Action {
     /// Install the newest version of an app, after you have seen how its tools differ.
     #[command(after_help = "Example:\n  sluice app update files")]
     Update(update::Update),
-    /// Remove what is installed for an app; the configuration is not changed.
+    /// Remove an app: what is installed for it, and its lines in the configuration.
     #[command(after_help = "Example:\n  sluice app remove files")]
     Remove {
         /// The app.
@@ -83,6 +87,8 @@ enum Action {
         /// Remove without asking.
         #[arg(long)]
         yes: bool,
+        #[command(flatten)]
+        place: Place,
     },
 }
 
@@ -98,7 +104,7 @@ pub(crate) async fn app(args: App) -> Result<Exit> {
         Action::Test(args) => try_out::test(&args).await,
         Action::List { json } => list(json),
         Action::Show { name, json } => show(&name, json),
-        Action::Remove { name, yes } => remove(&name, yes),
+        Action::Remove { name, yes, place } => remove(&name, yes, &place),
     }
 }
 
@@ -140,28 +146,39 @@ fn show(name: &str, json: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn remove(name: &str, yes: bool) -> Result<Exit> {
-    let prompt = format!(
-        "Type remove to remove what is installed for {} [no]: ",
-        escape(name)
-    );
+fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
+    let store = installed::store()?;
+    let record = store.get(name)?;
+    let file = place.writable()?;
+    let text = file.text()?;
+    let Split { own, others } = section::split(&text, name)?;
+    let name = escape(name);
+    if !own.is_empty() {
+        // Other lines may still name it.
+        add::with(file.path(), &others, "")?;
+        let path = file.path().display();
+        say(&format!(
+            "These lines would be removed from {path}:\n{own}\n"
+        ));
+    }
+    if let Some(record) = &record {
+        say(&format!("{} is installed for it\n", package(record)));
+    }
+    let prompt = format!("Type remove to remove {name} [no]: ");
     if !yes && !is_agreed(&prompt, "remove") {
         say("nothing was removed; without a terminal, add --yes\n");
         return Ok(Exit::Refused);
     }
-    // The same name may have been an installed app first and a remote server later.
-    let removed = installed::store()?.remove(name)?;
-    let forgotten = RemoteTools::of_user()?.forget(name)?;
-    match removed || forgotten {
-        true => say(&format!(
-            "removed; delete [app.{}] from your configuration as well\n",
-            escape(name)
-        )),
-        false => bail!(
-            "no app '{}' is installed; list the installed apps with `sluice app list`",
-            escape(name)
-        ),
+    if !own.is_empty() {
+        file.rewrite(&text, &others)?;
     }
+    // The same name may have been an installed app first and a remote server later.
+    let removed = store.remove(&name)?;
+    let forgotten = RemoteTools::of_user()?.forget(&name)?;
+    if own.is_empty() && !removed && !forgotten {
+        bail!("no app '{name}' is installed; list the installed apps with `sluice app list`");
+    }
+    say("removed\n");
     Ok(Exit::Done)
 }
 

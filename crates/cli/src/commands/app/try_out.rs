@@ -1,12 +1,8 @@
 //! Starting an app once: `sluice app tools`, `sluice app test`.
 
-use std::collections::BTreeSet;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use config::{App, Config};
-use hub::trace::escape;
-use sandbox::Layer;
+use config::App;
 use serde_json::{Value, json};
 use wire::Hints;
 
@@ -17,7 +13,6 @@ use crate::place::Place;
 use crate::refused;
 use crate::review::{Difference, Seen};
 use crate::seen::RemoteTools;
-use crate::session::configured;
 use crate::terminal::say;
 use crate::trial::{self, Of, Trial};
 use crate::{installed, review};
@@ -129,24 +124,7 @@ pub(super) fn say_tried(app: &str, trial: &Trial) {
 
 async fn started(args: &Try, of: Of<'_>) -> Result<(App, Trial)> {
     let mut config = args.place.file.open(false)?;
-    let trial = start(&mut config, &args.name, &args.place.layers(), of).await?;
+    let trial = trial::find_and_start(&mut config, &args.name, of, &args.place.layers()).await?;
     let app = config.apps.remove(&args.name);
     Ok((app.context("the app that was started")?, trial))
-}
-
-/// Starts one app of this configuration once.
-pub(super) async fn start(
-    config: &mut Config,
-    name: &str,
-    layers: &BTreeSet<Layer>,
-    of: Of<'_>,
-) -> Result<Trial> {
-    if config.apps.get(name).is_none_or(|app| app.client) {
-        bail!(
-            "there is no app '{}' that is started here; {}",
-            escape(name),
-            configured(config)
-        );
-    }
-    trial::find_and_start(config, name, of, layers).await
 }

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::place::Place;
 use crate::review::Difference;
 use crate::terminal::{is_agreed, say};
-use crate::trial::Of;
+use crate::trial::{self, Of};
 use crate::{installed, review};
 
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
     let mut config = args.place.file.open(false)?;
     let layers = args.place.layers();
-    let trial = try_out::start(&mut config, &args.name, &layers, Of::New(new)).await?;
+    let trial = trial::find_and_start(&mut config, &args.name, Of::New(new), &layers).await?;
     let now = review::seen(&trial.tools);
     let seen = old.tools.clone().unwrap_or_default();
     let difference = Difference::between(&seen, &now);

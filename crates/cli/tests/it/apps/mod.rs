@@ -1,4 +1,6 @@
 //! `sluice app` from a registry of this machine, with honest and hostile packages, by the real npm in the real sandbox.
+mod changes;
+mod offers;
 pub(crate) mod registry;
 mod wheels;
 
@@ -14,22 +16,32 @@ use crate::home::Home;
 use crate::terminal::at_terminal;
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
-/// `name`, or `name|description|annotations`.
+/// `name`, or `name|description|annotations|id`, where `id?` is not required. A tool returns its arguments as JSON, `raw` what a terminal acts
+/// on, and `fail` an error. It looks up the name in `LOOKUP` first, and ends without it if `NEEDS_IT` is set.
 const SERVER: &str = r##"#!/usr/bin/env node
 const fs = require("fs"), path = require("path");
 const lines = fs.readFileSync(process.argv[2] || path.join(__dirname, "tools.txt"), "utf8").trim().split("\n");
 const tools = lines.map((line) => {
-  const [name, description, said] = line.split("|");
-  return { name, description, annotations: said && JSON.parse(said), inputSchema: { type: "object" } };
+  const [name, description, said, required] = line.split("|");
+  const inputSchema = { type: "object", required: required === "id" ? ["id"] : [], properties: required ? { id: {} } : {} };
+  return { name, description, annotations: said ? JSON.parse(said) : undefined, inputSchema };
 });
 const answers = {
   initialize: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "s", version: "1" } },
   "tools/list": { tools },
 };
-require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
-  const { id, method } = JSON.parse(line);
+const serve = () => require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method === "tools/call") {
+    const raw = "\x1b[2J https://evil.example/x";
+    const text = params.name === "raw" ? raw : JSON.stringify({ from: "eve", got: params.arguments });
+    answers[method] = { content: [{ type: "text", text }], isError: params.name === "fail" };
+  }
   if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method] || {} }));
 });
+const { LOOKUP, NEEDS_IT } = process.env;
+const found = (error) => { if (error && NEEDS_IT) process.exit(1); serve(); };
+LOOKUP ? require("dns").lookup(LOOKUP, found) : serve();
 "##;
 
 struct Stage {
@@ -212,6 +224,9 @@ fn a_package_is_installed_once_started_from_there_and_removed() {
     assert!(doctor.contains("starts, with 1 tool: look"), "{doctor}");
     stage.refused(&add(&[], "@test/server"), "is installed already");
     stage.done(&["app", "remove", "server", "--yes"]);
+    stage.nothing_is_left();
+    fs::create_dir_all(stage.path("config/sluice")).unwrap();
+    fs::write(stage.path("config/sluice/sluice.toml"), config).unwrap();
     stage.refused(
         &["app", "test", "server"],
         "install it once with `sluice app add server -- npx -y @test/server`",
@@ -269,7 +284,6 @@ fn install_scripts_do_not_run_unless_the_user_says_so_and_then_without_network_f
         "{secrets:?}"
     );
     stage.done(&["app", "remove", "server", "--yes"]);
-    fs::remove_file(stage.path("config/sluice/sluice.toml")).unwrap();
     stage.done(&add(&["--scripts"], "@test/server"));
     assert_eq!(
         stage.tools("server"),

@@ -1,0 +1,126 @@
+//! What the user is offered for an app that is added: folders that it may write, and domains that it may reach. The default
+//! is no.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use hub::trace::escape;
+
+use super::add::{self, Data};
+use super::block::{self, Wish};
+use crate::app_setup;
+use crate::configuration::Found;
+use crate::terminal::{is_agreed, say};
+
+/// Most questions for one app: a hostile one could try any number of domains.
+const MOST: usize = 8;
+
+/// The offers for one app.
+pub(super) struct Offers<'a> {
+    wish: &'a Wish,
+    file: &'a Found,
+    /// The configuration without the app.
+    others: &'a str,
+    /// Whether there is a user to ask. Otherwise the lines are printed.
+    is_asked: bool,
+    /// What was offered before.
+    seen: BTreeSet<String>,
+    /// The domains that the user has allowed.
+    pub(super) domains: Vec<String>,
+}
+
+impl<'a> Offers<'a> {
+    pub(super) fn new(wish: &'a Wish, file: &'a Found, others: &'a str, is_asked: bool) -> Self {
+        let (seen, domains) = (BTreeSet::new(), Vec::new());
+        Self {
+            wish,
+            file,
+            others,
+            is_asked,
+            seen,
+            domains,
+        }
+    }
+
+    /// Offers to let it write the folders that its command names, and those of the files that its variables name.
+    pub(super) fn folders(&mut self, data: &mut Data) {
+        let read = data
+            .iter()
+            .filter(|(path, write)| !write && Path::new(path).is_dir());
+        let mut wanted: BTreeMap<PathBuf, &str> =
+            read.map(|(path, _)| (path.into(), "its command")).collect();
+        for (name, value) in &self.wish.env {
+            let path = Path::new(value);
+            // The file need not be there yet.
+            let folder = Some(path).filter(|path| path.is_dir()).or(path.parent());
+            let folder = folder
+                .filter(|_| path.is_absolute())
+                .map(Path::canonicalize);
+            wanted.extend(folder.and_then(Result::ok).map(|folder| (folder, &**name)));
+        }
+        for (folder, named_by) in wanted {
+            let shown = folder.to_string_lossy().into_owned();
+            let is_writable = |(path, write): &(String, bool)| *write && folder.starts_with(path);
+            // What is in it is shown with it.
+            let outside = data
+                .iter()
+                .filter(|(path, _)| !Path::new(path).starts_with(&folder));
+            let with: Data = outside.cloned().chain([(shown.clone(), true)]).collect();
+            if data.iter().any(is_writable) || !self.is_fit(&shown, &with) {
+                continue;
+            }
+            let (app, path) = (&self.wish.name, escape(&shown));
+            let says = format!(
+                "{app} may not write {path}, which {} names",
+                escape(named_by)
+            );
+            if self.offer(&shown, &says, "write", &block::mount(app, &shown, true)) {
+                *data = with;
+            }
+        }
+    }
+
+    /// Whether a folder holds no more than an app needs, and a session would start with these mounts.
+    fn is_fit(&self, folder: &str, data: &Data) -> bool {
+        let alone = Wish {
+            command: vec![String::new(), folder.to_owned()],
+            ..Wish::default()
+        };
+        let planned = block::of(self.wish, data, &[]);
+        let config = add::with(self.file.path(), self.others, &planned);
+        // What every app sees is no folder of the user's.
+        add::data(&alone, &[]).is_ok_and(|found| !found.is_empty())
+            && config.is_ok_and(|config| app_setup::mounts(&config).is_ok())
+    }
+
+    /// Offers the domains that it tried to reach. Whether one was allowed.
+    pub(super) fn domains(&mut self, tried: &BTreeMap<String, String>) -> bool {
+        let before = self.domains.len();
+        for name in tried.keys() {
+            let lines = block::domains(&self.wish.name, std::slice::from_ref(name));
+            let planned = block::of(self.wish, &Data::new(), &[]) + &lines;
+            // Such as an address, or a public suffix.
+            let is_fit = add::with(self.file.path(), self.others, &planned).is_ok();
+            let says = format!("{} tried to connect to {}", self.wish.name, escape(name));
+            if is_fit && self.offer(name, &says, "allow", &lines) {
+                self.domains.push(name.clone());
+            }
+        }
+        self.domains.len() > before
+    }
+
+    /// Asks once, or prints the lines.
+    fn offer(&mut self, what: &str, says: &str, word: &str, lines: &str) -> bool {
+        if self.seen.len() >= MOST || !self.seen.insert(what.to_owned()) {
+            return false;
+        }
+        if self.is_asked {
+            return is_agreed(&format!("{says}. Type {word} to allow it [no]: "), word);
+        }
+        let file = self.file.path().display();
+        say(&format!(
+            "{says}; to allow it, have these lines in {file}:\n{lines}\n"
+        ));
+        false
+    }
+}

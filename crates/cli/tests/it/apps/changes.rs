@@ -1,0 +1,197 @@
+//! What `sluice app` writes into a configuration and takes out of it.
+use std::fs;
+
+use serde_json::json;
+
+use super::{Stage, add, words};
+use crate::terminal::at_terminal;
+
+/// A configuration of the user's own, with comments around where apps are written.
+const OWN: &str = "# mine\n[limits]\nsteps = 9 # few\n\n[app.notes] # by hand\ncommand = [\"/bin/cat\"]\n\n# at the end\n";
+
+/// A stage with this file in the working folder, which is trusted.
+fn trusted() -> Stage {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look\nsend", json!({}));
+    fs::write(stage.path("home/sluice.toml"), OWN).unwrap();
+    let (code, shown) = at_terminal(&stage.command(&["trust"]), &["trust"], |_| {});
+    assert_eq!(code, 0, "{shown}");
+    stage
+}
+
+fn file(stage: &Stage) -> String {
+    fs::read_to_string(stage.path("home/sluice.toml")).unwrap()
+}
+
+fn servers(stage: &Stage, servers: &serde_json::Value) {
+    let file = json!({ "mcpServers": servers });
+    fs::write(stage.path("home/mcp.json"), file.to_string()).unwrap();
+}
+
+#[test]
+fn removing_an_app_gives_the_file_back_and_keeps_its_trust() {
+    let stage = trusted();
+    stage.done(&add(&[], "@test/server"));
+    assert!(file(&stage).starts_with(OWN) && file(&stage).contains("[app.server]"));
+    // Without a terminal, an untrusted file is an error.
+    stage.done(&["app", "test", "server"]);
+    let (code, shown) = at_terminal(
+        &stage.command(&["app", "remove", "server"]),
+        &["no"],
+        |_| {},
+    );
+    assert!(code == 3 && shown.contains("command = [\"npx\""), "{shown}");
+    assert!(file(&stage).contains("[app.server]"));
+    let remove = stage.command(&["app", "remove", "server"]);
+    let (code, shown) = at_terminal(&remove, &["remove"], |_| {});
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(file(&stage), OWN);
+    stage.done(&["policy", "check"]);
+    stage.refused(&["app", "show", "server"], "is installed");
+}
+
+#[test]
+fn an_app_that_another_line_names_is_not_removed() {
+    let stage = Stage::new();
+    let config = format!(
+        "{OWN}[app.other]\ncommand = [\"/bin/cat\"]\n[group.all]\napps = [\"notes\", \"other\"]\n"
+    );
+    stage.home.configure(&config);
+    stage.refused(&["app", "remove", "notes", "--yes"], "with this change");
+    let after = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    assert_eq!(after, config);
+}
+
+#[test]
+fn a_change_by_others_is_not_trusted_with_ours() {
+    let stage = trusted();
+    let changed = format!("{OWN}[app.theirs]\ncommand = [\"/bin/cat\"]\n");
+    fs::write(stage.path("home/sluice.toml"), &changed).unwrap();
+    stage.refused(
+        &["app", "remove", "notes", "--yes"],
+        "changed since you trusted it",
+    );
+    assert_eq!(file(&stage), changed);
+}
+
+#[test]
+fn an_app_of_the_same_name_is_replaced_when_the_user_says_so() {
+    let stage = trusted();
+    stage.done(&add(&[], "@test/server"));
+    let before = file(&stage);
+    stage.refused(&add(&[], "@test/server@1.0.0"), "--replace");
+    let mut unsure = add(&[], "@test/server@1.0.0");
+    unsure.retain(|word| *word != "--yes");
+    for (lines, expected) in [(&["no"] as &[&str], 3), (&["replace", "no"], 3)] {
+        let (code, shown) = at_terminal(&stage.command(&unsure), lines, |_| {});
+        assert!(
+            code == expected && shown.contains("installed already"),
+            "{shown}"
+        );
+        assert_eq!(file(&stage), before, "{shown}");
+        stage.done(&["app", "test", "server"]);
+    }
+    let (code, shown) = at_terminal(&stage.command(&unsure), &["replace", "add"], |_| {});
+    assert_eq!(code, 0, "{shown}");
+    let after = file(&stage);
+    assert_eq!(after.matches("[app.server]").count(), 1, "{after}");
+    assert!(
+        after.starts_with(OWN) && after.contains("@test/server@1.0.0"),
+        "{after}"
+    );
+    assert!(after.contains("[app.server.tools.send]"), "{after}");
+    // One that does not start leaves all as it was.
+    stage.publish("2.0.0", "not a name", json!({}));
+    stage.refused(&add(&["--replace"], "@test/server@2.0.0"), "did not start");
+    assert_eq!(file(&stage), after);
+    assert_eq!(stage.tools("server"), ["look", "send"]);
+}
+
+#[test]
+fn a_second_import_changes_nothing_and_succeeds() {
+    let stage = trusted();
+    let package = |version: &str| json!({ "command": "npx", "args": ["-y", format!("@test/server{version}")] });
+    servers(
+        &stage,
+        &json!({ "one": package(""), "two": package("@1.0.0") }),
+    );
+    let import = ["app", "import", "mcp.json"];
+    // Without a terminal nothing is written unless the user says so.
+    assert_eq!(stage.sluice(&import).status.code(), Some(1));
+    assert_eq!(file(&stage), OWN);
+    let write = [&import[..], &["--write"]].concat();
+    stage.done(&write);
+    let written = file(&stage);
+    assert!(
+        written.contains("[app.one]") && written.contains("[app.two]"),
+        "{written}"
+    );
+    let again = stage.done(&import);
+    for name in ["one", "two"] {
+        assert!(
+            again.contains(&format!("{name} is already installed\n")),
+            "{again}"
+        );
+    }
+    assert!(
+        !again.contains("fetching") && file(&stage) == written,
+        "{again}"
+    );
+    // Another command of the same name is another app.
+    servers(
+        &stage,
+        &json!({ "one": package("@1.0.0"), "two": package("@1.0.0") }),
+    );
+    stage.refused(&write, "--replace");
+    assert_eq!(file(&stage), written);
+    stage.done(&[&write[..], &["--replace"]].concat());
+    assert_eq!(file(&stage).matches("@test/server@1.0.0").count(), 2);
+}
+
+#[test]
+fn what_a_session_has_installed_is_written_without_a_second_fetch() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    super::session(&stage, &["-y", "@test/server"], &["--yes"]);
+    let said = stage.done(&["app", "import", "mcp.json", "--write"]);
+    assert!(!said.contains("fetching"), "{said}");
+    assert_eq!(stage.tools("server"), ["look"]);
+}
+
+#[test]
+fn a_missing_variable_is_noticed_before_the_fetch_and_hinders_no_other() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let npx = |more: &[&str], env| {
+        let arguments = [&["-y", "@test/server"] as &[&str], more].concat();
+        json!({ "command": "npx", "args": arguments, "env": env })
+    };
+    servers(
+        &stage,
+        &json!({
+            "inside": npx(&["--mode=${UNSET_MODE}"], json!({})),
+            "keyed": npx(&[], json!({ "API_KEY": "${API_KEY}" })),
+            "secret": npx(&["--key", "${SOME_TOKEN}"], json!({})),
+            "tools": npx(&["${TOOLS_FILE}"], json!({})),
+        }),
+    );
+    fs::write(stage.path("home/papers/names"), "found").unwrap();
+    let mut import = stage.command(&["app", "import", "mcp.json", "--write"]);
+    import
+        .env("TOOLS_FILE", stage.path("home/papers/names"))
+        .env("SOME_TOKEN", "do-not-copy");
+    let output = import.output().unwrap();
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for line in [
+        "inside was not added: its command needs the variable UNSET_MODE, which is not set; export it",
+        "keyed was not added: it needs the variable API_KEY, which is not set; export it",
+        "secret was not added: the variable SOME_TOKEN in its command looks like a secret",
+        "tools starts, with found",
+    ] {
+        assert!(said.contains(line), "no {line} in {said}");
+    }
+    assert_eq!(said.matches("fetching").count(), 1, "{said}");
+    let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    assert!(!said.contains("do-not-copy") && !config.contains("do-not-copy"));
+}
