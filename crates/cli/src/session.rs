@@ -236,7 +236,7 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome) -> Result<()> {
 }
 
 /// The words of a provider or an app about the end of a turn, which have passed the answer's sink.
-fn words(stop: &Stop) -> String {
+pub(crate) fn words(stop: &Stop) -> String {
     match stop.words() {
         Some(words) => format!(": {}", escape(words.reveal_tcb())),
         None => String::new(),

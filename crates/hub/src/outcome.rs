@@ -74,6 +74,8 @@ pub enum Stop {
     Withheld(String),
     /// The app or its spoke is gone; the words may be the app's.
     Spoke(Labeled),
+    /// The call that the user made gave no result: these are our words about why, or the app's.
+    Call(Labeled),
     /// The turn took longer than its limit, in seconds.
     Timeout(u64),
     /// The user interrupted the turn.
@@ -88,7 +90,10 @@ impl Stop {
     #[must_use]
     pub fn words(&self) -> Option<&Labeled> {
         match self {
-            Self::Model(words) | Self::Spoke(words) | Self::Unsummarised(words) => Some(words),
+            Self::Model(words)
+            | Self::Spoke(words)
+            | Self::Call(words)
+            | Self::Unsummarised(words) => Some(words),
             _ => None,
         }
     }
@@ -99,6 +104,7 @@ impl Stop {
             Self::Model(_) => Self::Model(words),
             Self::Unsummarised(_) => Self::Unsummarised(words),
             Self::Spoke(_) => Self::Spoke(words),
+            Self::Call(_) => Self::Call(words),
             other => other,
         }
     }
@@ -135,6 +141,7 @@ impl fmt::Display for Stop {
             ),
             Self::Model(_) => f.write_str("the language model failed"),
             Self::Spoke(_) => f.write_str("the app is gone"),
+            Self::Call(_) => f.write_str("the call gave no result"),
             Self::Withheld(reason) => f.write_str(reason),
             Self::Timeout(seconds) => write!(
                 f,

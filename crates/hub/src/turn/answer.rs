@@ -1,8 +1,8 @@
 //! What the user is shown: the final answer, which is a sink with a limit of its own, and what apps ask.
 
 use ifc::{
-    Address, Answer, Call, Decision, Denial, History, Label, Labeled, Origin, Question, Release,
-    Sink,
+    Address, Answer, Call, Decision, Denial, History, Label, Labeled, Message, Origin, Question,
+    Release, Sink,
 };
 
 use super::machine::TurnMachine;
@@ -123,6 +123,10 @@ impl TurnMachine {
             return;
         }
         let text = self.inert(text);
+        self.decide_answer(wording, text, label);
+    }
+
+    fn decide_answer(&mut self, wording: Wording, text: Labeled, label: &Label) {
         let release = self.release(text);
         match self.guard.decide(&self.turn.relevance, release.clone()) {
             Decision::Allow(permit) => self.show(permit.spend().text, label),
@@ -138,6 +142,19 @@ impl TurnMachine {
                 self.wait(state, Need::Confirm(Asked::Answer(question)));
             }
             Decision::Deny(denial) => self.withhold(&release, denial.to_string()),
+        }
+    }
+
+    /// The user's own call is over: what it returned is shown as it is, for programs that read it.
+    pub(super) fn end_call(&mut self, has_result: bool) {
+        let last = self.guard.history.messages().last();
+        let Some((label, Message::Result { content, .. })) = last else {
+            return self.stop(Stop::Interrupted);
+        };
+        let (label, text) = (label.clone(), content.clone().restrict(label));
+        match has_result {
+            true => self.decide_answer(Wording::Fallback, text, &label),
+            false => self.stop(Stop::Call(text)),
         }
     }
 

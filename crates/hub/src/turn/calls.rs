@@ -20,6 +20,9 @@ impl TurnMachine {
     /// elsewhere, or the next step begins.
     pub(super) fn next_call(&mut self, mut calls: Calls) {
         let Some((id, call)) = calls.queue.pop_front() else {
+            if let Some(has_result) = self.turn.own_call {
+                return self.end_call(has_result);
+            }
             if calls.allowed.is_empty() {
                 self.state = State::Begin;
                 return;
@@ -204,6 +207,15 @@ impl TurnMachine {
         if let Some(exchange) = calls.exchange.take() {
             return self.responded(calls, id, call, exchange, outcome);
         }
+        if let Some(has_result) = &mut self.turn.own_call {
+            *has_result = matches!(
+                outcome,
+                CallOutcome::Returned {
+                    is_error: false,
+                    ..
+                }
+            );
+        }
         let lost = match &outcome {
             // The words are shown to the user at once, and not by way of the history, which would have added the label
             // of the call.
@@ -263,7 +275,10 @@ impl TurnMachine {
     /// A call that the policy or the user refused: the model gets a note under the step's label.
     pub(super) fn refuse(&mut self, calls: Calls, id: CallId, reason: &str) {
         self.turn.refused += 1;
-        let note = format!("not executed, {reason}. Do not try it again; go on without it.");
+        let note = match self.turn.own_call {
+            Some(_) => format!("not executed, {reason}"),
+            None => format!("not executed, {reason}. Do not try it again; go on without it."),
+        };
         self.note(&calls.label, id, &note);
         self.state = State::Calls(calls);
     }
@@ -338,8 +353,12 @@ impl TurnMachine {
         let Some((step, call)) = self.relabelled(&mut calls, id, call) else {
             return self.refuse(calls, id, "its step is not known any more");
         };
-        // A step that was made in parts has as low labels as it gets.
-        if !is_first || self.may_call(&call) || self.settings.arguments != Filling::Lazy {
+        // A step that was made in parts has as low labels as it gets, and no model has made the user's own call.
+        if !is_first
+            || self.turn.own_call.is_some()
+            || self.may_call(&call)
+            || self.settings.arguments != Filling::Lazy
+        {
             return self.decide_call(calls, id, call);
         }
         let history = self.guard.history.clone();
@@ -410,7 +429,9 @@ impl TurnMachine {
         let known = self.apps.resolve(&proposed.tool);
         // Before any rule is asked for: that there is one would reveal that there is such a tool.
         let history = &self.guard.history;
-        let known = known.filter(|_| history.tool_at(label, &proposed.tool).is_some());
+        let is_named =
+            self.turn.own_call.is_some() || history.tool_at(label, &proposed.tool).is_some();
+        let known = known.filter(|_| is_named);
         let (app, tool) = known.ok_or(Rejection::UnknownTool)?;
         Ok(Call {
             app,

@@ -36,7 +36,7 @@ use ifc::{Answer, CallId, Label, Labeled};
 
 use crate::isc::ExchangeId;
 use crate::trace::{Event, Text};
-use crate::{Asked, CallOutcome, Completion, Misuse, Need, Screened, Stop};
+use crate::{Asked, CallOutcome, Completion, Misuse, Need, ProposedCall, Screened, Stop};
 pub use answer::{Admits, AppQuestion};
 pub use conversation::{AppTool, AppTools, conversation};
 pub use machine::{Refinement, TurnMachine};
@@ -97,6 +97,35 @@ impl TurnMachine {
         for (id, answer) in ids.into_iter().zip(answers) {
             history.push_result(&bottom, id, answer);
         }
+        Ok(())
+    }
+
+    /// Starts a turn that is one call by the user: it is decided on as any other and run, and its result is the answer. No
+    /// model is asked. The call has the label of these arguments, and the name of the tool is the user's word.
+    ///
+    /// # Errors
+    /// A turn is under way.
+    pub fn call(&mut self, tool: &str, arguments: &Labeled) -> Result<(), Misuse> {
+        self.user(Labeled::concat([
+            &Labeled::trusted_tcb(format!("{tool} ")),
+            arguments,
+        ]))?;
+        self.turn.own_call = Some(false);
+        let (label, text) = (arguments.label(), Labeled::trusted_tcb(""));
+        let proposed = ProposedCall {
+            tool: tool.to_owned(),
+            arguments: arguments.reveal_tcb().to_owned(),
+        };
+        let made = (tool.to_owned(), arguments.clone());
+        let ids = self.push_step(&label, &text, [made]).into_iter();
+        self.state = State::Calls(Calls {
+            label,
+            text,
+            count: 1,
+            queue: ids.map(|id| (id, proposed.clone().into())).collect(),
+            allowed: Vec::new(),
+            exchange: None,
+        });
         Ok(())
     }
 

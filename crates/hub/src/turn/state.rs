@@ -111,6 +111,8 @@ pub(super) struct Summarising {
 /// about, and a step uses only what flows to its own label. Otherwise a step above a label could tell a step below
 /// it something past the redactor.
 pub(super) struct Turn {
+    /// Whether the call of a turn that the user's own call is has had a result; `None` in any other turn.
+    pub(super) own_call: Option<bool>,
     /// Steps that have begun.
     pub(super) step: usize,
     /// Why the completion of the newest step ended.
@@ -145,6 +147,7 @@ pub(super) struct Turn {
 impl Default for Turn {
     fn default() -> Self {
         Self {
+            own_call: None,
             step: 0,
             stop: StopReason::End,
             clearance: Label::top(),

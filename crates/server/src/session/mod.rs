@@ -161,6 +161,45 @@ impl Session {
         outcome
     }
 
+    /// One call of a tool that the user makes: decided on, run and recorded as in a turn of the app, without a model. What it
+    /// returns is the answer.
+    ///
+    /// # Errors
+    /// No call took place; a call that was refused or failed is an [`Outcome`].
+    pub async fn call(
+        &mut self,
+        app: &str,
+        tool: &str,
+        arguments: &Labeled,
+        user: &mut dyn User,
+        cancel: &Notify,
+    ) -> Result<Outcome, SessionError> {
+        let apps = Apps::One(app.to_owned());
+        let apps = tokio::select! {
+            apps = self.open(&apps, user) => apps?,
+            () = cancel.notified() => return Err(SessionError::Interrupted),
+        };
+        let tools = self
+            .spokes
+            .get(app)
+            .map_or(&[] as &[_], |spoke| spoke.tools());
+        if !tools.iter().any(|known| known.name == tool) {
+            return Err(SessionError::UnknownTool {
+                app: app.to_owned(),
+                tool: tool.to_owned(),
+                known: tools.iter().map(|tool| tool.name.clone()).collect(),
+            });
+        }
+        let Some(mut agent) = self.conversations.remove(&apps) else {
+            let brought = "an app without a conversation";
+            return Err(Misuse { brought }.into());
+        };
+        agent.call(tool, arguments)?;
+        let outcome = self.drive(&apps, None, &mut agent, user, cancel).await;
+        self.bury(user).await?;
+        outcome
+    }
+
     async fn answer(
         &mut self,
         query: Labeled,

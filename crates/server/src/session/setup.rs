@@ -175,6 +175,16 @@ pub enum SessionError {
         /// The names that exist.
         known: Vec<String>,
     },
+    /// The app has no such tool.
+    #[error("the app {app} has no tool '{tool}'; it has {}", known.join(", "))]
+    UnknownTool {
+        /// The app.
+        app: String,
+        /// The tool as given.
+        tool: String,
+        /// The tools that it has.
+        known: Vec<String>,
+    },
     /// Several apps could do it, and the user chose none.
     #[error("several apps could do this ({}); name one with --app, all that it takes, or --each", .0.join(", "))]
     NoChoice(Vec<String>),

@@ -2,6 +2,7 @@
 
 mod add;
 mod block;
+mod call;
 mod foreign;
 mod import;
 mod login;
@@ -64,6 +65,12 @@ enum Action {
     /// Start an app once and list its tools with their descriptions.
     #[command(after_help = "Example:\n  sluice app tools files --json")]
     Tools(try_out::Try),
+    /// Call one tool of an app and print its result, for writing policies.
+    #[command(
+        after_help = "Example:\n  sluice app call mail read_email '{\"id\": \"1\"}'\n  sluice app call mail read_email '{\"id\": \"1\"}' | sluice policy label --tool mail.read_email\n\n\
+                      The call is your own word. It is decided on, run and recorded as in a session, and no model is asked."
+    )]
+    Call(call::Call),
     /// Start an app once and compare its tools with those that you have reviewed.
     #[command(after_help = "Example:\n  sluice app test files\n  sluice app test files --accept")]
     Test(try_out::Test),
@@ -101,6 +108,7 @@ pub(crate) async fn app(args: App) -> Result<Exit> {
         Action::Login(args) => login::login(&args).await,
         Action::Logout(args) => login::logout(&args),
         Action::Tools(args) => try_out::tools(&args).await,
+        Action::Call(args) => call::call(args).await,
         Action::Test(args) => try_out::test(&args).await,
         Action::List { json } => list(json),
         Action::Show { name, json } => show(&name, json),

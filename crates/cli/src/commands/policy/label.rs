@@ -114,7 +114,7 @@ fn sample(limit: usize) -> Result<String> {
 }
 
 /// The text in pieces of one label each.
-fn pieces(content: &Labeled) -> Vec<(&str, std::ops::Range<usize>, Label)> {
+pub(crate) fn pieces(content: &Labeled) -> Vec<(&str, std::ops::Range<usize>, Label)> {
     let text = content.reveal_tcb();
     let mut pieces = Vec::new();
     let mut covered = 0;

@@ -4,6 +4,8 @@ mod explain;
 mod label;
 mod propose;
 
+pub(crate) use self::label::pieces;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};

@@ -1,4 +1,5 @@
 //! `sluice app` from a registry of this machine, with honest and hostile packages, by the real npm in the real sandbox.
+mod calls;
 mod changes;
 mod offers;
 pub(crate) mod registry;

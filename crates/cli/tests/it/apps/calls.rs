@@ -1,0 +1,142 @@
+//! `sluice app call`: one tool, by the user's own word.
+use serde_json::{Value, json};
+
+use super::{Stage, add};
+use crate::home::said;
+use crate::terminal::at_terminal;
+
+/// A stage with a server whose tools have these lines of rules.
+fn stage(rules: &str) -> Stage {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look|||id?\nneedy|||id\nraw\nfail", json!({}));
+    stage.done(&add(&[], "@test/server"));
+    let path = stage.path("config/sluice/sluice.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{config}{rules}")).unwrap();
+    stage
+}
+
+fn call(stage: &Stage, arguments: &[&str]) -> (i32, String, String) {
+    let words = [&["app", "call", "server"], arguments].concat();
+    said(&stage.sluice(&words))
+}
+
+/// Results that the user has labelled, and a value about which the user is asked.
+const RULES: &str = r#"
+[app.server.tools.look]
+effect = "irreversible"
+limit = []
+parameters = { id = "string?" }
+format = "json"
+rest = []
+labels = [{ path = "$.from", label = ["untrusted"] }, { path = "$.got", label = [] }]
+cedar = """
+@ask
+forbid (principal, action, resource) when { context.arguments has id && context.arguments.id == "ask" };
+forbid (principal, action, resource) when { context.arguments has id && context.arguments.id == "never" };
+"""
+"#;
+
+#[test]
+fn a_call_of_the_user_runs_and_its_result_can_be_labelled() {
+    let stage = stage(RULES);
+    let (code, text, shown) = call(&stage, &["look", r#"{"id": "7"}"#]);
+    assert_eq!(
+        (code, text.as_str()),
+        (0, "{\"from\":\"eve\",\"got\":{\"id\":\"7\"}}\n"),
+        "{shown}"
+    );
+    let (code, labelled, _) = stage
+        .home
+        .pipe(&["policy", "label", "--tool", "server.look"], &text);
+    assert!(code == 0 && labelled.contains("⟨1:"), "{labelled}");
+    // Without a rule the result has every label.
+    let (code, text, shown) = call(&stage, &["needy", r#"{"id": 1}"#, "--json"]);
+    assert_eq!(code, 0, "{shown}");
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["text"], "{\"from\":\"eve\",\"got\":{\"id\":1}}");
+    assert_eq!(value["label"], json!(["untrusted", "secret"]));
+    let (_, text, _) = call(&stage, &["look", "--json"]);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let pieces = value["pieces"].as_array().unwrap();
+    let texts: Vec<_> = pieces
+        .iter()
+        .map(|it| it["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(value["text"], texts.concat());
+    let eve = pieces
+        .iter()
+        .find(|it| it["text"].as_str().unwrap().contains("eve"));
+    assert_eq!(eve.unwrap()["label"], json!(["untrusted"]));
+    assert_eq!(value["label"], json!(["untrusted"]));
+    // It is on record as any call.
+    let (_, trace, _) = stage.home.run(&["trace", "show", "latest"]);
+    assert!(trace.contains("server.look"), "{trace}");
+}
+
+#[test]
+fn a_call_of_the_user_passes_the_same_door() {
+    let stage = stage(RULES);
+    let (code, text, shown) = call(&stage, &["look", r#"{"id": "never"}"#]);
+    assert!(
+        code == 3 && text.is_empty() && shown.contains("not executed, "),
+        "{shown}"
+    );
+    let ask = ["app", "call", "server", "look", r#"{"id": "ask"}"#];
+    let (code, text, shown) = call(&stage, &ask[3..]);
+    assert!(code == 3 && text.is_empty(), "{shown}");
+    assert!(
+        shown.contains("| server wants to call look (irreversible)"),
+        "{shown}"
+    );
+    for (answer, expected) in [("o", 0), ("d", 3)] {
+        let (code, shown) = at_terminal(&stage.command(&ask), &[answer], |_| {});
+        assert!(
+            code == expected && shown.contains("server wants to call look"),
+            "{shown}"
+        );
+        assert_eq!(shown.contains("\"from\":\"eve\""), expected == 0, "{shown}");
+    }
+}
+
+#[test]
+fn a_result_steers_no_terminal() {
+    let stage = stage("");
+    let (code, shown) = at_terminal(
+        &stage.command(&["app", "call", "server", "raw"]),
+        &[],
+        |_| {},
+    );
+    assert_eq!(code, 0, "{shown}");
+    assert!(
+        shown.contains("\\u{1b}[2J") && !shown.contains("\u{1b}[2J "),
+        "{shown:?}"
+    );
+    assert!(!shown.contains("https://evil.example"), "{shown}");
+    let (_, text, _) = call(&stage, &["raw"]);
+    assert_eq!(text, "\u{1b}[2J https://evil.example/x\n");
+    let (_, text, _) = call(&stage, &["raw", "--json"]);
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_call_is_said() {
+    let stage = stage("");
+    for (arguments, expected) in [
+        (&["look", "{"] as &[&str], "write one JSON object"),
+        (&["look", "[1]"], "write one JSON object"),
+        (
+            &["lok"],
+            "the app server has no tool 'lok'; it has look, needy, raw, fail",
+        ),
+        (&["needy"], "id"),
+        (&["fail"], "eve"),
+    ] {
+        let (code, text, shown) = call(&stage, arguments);
+        assert!(
+            code == 1 && text.is_empty() && shown.contains(expected),
+            "{arguments:?}: {shown}"
+        );
+    }
+    stage.refused(&["app", "call", "other", "look"], "there is no app 'other'");
+}
