@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use ifc::{Dimension, Effect, Label, Lattice};
-use policy::{LabelRule, ParameterKind, ToolRule, When};
+use policy::{ArgumentIs, LabelRule, ParameterKind, ToolRule, When};
 
 use crate::app::App;
 use crate::destinations::arguments;
 use crate::diagnostics::Sink;
 use crate::manifest::Written;
 use crate::result_conditions::conditions;
+
+/// Names of arguments that say which file is moved or copied, and where to.
+const SOURCES: &[&str] = &["from", "old_path", "path", "source", "src"];
+const TARGETS: &[&str] = &["destination", "dest", "dst", "new_path", "target", "to"];
 
 /// Reports conditions on arguments that a call cannot have, and warns of tools that write where others trust what they
 /// read. `written` has the place of each tool's limit.
@@ -36,7 +40,9 @@ pub(crate) fn check(
             let help = "name all that a call may have: parameters = [\"NAME\", …]";
             sink.warning(&place.file, &place.span, message, help);
         }
-        if let Some((message, help)) = written_there(lattice, app, name, rule) {
+        let laundering = written_there(lattice, app, name, rule);
+        let laundering = laundering.or_else(|| moved_there(lattice, app, name, rule));
+        if let Some((message, help)) = laundering {
             sink.warning(&place.file, &place.span, message, help);
         }
     }
@@ -128,6 +134,49 @@ fn written_there(
         );
         Some((message, help))
     })
+}
+
+/// The warning about a tool that can move or copy strangers' files to where files are trusted. A call of it carries nothing
+/// of them, so no limit holds it back.
+fn moved_there(
+    lattice: &Lattice,
+    app: &App,
+    name: &str,
+    rule: &ToolRule,
+) -> Option<(String, String)> {
+    let paths = arguments(app, name, rule);
+    let takes = |from: &[&str]| paths.iter().any(|it| from.contains(&it.last_name()));
+    // Conditions may keep such calls out; that cannot be decided without a call.
+    let is_bound = rule.effect == Effect::Read || rule.conditions.is_some();
+    if is_bound || !takes(SOURCES) || !takes(TARGETS) {
+        return None;
+    }
+    let influence = lattice.whole(Dimension::Integrity);
+    let is_trusted = |label: &Label, worst: &Label| {
+        label.meet(&influence).is_bottom() && !worst.meet(&influence).is_bottom()
+    };
+    let by_rules = app.rules.tools.values().find_map(|reader| {
+        let worst = reader.result.worst();
+        let mut trusted = of_calls(reader).filter(|(of, _)| is_trusted(&of.label, worst));
+        trusted.find_map(|(_, when)| match &when.is {
+            ArgumentIs::Under(folders) => Some(folders.first()?.as_str().to_owned()),
+            _ => None,
+        })
+    });
+    let worst = app.mounts.iter().map(|mount| &mount.label).collect();
+    let mut mounts = app.mounts.iter();
+    let mount = mounts.find(|mount| mount.write && is_trusted(&mount.label, &worst));
+    let folder = by_rules.or(mount.map(|mount| mount.target.display().to_string()))?;
+    let message = format!(
+        "'{name}' may move or copy untrusted files into {folder}, where they are trusted afterwards"
+    );
+    // Of every path: `..` and links lead into a folder by other names.
+    let help = format!(
+        "ask about each call, at best `unless` it stays among untrusted files: [app.{}.tools.{name}] \
+         cedar = '@ask forbid (principal, action, resource);'",
+        app.name
+    );
+    Some((message, help))
 }
 
 /// The limits of a call: of its control part, and of each data argument.

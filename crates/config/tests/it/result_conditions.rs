@@ -258,6 +258,50 @@ fn a_tool_that_writes_where_another_believes_is_warned_of() {
 }
 
 #[test]
+fn a_tool_that_moves_files_to_where_they_are_trusted_is_warned_of() {
+    let reader = r#"
+        [app.files.tools.read]
+        effect = "read"
+        limit = "any"
+        rest = ["untrusted"]
+        parameters = ["path"]
+        labels = [{ path = "$", label = [], when = { argument = "path", under = "/own" } }]
+    "#;
+    let mover = r#"
+        [app.files.tools.move_file]
+        effect = "write"
+        limit = []
+        parameters = { source = "string", destination = "string" }
+    "#;
+    let warnings = |more: &str, reader: &str, mover: &str| {
+        let config = loaded(&format!("[app.files]\n{more}\n{reader}\n{mover}"));
+        let all = config.warnings.iter();
+        all.map(|it| format!("{it:?}\n")).collect::<String>()
+    };
+    let line = "cedar = '@ask forbid (principal, action, resource);'";
+    let found = warnings("client = true", reader, mover);
+    let warning =
+        "'move_file' may move or copy untrusted files into /own, where they are trusted afterwards";
+    assert!(found.contains(warning) && found.contains(line), "{found}");
+    let asking = format!("{mover}\n{line}");
+    assert!(!warnings("client = true", reader, &asking).contains("move or copy"));
+    // A tool with one path moves nothing, and where nothing is untrusted nothing is laundered.
+    let one = mover.replace(", destination = \"string\"", "");
+    assert!(!warnings("client = true", reader, &one).contains("move or copy"));
+    let trusted = reader.replace("[\"untrusted\"]", "[]");
+    assert!(!warnings("client = true", &trusted, mover).contains("move or copy"));
+    // Folders that the app is given, by their labels.
+    let mounts = |write: bool| {
+        format!(
+            "command = [\"files\"]\nmount = [{{ source = \"/srv/own\", target = \"/srv/own\", write = {write}, label = [] }}, \
+             {{ source = \"/srv/downloads\", target = \"/srv/downloads\", label = [\"untrusted\"] }}]"
+        )
+    };
+    assert!(warnings(&mounts(true), "", mover).contains("files into /srv/own, where"));
+    assert!(!warnings(&mounts(false), "", mover).contains("move or copy"));
+}
+
+#[test]
 fn arguments_beside_those_of_conditions_have_to_be_known() {
     let text = FILES.replace("parameters = [\"path\"]\n", "");
     let warnings = messages(&loaded(&text));
