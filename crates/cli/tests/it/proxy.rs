@@ -375,6 +375,25 @@ fn it_drops_what_would_violate_and_ctrl_c_leaves_a_whole_trace() {
     assert_eq!(folder.kinds(), expected);
 }
 
+/// A model that is not told what a mark means writes a guess into the user's files.
+#[test]
+fn without_a_policy_a_dropped_call_leaves_no_mark_unexplained() {
+    let (upstream, folder) = (
+        Upstream::start(),
+        Folder::new("[app.agent]\nclient = true\n"),
+    );
+    let guard = folder.start(&upstream, &["--on-violation", "drop"]);
+    guard.injected(&guard.url());
+    let requests = upstream.requests.lock().unwrap();
+    let marked = requests.iter().map(Value::to_string);
+    let marked: Vec<String> = marked.filter(|it| it.contains("\"[redacted]\"")).collect();
+    assert!(!marked.is_empty(), "{requests:?}");
+    for request in marked {
+        let notes = request.matches("was withheld from you by the security guard");
+        assert_eq!(notes.count(), 1, "{request}");
+    }
+}
+
 #[test]
 fn without_a_terminal_questions_are_answered_over_http() {
     let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));

@@ -85,7 +85,7 @@ async fn without_anybody_to_choose_each_app_is_asked_by_itself() {
     let mut stage = stage(&Arc::default());
     let outcome = stage.ask_planner("metro or quick?").await.unwrap();
     assert_eq!(outcome.result.unwrap().reveal_tcb(), "metro or quick?");
-    let by = "planner, nobody is there to choose";
+    let by = "planner, no one can answer: there is no terminal";
     assert_eq!(plans(&stage), [plan("metro quick", true, by)]);
     assert_eq!(stage.session.spokes().count(), 2);
 }

@@ -90,6 +90,8 @@ pub(crate) struct Watcher {
     pub(crate) records: Vec<Record>,
     /// What is answered to questions; without it nobody is there, and the answer is no.
     pub(crate) says: Option<Answer>,
+    /// What is answered to the next questions, before that.
+    pub(crate) replies: VecDeque<Answer>,
     /// What was asked.
     pub(crate) questions: Vec<QuestionView>,
     /// The connections that were asked about.
@@ -122,7 +124,8 @@ impl User for Watcher {
         self.assessments.push(question.assessment.clone());
         self.connections.extend(question.connection.clone());
         tokio::time::sleep(self.pause).await;
-        self.says.unwrap_or(Answer::No)
+        let reply = self.replies.pop_front().or(self.says);
+        reply.unwrap_or(Answer::No)
     }
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {

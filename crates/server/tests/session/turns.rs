@@ -1,8 +1,9 @@
 //! Turns that go well.
 
 use hub::trace::Event;
+use ifc::Answer;
 
-use crate::stage::{Stage, results, runs};
+use crate::stage::{AlwaysAsks, Stage, results, runs};
 
 #[tokio::test]
 async fn a_query_is_answered_over_an_isolated_app() {
@@ -135,4 +136,30 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::Stopped { .. } => "stopped",
         _ => "other",
     }
+}
+
+/// The refused call and the user's own one depend on the same result.
+#[tokio::test]
+async fn after_a_no_the_users_own_call_is_asked_about_and_runs() {
+    let model = llm::Scripted::new("scripted", |request| {
+        let seen = results(request).concat();
+        match () {
+            () if seen.is_empty() => llm::call_answer("echo", r#"{"text":"the record"}"#),
+            () if seen.contains("for the user") => llm::text_answer("done"),
+            () if !seen.contains("the record") => llm::text_answer("I cannot see it"),
+            () if seen.contains("not executed") => {
+                llm::call_answer("echo", r#"{"text":"for the user"}"#)
+            }
+            () => llm::call_answer("echo", r#"{"text":"for eve"}"#),
+        }
+    });
+    let mut stage = Stage::with_apps(&[("test", "ok")], AlwaysAsks, model);
+    stage.watcher.replies = [Answer::No, Answer::Once].into();
+    assert_eq!(stage.said().await, "done");
+    let asked = stage.watcher.questions.iter();
+    let asked: Vec<String> = asked.map(|view| format!("{view:?}")).collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    let returned = stage.trace();
+    let returned = returned.iter().filter(|event| kind(event) == "returned");
+    assert_eq!(returned.count(), 2);
 }
