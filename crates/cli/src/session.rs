@@ -201,6 +201,7 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome) -> Result<()> {
         return Ok(());
     }
     match &outcome.result {
+        Ok(answer) if answer.reveal_tcb().trim().is_empty() => say("(the model gave no answer)\n"),
         Ok(answer) => print(answer.reveal_tcb())?,
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
     }

@@ -239,6 +239,33 @@ fn a_failed_example_is_shown_and_starts_nothing() {
 }
 
 #[test]
+fn explain_names_the_narrowest_change_first() {
+    let stage = Stage::new(CONFIG);
+    let flow = json!({"call": {"app": "bank", "tool": "send_money", "label": ["untrusted:bill"],
+        "arguments": r#"{"recipient":"FR1","amount":5,"note":"x"}"#}});
+    let cause = json!({"region": 7, "source": "result of read_file", "excerpt": "Pay FR1", "label": ["untrusted:bill"],
+        "quotes": [{"argument": "recipient", "text": "FR1"}]});
+    stage.records(&[
+        json!({"kind": "asked", "step": 1, "flow": flow, "rule": "bank.send_money.limit", "limit": [],
+            "effect": "irreversible", "excess": ["untrusted:bill"], "causes": [cause]}),
+    ]);
+    let (code, out, err) = stage.text(&["policy", "explain", "trace.jsonl"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let changes: Vec<&str> = out.lines().filter(|it| it.contains("  change")).collect();
+    let expected = [
+        "bank.send_money.arguments.note.limit (sluice.toml:23) would let it pass",
+        "[app.bank.tools.send_money.arguments.recipient] limit = […] would admit the text in this argument",
+        "a rule for the field in `labels` of read_file would",
+        "it would pass without {untrusted:bill} in its label",
+        "bank.send_money.limit (sluice.toml:10) would let it pass as",
+    ];
+    assert_eq!(changes.len(), expected.len(), "{out}");
+    for (change, part) in changes.iter().zip(expected) {
+        assert!(change.contains(part), "{part} is missing in {change}");
+    }
+}
+
+#[test]
 fn explain_says_what_decided_and_what_would_have_changed_it() {
     let stage = Stage::new(CONFIG);
     stage.trace();

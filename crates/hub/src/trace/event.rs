@@ -53,7 +53,7 @@ pub enum Event {
         /// The one that is asked; none if the request goes nowhere.
         serves: Option<String>,
         /// Who chose: `permission ID`, `user`, `user, kept as permission ID`, `user, earlier in this
-        /// session`, `nobody is there to choose`, or why a choice was not kept.
+        /// session`, `no one can answer: there is no terminal`, or why a choice was not kept.
         by: String,
     },
     /// The planner could not tell whether an app is needed; it was not taken.

@@ -137,7 +137,7 @@ impl Serving<'_> {
                 Some(Err(reason)) => (None, format!("the choice cannot be kept: {reason}")),
                 None => (None, "user".to_owned()),
             },
-            Selection::Absent => (None, "nobody is there to choose".to_owned()),
+            Selection::Absent => (None, "no one can answer: there is no terminal".to_owned()),
             Selection::Each | Selection::None => (None, "user".to_owned()),
         }
     }

@@ -105,7 +105,10 @@ impl Session {
                 }
             }
             Selection::Each => (each(apps), "user".to_owned()),
-            Selection::Absent => (each(apps), "planner, nobody is there to choose".to_owned()),
+            Selection::Absent => (
+                each(apps),
+                "planner, no one can answer: there is no terminal".to_owned(),
+            ),
             Selection::None => return Err(SessionError::NoChoice(apps)),
         })
     }

@@ -119,7 +119,7 @@ fn each_app_is_asked_by_itself_and_a_choice_is_kept_until_it_is_revoked() {
     let revoked = stage.run(&["permissions", "revoke", &id]);
     assert!(revoked.status.success(), "{}", text(&revoked.stderr));
     stage.run(&["run", BOTH]);
-    let by = "planner, nobody is there to choose";
+    let by = "planner, no one can answer: there is no terminal";
     assert_eq!(plans(&stage), [plan("mail notes", true, by)]);
 }
 

@@ -1,12 +1,13 @@
 //! `sluice policy explain`: the decisions of a recorded session, and what would have changed them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use config::Config;
-use hub::trace::{Cause, Event, Flow, Record, escape};
-use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Stage};
-use policy::{AppPolicy, Judgement, Verdict};
+use hub::trace::{self, Cause, Event, Flow, Record, escape};
+use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Source, Stage};
+use policy::{AppPolicy, Judgement, LimitPart, Verdict, toml_key};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -279,7 +280,7 @@ fn as_text(
     if let Some(unknown) = &found.unknown {
         add("", &format!("its label is unknown: {unknown}"));
     }
-    for change in changes(lattice, found) {
+    for change in changes(lattice, recorded, found) {
         add("  change", &change);
     }
     lines.push(String::new());
@@ -329,8 +330,8 @@ fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, now: &Judge
     )
 }
 
-/// What would have changed the decision.
-fn changes(lattice: &Lattice, found: &Found) -> Vec<String> {
+/// What would have changed the decision, the narrowest change first.
+fn changes(lattice: &Lattice, recorded: &Recorded<'_>, found: &Found) -> Vec<String> {
     let now = &found.now;
     match now.verdict {
         Verdict::Allow if found.would_stop.is_empty() => {
@@ -345,6 +346,21 @@ fn changes(lattice: &Lattice, found: &Found) -> Vec<String> {
         }
         Verdict::Ask => {
             let mut lines = Vec::new();
+            let raised = |part: &LimitPart| {
+                let place = part.place.as_ref();
+                let place = place.map_or(String::new(), |place| format!(" ({})", short(place)));
+                let with = lattice.describe(&part.limit.join(&part.label));
+                format!("{}{place} would let it pass as {with:?}", part.rule)
+            };
+            let exceeded = (now.limits.iter()).filter(|part| !part.label.flows_to(&part.limit));
+            // The limit of the tool is the first, and counts for all of the call.
+            let of_tool = now.limits.first().map(|part| &part.rule);
+            let (tool, data): (Vec<_>, Vec<_>) =
+                exceeded.partition(|part| Some(&part.rule) == of_tool);
+            lines.extend(data.into_iter().map(raised));
+            if let (Some(_), Flow::Call(call)) = (tool.first(), recorded.flow) {
+                lines.extend(narrower(call, recorded.causes));
+            }
             if now.excess.is_top() {
                 let limit = set(&lattice.describe(&now.limit));
                 lines.push(format!(
@@ -354,22 +370,34 @@ fn changes(lattice: &Lattice, found: &Found) -> Vec<String> {
                 let excess = set(&lattice.describe(&now.excess));
                 lines.push(format!("it would pass without {excess} in its label"));
             }
-            for part in (now.limits.iter()).filter(|part| !part.label.flows_to(&part.limit)) {
-                let place = part
-                    .place
-                    .as_ref()
-                    .map(|place| format!(" ({})", short(place)));
-                let with = lattice.describe(&part.limit.join(&part.label));
-                lines.push(format!(
-                    "{}{} would let it pass as {with:?}",
-                    part.rule,
-                    place.unwrap_or_default()
-                ));
-            }
+            let of_tool = tool.into_iter().map(raised);
+            lines.extend(of_tool.map(|line| line + ", and others under this rule"));
             if now.always_ask {
                 lines.push("no label would let it pass without a question".to_owned());
             }
             lines
         }
     }
+}
+
+/// Changes that let less pass than a wider limit of the tool: of arguments in which a cause occurs, and of the fields that
+/// brought its taints.
+fn narrower(call: &trace::Call, causes: &[Cause]) -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for cause in causes {
+        lines.extend(cause.quotes.iter().map(|quote| {
+            format!(
+                "[app.{}.tools.{}.arguments.{}] limit = […] would admit the text in this argument, if it only carries text",
+                call.app,
+                call.tool.as_str(),
+                toml_key(&quote.argument)
+            )
+        }));
+        if let Source::Tool(tool) = &cause.source {
+            lines.insert(format!(
+                "a rule for the field in `labels` of {tool} would, if only the user or the service writes it"
+            ));
+        }
+    }
+    lines
 }
