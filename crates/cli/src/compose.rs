@@ -39,6 +39,8 @@ pub(crate) struct Options {
 pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Result<SessionSetup> {
     // Links and folders can have changed since the configuration was loaded.
     app_setup::mounts(config).context("nothing was started")?;
+    let attended = options.facts.attended;
+    let permissions = Arc::new(Permitted::open(config, options.keep_for, attended)?);
     let layers = &options.allow_degraded;
     let apps = config
         .apps
@@ -47,13 +49,14 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .filter(|app| !app.client)
         .map(|app| {
             let setup = app_setup::of(app, login::token_port(app, layers)?, layers)?;
-            Ok(AppSetup {
-                check: seen::kept_from_first_use(app, setup.check),
-                ..setup
-            })
+            let (permitted, name) = (permissions.clone(), app.name.clone());
+            let check = seen::kept_from_first_use(app, setup.check).and(move |tools| {
+                permitted.note(&name, tools);
+                Ok(())
+            });
+            Ok(AppSetup { check, ..setup })
         })
         .collect::<Result<_>>()?;
-    let permissions = Arc::new(Permitted::open(config, options.keep_for)?);
     let groups = config.groups.iter().map(|(name, apps)| Group {
         name: name.clone(),
         apps: apps.clone(),

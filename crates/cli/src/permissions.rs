@@ -1,20 +1,24 @@
 //! The permissions that the answer "always" gives (SecGPT appendix A.1), as the monitor asks for them.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use config::Config;
-use ifc::{Label, Lattice, Permissible};
+use ifc::{Effect, Label, Lattice, Permissible, speaks_of_code};
+use serde_json::Value;
 use server::ChosenFor;
+use sha2::{Digest, Sha256};
 use store::{
     Action, App, Apps, Domain, Grant, Identity, Name, PermissionId, Permissions, ReversibleTool,
     Time,
 };
+use wire::ToolDescription;
 
-use crate::installed;
 use crate::keep_for::KeepFor;
-use crate::paths;
 use crate::terminal::say;
+use crate::{installed, paths};
 
 /// Between the names of apps. No app and no functionality has it in its name.
 pub(crate) const AND: &str = ", ";
@@ -25,24 +29,68 @@ pub(crate) struct Permitted {
     /// The apps of the configuration now: another app of the same name inherits nothing.
     apps: Apps,
     keep_for: KeepFor,
+    /// Whether a user is at a terminal. Without one, only permissions for scripts count.
+    attended: bool,
+    /// The tools of each app as they are in this session, by app and tool. `None` where two starts of an app differed.
+    tools: Mutex<BTreeMap<(String, String), Option<Listed>>>,
 }
+
+/// Of a tool, the digest of its description and schema, and the arguments that the schema describes as code.
+type Listed = (Identity, BTreeSet<String>);
 
 impl Permitted {
     /// The user's permissions, for the apps of this configuration.
-    pub(crate) fn open(config: &Config, keep_for: KeepFor) -> Result<Self> {
+    pub(crate) fn open(config: &Config, keep_for: KeepFor, attended: bool) -> Result<Self> {
         Ok(Self {
             permissions: open(config)?,
             apps: apps(config)?,
             keep_for,
+            attended,
+            tools: Mutex::default(),
         })
     }
 
-    fn action(&self, what: Permissible<'_>) -> Result<Action> {
-        Ok(match what {
-            Permissible::Tool { app, tool, effect } => Action::Tool {
-                app: self.app(app)?,
-                tool: ReversibleTool::new(Name::new(tool)?, effect)?,
-            },
+    /// Notes the tools that an app has listed at its start.
+    pub(crate) fn note(&self, app: &str, tools: &[ToolDescription]) {
+        let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        for tool in tools {
+            let digest = Sha256::digest(format!("{tool:?}"));
+            let code = described_as_code(&tool.input_schema);
+            let listed = Some((Identity::from_digest(digest.into()), code));
+            let before = known.entry((app.to_owned(), tool.name.clone()));
+            let before = before.or_insert_with(|| listed.clone());
+            // Permissions would not know which of the two a call means.
+            if *before != listed {
+                *before = None;
+            }
+        }
+    }
+
+    /// The action of a permission; `None` if there can be none.
+    fn action(&self, what: Permissible<'_>) -> Result<Option<Action>> {
+        Ok(Some(match what {
+            Permissible::Tool {
+                app,
+                tool,
+                effect,
+                arguments,
+            } => {
+                let known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+                let listed = known.get(&(app.to_owned(), tool.to_owned()));
+                let Some(Some((digest, code))) = listed else {
+                    return Ok(None);
+                };
+                let reads = matches!(effect, Effect::Read | Effect::ReadOnce);
+                if !reads && arguments.iter().any(|bound| code.contains(&bound.name)) {
+                    return Ok(None);
+                }
+                Action::Tool {
+                    app: self.app(app)?,
+                    tool: ReversibleTool::new(Name::new(tool)?, effect)?,
+                    definition: *digest,
+                    arguments,
+                }
+            }
             Permissible::Collaboration(it) => Action::Collaboration {
                 from: self.app(&it.asks)?,
                 to: self.app(&it.serves)?,
@@ -53,7 +101,16 @@ impl Permitted {
                 app: self.app(app)?,
                 domain: Domain::new(domain)?,
             },
-        })
+        }))
+    }
+
+    /// The permission that counts here.
+    fn found(&self, what: Permissible<'_>, taints: &Label) -> Result<Option<PermissionId>> {
+        let Some(action) = self.action(what)? else {
+            return Ok(None);
+        };
+        let scripts = self.keep_for.scripts || !self.attended;
+        Ok(self.permissions.find(&action, taints, now(), scripts)?)
     }
 
     /// The choice of an app among these, for a functionality or for queries. A choice for queries is kept
@@ -85,6 +142,7 @@ impl Permitted {
             action,
             limit,
             expires: self.keep_for.end()?,
+            scripts: self.keep_for.scripts,
         };
         Ok(self.permissions.grant(&grant, now())?)
     }
@@ -99,7 +157,7 @@ impl Permitted {
         for app in among {
             let action = self.selection(what, among, app)?;
             let label = Label::bottom();
-            let id = self.permissions.find(&action, &label, now())?;
+            let id = self.permissions.find(&action, &label, now(), false)?;
             match (id, &found) {
                 (Some(id), None) => found = Some((app.clone(), id)),
                 // With two choices the user is asked.
@@ -126,16 +184,20 @@ impl Permitted {
 }
 
 impl ifc::Permissions for Permitted {
+    fn can_keep(&self, what: Permissible<'_>) -> bool {
+        self.action(what).is_ok_and(|action| action.is_some())
+    }
+
     fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String> {
-        let find =
-            || -> Result<_> { Ok(self.permissions.find(&self.action(what)?, taints, now())?) };
-        counted(find()).flatten().map(|id| id.to_string())
+        let found = counted(self.found(what, taints)).flatten();
+        found.map(|id| id.to_string())
     }
 
     fn keep(&self, what: Permissible<'_>, taints: &Label) -> Result<String, String> {
-        let id = self
-            .action(what)
-            .and_then(|action| self.grant(action, taints.clone()));
+        let id = self.action(what).and_then(|action| {
+            let action = action.context("this call can be allowed once only")?;
+            self.grant(action, taints.clone())
+        });
         kept(id)
     }
 }
@@ -168,6 +230,15 @@ fn counted<T>(found: Result<T>) -> Option<T> {
     found.inspect_err(say_so).ok()
 }
 
+/// The arguments whose schemas speak of code, in any of their texts.
+fn described_as_code(schema: &str) -> BTreeSet<String> {
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let arguments = schema.get("properties").and_then(Value::as_object);
+    let arguments = arguments.into_iter().flatten();
+    let arguments = arguments.filter(|(_, schema)| speaks_of_code(&schema.to_string()));
+    arguments.map(|(name, _)| name.clone()).collect()
+}
+
 /// The user's permissions.
 pub(crate) fn open(config: &Config) -> Result<Permissions> {
     open_in(config.lattice.clone())
@@ -194,118 +265,4 @@ pub(crate) fn now() -> Time {
 }
 
 #[cfg(test)]
-mod tests {
-    use ifc::Direction;
-    use server::Selections;
-
-    use super::*;
-
-    const QUERY: ChosenFor<'_> = ChosenFor::Query;
-
-    /// The permissions of one file, for apps of which `metro` has this identity.
-    fn permitted(folder: &std::path::Path, metro: u8, keep_for: KeepFor) -> Permitted {
-        // The store creates the folder with mode 0700.
-        let path = folder.join("state/permissions.sqlite");
-        let identity = |digest| Identity::from_digest([digest; 32]);
-        let name = |name: &str| Name::new(name).unwrap();
-        Permitted {
-            permissions: Permissions::open(&path, Lattice::four_point()).unwrap(),
-            apps: Apps::from([
-                (name("metro"), identity(metro)),
-                (name("quick"), identity(2)),
-                (name("night"), identity(3)),
-            ]),
-            keep_for,
-        }
-    }
-
-    fn among<const N: usize>(apps: [&str; N]) -> Vec<String> {
-        apps.map(str::to_owned).to_vec()
-    }
-
-    #[test]
-    fn a_choice_is_for_these_apps_and_this_identity() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = permitted(folder.path(), 1, KeepFor::default());
-        let both = among(["quick", "metro"]);
-        assert_eq!(first.find(QUERY, &both), None);
-        let id = first.keep(QUERY, &both, "metro").unwrap();
-        let found = Some(("metro".to_owned(), id));
-        // In later sessions too, in any order of the names.
-        let later = permitted(folder.path(), 1, KeepFor::default());
-        assert_eq!(later.find(QUERY, &among(["metro", "quick"])), found);
-        for others in [among(["metro"]), among(["metro", "quick", "mail"])] {
-            assert_eq!(later.find(QUERY, &others), None, "{others:?}");
-        }
-        let changed = permitted(folder.path(), 9, KeepFor::default());
-        assert_eq!(changed.find(QUERY, &both), None);
-        assert!(later.keep(QUERY, &both, "mail").is_err());
-        assert_eq!(later.find(QUERY, &both), found);
-    }
-
-    #[test]
-    fn another_choice_takes_the_place_of_the_first_and_can_be_revoked() {
-        let folder = tempfile::tempdir().unwrap();
-        let permitted = permitted(folder.path(), 1, "7d".parse().unwrap());
-        let both = among(["metro", "quick"]);
-        permitted.keep(QUERY, &both, "metro").unwrap();
-        permitted.keep(QUERY, &both, "quick").unwrap();
-        let all = permitted.permissions.list(&permitted.apps, now()).unwrap();
-        let [kept] = all.as_slice() else {
-            panic!("{all:?}");
-        };
-        let days = (kept.expires.unwrap().millis() - kept.granted.millis()) / 86_400_000;
-        assert!((6..=7).contains(&days), "{days} days");
-        assert_eq!(permitted.find(QUERY, &both).unwrap().0, "quick");
-        permitted.permissions.revoke(kept.id).unwrap();
-        assert_eq!(permitted.find(QUERY, &both), None);
-    }
-
-    #[test]
-    fn a_choice_for_a_functionality_is_for_no_other_and_for_no_query() {
-        let folder = tempfile::tempdir().unwrap();
-        let permitted = permitted(folder.path(), 1, KeepFor::default());
-        let (both, rides) = (among(["metro", "quick"]), ChosenFor::Functionality("rides"));
-        let id = permitted.keep(rides, &both, "quick").unwrap();
-        assert_eq!(permitted.find(rides, &both), Some(("quick".to_owned(), id)));
-        for other in [QUERY, ChosenFor::Functionality("fares")] {
-            assert_eq!(permitted.find(other, &both), None);
-        }
-        // Another app that serves it changes nothing; without the chosen app there is no choice.
-        let three = among(["metro", "quick", "night"]);
-        assert_eq!(permitted.find(rides, &three).unwrap().0, "quick");
-        assert_eq!(permitted.find(rides, &among(["metro", "night"])), None);
-    }
-
-    #[test]
-    fn a_collaboration_is_of_these_apps_as_they_were() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = permitted(folder.path(), 1, KeepFor::default());
-        let collaboration = |asks: &str, serves: &str, direction| ifc::Collaboration {
-            asks: asks.to_owned(),
-            serves: serves.to_owned(),
-            functionality: "rides".to_owned(),
-            direction,
-        };
-        let it = collaboration("metro", "quick", Direction::Answering);
-        let untrusted = Lattice::four_point().label("untrusted").unwrap();
-        let keep = |label| ifc::Permissions::keep(&first, Permissible::Collaboration(&it), label);
-        let id = keep(&untrusted).unwrap();
-        let found = |permitted: &Permitted, it: &ifc::Collaboration, label: &Label| {
-            ifc::Permissions::find(permitted, Permissible::Collaboration(it), label)
-        };
-        let later = super::tests::permitted(folder.path(), 1, KeepFor::default());
-        assert_eq!(found(&later, &it, &untrusted), Some(id));
-        assert_eq!(found(&later, &it, &Label::top()), None);
-        for other in [
-            collaboration("metro", "quick", Direction::Asking),
-            collaboration("quick", "metro", Direction::Answering),
-        ] {
-            assert_eq!(found(&later, &other, &untrusted), None, "{other:?}");
-        }
-        let changed = super::tests::permitted(folder.path(), 9, KeepFor::default());
-        assert_eq!(found(&changed, &it, &untrusted), None);
-        // An unknown label is never kept.
-        assert!(keep(&Label::top()).is_err());
-    }
-}
+mod tests;

@@ -45,6 +45,10 @@ pub(crate) struct SessionArgs {
     /// revoke it].
     #[arg(long, value_name = "TIME")]
     pub(crate) keep_for: Option<KeepFor>,
+    /// The answer "always" counts without a terminal too. Permissions that were given without this option do not count
+    /// meanwhile, so that you can give them again.
+    #[arg(long)]
+    pub(crate) scripts: bool,
     /// Screen before every step, as in the RTBAS paper [default: only before a call that would
     /// violate the policy].
     #[arg(long)]
@@ -79,6 +83,14 @@ pub(crate) async fn config(args: &SessionArgs) -> Result<Config> {
 }
 
 impl SessionArgs {
+    /// What an "always" of this session gives.
+    fn lasting(&self) -> KeepFor {
+        KeepFor {
+            scripts: self.scripts,
+            ..self.keep_for.unwrap_or_default()
+        }
+    }
+
     fn is_attended(&self) -> bool {
         !self.json && Terminal::attended()
     }
@@ -111,7 +123,7 @@ pub(crate) async fn start(
             front,
         },
         private: args.private,
-        keep_for: args.keep_for.unwrap_or_default(),
+        keep_for: args.lasting(),
     };
     let broker = compose::broker(&config)?;
     // Before other output, which would be behind the progress line.
@@ -128,7 +140,7 @@ pub(crate) async fn with_user(
     if args.json {
         return act(&mut JsonLines).await;
     }
-    let mut terminal = Terminal::new(args.verbose, args.keep_for.unwrap_or_default());
+    let mut terminal = Terminal::new(args.verbose, args.lasting());
     terminal.working("loading the model");
     let exit = act(&mut terminal).await;
     terminal.rest();

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hub::trace::{Event, Flow, Record, UNANSWERED, escape, escape_lines, show};
+use hub::trace::{Call, Event, Flow, Record, UNANSWERED, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
-use crate::question::{self, Dialogue, Next};
+use crate::question::{self, Dialogue, Next, shortened};
 use crate::selection;
 use crate::words;
 
@@ -115,7 +115,9 @@ impl User for Terminal {
         let mut dialogue = Dialogue::new(question, columns(), self.keep_for);
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
-            say("There is no terminal to ask at, so the answer is no.\n");
+            say(
+                "There is no terminal to ask at, so the answer is no. A permission counts here only if it was given in a session with --scripts.\n",
+            );
             return Answer::No;
         }
         let mut prompt = dialogue.prompt();
@@ -220,6 +222,14 @@ fn note(record: &Record) -> Option<String> {
                 "\nnote: the question timed out; {app} was not connected to {to}\n"
             ))
         }
+        (
+            _,
+            Event::Allowed {
+                flow: Flow::Call(call),
+                by,
+                ..
+            },
+        ) => permitted(call, by),
         (_, Event::MemoryFailed { reason }) => Some(format!("note: {}\n", escape(reason))),
         (Some(app), Event::Answer { text, .. }) => {
             let lines = text
@@ -242,6 +252,17 @@ fn note(record: &Record) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// One line about a call that runs by a stored permission.
+fn permitted(call: &Call, by: &str) -> Option<String> {
+    // As `ifc::Basis` is written. Names of rules are behind "policy ".
+    let id = by.strip_prefix("permission ")?;
+    let arguments = shortened(&escape(call.arguments.as_str()), COLUMNS);
+    let (app, tool) = (escape(&call.app), escape(call.tool.as_str()));
+    Some(format!(
+        "note: {app}.{tool} {arguments} runs by your permission; revoke it with `sluice permissions revoke {id}`\n"
+    ))
 }
 
 /// Names the text that is masked since no provider is cleared for it.

@@ -13,6 +13,7 @@
 mod approve;
 mod argument_path;
 mod arguments;
+mod bounds;
 mod call;
 mod cause;
 mod consult;
@@ -47,6 +48,7 @@ mod source;
 pub use approve::Approval;
 pub use argument_path::{ArgumentPath, PathError};
 pub use arguments::{Arguments, ArgumentsError};
+pub use bounds::{Bound, Bounds, speaks_of_code};
 pub use call::Call;
 pub use cause::Cause;
 pub use consult::{Consultation, Nonce, consult};

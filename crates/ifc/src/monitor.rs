@@ -10,9 +10,9 @@ use crate::endorse::{Offer, Until};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Answer, Approval, Basis, Call, Cause, Decision, Denial, Dimension, Exceeded, Flow, History,
-    Label, Lattice, Part, Permissible, Permissions, Permit, Policy, PolicyError, Principal,
-    Question, Ran, Relevance, Rule, Sink, Source,
+    Answer, Approval, Basis, Bounds, Call, Cause, Decision, Denial, Dimension, Exceeded, Flow,
+    History, Label, Lattice, Part, Permissible, Permissions, Permit, Policy, PolicyError,
+    Principal, Question, Ran, Relevance, Rule, Sink, Source,
 };
 use session::{Grant, State};
 
@@ -157,11 +157,10 @@ impl Monitor {
         let parts = rule.parts(&sink);
         let excess = parts.iter().map(Part::excess).collect();
         let scope = Scope::of(&parts);
-        // A permission names a tool, two apps or a domain, and no argument. A yes to one data argument would be stored
-        // as a yes to the whole call.
-        let can_last = self.permissions.is_some()
-            && scope == Some(Scope::Whole)
-            && permissible(&sink, &target, &rule).is_some();
+        // A permission does not name one data argument. A yes to that would be stored as a yes to the whole call.
+        let what = permissible(&sink, &target, &rule).zip(self.permissions.as_ref());
+        let can_last = scope == Some(Scope::Whole)
+            && what.is_some_and(|(what, permissions)| permissions.can_keep(what));
         let causes = history.causes(&parts, relevance);
         // Where another app asks for the call, the user's answer endorses nothing in this conversation.
         let own = match (&sink, &target) {
@@ -323,7 +322,9 @@ impl Monitor {
                 rule: rule.name.clone(),
             }),
             Answer::Once => Ok(Basis::UserOnce),
-            Answer::Session | Answer::Always if !offered => Err(Denial::OnceOnly),
+            Answer::Session | Answer::Always | Answer::AlwaysFolder if !offered => {
+                Err(Denial::OnceOnly)
+            }
             // Trust is no permit: see `vouch_tcb`.
             Answer::Trust(_) => Err(Denial::OnceOnly),
             Answer::Session => match scope {
@@ -337,10 +338,19 @@ impl Monitor {
                 }
                 None => Err(Denial::OnceOnly),
             },
-            Answer::Always => match self.keep(&flow.sink(), &target, &rule) {
-                Ok(id) => Ok(Basis::Permission { id }),
-                Err(reason) => Err(Denial::NotKept(reason)),
-            },
+            Answer::Always | Answer::AlwaysFolder => {
+                let mut what = permissible(&flow.sink(), &target, &rule);
+                if let (Answer::AlwaysFolder, Some(Permissible::Tool { arguments, .. })) =
+                    (answer, &mut what)
+                {
+                    // It was offered, so there is one.
+                    *arguments = arguments.in_folders().unwrap_or_default();
+                }
+                match self.keep(what, &covers) {
+                    Ok(id) => Ok(Basis::Permission { id }),
+                    Err(reason) => Err(Denial::NotKept(reason)),
+                }
+            }
         };
         let key = session::key(&flow.sink(), &rule);
         let mut state = self.state();
@@ -390,9 +400,9 @@ impl Monitor {
         self.state().endorsements.endorse(history, place);
     }
 
-    fn keep(&self, sink: &Sink<'_>, target: &Target, rule: &Rule) -> Result<String, String> {
-        match (&self.permissions, permissible(sink, target, rule)) {
-            (Some(permissions), Some(what)) => permissions.keep(what, &rule.unallowed(sink)),
+    fn keep(&self, what: Option<Permissible<'_>>, taints: &Label) -> Result<String, String> {
+        match (&self.permissions, what) {
+            (Some(permissions), Some(what)) => permissions.keep(what, taints),
             _ => Err("there is nowhere to keep it".to_owned()),
         }
     }
@@ -439,7 +449,8 @@ impl Monitor {
 fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<Permissible<'a>> {
     match (target, sink) {
         _ if rule.once(sink) => None,
-        (Target::Served(..), _) => None,
+        // A permission of two apps has no arguments that could bound a call.
+        (Target::Served(..), _) | (Target::Collaboration(_), Sink::Call(_)) => None,
         (Target::Collaboration(collaboration), _) => {
             Some(Permissible::Collaboration(collaboration))
         }
@@ -447,6 +458,7 @@ fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<P
             app: &call.app,
             tool: &call.tool,
             effect: rule.effect,
+            arguments: Bounds::of(call, rule)?,
         }),
         (Target::Domain(app, domain), _) => Some(Permissible::Domain { app, domain }),
         _ => None,

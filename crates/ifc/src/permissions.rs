@@ -1,11 +1,11 @@
 //! Permissions that last longer than a session (SecGPT appendix A.1).
 
-use crate::{Effect, Label};
+use crate::{Bounds, Effect, Label};
 
 /// The target of a permission. There are none for irreversible calls, which are asked about each time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permissible<'a> {
-    /// Calls of a tool in conversations of its own app.
+    /// Calls of a tool in conversations of its own app, with these control arguments.
     Tool {
         /// The app.
         app: &'a str,
@@ -13,8 +13,10 @@ pub enum Permissible<'a> {
         tool: &'a str,
         /// The effect of the tool in the policy of today.
         effect: Effect,
+        /// The control arguments: of a call exactly its own, of a permission what it covers.
+        arguments: Bounds,
     },
-    /// One direction of the exchanges of two apps about a functionality.
+    /// One direction of the exchanges of two apps about a functionality. It covers messages, and not the calls that serve a request.
     Collaboration(&'a Collaboration),
     /// Connections of an app to a registrable domain and the names below it.
     Domain {
@@ -62,6 +64,9 @@ impl Direction {
 
 /// The stored permissions of the user. Trusted: only the user's answers may create one.
 pub trait Permissions: Send + Sync {
+    /// Whether a permission for this can be stored. A question offers none otherwise.
+    fn can_keep(&self, what: Permissible<'_>) -> bool;
+
     /// The id of a permission that allows this with these taints; `None` if there is none, or if that is not known. The
     /// user is asked then.
     fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String>;

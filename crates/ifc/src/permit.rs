@@ -6,8 +6,8 @@ use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Approval, ArgumentPath, Call, Cause, Collaboration, Delivery, Effect, Exceeded, Flow, Label,
-    Offer, Part, Release, Rule, Sink, Until,
+    Approval, ArgumentPath, Bounds, Call, Cause, Collaboration, Delivery, Effect, Exceeded, Flow,
+    Label, Offer, Part, Release, Rule, Sink, Until,
 };
 
 /// The monitor's decision on a flow.
@@ -100,14 +100,17 @@ pub enum Answer {
     Trust(Until),
     /// This target under these taints, until the session ends. Not for an irreversible call.
     Session,
-    /// This target under these taints, until the permission is revoked. Not for an irreversible call.
+    /// This target under these taints, of a call with these control arguments, until the permission is revoked. Not for an
+    /// irreversible call.
     Always,
+    /// The same with any file of the same folder in place of a path.
+    AlwaysFolder,
     /// No.
     No,
 }
 
 impl Answer {
-    /// `once`, `trust`, `trust-session`, `session`, `always` or `no`.
+    /// `once`, `trust`, `trust-session`, `session`, `always`, `always-folder` or `no`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -115,6 +118,7 @@ impl Answer {
             Self::Trust(Until::Session) => "trust-session",
             Self::Session => "session",
             Self::Always => "always",
+            Self::AlwaysFolder => "always-folder",
             Self::No => "no",
         }
     }
@@ -268,9 +272,18 @@ impl<F: Flow> Question<F> {
         self.rule.unallowed(&self.flow.sink())
     }
 
+    /// The control arguments that [`Answer::Always`] covers, none for a flow that is no call; `None` if it is not offered.
+    pub fn lasting(&self) -> Option<Bounds> {
+        match self.flow.sink() {
+            _ if !self.can_last => None,
+            Sink::Call(call) => Bounds::of(call, &self.rule),
+            _ => Some(Bounds::default()),
+        }
+    }
+
     /// The possible answers. `Session` and `Always` are missing if the call is irreversible, if the rule asks about every
     /// call, if they would cover no taint or unknown ones (⊤), or if several arguments need an answer each. `Always` is
-    /// missing too if no permission can be stored. `Trust` needs an [`Question::offer`].
+    /// missing too if no permission can be stored, as for a write with free text ([`Bounds`]). `Trust` needs an [`Question::offer`].
     pub fn choices(&self) -> Vec<Answer> {
         let (sink, covers) = (self.flow.sink(), self.covers());
         // Consent to an app or a domain has a meaning without any taint: there may be such messages or connections.
@@ -282,7 +295,10 @@ impl<F: Flow> Question<F> {
         }
         if !(self.rule.once(&sink) || nameless || self.scope.is_none()) {
             choices.push(Answer::Session);
-            choices.extend(self.can_last.then_some(Answer::Always));
+            let lasting = self.lasting();
+            choices.extend(lasting.as_ref().map(|_| Answer::Always));
+            let folders = lasting.and_then(|bounds| bounds.in_folders());
+            choices.extend(folders.map(|_| Answer::AlwaysFolder));
         }
         choices.push(Answer::No);
         choices

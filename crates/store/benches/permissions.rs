@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use ifc::{Effect, Label, Lattice};
+use ifc::{Bounds, Effect, Label, Lattice};
 use store::{Action, App, Grant, Identity, Name, Permissions, ReversibleTool, Time};
 
 /// More than a user gives in years.
@@ -19,6 +19,8 @@ fn tool(number: u32) -> Action {
             identity: Identity::from_digest([7; 32]),
         },
         tool: ReversibleTool::new(tool, Effect::Write).unwrap(),
+        definition: Identity::from_digest([8; 32]),
+        arguments: Bounds::default(),
     }
 }
 
@@ -33,6 +35,7 @@ fn find(criterion: &mut Criterion) {
             action: tool(number),
             limit: secret.clone(),
             expires: None,
+            scripts: false,
         };
         permissions.grant(&grant, Time::from_millis(0)).unwrap()
     };
@@ -40,7 +43,7 @@ fn find(criterion: &mut Criterion) {
         grant(&permissions, number);
     }
     let find = |action: &Action, label: &Label| {
-        let found = permissions.find(black_box(action), label, Time::from_millis(1));
+        let found = permissions.find(black_box(action), label, Time::from_millis(1), false);
         found.unwrap()
     };
     let (there, missing) = (tool(PERMISSIONS / 2), tool(PERMISSIONS + 1));

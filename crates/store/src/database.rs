@@ -27,7 +27,7 @@ pub(crate) struct Schema {
     pub(crate) version: i32,
     /// Creates the tables.
     pub(crate) create: &'static str,
-    /// Turns a file of the version before into one of this version.
+    /// Turns a file of an earlier version into one of this version.
     pub(crate) upgrade: &'static str,
 }
 
@@ -180,7 +180,7 @@ fn prepare(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Opt
     Ok(Some(version))
 }
 
-/// The version of the file. Creates the tables of an empty one, and upgrades one of the version before.
+/// The version of the file. Creates the tables of an empty one, and upgrades one of an earlier version.
 fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Option<i32>> {
     let number = |connection: &Connection, name: &str| {
         connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0))
@@ -197,7 +197,7 @@ fn found(connection: &mut Connection, schema: &Schema) -> rusqlite::Result<Optio
         (application, version) if application != schema.application || version < 1 => {
             return Ok(None);
         }
-        (_, version) if version + 1 == schema.version => schema.upgrade,
+        (_, version) if version < schema.version => schema.upgrade,
         (_, version) => return Ok(Some(version)),
     };
     transaction.execute_batch(change)?;

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use config::Config;
 use hub::question::{may, with};
 use hub::trace::escape;
-use ifc::Lattice;
+use ifc::{Bound, Bounds, Lattice};
 use serde_json::{Value, json};
 use store::{Action, App, Kept, Name, PermissionId, Standing, Time};
 
@@ -66,8 +66,9 @@ fn list(config: &Config, as_json: bool) -> Result<Exit> {
 
 fn line(kept: &Kept) -> String {
     let until = kept.expires.map(|end| format!("  until {}", minute(end)));
+    let scripts = if kept.scripts { "  in scripts too" } else { "" };
     format!(
-        "{}  {}  since {}{}{}",
+        "{}  {}{scripts}  since {}{}{}",
         kept.id,
         what(&kept.action, &kept.taints),
         minute(kept.granted),
@@ -79,13 +80,18 @@ fn line(kept: &Kept) -> String {
 /// The permitted action, with its taints; a choice among apps has none.
 fn what(action: &Action, taints: &[String]) -> String {
     match action {
-        Action::Tool { app, tool } => {
+        Action::Tool {
+            app,
+            tool,
+            arguments,
+            ..
+        } => {
             let (app, tool) = (escape(app.name.as_str()), escape(tool.name().as_str()));
             let under = match taints.is_empty() {
                 true => String::new(),
                 false => format!(" under {}", escape(&taints.join(", "))),
             };
-            format!("calls of {app}.{tool}{under}")
+            format!("calls of {app}.{tool} {}{under}", covered(arguments))
         }
         Action::Collaboration {
             from,
@@ -111,6 +117,20 @@ fn what(action: &Action, taints: &[String]) -> String {
                 with(taints)
             )
         }
+    }
+}
+
+/// The control arguments that a permission covers, in full.
+fn covered(bounds: &Bounds) -> String {
+    let all = bounds
+        .iter()
+        .map(|Bound { name, value, below }| match below {
+            true => escape(&format!("any {name} below \"{value}\"")),
+            false => escape(&format!("{name} {value}")),
+        });
+    match all.len() {
+        0 => "with no control argument".to_owned(),
+        _ => format!("with {}", all.collect::<Vec<_>>().join(" and ")),
     }
 }
 
@@ -154,6 +174,7 @@ fn value(kept: &Kept) -> Value {
         "taints": kept.taints,
         "granted": kept.granted.millis(),
         "expires": kept.expires.map(Time::millis),
+        "scripts": kept.scripts,
         "standing": match &kept.standing {
             Standing::Valid => json!({"is": "valid"}),
             Standing::Expired => json!({"is": "expired"}),
@@ -191,8 +212,20 @@ fn action(action: &Action) -> Value {
         Action::Egress { app: own, domain } => {
             json!({"kind": "egress", "app": app(own), "domain": domain.as_str()})
         }
-        Action::Tool { app: own, tool } => {
-            json!({"kind": "tool", "app": app(own), "tool": tool.name().as_str()})
+        Action::Tool {
+            app: own,
+            tool,
+            definition,
+            arguments,
+        } => {
+            json!({
+                "kind": "tool",
+                "app": app(own),
+                "tool": tool.name().as_str(),
+                "definition": definition.to_string(),
+                "arguments": arguments.arguments(),
+                "folders": arguments.folders(),
+            })
         }
     }
 }

@@ -122,6 +122,7 @@ fn choice(answer: Answer) -> (&'static str, &'static str) {
         Answer::Trust(Until::Session) => ("trust-session", "trust for this session"),
         Answer::Session => ("session", "for this session"),
         Answer::Always => ("always", "always"),
+        Answer::AlwaysFolder => ("always-folder", "always in this folder"),
         Answer::No => ("d", "deny"),
     }
 }
@@ -134,11 +135,9 @@ fn lay_out(question: &QuestionView, columns: usize, keep_for: KeepFor, full: boo
     }
     match question.contents() {
         Contents::Arguments(arguments) => {
-            list(
-                &mut lines,
-                &arguments,
-                question.endorses.as_deref().unwrap_or_default(),
-            );
+            let mut read = question.endorses.clone().unwrap_or_default();
+            read.extend(question.bounds.iter().map(|bound| bound.name));
+            list(&mut lines, &arguments, &read);
         }
         Contents::Text(words) => text(&mut lines, words),
         Contents::Unreadable(arguments) => {
@@ -179,7 +178,7 @@ fn list(lines: &mut Lines, arguments: &[Argument], read: &[String]) {
     let mut room = ARGUMENTS_LINES;
     let mut hidden = 0;
     for argument in arguments {
-        // Allowing the call makes these the user's own words, so there is room for all of them.
+        // Allowing the call makes these the user's own words, or "always" covers them, so there is room for all of them.
         let most = match read.contains(&argument.name) {
             true => usize::MAX,
             false => ARGUMENT_LINES.min(room),

@@ -36,6 +36,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         causes,
         choices: vec![Answer::Once, Answer::No],
         covers: vec![EMAIL.to_owned(), MAIL.to_owned()],
+        bounds: ifc::Bounds::default(),
         collaboration: None,
         trust: None,
         endorses: None,
@@ -525,8 +526,17 @@ fn always_between_two_apps_reads_as_in_the_list() {
 fn always_says_what_it_covers_and_how_long() {
     let mut question = poisoned();
     question.choices = vec![Answer::Once, Answer::Session, Answer::Always, Answer::No];
+    let to = r#"{"to":["collector@evil.example"]}"#;
+    question.bounds = ifc::Bounds::new(to.to_owned(), false);
     for (keep_for, words) in [
         (KeepFor::default(), "until you revoke it"),
+        (
+            KeepFor {
+                scripts: true,
+                ..KeepFor::default()
+            },
+            "in scripts too, until you revoke it",
+        ),
         ("7d".parse().unwrap(), "for 7 days, or until you revoke it"),
         (
             "36h".parse().unwrap(),
@@ -535,7 +545,7 @@ fn always_says_what_it_covers_and_how_long() {
     ] {
         let dialogue = Dialogue::new(&question, 200, keep_for);
         let line = format!(
-            "always: mail may use untrusted:email, secret:mail for send_email {words} (see `sluice permissions`)."
+            "always: mail may call send_email with exactly this to (any body, subject within its limit), also after reading text labelled untrusted:email, secret:mail, {words} (see `sluice permissions`)."
         );
         // Long lines are wrapped behind the prefix.
         let text = dialogue.text().replace("\n| ", "");
@@ -554,6 +564,35 @@ fn always_says_what_it_covers_and_how_long() {
     ] {
         assert!(wrong.parse::<KeepFor>().is_err(), "{wrong}");
     }
+}
+
+/// The folder is the question's own offer. What "always" covers is shown in full.
+#[test]
+fn a_folder_is_offered_by_its_name() {
+    let path = format!("/home/me/notes/{}.md", "z".repeat(300));
+    let arguments = format!(r#"{{"path":"{path}"}}"#);
+    let question = QuestionView {
+        bounds: ifc::Bounds::new(arguments.clone(), false),
+        choices: vec![
+            Answer::Once,
+            Answer::Session,
+            Answer::Always,
+            Answer::AlwaysFolder,
+            Answer::No,
+        ],
+        ..question(&arguments, vec![])
+    };
+    let mut dialogue = Dialogue::new(&question, 100, KeepFor::default());
+    let text = dialogue.text().replace("\n| ", "");
+    let folder = r#"always-folder: the same with any path below "/home/me/notes/"."#;
+    assert!(text.contains(folder), "{text}");
+    assert_eq!(text.matches('z').count(), 300, "{text}");
+    assert_eq!(
+        dialogue.prompt(),
+        "Allow once, for this session, always, always in this folder, or deny? [o/session/always/always-folder/d, default deny] "
+    );
+    let typed = dialogue.hear(Some("always-folder\n"));
+    assert_eq!(typed, Next::Done(Answer::AlwaysFolder));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{Answer, Direction, Effect, Ran, Stage};
+use ifc::{Answer, Bound, Direction, Effect, Ran, Stage};
 
 use super::arguments::{Argument, arguments};
 use super::view::{Assessment, QuestionView, TrustView};
@@ -221,12 +221,46 @@ impl QuestionView {
                 }
                 (None, None) => {
                     let (app, tool) = (escape(&self.app), escape(&self.tool));
-                    format!("{app} may use {} for {tool}", escape(&covers.join(", ")))
+                    let (only, covers) = (self.only(), escape(&covers.join(", ")));
+                    format!(
+                        "{app} may call {tool} {only}, also after reading text labelled {covers},"
+                    )
                 }
             };
             format!("always: {may} {lasts} (see `sluice permissions`).")
         });
-        trust.chain(always).collect()
+        trust.chain(always).chain(self.folders()).collect()
+    }
+
+    /// The arguments of the calls that "always" covers. The control arguments are shown above, in full.
+    fn only(&self) -> String {
+        let is_bound = |name: &str| self.bounds.iter().any(|bound| bound.name == name);
+        let all = arguments(&self.arguments).unwrap_or_default();
+        let names = all.iter().map(|argument| argument.name.as_str());
+        let (bound, free): (Vec<&str>, Vec<&str>) = names.partition(|name| is_bound(name));
+        let only = match bound.is_empty() {
+            true => "with no other control argument".to_owned(),
+            false => format!("with exactly this {}", escape(&bound.join(", "))),
+        };
+        match free.is_empty() {
+            true => only,
+            false => format!("{only} (any {} within its limit)", escape(&free.join(", "))),
+        }
+    }
+
+    /// What "always-folder" covers beyond "always".
+    fn folders(&self) -> Option<String> {
+        let is_offered = self.choices.contains(&Answer::AlwaysFolder);
+        let wider = self.bounds.in_folders().filter(|_| is_offered)?;
+        let folders = wider.iter().filter(|bound| bound.below);
+        let folders = folders.map(|Bound { name, value, .. }| {
+            format!("any {} below \"{}\"", escape(&name), escape(&value))
+        });
+        let folders: Vec<String> = folders.collect();
+        Some(format!(
+            "always-folder: the same with {}.",
+            folders.join(" and ")
+        ))
     }
 
     /// The names of the arguments that remain data, where allowing the call makes it the user's own request.

@@ -1,8 +1,8 @@
 //! What a question shows, with labels by name.
 
 use ifc::{
-    Answer, Collaboration, Connection, Effect, Flow, Labeled, Lattice, Offer, Question, Ran,
-    Source, Stage,
+    Answer, Bounds, Collaboration, Connection, Effect, Flow, Labeled, Lattice, Offer, Question,
+    Ran, Source, Stage,
 };
 
 use super::asked::Asked;
@@ -39,6 +39,8 @@ pub struct QuestionView {
     pub choices: Vec<Answer>,
     /// The taints that a lasting answer would cover.
     pub covers: Vec<String>,
+    /// Of a call, the control arguments that [`Answer::Always`] would cover.
+    pub bounds: Bounds,
     /// The collaboration that a lasting answer would cover, if not the tool.
     pub collaboration: Option<Collaboration>,
     /// The texts that [`Answer::Trust`] would trust, if that is one of the choices.
@@ -184,6 +186,7 @@ impl QuestionView {
             causes: Vec::new(),
             choices: question.choices(),
             covers: lattice.describe(&question.covers()),
+            bounds: question.lasting().unwrap_or_default(),
             collaboration: question.collaboration().cloned(),
             trust: None,
             endorses: None,

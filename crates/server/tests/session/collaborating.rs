@@ -21,6 +21,10 @@ struct Kept {
 }
 
 impl Permissions for Kept {
+    fn can_keep(&self, what: Permissible<'_>) -> bool {
+        matches!(what, Permissible::Collaboration(_))
+    }
+
     fn find(&self, what: Permissible<'_>, taints: &Label) -> Option<String> {
         let Permissible::Collaboration(what) = what else {
             return None;
@@ -234,10 +238,10 @@ async fn the_unknown_is_never_kept() {
     }
 }
 
-/// The call that serves a request goes with the asking; the tool as such is not permitted by it. The
-/// second request is made by what the first one brought, which the tool does not take unasked.
+/// The call that serves a request is no message: a permission of two apps would bound none of its arguments. The second
+/// request is made by what the first one brought, which the tool does not take unasked.
 #[tokio::test]
-async fn the_call_that_serves_a_request_is_a_part_of_it() {
+async fn the_call_that_serves_a_request_is_not_allowed_for_good() {
     let kept = Arc::new(Kept::default());
     let rules = Rules {
         takes: Label::bottom(),
@@ -253,12 +257,13 @@ async fn the_call_that_serves_a_request_is_a_part_of_it() {
     };
     assert_eq!(
         (question.tool.as_str(), question.choices.as_slice()),
-        ("echo", &ALL[..])
+        ("echo", &[Answer::Once, Answer::Session, Answer::No][..])
     );
+    // Not by a permission for the messages either.
     let asking = collaboration(Direction::Asking);
-    assert_eq!(*kept.permissions.lock().unwrap(), [(asking, note())]);
+    kept.permissions.lock().unwrap().push((asking, note()));
     scene.ask().await;
-    assert_eq!(scene.stage.watcher.questions.len(), 1);
+    assert_eq!(scene.stage.watcher.questions.len(), 2);
 }
 
 /// Whatever was kept about two apps: what cannot be undone is asked about each time.

@@ -66,6 +66,10 @@ async fn an_interrupted_private_query_leaves_nothing_behind() {
 struct Elsewhere;
 
 impl Permissions for Elsewhere {
+    fn can_keep(&self, _: Permissible<'_>) -> bool {
+        true
+    }
+
     fn find(&self, _: Permissible<'_>, _: &Label) -> Option<String> {
         panic!("a private session looks at no permission")
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use ifc::{Direction, Effect};
+use ifc::{Bounds, Direction, Effect};
 
 use crate::Name;
 use crate::id::{read_hex, write_hex};
@@ -117,7 +117,7 @@ impl ReversibleTool {
     }
 }
 
-/// An action that can be allowed permanently. None has a wildcard.
+/// An action that can be allowed permanently. Only the folder of a path stands for more than one value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// That this app, and no other, answers for a functionality (app selection).
@@ -151,10 +151,22 @@ pub enum Action {
         app: App,
         /// Its tool.
         tool: ReversibleTool,
+        /// The digest of the tool's description and schema: a changed tool inherits nothing.
+        definition: Identity,
+        /// The control arguments: of a call its own, of a permission what it covers.
+        arguments: Bounds,
     },
 }
 
 impl Action {
+    /// The control arguments of a call.
+    pub(super) fn arguments(&self) -> Option<&Bounds> {
+        match self {
+            Self::Tool { arguments, .. } => Some(arguments),
+            Self::Selection { .. } | Self::Collaboration { .. } | Self::Egress { .. } => None,
+        }
+    }
+
     /// The apps involved, the acting one first.
     pub fn apps(&self) -> Vec<&App> {
         match self {

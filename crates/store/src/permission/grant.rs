@@ -17,6 +17,8 @@ pub struct Grant {
     pub limit: Label,
     /// When it ends.
     pub expires: Option<Time>,
+    /// Whether it counts where no user is at a terminal.
+    pub scripts: bool,
 }
 
 /// Why an operation on permissions was not done. In doubt nothing is allowed.

@@ -32,6 +32,8 @@ pub struct Kept {
     pub granted: Time,
     /// Until when.
     pub expires: Option<Time>,
+    /// Whether it counts where no user is at a terminal.
+    pub scripts: bool,
     /// Whether it counts.
     pub standing: Standing,
 }
@@ -71,7 +73,7 @@ impl Permissions {
         })
     }
 
-    /// Stores a permission in place of one for the same action and taints, and removes expired ones.
+    /// Stores a permission in place of those for the same action and taints, and removes expired ones.
     ///
     /// # Errors
     /// Its limit is ⊤ or has taints without a name, its end has come, there are too many, or the file
@@ -89,7 +91,8 @@ impl Permissions {
         Ok(id)
     }
 
-    /// A permission that covers this action, by these apps, under this label and at this time.
+    /// A permission that covers this action, by these apps, under this label and at this time; with `scripts`, one that
+    /// counts without a terminal.
     ///
     /// # Errors
     /// The file cannot be read, or a permission for this action cannot be. The action is not allowed then.
@@ -98,6 +101,7 @@ impl Permissions {
         action: &Action,
         label: &Label,
         now: Time,
+        scripts: bool,
     ) -> Result<Option<PermissionId>, PermissionError> {
         let of_action = (self.database).read(|connection| rows::of_action(connection, action))?;
         // The identities of the apps are a part of the action, so a changed app finds nothing.
@@ -105,7 +109,12 @@ impl Permissions {
             let limit = self.names.limit(&row.taints);
             // Not before it was granted: a clock that is set back must not extend it.
             let in_time = row.granted <= now && row.expires.is_none_or(|end| now < end);
-            in_time && limit.is_some_and(|limit| label.flows_to(&limit))
+            let arguments = match (&row.arguments, action.arguments()) {
+                (Some(bounds), Some(call)) => bounds.cover(call),
+                (bounds, call) => bounds.is_none() && call.is_none(),
+            };
+            let counts = in_time && arguments && (row.scripts || !scripts);
+            counts && limit.is_some_and(|limit| label.flows_to(&limit))
         });
         Ok(covering.map(|row| row.id))
     }
@@ -123,6 +132,7 @@ impl Permissions {
             taints: row.taints,
             granted: row.granted,
             expires: row.expires,
+            scripts: row.scripts,
         });
         Ok(kept.collect())
     }

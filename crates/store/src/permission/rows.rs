@@ -1,6 +1,6 @@
 //! The rows of the file of permissions.
 
-use ifc::Direction;
+use ifc::{Bounds, Direction};
 use rusqlite::{Connection, params};
 
 use super::action::{Action, App, Domain, Identity, ReversibleTool};
@@ -12,10 +12,11 @@ use crate::{Name, PermissionId, Time};
 const MOST: i64 = 4096;
 
 /// A row is one permission. `object` is the functionality, the domain or the tool; `peer` is the app that
-/// answers in a collaboration, and `step` the direction of the data.
+/// answers in a collaboration, and `step` the direction of the data. `definition` is the digest of a tool, and `arguments` and
+/// `folders` are its [`Bounds`].
 pub(super) const SCHEMA: Schema = Schema {
     application: 0x534c_5045,
-    version: 2,
+    version: 3,
     create: "
 CREATE TABLE permission (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -29,19 +30,32 @@ CREATE TABLE permission (
   step TEXT CHECK ((step IS NOT NULL) = (kind = 'collaboration')),
   taints TEXT NOT NULL,
   granted INTEGER NOT NULL,
-  expires INTEGER
+  expires INTEGER,
+  definition BLOB CHECK ((definition IS NOT NULL) = (kind = 'tool')),
+  arguments TEXT CHECK ((arguments IS NOT NULL) = (kind = 'tool')),
+  folders INTEGER NOT NULL DEFAULT 0,
+  scripts INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX permission_of_action ON permission (app, object, kind);
 ",
+    // Permissions of tools covered any arguments.
     upgrade: "
 DROP TABLE IF EXISTS erasure;
-CREATE INDEX permission_of_action ON permission (app, object, kind);
+CREATE INDEX IF NOT EXISTS permission_of_action ON permission (app, object, kind);
+DELETE FROM permission WHERE kind = 'tool';
+ALTER TABLE permission ADD COLUMN definition BLOB CHECK ((definition IS NOT NULL) = (kind = 'tool'));
+ALTER TABLE permission ADD COLUMN arguments TEXT CHECK ((arguments IS NOT NULL) = (kind = 'tool'));
+ALTER TABLE permission ADD COLUMN folders INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE permission ADD COLUMN scripts INTEGER NOT NULL DEFAULT 0;
 ",
 };
 
-/// The condition of one action. `IS`, where a column may be NULL.
+/// The condition of one action, but for its arguments. `IS`, where a column may be NULL.
 const OF_ACTION: &str = "kind = ?1 AND object = ?2 AND app = ?3 AND identity = ?4
-  AND peer IS ?5 AND peer_identity IS ?6 AND step IS ?7";
+  AND peer IS ?5 AND peer_identity IS ?6 AND step IS ?7 AND definition IS ?8";
+
+/// The columns of a [`Row`].
+const ROW: &str = "id, taints, granted, expires, scripts, arguments, folders";
 
 const SELECTION: &str = "selection";
 const COLLABORATION: &str = "collaboration";
@@ -56,33 +70,36 @@ pub(super) struct Row {
     pub(super) taints: Vec<String>,
     pub(super) granted: Time,
     pub(super) expires: Option<Time>,
+    pub(super) scripts: bool,
+    /// The control arguments that it covers, of a tool.
+    pub(super) arguments: Option<Bounds>,
 }
 
 /// The permissions for an action, the oldest first.
 pub(super) fn of_action(connection: &Connection, action: &Action) -> Result<Vec<Row>, Failed> {
-    let select = format!(
-        "SELECT id, taints, granted, expires FROM permission WHERE {OF_ACTION} ORDER BY number"
-    );
+    let select = format!("SELECT {ROW} FROM permission WHERE {OF_ACTION} ORDER BY number");
     let mut statement = connection.prepare_cached(&select)?;
     let columns = Columns::new(action);
     let mut rows = statement.query(columns.params().as_slice())?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read(row, 0)?);
+        found.push(read(row)?);
     }
     Ok(found)
 }
 
 /// Every permission, the oldest first.
 pub(super) fn all(connection: &Connection) -> Result<Vec<(Action, Row)>, Failed> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, taints, granted, expires, kind, object, app, identity, peer, peer_identity, step
-         FROM permission ORDER BY granted, number",
-    )?;
+    let select = format!(
+        "SELECT {ROW}, kind, object, app, identity, peer, peer_identity, step, definition
+         FROM permission ORDER BY granted, number"
+    );
+    let mut statement = connection.prepare_cached(&select)?;
     let mut rows = statement.query([])?;
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
-        all.push((action(row)?, read(row, 0)?));
+        let without = read(row)?;
+        all.push((action(row, without.arguments.clone())?, without));
     }
     Ok(all)
 }
@@ -106,10 +123,13 @@ pub(super) fn insert(
     let taints = serde_json::Value::from(taints).to_string();
     let expired =
         connection.execute("DELETE FROM permission WHERE expires <= ?1", [now.millis()])?;
+    let bounds = grant.action.arguments();
+    let arguments = bounds.map(Bounds::arguments);
+    let folders = bounds.is_some_and(Bounds::folders);
     let mut of_action = columns.params().to_vec();
-    of_action.push(&taints);
+    of_action.extend([&taints as &dyn rusqlite::ToSql, &arguments, &folders]);
     let double = connection.execute(
-        &format!("DELETE FROM permission WHERE {OF_ACTION} AND taints = ?8"),
+        &format!("DELETE FROM permission WHERE {OF_ACTION} AND taints = ?9 AND arguments IS ?10 AND folders = ?11"),
         of_action.as_slice(),
     )?;
     // After the deletions, so that the user can renew a permission of a full file.
@@ -121,11 +141,17 @@ pub(super) fn insert(
     }
     let (granted, expires) = (now.millis(), grant.expires.map(Time::millis));
     let id = id.as_bytes();
-    of_action.extend([&id as &dyn rusqlite::ToSql, &granted, &expires]);
+    of_action.extend([
+        &id as &dyn rusqlite::ToSql,
+        &granted,
+        &expires,
+        &grant.scripts,
+    ]);
     connection.execute(
         "INSERT INTO permission
-           (kind, object, app, identity, peer, peer_identity, step, taints, id, granted, expires)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+           (kind, object, app, identity, peer, peer_identity, step, definition, taints, arguments, folders, id, granted,
+            expires, scripts)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         of_action.as_slice(),
     )?;
     Ok(expired + double > 0)
@@ -145,6 +171,7 @@ struct Columns<'a> {
     peer: Option<&'a str>,
     peer_identity: Option<&'a [u8; 32]>,
     step: Option<&'static str>,
+    definition: Option<&'a [u8; 32]>,
 }
 
 impl<'a> Columns<'a> {
@@ -157,11 +184,15 @@ impl<'a> Columns<'a> {
                 ..
             } => (COLLABORATION, functionality.as_str(), from),
             Action::Egress { app, domain } => (EGRESS, domain.as_str(), app),
-            Action::Tool { app, tool } => (TOOL, tool.name().as_str(), app),
+            Action::Tool { app, tool, .. } => (TOOL, tool.name().as_str(), app),
         };
         let (peer, step) = match action {
             Action::Collaboration { to, direction, .. } => (Some(to), Some(direction.name())),
             _ => (None, None),
+        };
+        let definition = match action {
+            Action::Tool { definition, .. } => Some(definition.as_bytes()),
+            _ => None,
         };
         Self {
             kind,
@@ -170,11 +201,12 @@ impl<'a> Columns<'a> {
             peer: peer.map(|peer| peer.name.as_str()),
             peer_identity: peer.map(|peer| peer.identity.as_bytes()),
             step,
+            definition,
         }
     }
 
     /// The parameters of [`OF_ACTION`].
-    fn params(&self) -> [&dyn rusqlite::ToSql; 7] {
+    fn params(&self) -> [&dyn rusqlite::ToSql; 8] {
         let (app, identity) = &self.app;
         [
             &self.kind,
@@ -184,25 +216,29 @@ impl<'a> Columns<'a> {
             &self.peer,
             &self.peer_identity,
             &self.step,
+            &self.definition,
         ]
     }
 }
 
-/// The columns id, taints, granted and expires, from this one on.
-fn read(row: &rusqlite::Row<'_>, first: usize) -> Result<Row, Failed> {
-    let id = PermissionId::from_bytes(row.get(first)?);
-    let taints: String = row.get(first + 1)?;
+/// The columns [`ROW`], which come first.
+fn read(row: &rusqlite::Row<'_>) -> Result<Row, Failed> {
+    let id = PermissionId::from_bytes(row.get(0)?);
+    let taints: String = row.get(1)?;
     let taints = serde_json::from_str(&taints).map_err(|error| unreadable(id, &error))?;
+    let (arguments, folders) = (row.get::<_, Option<_>>(5)?, row.get(6)?);
     Ok(Row {
         id,
         taints,
-        granted: Time::from_millis(row.get(first + 2)?),
-        expires: row.get::<_, Option<i64>>(first + 3)?.map(Time::from_millis),
+        granted: Time::from_millis(row.get(2)?),
+        expires: row.get::<_, Option<i64>>(3)?.map(Time::from_millis),
+        scripts: row.get(4)?,
+        arguments: arguments.map(|arguments| Bounds::new(arguments, folders)),
     })
 }
 
 /// The action of a row of [`all`].
-fn action(row: &rusqlite::Row<'_>) -> Result<Action, Failed> {
+fn action(row: &rusqlite::Row<'_>, arguments: Option<Bounds>) -> Result<Action, Failed> {
     let id = PermissionId::from_bytes(row.get(0)?);
     let name = |column: usize| -> Result<Name, Failed> {
         Name::new(row.get::<_, String>(column)?).map_err(|error| unreadable(id, &error))
@@ -213,31 +249,33 @@ fn action(row: &rusqlite::Row<'_>) -> Result<Action, Failed> {
             identity: Identity::from_digest(row.get(column + 1)?),
         })
     };
-    let kind: String = row.get(4)?;
+    let kind: String = row.get(7)?;
     Ok(match kind.as_str() {
         SELECTION => Action::Selection {
-            functionality: name(5)?,
-            app: app(6)?,
+            functionality: name(8)?,
+            app: app(9)?,
         },
         COLLABORATION => {
-            let step: String = row.get(10)?;
+            let step: String = row.get(13)?;
             let known = Direction::ALL
                 .into_iter()
                 .find(|known| step == known.name());
             Action::Collaboration {
-                from: app(6)?,
-                to: app(8)?,
-                functionality: name(5)?,
+                from: app(9)?,
+                to: app(11)?,
+                functionality: name(8)?,
                 direction: known.ok_or_else(|| unreadable(id, &"its step is unknown"))?,
             }
         }
         EGRESS => Action::Egress {
-            app: app(6)?,
-            domain: Domain::new(name(5)?.as_str()).map_err(|error| unreadable(id, &error))?,
+            app: app(9)?,
+            domain: Domain::new(name(8)?.as_str()).map_err(|error| unreadable(id, &error))?,
         },
         TOOL => Action::Tool {
-            app: app(6)?,
-            tool: ReversibleTool::stored(name(5)?),
+            app: app(9)?,
+            tool: ReversibleTool::stored(name(8)?),
+            definition: Identity::from_digest(row.get(14)?),
+            arguments: arguments.ok_or_else(|| unreadable(id, &"it has no arguments"))?,
         },
         _ => return Err(unreadable(id, &"its kind is unknown")),
     })

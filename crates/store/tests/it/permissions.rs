@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ifc::{Direction, Effect, Label, Lattice, Order};
+use ifc::{Bounds, Direction, Effect, Label, Lattice, Order};
 use proptest::prelude::*;
 use store::{
     Action, App, Apps, Domain, Grant, Identity, Name, PermissionError, PermissionId, Permissions,
@@ -34,7 +34,29 @@ fn app(app: &str, identity: u8) -> App {
 
 fn tool(app: App, tool: &str) -> Action {
     let tool = ReversibleTool::new(name(tool), Effect::Write).unwrap();
-    Action::Tool { app, tool }
+    Action::Tool {
+        app,
+        tool,
+        definition: Identity::from_digest([5; 32]),
+        arguments: Bounds::default(),
+    }
+}
+
+fn with(action: Action, bounds: &str) -> Action {
+    match action {
+        Action::Tool {
+            app,
+            tool,
+            definition,
+            ..
+        } => Action::Tool {
+            app,
+            tool,
+            definition,
+            arguments: Bounds::new(bounds.to_owned(), false),
+        },
+        other => other,
+    }
 }
 
 /// One action of each kind, and others that differ from one of them in one field.
@@ -69,7 +91,10 @@ fn actions() -> Vec<Action> {
         egress(&mail, "example.com"),
         egress(&mail, "sub.example.com"),
         tool(mail.clone(), "dates"),
-        tool(mail, "example.com"),
+        tool(mail.clone(), "example.com"),
+        with(tool(mail.clone(), "dates"), r#"{"id":1}"#),
+        with(tool(mail.clone(), "dates"), r#"{"id":"1"}"#),
+        with(tool(mail, "dates"), r#"{"id":1,"to":null}"#),
         tool(app("mail", 9), "dates"),
     ]
 }
@@ -93,11 +118,14 @@ fn always(action: Action, limit: Label) -> Grant {
         action,
         limit,
         expires: None,
+        scripts: false,
     }
 }
 
 fn find(permissions: &Permissions, action: &Action, now: i64) -> Option<PermissionId> {
-    permissions.find(action, &label(&[]), at(now)).unwrap()
+    permissions
+        .find(action, &label(&[]), at(now), false)
+        .unwrap()
 }
 
 #[test]
@@ -137,7 +165,9 @@ fn a_permission_covers_labels_below_its_taints_only() {
         (&["untrusted:mail", "untrusted:web", "secret"], false),
         (&["any"], false),
     ] {
-        let found = permissions.find(&action, &label(taints), at(1)).unwrap();
+        let found = permissions
+            .find(&action, &label(taints), at(1), false)
+            .unwrap();
         assert_eq!(found.is_some(), covered, "{taints:?}");
     }
 }
@@ -252,7 +282,7 @@ fn the_list_says_which_count() {
         standings(&changed, 1, 9),
         [Valid, Valid, TaintsChanged, gone]
     );
-    let found = changed.find(&actions()[3], &secret, at(9)).unwrap();
+    let found = changed.find(&actions()[3], &secret, at(9), false).unwrap();
     assert_eq!(found, None);
 }
 
@@ -267,7 +297,7 @@ fn a_damaged_permission_allows_nothing() {
         let id = permissions.grant(&grant, at(0)).unwrap();
         let damage = format!("UPDATE permission SET {damage}");
         sqlite.execute(&damage, []).unwrap();
-        let found = permissions.find(&action, &label(&[]), at(1));
+        let found = permissions.find(&action, &label(&[]), at(1), false);
         assert!(!matches!(found, Ok(Some(_))), "{damage}");
         let listed = permissions.list(&Apps::new(), at(1));
         assert!(
@@ -283,6 +313,67 @@ fn a_damaged_permission_allows_nothing() {
         ([1_u8; 16], [1_u8; 32]),
     );
     assert!(other.is_err());
+}
+
+/// A permission for scripts counts everywhere, and another one at a terminal only.
+#[test]
+fn only_a_permission_for_scripts_counts_without_a_terminal() {
+    let (_folder, path) = place();
+    let permissions = open(&path);
+    let action = actions().remove(0);
+    let look = |scripts| permissions.find(&action, &label(&[]), at(1), scripts);
+    let first = permissions.grant(&always(action.clone(), label(&[])), at(0));
+    let first = first.unwrap();
+    assert_eq!(
+        (look(false).unwrap(), look(true).unwrap()),
+        (Some(first), None)
+    );
+    let grant = Grant {
+        scripts: true,
+        ..always(action.clone(), label(&[]))
+    };
+    let second = permissions.grant(&grant, at(0)).unwrap();
+    assert_eq!(
+        (look(false).unwrap(), look(true).unwrap()),
+        (Some(second), Some(second))
+    );
+    assert_eq!(
+        permissions.ids().unwrap(),
+        [second],
+        "in place of the first"
+    );
+}
+
+/// A file of an earlier version: what covered any arguments of a tool is gone, and the rest stays.
+#[test]
+fn permissions_for_any_arguments_are_dropped() {
+    for version in [1, 2] {
+        let (_folder, path) = place();
+        let (selection, call) = (actions().remove(0), actions().remove(12));
+        for action in [&selection, &call] {
+            let grant = always(action.clone(), label(&[]));
+            open(&path).grant(&grant, at(0)).unwrap();
+        }
+        let sqlite = rusqlite::Connection::open(&path).unwrap();
+        sqlite
+            .execute_batch(&format!(
+                "ALTER TABLE permission DROP COLUMN definition;
+                 ALTER TABLE permission DROP COLUMN arguments;
+                 ALTER TABLE permission DROP COLUMN folders;
+                 ALTER TABLE permission DROP COLUMN scripts;
+                 PRAGMA user_version = {version};"
+            ))
+            .unwrap();
+        let permissions = open(&path);
+        assert_eq!(permissions.ids().unwrap().len(), 1, "version {version}");
+        assert!(find(&permissions, &selection, 1).is_some());
+        assert!(find(&permissions, &call, 1).is_none());
+        // And it takes new ones.
+        permissions
+            .grant(&always(call.clone(), label(&[])), at(1))
+            .unwrap();
+        assert!(find(&permissions, &call, 1).is_some());
+    }
 }
 
 /// Revoked and expired permissions and doubles leave the log too.
@@ -377,6 +468,7 @@ proptest! {
                         action: actions[action].clone(),
                         limit: taints(limit),
                         expires: lasts.map(|lasts| at(now + lasts)),
+                        scripts: false,
                     };
                     let id = file.grant(&grant, at(now)).unwrap();
                     model.retain(|old| (old.action, old.taints) != (action, limit));
@@ -391,7 +483,7 @@ proptest! {
                     };
                     let expected = model.iter().find(covers).map(|kept| kept.id);
                     for handle in [&first, &second] {
-                        let found = handle.find(&actions[action], &taints(under), at(now)).unwrap();
+                        let found = handle.find(&actions[action], &taints(under), at(now), false).unwrap();
                         prop_assert_eq!(found, expected);
                     }
                 }

@@ -9,16 +9,18 @@ use crate::terminal::Terminal;
 
 const TOOL: &str = "delete_email";
 
-/// Says "always" to the deletion that the poisoned mail asks for.
-fn allow_for_good(stage: &Stage) {
-    let mut terminal = Terminal::open(stage);
+/// Says "always" to the deletion that the poisoned mail asks for, with these options.
+fn allow_for_good(stage: &Stage, options: &[&str]) {
+    stage.restore_the_mailbox();
+    let query = ["run", "--app", "mail", QUERY];
+    let mut terminal = Terminal::run(stage, &[&query, options].concat());
     // A mail that was sent is gone: there is no "always" for it. After a no nothing more would be asked because of
     // this mail.
     terminal.wait_for("send_email");
     terminal.wait_for("it counts as your own request");
     terminal.wait_for(", default deny] ");
     terminal.type_line("o\r");
-    terminal.wait_for("always: mail may use");
+    terminal.wait_for("always: mail may call delete_email with exactly this id");
     terminal.wait_for("Allow once, for this session, always, deny");
     terminal.wait_for(", default deny] ");
     terminal.type_line("always\r");
@@ -59,15 +61,32 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
     assert_eq!(headless(&stage).0, "denied");
     assert_eq!(list(&stage), "");
 
+    allow_for_good(&stage, &[]);
+    let kept = |stage: &Stage| {
+        let listed = list(stage);
+        let line = listed.strip_suffix('\n').unwrap().to_owned();
+        let what = "calls of mail.delete_email with id \"";
+        assert!(
+            line.contains(what) && line.contains("\" under untrusted:email"),
+            "{line}"
+        );
+        (line.split_once(' ').unwrap().0.to_owned(), line)
+    };
+    let (id, line) = kept(&stage);
+    assert!(!line.contains("scripts"), "{line}");
+    // At a terminal it counts, and says so.
     stage.restore_the_mailbox();
-    allow_for_good(&stage);
-    let listed = list(&stage);
-    let line = listed.strip_suffix('\n').unwrap();
-    let id = line.split_once(' ').unwrap().0.to_owned();
-    assert!(
-        line.contains("calls of mail.delete_email under untrusted:email"),
-        "{line}"
-    );
+    let mut terminal = Terminal::open(&stage);
+    terminal.wait_for(", default deny] ");
+    terminal.type_line("o\r");
+    terminal.wait_for("note: mail.delete_email {\"id\":");
+    terminal.wait_for(&format!("revoke it with `sluice permissions revoke {id}`"));
+    assert_eq!(terminal.end().0, Some(0));
+    // Without one it does not, until it is given for scripts.
+    assert_eq!(headless(&stage).0, "denied");
+    allow_for_good(&stage, &["--scripts"]);
+    let (id, line) = kept(&stage);
+    assert!(line.contains("  in scripts too  since "), "{line}");
     assert_eq!(
         headless(&stage),
         ("allowed".to_owned(), format!("permission {id}"))

@@ -21,7 +21,6 @@ const LATER: &str = "When is the delivery?";
 const LOTS: [(&str, &str); 2] = [("3 December", "2026-12-03"), ("10 December", "2026-12-10")];
 const COLUMNS: usize = 100;
 /// In the place of what is another at every run.
-const ID: &str = "1f0c9e52a7b34d6681c2e0f9d4a35b70";
 const DAY: &str = "2026-11-22";
 
 /// Does what it can with what it sees, in this order: search, read, put both dates into the calendar, look
@@ -143,25 +142,20 @@ fn a_sitting_over_three_apps() {
         &chat,
         &[
             ("> ", &format!("{QUERY}\r")),
-            ("Allow once, for this session, always, deny", "always\r"),
+            ("Allow once, for this session, deny", "session\r"),
             ("Allow once", "o\r"),
             ("written to Ben.", ""),
             ("> ", END),
         ],
     );
-    // Both events, one of them by the permission; the mail as it was shown; nothing else went anywhere.
+    // Both events, one of them by the word for the session; the mail as it was shown; nothing else went anywhere.
     let events_in_the_calendar = fs::read_dir(stage.path("Calendar")).unwrap().count();
     assert_eq!(events_in_the_calendar, LOTS.len());
     let sent = stage.mails.messages();
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].to, ["ben.ode@example.org"]);
-    let id = {
-        let listed = text(&stage.run(&["permissions", "list"]).stdout);
-        listed.split_once(' ').unwrap().0.to_owned()
-    };
-    assert_eq!(asked_by_mail(&stage), [format!("permission {id}")]);
-    all += "\n";
-    all += &at_the_terminal(&stage, &["permissions", "list"], &[]);
+    assert_eq!(asked_by_mail(&stage), ["user, for the session"]);
+    assert_eq!(text(&stage.run(&["permissions", "list"]).stdout), "");
     all += "\n(a later session)\n";
     all += &at_the_terminal(
         &stage,
@@ -178,49 +172,23 @@ fn a_sitting_over_three_apps() {
             .all(|event| event["flow"]["call"].is_null())
     );
 
-    // In a session without a user the permission still counts, until it is revoked.
-    let headless = || {
-        stage.run(&["run", "--app", "mail", QUERY]);
-        asked_by_mail(&stage)
-    };
-    assert_eq!(
-        headless(),
-        [format!("permission {id}"), format!("permission {id}")]
-    );
-    all += "\n";
-    all += &at_the_terminal(&stage, &["permissions", "revoke", &id[..8]], &[]);
-    assert_eq!(headless(), [""; 0]);
-    assert_eq!(text(&stage.run(&["permissions", "list"]).stdout), "");
+    // In a session without a user it does not count.
+    stage.run(&["run", "--app", "mail", QUERY]);
+    assert_eq!(asked_by_mail(&stage), [""; 0]);
 
-    let all = with_what_changes_replaced(&all, &id);
+    let all = with_what_changes_replaced(&all);
     insta::assert_snapshot!("a_sitting_over_three_apps", all);
 }
 
-/// Ids and times are others at every run, and so is the order of memories of one moment.
-fn with_what_changes_replaced(all: &str, id: &str) -> String {
-    assert_eq!(id.len(), ID.len());
-    let all = all.replace(&id[..8], &ID[..8]).replace(&id[8..], &ID[8..]);
-    let mut lines: Vec<String> = Vec::new();
-    for line in all.lines() {
-        let line = match (
-            line.split_once("  since "),
-            line.strip_prefix("from memory: "),
-        ) {
-            // It may go on in the next line of the terminal.
-            (Some((before, since)), _) => {
-                let fixed = "2026-11-22T09:12:44.120Z";
-                // A time that is whole has fewer digits where the last ones are zeros.
-                let shown = match since.ends_with('Z') {
-                    true => fixed.len(),
-                    false => since.len().min(fixed.len()),
-                };
-                format!("{before}  since {}", &fixed[..shown])
-            }
-            (None, Some(origin)) => format!("from memory: {DAY}{}", &origin[DAY.len()..]),
-            (None, None) => line.to_owned(),
-        };
-        lines.push(line);
-    }
+/// The day is another at every run, and so is the order of memories of one moment.
+fn with_what_changes_replaced(all: &str) -> String {
+    let lines = all
+        .lines()
+        .map(|line| match line.strip_prefix("from memory: ") {
+            Some(origin) => format!("from memory: {DAY}{}", &origin[DAY.len()..]),
+            None => line.to_owned(),
+        });
+    let mut lines: Vec<String> = lines.collect();
     for pair in 1..lines.len() {
         let both = [pair - 1, pair].map(|at| lines[at].starts_with("from memory: "));
         if both == [true; 2] && lines[pair] < lines[pair - 1] {

@@ -23,6 +23,7 @@ fn stage() -> (Stage, Permissions, [PermissionId; 2]) {
             },
             limit: Label::bottom(),
             expires: None,
+            scripts: false,
         };
         permissions.grant(&grant, Time::from_millis(1)).unwrap()
     });

@@ -1,0 +1,187 @@
+//! What a stored permission says of the arguments of a call.
+//!
+//! A permission covers the control arguments that its question showed, and no others. A data argument may vary, since the
+//! policy limits it. Nothing here reads a text of a model or an app but the arguments themselves.
+
+use std::fmt;
+
+use crate::json::{Json, leading_string, write_object};
+use crate::{Approval, ArgumentPath, Arguments, Call, Effect, Label, Part, Rule, Sink};
+
+/// The control arguments that a permission covers. A call without one of them, or with another one, is not covered.
+///
+/// `Debug` shows no value.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bounds {
+    /// A JSON object in canonical form.
+    arguments: String,
+    /// Whether the path of a file stands for every file below its folder.
+    folders: bool,
+}
+
+/// One argument of [`Bounds`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Its name.
+    pub name: String,
+    /// Its value, JSON text in canonical form; or the folder, whose name ends in `/`.
+    pub value: String,
+    /// Whether it is any path below this folder.
+    pub below: bool,
+}
+
+/// Most characters of a string that is no free text: identifiers, addresses and paths are shorter.
+const PLAIN: usize = 128;
+
+impl Bounds {
+    /// Bounds as they were stored. Text of another form covers nothing.
+    pub fn new(arguments: String, folders: bool) -> Self {
+        Self { arguments, folders }
+    }
+
+    /// The control arguments of a call. `None` if a permission cannot cover it:
+    /// - a data argument exceeds its own limit;
+    /// - it writes, and a control argument is free text;
+    /// - the arguments are too long to be read in a question.
+    pub(crate) fn of(call: &Call, rule: &Rule) -> Option<Self> {
+        let exceeds = |part: &Part<'_>| part.argument.is_some() && part.exceeds();
+        if rule.parts(&Sink::Call(call)).iter().any(exceeds) {
+            return None;
+        }
+        // An argument with data inside of it is bound as a whole.
+        let is_data = |name: &str| rule.arguments.contains_key(&ArgumentPath::of(name));
+        let control = (call.arguments.iter()).filter(|(name, _)| !is_data(name));
+        let mut arguments = String::new();
+        write_object(
+            control,
+            |value, out| out.push_str(value.reveal_tcb()),
+            &mut arguments,
+        );
+        let reads = matches!(rule.effect, Effect::Read | Effect::ReadOnce);
+        let is_covered =
+            arguments.chars().count() <= Approval::MOST && (reads || !has_free_text(&arguments));
+        is_covered.then(|| Self::new(arguments, false))
+    }
+
+    /// The JSON object of the arguments, of whose paths only the folders count if [`Bounds::folders`].
+    pub fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
+    /// Whether the path of a file stands for every file below its folder.
+    pub fn folders(&self) -> bool {
+        self.folders
+    }
+
+    /// The same with each path of a file widened to the folder that it is in; `None` if there is none.
+    #[must_use]
+    pub fn in_folders(&self) -> Option<Self> {
+        let wider = Self::new(self.arguments.clone(), true);
+        let widens = wider.iter().any(|bound| bound.below);
+        widens.then_some(wider)
+    }
+
+    /// Whether these cover the control arguments of a call, by the canonical text of each value.
+    #[must_use]
+    pub fn cover(&self, call: &Self) -> bool {
+        let allows = |(bound, given): (Bound, Bound)| {
+            let is_allowed = match bound.below {
+                false => bound.value == given.value,
+                // No folder leads out of it: see `is_path`.
+                true => leading_string(&given.value)
+                    .is_some_and(|(path, _)| path.starts_with(&bound.value) && is_path(&path)),
+            };
+            bound.name == given.name && is_allowed
+        };
+        let is_as_long = self.in_folders().is_some() && self.iter().len() == call.iter().len();
+        self == call || self.folders && is_as_long && self.iter().zip(call.iter()).all(allows)
+    }
+
+    /// Each argument, sorted by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Bound> {
+        let all = Arguments::parse(&self.arguments, &Label::bottom()).unwrap_or_default();
+        let bounds = all.iter().map(|(name, value)| {
+            let value = value.reveal_tcb().to_owned();
+            let folder = (self.folders && names_path(name))
+                .then(|| folder(&value))
+                .flatten();
+            Bound {
+                name: name.to_owned(),
+                below: folder.is_some(),
+                value: folder.unwrap_or(value),
+            }
+        });
+        bounds.collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl fmt::Debug for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bounds({} bytes)", self.arguments.len())
+    }
+}
+
+/// Whether a name or a description speaks of a program or a request in some language.
+#[must_use]
+pub fn speaks_of_code(text: &str) -> bool {
+    let (text, within) = (
+        text.to_lowercase(),
+        ["sql", "query", "command", "shell", "expression"],
+    );
+    // "description" is no code.
+    let ends = ["script", "code", "cmd", "exec", "eval", "bash", "statement"];
+    let mut words = text.split(|c: char| !c.is_alphanumeric());
+    let is_code = |word: &str| {
+        ends.iter()
+            .any(|end| word.trim_end_matches('s').ends_with(end))
+    };
+    within.iter().any(|part| text.contains(part)) || words.any(is_code)
+}
+
+/// Whether arguments are more than identifiers, addresses, paths, numbers and dates, by their names or values.
+fn has_free_text(arguments: &str) -> bool {
+    let Ok(json) = Json::read(arguments) else {
+        return true;
+    };
+    json.nodes().iter().any(|node| {
+        let name = node.key.as_ref().map_or("", |key| json.name(key));
+        let text = json.string(node).unwrap_or_default();
+        let is_plain = is_plain(&text) || names_path(name) && is_path(&text);
+        !is_plain || !self::is_plain(name) || speaks_of_code(name)
+    })
+}
+
+/// Whether a string is short and one word.
+fn is_plain(text: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_.@/:+,#=&?%~".contains(c);
+    text.chars().count() <= PLAIN && text.chars().all(plain)
+}
+
+/// Whether an argument of this name is the path of a file or folder.
+fn names_path(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let ends = ["path", "filename", "folder", "directory", "_file", "_dir"];
+    ["file", "dir"].contains(&name.as_str()) || ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether every program reads a path alike: no empty, hidden or parent folder in it, and no character that a shell, an
+/// address or another system takes for something else.
+fn is_path(path: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
+    let is_name = |name: &str| {
+        let is_shown = !name.is_empty() && name.trim() == name && !name.starts_with('.');
+        is_shown && name.chars().all(plain)
+    };
+    path.strip_prefix('/')
+        .unwrap_or(path)
+        .split('/')
+        .all(is_name)
+}
+
+/// The folder of a path, if it says more than the root or a folder directly below it.
+fn folder(value: &str) -> Option<String> {
+    let (path, _) = leading_string(value)?;
+    let (folder, _) = path.rsplit_once('/').filter(|_| is_path(&path))?;
+    let depth = folder.split('/').count();
+    (depth > 2 || !path.starts_with('/')).then(|| format!("{folder}/"))
+}
