@@ -237,7 +237,7 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome) -> Result<()> {
         (
             outcome.refused,
             ("call was", "calls were"),
-            "refused; see `sluice trace show`",
+            "refused; see `sluice policy explain latest`",
         ),
     ];
     for (count, (one, several), what) in counts {

@@ -245,12 +245,21 @@ fn explain_names_the_narrowest_change_first() {
         "arguments": r#"{"recipient":"FR1","amount":5,"note":"x"}"#}});
     let cause = json!({"region": 7, "source": "result of read_file", "excerpt": "Pay FR1", "label": ["untrusted:bill"],
         "quotes": [{"argument": "recipient", "text": "FR1"}]});
+    let other = json!({"region": 9, "source": "result of read_file", "excerpt": "x", "label": ["untrusted:bill"]});
+    let described = json!({"region": 1, "source": "description of pay", "excerpt": "x", "label": ["untrusted:web"]});
     stage.records(&[
         json!({"kind": "asked", "step": 1, "flow": flow, "rule": "bank.send_money.limit", "limit": [],
-            "effect": "irreversible", "excess": ["untrusted:bill"], "causes": [cause]}),
+            "effect": "irreversible", "excess": ["untrusted:bill"], "causes": [described, other, cause]}),
     ]);
     let (code, out, err) = stage.text(&["policy", "explain", "trace.jsonl"]);
     assert_eq!((code, err.as_str()), (0, ""));
+    let causes = [
+        "because of region 7,",
+        "because of region 9,",
+        "because of 1 tool description",
+    ];
+    let found: Vec<_> = causes.iter().filter_map(|cause| out.find(cause)).collect();
+    assert!(found.len() == 3 && found.is_sorted(), "{out}");
     let changes: Vec<&str> = out.lines().filter(|it| it.contains("  change")).collect();
     let expected = [
         "bank.send_money.arguments.note.limit (sluice.toml:23) would let it pass",

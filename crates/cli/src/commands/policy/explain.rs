@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::json_lines::show;
 use crate::terminal::print;
 use crate::traces;
-use crate::words::{set, short};
+use crate::words::{counted, set, short};
 
 /// Explains every decision of a session, or one of them.
 pub(super) fn explain(
@@ -266,7 +266,11 @@ fn as_text(
     }
     add("  label", &set(label_of(recorded.flow)));
     add("  recorded", &recorded_text(recorded));
-    for cause in recorded.causes {
+    let of_tools = |cause: &&Cause| matches!(cause.source, Source::Description(_));
+    let (descriptions, mut causes): (Vec<_>, Vec<_>) = recorded.causes.iter().partition(of_tools);
+    // Where values of the call occur, as a question has them.
+    causes.sort_by_key(|cause| cause.quotes.is_empty());
+    for cause in causes {
         let cause = format!(
             "because of region {}, {} {}: {}",
             cause.region,
@@ -275,6 +279,10 @@ fn as_text(
             cause.excerpt.as_str()
         );
         add("", &cause);
+    }
+    if !descriptions.is_empty() {
+        let count = counted(descriptions.len(), "tool description", "tool descriptions");
+        add("", &format!("because of {count}"));
     }
     add("  now", &now_text(lattice, file, recorded, &found.now));
     if let Some(unknown) = &found.unknown {
