@@ -39,6 +39,7 @@ mod sources;
 mod terminal;
 mod traces;
 mod trial;
+mod verbs;
 mod words;
 
 use std::process::ExitCode;
