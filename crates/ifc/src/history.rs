@@ -234,7 +234,7 @@ impl History {
     }
 
     /// The parameters of a tool in the user's words.
-    pub(crate) fn declared(&self, tool: &str) -> Option<&str> {
+    pub fn declared(&self, tool: &str) -> Option<&str> {
         self.declared.get(tool).map(AsRef::as_ref)
     }
 
@@ -320,11 +320,26 @@ impl History {
     /// The join of every label in this history that flows to `limit`: the most that a step below the limit can be shown.
     #[must_use]
     pub fn label_below(&self, limit: &Label) -> Label {
+        let (said, described) = self.labels_below(limit);
+        said.join(&described)
+    }
+
+    /// The same in two parts: of everything but the texts of tools, and of these texts.
+    #[must_use]
+    pub fn labels_below(&self, limit: &Label) -> (Label, Label) {
+        let is_shown = |own: &&Label| own.flows_to(limit);
         // The name of a tool can be below the limit while its texts are above it.
         let names = self.tools.iter().map(|tool| &tool.label);
-        let regions = self.numbered().map(|(_, _, _, _, label)| label);
-        let all = names.chain(regions);
-        all.filter(|label| label.flows_to(limit)).collect()
+        let messages = self.entries.iter().map(|entry| &entry.label);
+        let mut said: Label = names.chain(messages).filter(is_shown).collect();
+        let mut described = Label::bottom();
+        for (_, origin, .., label) in self.numbered().filter(|(.., own)| is_shown(own)) {
+            match origin {
+                Origin::Description(_) => described.absorb(label),
+                _ => said.absorb(label),
+            }
+        }
+        (said, described)
     }
 
     /// What this history knows of the newest call in earlier steps that may have run, and whose tool and arguments are

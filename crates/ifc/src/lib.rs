@@ -67,7 +67,9 @@ pub use monitor::Monitor;
 pub use permissions::{Collaboration, Direction, Permissible, Permissions};
 pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};
 pub use policy::{Exceeded, Part, Policy, PolicyError, Rule};
-pub use prompt::{Prompt, PromptCall, PromptMessage, PromptTool, REDACTED, REDACTED_NOTE};
+pub use prompt::{
+    Prompt, PromptCall, PromptMessage, PromptTool, REDACTED, REDACTED_NOTE, UNDESCRIBED,
+};
 pub use redact::redact;
 pub use region::{RegionId, RegionRef, Relevance};
 pub use relabel::{Pieces, Remade};

@@ -209,11 +209,13 @@ impl Monitor {
         let (mut texts, mut regions) = (Vec::new(), Vec::new());
         let mut explained = Label::bottom();
         for cause in causes.iter().filter(|cause| cause.relevant) {
-            // Descriptions and memories are not offered: they come back in conversations that this question is not
-            // about.
-            let (Source::Tool(_) | Source::User) = cause.source else {
-                return None;
-            };
+            match cause.source {
+                Source::Tool(_) | Source::User => {}
+                // It blocks every call of a step that was shown it. The step is re-run without it.
+                Source::Description(_) => continue,
+                // Memories are not offered: they come back in conversations that this question is not about.
+                _ => return None,
+            }
             if history.has_tainted_image(cause, &taints) {
                 return None;
             }

@@ -7,6 +7,10 @@ use crate::{Image, Label, Labeled};
 /// The mark for masked text (`◇` in the paper). It is the same for every length and label, so it tells nothing.
 pub const REDACTED: &str = "[redacted]";
 
+/// What stands in the place of a tool's description that is masked. It is no mark: the name and the parameters are most of
+/// what a model needs.
+pub const UNDESCRIBED: &str = "(hidden; if you need it to go on, answer only: [descriptions])";
+
 /// What a prompt with a mark says of it, once, at the end of the instructions. It is part of the program, and where there
 /// is a mark it tells nothing that the mark does not.
 pub const REDACTED_NOTE: &str = "(Text that stands as [redacted] was withheld from you by the security guard. It is \

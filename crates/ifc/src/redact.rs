@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::json::{Json, Kind};
 use crate::{
     CallId, History, Label, Labeled, Message, PastCall, Prompt, PromptCall, PromptMessage,
-    PromptTool, REDACTED, Tool,
+    PromptTool, REDACTED, Tool, UNDESCRIBED,
 };
 
 /// The mark for masked arguments of a past call: a JSON object, since chat templates parse it.
@@ -188,9 +188,14 @@ impl Redactor<'_> {
             self.masked += regions.into_iter().sum::<usize>();
             return None;
         }
+        let is_marked = self.is_marked;
+        let mut description = self.text(&tool.description);
+        if description == REDACTED {
+            (description, self.is_marked) = (UNDESCRIBED.to_owned(), is_marked);
+        }
         Some(PromptTool {
             name: tool.name.clone(),
-            description: self.text(&tool.description),
+            description,
             parameters: self.json(&tool.parameters, declared.unwrap_or(REDACTED_PARAMETERS)),
         })
     }

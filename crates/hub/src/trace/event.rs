@@ -246,7 +246,7 @@ pub enum Event {
         /// Bytes of the summary.
         bytes: usize,
     },
-    /// A draft was dropped: its label violates policy and a lower one masks regions.
+    /// A draft was dropped: its label violates policy and a lower one masks regions, or it needs tools' descriptions.
     DraftDropped {
         /// The step within the turn.
         step: usize,

@@ -98,6 +98,27 @@ impl TurnMachine {
         !label.is_bottom() && (is_held || tools.any(|tool| !label.flows_to(&floor(&tool.name))))
     }
 
+    /// Whether a draft that was made without descriptions needs them: it says so, or makes a call that makes no sense or
+    /// whose parameters it could not know.
+    pub(super) fn lacks_descriptions(&self, draft: &Completion, label: &Label) -> bool {
+        let history = &self.guard.history;
+        let makes_sense = |proposed: &ProposedCall| {
+            let tool = history.tool_at(label, &proposed.tool);
+            let is_known = tool.is_some_and(|tool| {
+                tool.parameters.label().flows_to(label) || history.declared(&tool.name).is_some()
+            });
+            let is_request = self.asks.named(&proposed.tool).is_some();
+            let takes = |call| is_request || self.guard.policy.check_arguments(&call).is_ok();
+            is_known
+                && !proposed.arguments.contains(REDACTED)
+                && self.read(proposed, label).is_ok_and(takes)
+        };
+        // As `ifc::UNDESCRIBED` says.
+        let says_so = || draft.text.contains("[descriptions]");
+        self.turn.undescribed.is_some()
+            && (draft.calls.is_empty() && says_so() || !draft.calls.iter().all(makes_sense))
+    }
+
     // ---- Whether a draft is blocked ----
 
     /// Whether some call of a draft, or the final answer that it is, would not be allowed under `label`.

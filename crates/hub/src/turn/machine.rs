@@ -247,6 +247,9 @@ impl TurnMachine {
 
     /// The label that a step is drafted under: of everything that is not withheld, unless it was incomplete so.
     pub(super) fn draft_label(&self) -> Label {
+        if let Some(shown) = &self.turn.undescribed {
+            return self.undescribed_label().join(shown);
+        }
         let withheld = self.turn.withheld.iter();
         let withheld = withheld.fold(Label::bottom(), |all, one| all.join(&one.taints));
         if self.turn.is_full || withheld.is_bottom() {
@@ -262,6 +265,25 @@ impl TurnMachine {
         let shown = shown.filter(|own| is_shown(own));
         let shown = shown.filter(|own| own.flows_to(&self.turn.clearance));
         self.above_request(shown.collect())
+    }
+
+    /// The label of everything that the step may be shown but what apps say of their tools.
+    fn undescribed_label(&self) -> Label {
+        let (said, _) = self.guard.history.labels_below(&self.shown_at_most());
+        self.above_request(said)
+    }
+
+    /// Whether a step is drafted without descriptions that the user does not believe: they are not in the way of its calls
+    /// then, and the user's rules tell the names and parameters of tools. Gives the label of those that are shown all the
+    /// same, since they flow to that of the rest.
+    pub(super) fn hides_descriptions(&self) -> Option<Label> {
+        let history = &self.guard.history;
+        let mut tools = history.tools().iter();
+        let is_possible = self.is_lazy()
+            && self.turn.withheld.is_empty()
+            && tools.any(|tool| history.declared(&tool.name).is_some());
+        let label = self.undescribed_label();
+        (is_possible && label != self.shown_at_most()).then(|| history.labels_below(&label).1)
     }
 
     /// Whether something is withheld from a step that is drafted under this label.

@@ -140,6 +140,8 @@ pub(super) struct Turn {
     pub(super) withheld: Vec<Withheld>,
     /// Whether this step was incomplete without that, and is made from everything.
     pub(super) is_full: bool,
+    /// The label of the descriptions that this step is drafted from, where others are not believed and left out.
+    pub(super) undescribed: Option<Label>,
     /// The newest prompt of a step that was made from less than everything.
     pub(super) trial: Option<Trial>,
 }
@@ -161,6 +163,7 @@ impl Default for Turn {
             refined: 0,
             withheld: Vec::new(),
             is_full: false,
+            undescribed: None,
             trial: None,
         }
     }

@@ -7,8 +7,9 @@
 //! Begin ─┬─ screens first ──► (DraftForScreener ►) Screen │ ScreenOwn ──► Screened │ Reconsider
 //!        ├─ a call was refused ──► Without ──┬─ complete ──► Evaluate
 //!        │                                   └─ not ──► Full ──► filled │ Evaluate │ Answer
-//!        └─ otherwise ──► Draft ──► Evaluate ─┬─ nothing blocks it ──► accepted
-//!                                             └─ exceeds a limit ──► ScreenOwn ──► Reconsider
+//!        └─ otherwise ──► Draft (without descriptions that are not believed; it lacks them ──► Draft with them)
+//!                           └► Evaluate ─┬─ nothing blocks it ──► accepted
+//!                                        └─ exceeds a limit ──► ScreenOwn ──► Reconsider
 //! Reconsider ─┬─ passes, or nothing would be masked ──► accepted
 //!             ├─ screening helps ──► Screened
 //!             └─ blocked even so ──► Unblock ─┬─ a read of this turn can be re-run ──► Refine ──► Reconsider
@@ -79,7 +80,7 @@ impl TurnMachine {
         match (strategy, input) {
             (Begin(_), _) if let Some(first) = self.screens_first() => Try(first),
             (Begin(label), _) if self.withholds(&label) => Try(Without(label)),
-            (Begin(label), _) if self.is_lazy() && !label.is_bottom() => Try(Draft(label)),
+            (Begin(label), _) if self.is_lazy() => Try(Draft(label)),
             (Begin(label), _) => Try(Screened(label)),
 
             (DraftForScreener(_, Drafter::Own), Completed(draft)) => Try(ScreenOwn(draft)),
@@ -89,7 +90,15 @@ impl TurnMachine {
             (ScreenOwn(draft), _) => Try(Reconsider(draft)),
             (Screened(label), Completed(step)) => Try(Accept(step, label)),
 
+            (Draft(label), Completed(it)) if self.lacks_descriptions(&it, &label) => {
+                self.turn.undescribed = None;
+                let step = self.turn.step;
+                self.events.push(trace::Event::DraftDropped { step });
+                Try(Draft(self.draft_label()))
+            }
             (Draft(label), Completed(draft)) => Try(Evaluate(draft, label)),
+            // Every limit admits ⊥.
+            (Evaluate(it, label), _) if label.is_bottom() => Try(Accept(it, label)),
             (Evaluate(it, label), _) if self.repeats(&it, &label) => Try(Accept(it, label)),
             (Evaluate(it, _), _) if let Some(fill) = self.fill_exactly(&it) => self.next_part(fill),
             (Evaluate(it, label), _) if self.exceeds(&it, &label) => Try(ScreenOwn(it)),
@@ -173,15 +182,13 @@ impl TurnMachine {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
         self.choose_clearance();
+        self.turn.undescribed = self.hides_descriptions();
         self.state = State::Make(Strategy::Begin(self.draft_label()));
     }
 
     fn complete_without(&mut self, step: Completion, label: Label) -> Strategy {
         self.trace_withheld(&label, true);
-        match label.is_bottom() {
-            true => Strategy::Accept(step, label),
-            false => Strategy::Evaluate(step, label),
-        }
+        Strategy::Evaluate(step, label)
     }
 
     /// Completes a step that was made without what is withheld by one that was made from everything. The control part is

@@ -1,7 +1,7 @@
 //! Worlds in which no provider may see everything.
 
 use hub::Screening;
-use ifc::{History, Label};
+use ifc::{History, Label, RegionRef, Source};
 
 use super::compare::Counts;
 use super::holds::{holds, worlds};
@@ -11,14 +11,20 @@ use super::record::Act;
 use super::world::{Field, Piece, Side, World};
 use super::{chooser::Fixed, play::play};
 
-/// The label of what a provider with this clearance may see.
-pub(crate) fn cleared(history: &History, clearance: &Label) -> Label {
+/// The label of what a provider with this clearance may see in a draft: of descriptions, those that it saw when it was
+/// made at `drafted`.
+pub(crate) fn cleared(history: &History, clearance: &Label, drafted: Option<&Label>) -> Label {
+    let is_described = |region: &RegionRef<'_>| matches!(region.source, Source::Description(_));
+    let is_hidden = |region: &RegionRef<'_>| {
+        is_described(region) && drafted.is_some_and(|label| !flows(region.label, label))
+    };
     let everything = history.label();
-    if flows(&everything, clearance) {
+    if flows(&everything, clearance) && !history.regions().any(|region| is_hidden(&region)) {
         return everything;
     }
     let names = history.tools().iter().map(|tool| &tool.label);
-    let labels = names.chain(history.regions().map(|region| region.label));
+    let regions = history.regions().filter(|region| !is_hidden(region));
+    let labels = names.chain(regions.map(|region| region.label));
     labels.filter(|own| flows(own, clearance)).collect()
 }
 

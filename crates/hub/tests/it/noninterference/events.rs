@@ -37,6 +37,11 @@ impl Player<'_> {
                         ..Step::default()
                     });
                 }
+                Event::Screened { .. } => self.last_mut().screened = true,
+                // Before a screening, it was drafted without descriptions that it needs: the next prompt is the draft's.
+                Event::DraftDropped { .. } if !self.last_mut().screened => {
+                    self.last_mut().drafted = None;
+                }
                 Event::Checked { label, taken, .. } => {
                     let step = self.last_mut();
                     step.checked = Some((named(&label), taken));
@@ -170,11 +175,11 @@ impl Player<'_> {
         let control = self.nested.last().map(|nested| nested.control.clone());
         let control = control.unwrap_or(Label::bottom());
         let drafted = self.last().and_then(|step| step.drafted.clone());
-        let coarse = match self.world.clearances.as_slice() {
-            [own] if drafted.is_some_and(|label| flows(&label, own)) => cleared(history, own),
-            _ => history.label(),
+        let clearance = match self.world.clearances.as_slice() {
+            [own] if drafted.as_ref().is_some_and(|label| flows(label, own)) => own.clone(),
+            _ => Label::top(),
         };
-        let coarse = coarse.join(&control);
+        let coarse = cleared(history, &clearance, drafted.as_ref()).join(&control);
         self.words.learn(&self.draft.clone(), &taints(&coarse));
         self.last_mut().drafted = Some(coarse);
     }

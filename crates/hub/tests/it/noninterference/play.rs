@@ -234,7 +234,7 @@ impl Player<'_> {
                     let calls = completion.calls.iter().map(|call| call.arguments.as_str());
                     let all: Vec<&str> = calls.chain([completion.text.as_str()]).collect();
                     self.newest = all.join(" ");
-                    if self.last().is_none_or(|step| step.prompts.is_empty()) {
+                    if self.last().is_none_or(|step| step.drafted.is_none()) {
                         self.draft.clone_from(&self.newest);
                     }
                     self.prompt(&request, &completion.text);

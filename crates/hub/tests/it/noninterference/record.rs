@@ -62,6 +62,8 @@ pub(crate) struct Step {
     pub(crate) label: Option<Label>,
     /// The label of its first prompt: lazily, of the draft.
     pub(crate) drafted: Option<Label>,
+    /// Whether its draft was screened.
+    pub(crate) screened: bool,
     /// Under which label it was checked before a question, and whether it was taken there.
     pub(crate) checked: Option<(Label, bool)>,
     /// Under which label it was taken without what a no has withheld, and whether that is the step.

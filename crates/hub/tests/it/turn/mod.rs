@@ -16,6 +16,7 @@ mod claims;
 mod cleared;
 mod cut;
 mod data;
+mod descriptions;
 mod drafted;
 mod effects;
 mod elsewhere;
