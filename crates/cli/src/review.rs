@@ -10,7 +10,7 @@ use wire::ToolDescription;
 
 use crate::hex::hex;
 use crate::question::{Lines, shortened};
-use crate::terminal::{columns, say};
+use crate::terminal::{columns, is_agreed, say};
 
 /// Bytes of a digest that are kept.
 const DIGEST_BYTES: usize = 16;
@@ -102,6 +102,23 @@ impl Difference {
             say(&words(tool, LINES, columns()));
         }
     }
+}
+
+/// Whether the user believes what an app says of its tools, and has had all of it shown. Without a terminal it is not
+/// believed.
+pub(crate) fn are_believed(tools: &[ToolDescription]) -> bool {
+    let why = "Believed, these descriptions count as your own words: with poisoned ones 1 to 3 more of 32 held attacks \
+               succeed. Not believed, they are left out of what they could steer.\n\
+               Type read to read all of them and decide [no]: ";
+    let is_read = is_agreed(why, "read");
+    for tool in tools.iter().filter(|_| is_read) {
+        say(&words(tool, usize::MAX, columns()));
+    }
+    is_read
+        && is_agreed(
+            "Type believe to believe them as they are now [no]: ",
+            "believe",
+        )
 }
 
 /// At most so many lines of a tool's description. Each line of the terminal has the tool's name before it, so that none

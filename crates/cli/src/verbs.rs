@@ -17,48 +17,36 @@ const FINAL: &str = "\
     erase execute export forward grant import install invite kill mark merge modify notify nuke overwrite patch pay \
     publish purchase purge push put reboot refund reject remove replace reset restart restore revert revoke rollback \
     run sell send share shred shutdown submit sync terminate toggle transfer trash truncate uninstall upload wipe wire";
-/// The word after one of these is a verb, known or not.
-const CONJUNCTIONS: &str = "and or then";
 /// Tools of public servers that only read, and whose names have no verb or one that elsewhere does more.
 const READERS: &str = "\
     browser_console_messages browser_network_requests browser_snapshot convert_time directory_tree git_diff \
     git_diff_staged git_diff_unstaged git_log git_status open_nodes resolve_library_id sequential_thinking \
     sequentialthinking";
 
-/// The effect by the name of a tool. It only reads if each verb in its name reads; a name without a known verb gets
-/// the strictest effect, since the author of the tool chose it.
+/// The effect by the name of a tool, which its author chose. It only reads if each verb in its name reads; a name
+/// without a known verb gets the strictest effect.
 pub(crate) fn effect(name: &str) -> Effect {
-    let words = words(name);
-    if is_in(READERS, &words.join("_")) {
+    let name = words(name).join("_");
+    if is_in(READERS, &name) {
         return Effect::Read;
     }
-    let is_any = |list: &str| words.iter().any(|word| is_in(list, word));
-    let pairs = || words.iter().zip(words.iter().skip(1));
+    // A pull request is a thing.
+    let name = name
+        .replace("pull_request", "request")
+        .replace("merge_request", "request");
+    let verbs = || name.split('_');
+    let has = |list: &str| verbs().any(|word| is_in(list, word));
     let is_known = |word: &str| is_in(READS, word) || is_in(WRITES, word);
     // `get_and_frobnicate` does more than it gets.
-    let has_unknown = pairs().any(|(one, next)| is_in(CONJUNCTIONS, one) && !is_known(next));
-    // A pull request is a thing.
-    let is_thing = |at: usize| {
-        words
-            .get(at + 1)
-            .is_some_and(|next| next.starts_with("request"))
-    };
-    let acts = |list: &str| {
-        let mut verbs = words.iter().enumerate();
-        verbs.any(|(at, word)| is_in(list, word) && !(is_in("merge pull", word) && is_thing(at)))
-    };
-    // `get_and_delete` deletes.
-    if has_unknown || acts(FINAL) {
-        Effect::Irreversible
-    } else if acts(WRITES) {
-        Effect::Write
-    } else if !is_any(READS) {
-        Effect::Irreversible
-    } else if is_any("unread") {
+    let mut pairs = verbs().zip(verbs().skip(1));
+    let has_unknown = pairs.any(|(one, next)| is_in("and or then", one) && !is_known(next));
+    match (has_unknown || has(FINAL), has(WRITES), has(READS)) {
+        // `get_and_delete` deletes.
+        (true, ..) | (_, false, false) => Effect::Irreversible,
+        (_, true, _) => Effect::Write,
         // Reading unread messages marks them as read.
-        Effect::ReadOnce
-    } else {
-        Effect::Read
+        _ if has("unread") => Effect::ReadOnce,
+        _ => Effect::Read,
     }
 }
 

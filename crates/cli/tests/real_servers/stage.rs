@@ -21,8 +21,9 @@ use crate::host::{Host, NAME};
 use crate::registry::Registry;
 
 /// What the person types where this stands at the end of what is shown.
-const ANSWERS: [(&str, &str); 5] = [
+const ANSWERS: [(&str, &str); 6] = [
     ("Type add to", "add\r"),
+    ("Type read to", "\r"),
     ("Allow once", "o\r"),
     ("or decline? [a/d", "a\r"),
     ("Type login to log in", "login\r"),

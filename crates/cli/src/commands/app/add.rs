@@ -65,12 +65,16 @@ pub(super) struct How {
     /// Replace an app of the same name, with its rules [default: ask at a terminal].
     #[arg(long)]
     pub(super) replace: bool,
+    /// Ask whether to believe what an app says of its tools: of one, not of each that is imported.
+    #[arg(skip)]
+    asks: bool,
     #[command(flatten)]
     pub(super) place: Place,
 }
 
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
-pub(super) async fn add(args: Add) -> Result<Exit> {
+pub(super) async fn add(mut args: Add) -> Result<Exit> {
+    args.how.asks = !args.how.yes;
     let wish = wish(&args)?;
     // A note and no refusal: it is a guess, and the user has typed this command.
     if let Some(at) = secrets::first(&wish.command) {
@@ -214,6 +218,11 @@ async fn finish(
         say("nothing was added; without a terminal, add --yes\n");
         return Ok(false);
     }
+    let header = format!("[app.{}]\n", wish.name);
+    let text = match how.asks && review::are_believed(&trial.tools) {
+        true => text.replacen(&header, &format!("{header}descriptions = \"trusted\"\n"), 1),
+        false => text,
+    };
     // The records come first: an interruption leaves a record that nothing uses, not an app without a record.
     if let Some(record) = fetched {
         let record = Record {

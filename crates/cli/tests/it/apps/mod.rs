@@ -565,6 +565,28 @@ fn what_is_still_asked_about_is_not_installed() {
     assert_eq!(stage.tools("server"), ["look", "send"]);
 }
 
+/// Who wants to believe them reads all of them first.
+#[test]
+fn descriptions_are_believed_only_at_a_terminal_and_when_read() {
+    for (lines, is_believed) in [
+        (&["add"][..], false),
+        (&["add", "no"], false),
+        (&["add", "read", "no"], false),
+        (&["add", "read", "believe"], true),
+    ] {
+        let stage = Stage::new();
+        stage.publish("1.0.0", "look", json!({}));
+        let words = add(&[], "@test/server");
+        let words: Vec<&str> = words.into_iter().filter(|&word| word != "--yes").collect();
+        let (code, shown) = at_terminal(&stage.command(&words), lines, |_| {});
+        assert_eq!(code, 0, "{shown}");
+        let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+        let line = "[app.server]\ndescriptions = \"trusted\"\n";
+        assert_eq!(config.contains(line), is_believed, "{lines:?}: {config}");
+        assert_eq!(stage.tools("server"), ["look"]);
+    }
+}
+
 /// As an installation that was cut off between the files and the first start had left it.
 #[test]
 fn tools_that_nobody_has_seen_are_not_taken_for_those_that_somebody_has() {
