@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Index;
 
-use hub::trace::MessageKind;
+use hub::trace::{Flow, MessageKind};
 use hub::{Screening, Stop};
-use ifc::{Call, Label};
+use ifc::{Call, Denial, Label};
 
 use super::data::{self, control, whole};
 use super::labels::{flows, flows_taints, taints};
@@ -440,9 +440,12 @@ fn repeated_in_one(mine: &[Act], theirs: &[Act]) -> bool {
 fn carries_in_one(step: &Step, mine: &[Act], theirs: &[Act]) -> bool {
     let mut pairs = mine.iter().zip(theirs).skip_while(|(a, b)| alike(a, b));
     let taken = step.control.is_some();
-    // With what it carries it may be one that ran before, too.
+    let before = Denial::RefusedBefore.to_string();
+    // With what it carries it may be one that ran before, too. Without, it may be one that the user has refused at L: both
+    // runs have seen that, and the other one denies it unasked.
     let made = |act: &Act| match act {
         Act::Ran { call, .. } | Act::Asked(Subject::Call(call), _, Some(_)) => Some(call.clone()),
+        Act::Denied(_, Flow::Call(call), reason) if *reason == before => data::traced(call),
         _ => None,
     };
     let differs = |call: Call, other: Call| {

@@ -226,6 +226,17 @@ pub(crate) fn is_masked(seen: &Call) -> bool {
     values.any(|(_, value)| value.reveal_tcb().contains("\"above\""))
 }
 
+/// A call as the trace has it, without labels.
+pub(crate) fn traced(call: &hub::trace::Call) -> Option<Call> {
+    let label = Label::bottom();
+    Some(Call {
+        app: call.app.clone(),
+        tool: call.tool.as_str().to_owned(),
+        arguments: Arguments::parse(call.arguments.as_str(), &label).ok()?,
+        label,
+    })
+}
+
 /// Whether two calls are the same, but for what they carry.
 pub(crate) fn same_control(call: &Call, other: &Call) -> bool {
     let values = |call: &Call| {
