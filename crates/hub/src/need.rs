@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{Image, Permit, RegionId, Relevance};
+use ifc::{Image, Label, Permit, RegionId, Relevance};
 
 #[cfg(doc)]
 use crate::TurnMachine;
@@ -19,6 +19,9 @@ pub enum Need {
     Complete(CompletionRequest),
     /// The user's answer: bring both back with [`TurnMachine::handle_answer`].
     Confirm(Asked),
+    /// The user's word on whether the first provider of the conversation may be sent text with these taints: bring it with
+    /// [`TurnMachine::handle_clearance`].
+    Clear(Label),
     /// A fresh id for an exchange with another app, and the user's choice where several serve the
     /// functionality: bring both with [`TurnMachine::handle_exchange`].
     Exchange(Opening),

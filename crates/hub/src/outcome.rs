@@ -70,6 +70,8 @@ pub enum Stop {
     Unsummarised(Labeled),
     /// The language model failed, and its provider says this.
     Model(Labeled),
+    /// The provider may not see what was read, so there is no answer from it. These taints are above its clearance.
+    Uncleared(Vec<String>),
     /// Policy does not let any answer be shown. Its words are the policy's.
     Withheld(String),
     /// The app or its spoke is gone; the words may be the app's.
@@ -142,6 +144,11 @@ impl fmt::Display for Stop {
             Self::Model(_) => f.write_str("the language model failed"),
             Self::Spoke(_) => f.write_str("the app is gone"),
             Self::Call(_) => f.write_str("the call gave no result"),
+            Self::Uncleared(above) => write!(
+                f,
+                "the model may not see what the apps returned (labelled {}), so there is no answer; nothing of it was sent",
+                above.join(", ")
+            ),
             Self::Withheld(reason) => f.write_str(reason),
             Self::Timeout(seconds) => write!(
                 f,

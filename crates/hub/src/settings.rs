@@ -38,6 +38,9 @@ pub struct Settings {
     pub execution: Execution,
     /// Whether outcomes say what their answers depend on.
     pub attribution: Attribution,
+    /// Whether the user is asked about a result above the clearance of every provider ([`Need::Clear`](crate::Need::Clear)),
+    /// because nothing says yet what may be sent there. Otherwise it is masked.
+    pub asks_clearance: bool,
     /// Bounds on everything that a model or an app could make grow.
     pub limits: Limits,
 }

@@ -1,6 +1,8 @@
 //! The LLM broker: the one place from which a prompt can reach a provider.
 
-use std::{collections::BTreeMap, fmt, slice, sync::Arc};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::{fmt, slice};
 
 use hub::{Completion, CompletionRequest, Purpose};
 use ifc::{
@@ -53,14 +55,30 @@ pub struct Broker {
     default_route: Vec<String>,
     routes: Vec<(Purpose, Vec<String>)>,
     clearances: Clearances,
+    /// The providers about whose clearance the user may be asked.
+    open: BTreeSet<String>,
     /// Decides on prompts. No user is asked about a prompt, so it shares no state with a session's monitor.
     monitor: Monitor,
 }
 
 /// The clearance of each provider, as the policy of the one sink that a broker has. No other part of the program
-/// holds them.
+/// holds them. They change only by [`Broker::grant`].
 #[derive(Default)]
-struct Clearances(BTreeMap<String, Label>);
+struct Clearances(RwLock<BTreeMap<String, Label>>);
+
+impl Clearances {
+    fn of(&self, provider: &str) -> Option<Label> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(provider).cloned()
+    }
+
+    /// What a provider may see from now on, beside what it may see already.
+    fn join(&self, provider: &str, more: &Label) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let own = all.entry(provider.to_owned()).or_insert(Label::bottom());
+        *own = own.join(more);
+    }
+}
 
 impl Policy for Clearances {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
@@ -68,7 +86,7 @@ impl Policy for Clearances {
             return Err(PolicyError("a broker sends prompts only".to_owned()));
         };
         // An unknown provider is an error and not ⊥: an error denies, and the prompt stays here.
-        let Some(clearance) = self.0.get(*provider) else {
+        let Some(clearance) = self.of(provider) else {
             return Err(PolicyError(format!("there is no provider {provider}")));
         };
         Ok(Rule {
@@ -77,7 +95,7 @@ impl Policy for Clearances {
             ..Rule::asking(
                 format!("provider.{provider}.clearance"),
                 Effect::Read,
-                clearance.clone(),
+                clearance,
             )
         })
     }
@@ -92,8 +110,11 @@ impl Broker {
     /// A broker with one provider, which is also the default route.
     pub fn new(provider: Arc<dyn Provider>, clearance: Label) -> Self {
         let name = provider.name().to_owned();
+        let clearances = Clearances::default();
+        clearances.join(&name, &clearance);
         Self {
-            clearances: Clearances(BTreeMap::from([(name.clone(), clearance)])),
+            clearances,
+            open: BTreeSet::new(),
             providers: BTreeMap::from([(name.clone(), provider)]),
             default_route: vec![name],
             routes: Vec::new(),
@@ -116,9 +137,16 @@ impl Broker {
         if self.providers.contains_key(&name) {
             return Err(BrokerError::Duplicate(name));
         }
-        self.clearances.0.insert(name.clone(), clearance);
+        self.clearances.join(&name, &clearance);
         self.providers.insert(name, provider);
         Ok(self)
+    }
+
+    /// Says that the user may be asked whether these providers may see more ([`Broker::grant`]).
+    #[must_use]
+    pub fn with_open<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.open.extend(names.into_iter().map(Into::into));
+        self
     }
 
     /// Sets the route of every purpose that has none of its own.
@@ -164,9 +192,28 @@ impl Broker {
     /// The clearances of the providers that may take steps, in the order in which they are asked: the provider of a
     /// conversation's own model, or those of the route. A name that is not configured has no clearance.
     pub fn clearances(&self, own: Option<&String>) -> Arc<[Label]> {
-        let route = own.map_or_else(|| self.route(Purpose::Step), slice::from_ref);
-        let clearances = route.iter().map(|name| self.clearances.0.get(name));
-        clearances.flatten().cloned().collect()
+        let route = self.steps(own).iter();
+        route.filter_map(|name| self.clearances.of(name)).collect()
+    }
+
+    /// The providers that may take steps, in that order.
+    fn steps<'a>(&'a self, own: Option<&'a String>) -> &'a [String] {
+        own.map_or_else(|| self.route(Purpose::Step), slice::from_ref)
+    }
+
+    /// The first provider that may take steps, if the user may be asked what it may see: then no other of them has a
+    /// clearance that the user has settled.
+    pub fn open_provider<'a>(&'a self, own: Option<&'a String>) -> Option<&'a str> {
+        let steps = self.steps(own);
+        let is_open = steps.iter().all(|name| self.open.contains(name));
+        steps.first().filter(|_| is_open).map(String::as_str)
+    }
+
+    /// Lets an open provider see text with these taints as well, until the broker is dropped. The user must have said so.
+    pub fn grant(&self, provider: &str, more: &Label) {
+        if self.open.contains(provider) {
+            self.clearances.join(provider, more);
+        }
     }
 
     /// Answers a request by the purpose's route. Dropping the future cancels.

@@ -138,6 +138,19 @@ impl<'a, F: Front> Driver<'a, F> {
             }
             Need::Complete(request) => self.complete(&request).await?,
             Need::Exchange(opening) => self.exchange(&opening).await?,
+            Need::Clear(above) => {
+                let parts = self.driven.parts;
+                let provider = parts.broker.open_provider(self.model.as_ref());
+                let mut allowed = false;
+                if let Some(provider) = provider {
+                    let above = &parts.lattice.describe(&above);
+                    allowed = self.driven.front.clear(provider, above).await;
+                }
+                if let Some(provider) = provider.filter(|_| allowed) {
+                    parts.broker.grant(provider, &above);
+                }
+                self.driven.agent.handle_clearance(allowed)?;
+            }
             Need::Confirm(question) => {
                 let causes = self.driven.agent.causes(&question);
                 let view = QuestionView::new(&question, causes, &self.driven.parts.lattice);

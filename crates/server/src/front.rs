@@ -43,6 +43,12 @@ pub(crate) trait Front: Send {
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
     async fn confirm(&mut self, view: QuestionView) -> Answer;
 
+    /// Asks whether a provider may be sent text with these taints above its clearance. Anything but a clear yes must be false.
+    async fn clear(&mut self, provider: &str, above: &[String]) -> bool {
+        let _ = (provider, above);
+        false
+    }
+
     /// Shows an app's question and brings the answer. Without anybody there the answer is no.
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         let _ = view;

@@ -101,6 +101,13 @@ pub trait User: Send {
         Answer::No
     }
 
+    /// Whether a provider may be sent text with these taints above its clearance, for the rest of the session. Anything but
+    /// a clear yes must be false.
+    async fn clear(&mut self, provider: &str, above: &[String]) -> bool {
+        let _ = (provider, above);
+        false
+    }
+
     /// Answers an app's question.
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         let _ = view;

@@ -203,6 +203,15 @@ pub enum Event {
         /// The label of what is left.
         label: Names,
     },
+    /// The user was asked whether a provider may be sent text above its clearance.
+    ClearanceAsked {
+        /// The step within the turn.
+        step: usize,
+        /// What is above, as in [`Event::Uncleared`].
+        above: Names,
+        /// Whether it may, from now on in this session.
+        allowed: bool,
+    },
     /// A language model was consulted for something other than the next step.
     Consulted {
         /// `judge`, `plan`, `summary` or `facts`.

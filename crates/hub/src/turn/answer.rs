@@ -122,6 +122,10 @@ impl TurnMachine {
             self.state = State::Make(strategy);
             return;
         }
+        let blind = self.unanswered(&text, label);
+        if let Some(above) = blind.filter(|_| wording != Wording::Fallback) {
+            return self.stop(Stop::Uncleared(above));
+        }
         let text = self.inert(text);
         self.decide_answer(wording, text, label);
     }

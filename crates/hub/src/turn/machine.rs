@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ifc::{
-    Call, CallId, Decision, Draft, DraftCall, History, Label, Labeled, Lattice, MemoryWrite,
-    Message, Permit, Policy, PromptMessage, Relevance, Remade, Tool, redact,
+    Call, CallId, Decision, Dimension, Draft, DraftCall, History, Label, Labeled, Lattice,
+    MemoryWrite, Message, Permit, Policy, PromptMessage, REDACTED, Relevance, Remade, Tool, redact,
 };
 
 use super::state::{State, Strategy, Turn};
@@ -18,7 +18,7 @@ use crate::isc::Asks;
 use crate::memory::{FactQuestion, Memory, MemoryId};
 use crate::serving::Service;
 use crate::trace::{self, Event, Names, Recalled};
-use crate::{Apps, Misuse, Need, ProposedCall, Settings, Setup};
+use crate::{Apps, Execution, Misuse, Need, ProposedCall, Screening, Settings, Setup, Stop};
 
 /// Characters of one memory that a prompt shows.
 const MEMORY_CHARACTERS: usize = 600;
@@ -353,6 +353,78 @@ impl TurnMachine {
         }
     }
 
+    /// The taints above the first provider's clearance in the results of this turn, where the user has to be asked about
+    /// them. Memories and earlier turns are masked unasked.
+    pub(super) fn result_to_clear(&self) -> Option<Label> {
+        let clearance = self.clearance();
+        if !self.settings.asks_clearance || clearance.is_top() {
+            return None;
+        }
+        let mut read = Label::bottom();
+        for (label, message) in self.guard.history.messages() {
+            match message {
+                Message::User(_) => read = Label::bottom(),
+                Message::Result { content, .. } => read = read.join(label).join(&content.label()),
+                _ => {}
+            }
+        }
+        let above = read.beyond(self.clearances.first()?);
+        (!read.flows_to(&clearance)).then_some(above)
+    }
+
+    /// Brings the user's word on whether the first provider may be sent text with the taints that were asked about.
+    ///
+    /// # Errors
+    /// It was not asked for.
+    pub fn handle_clearance(&mut self, allowed: bool) -> Result<(), Misuse> {
+        let above = match self.awaited() {
+            Some(State::AwaitClearance(above)) => above,
+            other => return self.misuse(other, "a clearance"),
+        };
+        let names = self.names(&above);
+        self.events.push(Event::ClearanceAsked {
+            step: self.turn.step,
+            above: names.clone(),
+            allowed,
+        });
+        if !allowed {
+            self.stop(Stop::Uncleared(names));
+            return Ok(());
+        }
+        let first = self.clearances.iter().take(1).map(|own| own.join(&above));
+        let others = self.clearances.iter().skip(1).cloned();
+        self.clearances = first.chain(others).collect();
+        self.begin_cleared();
+        Ok(())
+    }
+
+    /// The secrets that no provider may see, where an answer has no word but the mark of what is masked, or was made from
+    /// nothing of what the turn has read. Such a text answers nothing.
+    ///
+    /// It follows from the answer's prompt and from the settings alone: what is above the prompt has no say.
+    pub(super) fn unanswered(&self, answer: &Labeled, label: &Label) -> Option<Names> {
+        let first = self.clearances.first()?;
+        let sees_all = self.clearances.iter().any(Label::is_top);
+        if sees_all || self.settings.execution == Execution::Elsewhere {
+            return None;
+        }
+        let shown = self.prompt(label);
+        let messages = shown.messages().iter().rev();
+        let turn = messages.take_while(|message| !matches!(message, PromptMessage::User(_)));
+        let mut results = turn.filter_map(|message| match message {
+            PromptMessage::Tool { content, .. } => Some(content),
+            _ => None,
+        });
+        // A screener and a refusal mask as well, and leave what the answer does not need.
+        let is_lazy = matches!(self.settings.screening, Screening::Lazy { .. });
+        let is_blind = is_lazy
+            && !self.has_refused_below(label)
+            && results.next().is_some_and(|first| is_masked(first))
+            && results.all(|result| is_masked(result));
+        let secret = self.lattice.whole(Dimension::Confidentiality);
+        (is_blind || is_masked(answer.reveal_tcb())).then(|| self.names(&secret.beyond(first)))
+    }
+
     /// The first clearance by which most is shown; ⊤ where nothing need be masked. It is ⊤ too where none is enough for
     /// the instructions and the user's words: then the broker refuses the prompt, and the turn ends with its reason.
     fn clearance(&self) -> Label {
@@ -494,6 +566,12 @@ fn line(memory: &Memory) -> String {
     }
     let quoted = serde_json::Value::from(shown);
     format!("- {origin}: {quoted}\n")
+}
+
+/// Whether a text has no word but the mark of what is masked.
+fn is_masked(text: &str) -> bool {
+    let rest = text.replace(REDACTED, "");
+    rest.len() < text.len() && !rest.contains(char::is_alphanumeric)
 }
 
 /// The beginning of a text that is too long to keep.

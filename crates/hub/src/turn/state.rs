@@ -35,6 +35,8 @@ pub(super) enum State {
     AwaitCall(Calls, CallId, Waiting),
     /// The user decides whether the final answer, made under this label, may be shown.
     AwaitRelease(Label, Release),
+    /// The user decides whether a provider may be sent text with these taints.
+    AwaitClearance(Label),
 }
 
 /// What a call of a step waits for.

@@ -181,6 +181,14 @@ impl TurnMachine {
         if self.turn.step > self.settings.limits.steps {
             return self.stop(Stop::Steps(self.settings.limits.steps));
         }
+        if let Some(above) = self.result_to_clear() {
+            return self.wait(State::AwaitClearance(above.clone()), Need::Clear(above));
+        }
+        self.begin_cleared();
+    }
+
+    /// The step begins, under the clearance that its prompts keep to.
+    pub(super) fn begin_cleared(&mut self) {
         self.choose_clearance();
         self.turn.undescribed = self.hides_descriptions();
         self.state = State::Make(Strategy::Begin(self.draft_label()));

@@ -59,6 +59,10 @@ impl Front for SessionFront<'_> {
         answer
     }
 
+    async fn clear(&mut self, provider: &str, above: &[String]) -> bool {
+        self.user.clear(provider, above).await
+    }
+
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         self.user.fill_in(view).await
     }

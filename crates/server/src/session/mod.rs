@@ -328,6 +328,12 @@ impl Session {
         for app in &apps.with_tools() {
             tools.push(self.known(app)?.tools(self.spokes.get(app)));
         }
+        let is_open = self
+            .setup
+            .parts
+            .broker
+            .open_provider(model.as_ref())
+            .is_some();
         let setup = Setup {
             apps: apps.clone(),
             asks: self.asks(apps)?,
@@ -336,6 +342,7 @@ impl Session {
             monitor: self.monitor.clone(),
             settings: Settings {
                 execution: Execution::Here,
+                asks_clearance: is_open,
                 ..self.setup.parts.settings
             },
             clearances: self.setup.parts.broker.clearances(model.as_ref()),

@@ -14,6 +14,8 @@ use test_support::Upstream;
 use crate::images::model;
 use crate::stage::{Stage, echo_once};
 
+const STOPPED: &str = "stopped: the model may not see what the apps returned (labelled secret), so there is no answer; nothing of it was sent";
+
 const SECRET: &str = "the pin is 4711";
 
 /// A session over an app that says this, with a model behind a server that is cleared for what is public.
@@ -34,10 +36,11 @@ fn uncleared(stage: &Stage) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn a_result_that_no_provider_may_see_does_not_end_the_conversation() {
+async fn a_result_that_no_provider_may_see_ends_the_turn_and_not_the_conversation() {
     let (mut stage, upstream) = stage();
-    for steps in [2, 3, 4] {
-        assert_eq!(stage.said().await, "A page.");
+    // What was made from nothing of the result is no answer. The next turns read nothing.
+    for (steps, expected) in [(2, STOPPED), (3, "A page."), (4, "A page.")] {
+        assert_eq!(stage.said().await, expected);
         let bodies = upstream.requests();
         assert_eq!(bodies.len(), steps);
         let messages = bodies.last().unwrap()["messages"].as_array().unwrap();
@@ -61,7 +64,7 @@ async fn a_result_that_no_provider_may_see_does_not_end_the_conversation() {
         _ => None,
     };
     let labels: Vec<_> = stage.trace().iter().filter_map(answer).collect();
-    assert_eq!(labels, vec![Vec::<String>::new(); 3]);
+    assert_eq!(labels, vec![Vec::<String>::new(); 2]);
 }
 
 /// There is nothing to be shown without what the user has said.
@@ -86,7 +89,7 @@ async fn what_the_user_says_above_every_clearance_is_refused_and_not_sent() {
     );
     assert_eq!(upstream.requests().len(), 0);
     // The next question is another one.
-    assert_eq!(stage.said().await, "A page.");
+    assert_eq!(stage.said().await, STOPPED);
     let first = upstream.requests()[0].to_string();
     assert!(
         !first.contains("4711") && first.contains("[redacted]"),
@@ -126,6 +129,6 @@ async fn a_conversation_with_a_model_of_its_own_keeps_to_what_that_may_see() {
     let mut stage = Stage::start("ok", broker, |setup| {
         setup.apps[0].provider = Some("cloud".to_owned());
     });
-    assert_eq!(stage.said().await, "it said [redacted]");
+    assert_eq!(stage.said().await, STOPPED);
     assert_eq!(uncleared(&stage).len(), 1);
 }

@@ -210,6 +210,7 @@ impl Player<'_> {
             let need = agent.poll();
             self.take_events(agent);
             match need {
+                Need::Clear(_) => panic!("no clearance is unsettled here"),
                 Need::Screen => {
                     // An eager screening comes before anything else of its step, and no draft.
                     assert_ne!(

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use hub::{Filling, Screening, Settings, Setup};
-use ifc::{Answer, Dimension, Label, Labeled, Lattice, Prompt, Relevance};
+use hub::{Filling, Screening, Settings, Setup, Stop};
+use ifc::{Answer, Dimension, Label, Labeled, Lattice, Prompt, PromptMessage, Relevance};
 
-use super::{Model, Step, Table, World, settings, setup, shown, table};
+use super::{
+    Model, Step, Table, World, call, content, returned, say, settings, setup, shown, table,
+};
 
 fn whole(dimension: Dimension) -> Label {
     Lattice::four_point().whole(dimension)
@@ -190,4 +192,83 @@ fn what_is_masked_leaves_no_part_of_its_label() {
         last.contains("mail:[redacted]") && !last.contains("1234"),
         "{last}"
     );
+}
+
+/// The same where the user has never said what the provider may see.
+fn open(model: Model) -> World {
+    let settings = Settings {
+        asks_clearance: true,
+        ..settings(Screening::CHECKED)
+    };
+    let setup = Setup {
+        clearances: [whole(Dimension::Integrity)].into(),
+        ..setup(table(), settings)
+    };
+    World::under(setup, model)
+}
+
+#[test]
+fn an_unsettled_clearance_is_asked_about_before_anything_is_sent() {
+    let secret = whole(Dimension::Confidentiality);
+    let mut world = open(reading);
+    let outcome = world.turn("what is new?");
+    assert_eq!(
+        outcome.result.unwrap_err(),
+        Stop::Uncleared(vec!["secret".to_owned()])
+    );
+    assert_eq!(world.asked_to_clear, std::slice::from_ref(&secret));
+    // The first step has asked for the balance. No second prompt was made.
+    assert_eq!(world.prompts.len(), 1);
+    // What was read before stays masked, unasked; what is read now is asked about again.
+    world.clears = true;
+    let outcome = world.turn("and now?");
+    assert_eq!(outcome.result.unwrap().reveal_tcb(), "read false");
+    assert_eq!(world.asked_to_clear, [secret]);
+    assert!(!world.prompts.concat().contains("1234"));
+}
+
+#[test]
+fn a_clearance_that_is_granted_holds_for_the_conversation() {
+    let mut world = open(reading);
+    world.clears = true;
+    for query in ["what is new?", "and now?"] {
+        let outcome = world.turn(query);
+        assert_eq!(outcome.result.unwrap().reveal_tcb(), "read true");
+    }
+    assert_eq!(world.asked_to_clear.len(), 1);
+}
+
+/// An answer from nothing is none, whatever words a model finds for it.
+#[test]
+fn an_answer_from_masked_results_alone_is_none() {
+    /// Says the user's words once there is a balance.
+    fn model(prompt: &Prompt) -> Step {
+        let Some(PromptMessage::User(words)) = prompt.messages().get(1) else {
+            panic!("no user");
+        };
+        match content(prompt, "balance") {
+            None => call("balance"),
+            Some(_) => say(words),
+        }
+    }
+    for (read, words, is_answer) in [
+        ("acct:1234", "read [redacted]", true),
+        ("acct:1234", "[redacted]", false),
+        ("acct:1234", "- [redacted], [redacted].", false),
+        ("---- 1234", "all is well", false),
+    ] {
+        let mut world = cleared(Screening::LAZY, &[whole(Dimension::Integrity)], model);
+        world.app = match read {
+            "acct:1234" => |_| returned("acct:1234"),
+            _ => |_| returned("---- 1234"),
+        };
+        let result = world.turn(words).result;
+        match is_answer {
+            true => assert_eq!(result.unwrap().reveal_tcb(), words),
+            false => {
+                let above = vec!["secret".to_owned()];
+                assert_eq!(result, Err(Stop::Uncleared(above)), "{read}, {words}");
+            }
+        }
+    }
 }
