@@ -20,6 +20,8 @@ pub struct Config {
     pub lattice: Lattice,
     /// Language models; at least one, the first is the default.
     pub providers: Vec<Provider>,
+    /// Whether the configuration names a provider. If not, the only one is the embedded model.
+    pub names_provider: bool,
     /// The provider of conversations without an app (SecGPT §4.2.5), if it is not the default.
     pub vanilla: Option<String>,
     /// The dependency screener.
@@ -60,6 +62,8 @@ pub struct Provider {
     /// The label of text that may be sent to it. It always includes the whole integrity dimension, which does not matter for
     /// disclosure. Unknown text (⊤) goes only to `any`.
     pub clearance: Label,
+    /// Whether the user may be asked about text above the clearance: none is written, or each app has a secret of its own.
+    pub open: bool,
 }
 
 /// How to reach a language model.

@@ -20,7 +20,9 @@ use crate::limits::Limits;
 use crate::mcp_servers::{Servers, servers};
 use crate::memory::memory;
 use crate::read_app::{only_server, read_app};
-use crate::settings::{default_provider, lattice, limits, own_models, providers, proxy, screener};
+use crate::settings::{
+    APPS, default_provider, lattice, limits, own_models, providers, proxy, screener,
+};
 use crate::toml_reader::{Context, ReadFile, Table, named_file, parse};
 use crate::watch;
 
@@ -175,20 +177,33 @@ impl Loader<'_> {
             file: &file,
             sink: self.sink,
             lattice: None,
+            by_app: false,
             read: self.read,
         };
         let document = parse(context)?;
         let root = |context| Table::new(context, 0..0, document.get_ref(), watch::ROOT.to_owned());
+        let first = root(context);
+        let servers = self.server_file(&first);
         // First: the labels in the rest of the file are read by it.
-        let lattice = lattice(&root(context));
+        let table = |key| document.get_ref().get(key)?.get_ref().as_table();
+        let apps = table("app").into_iter().flat_map(|apps| apps.keys());
+        let apps = apps.map(|name| name.get_ref().to_string());
+        let apps: BTreeSet<String> = apps.chain(servers.servers.keys().cloned()).collect();
+        let order = table("lattice").and_then(|lattice| lattice.get("confidentiality"));
+        context.by_app = order.is_some_and(|order| order.get_ref().as_str() == Some(APPS));
+        let lattice = lattice(&first, &apps);
         context.lattice = lattice.as_ref();
         let root = root(context);
-        // Read above by another `Table`; marked here, so that `finish` does not report it.
+        // Read above by another `Table`; marked here, so that `finish` does not report them.
         root.value("lattice");
-        let providers = providers(&root);
+        let mut providers = providers(&root);
+        let names_provider = !providers.is_empty();
+        if !names_provider {
+            providers.push(default_provider());
+        }
         let screener = screener(&root, &providers);
         let mut limits = limits(&root);
-        let servers = self.server_file(&root);
+        root.value("mcp_servers");
         let mut apps = self.apps(&root, &servers, &limits);
         let vanilla = own_models(&root, &providers);
         // The values of an `among` may come from the tools of any app, so all must be known.
@@ -203,6 +218,7 @@ impl Loader<'_> {
             // Only here: the rest was read for its errors.
             lattice: lattice?,
             providers,
+            names_provider,
             vanilla,
             screener,
             limits,
@@ -225,7 +241,7 @@ impl Loader<'_> {
         let limits = Limits::default();
         let found = servers(file, self.sink);
         let apps = found.servers.iter().map(|(name, server)| {
-            let app = only_server(name, server, &limits.spoke, Some(&lattice));
+            let app = only_server(name, server, &limits.spoke, Some(&lattice), false);
             (name.clone(), app)
         });
         Config {
@@ -234,6 +250,7 @@ impl Loader<'_> {
             functionalities: BTreeMap::new(),
             messages: MessageRules::default(),
             providers: vec![default_provider()],
+            names_provider: false,
             vanilla: None,
             screener: Screener::default(),
             proxy: ProxySettings::default(),
@@ -267,11 +284,11 @@ impl Loader<'_> {
             );
             table.finish();
         }
-        let lattice = root.context.lattice;
+        let (lattice, by_app) = (root.context.lattice, root.context.by_app);
         for (name, server) in &servers.servers {
             // One without a table in `sluice.toml` has the most restrictive rules.
             apps.entry(name.clone())
-                .or_insert_with(|| only_server(name, server, &limits.spoke, lattice));
+                .or_insert_with(|| only_server(name, server, &limits.spoke, lattice, by_app));
         }
         apps
     }

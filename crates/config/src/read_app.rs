@@ -85,12 +85,18 @@ pub(crate) fn read_app(
     let others = others.map(|table| self::others(&table, &shapes));
     // Without a manifest, all unlisted tools get the most restrictive rule. With one, they are denied unless the user says
     // otherwise.
+    let by_app = table.context.by_app;
+    let label = unlabelled(name.value, lattice, by_app);
+    let conservative = ToolDraft::conservative(label.clone());
     let others = match (others, &manifest) {
-        (Some(others), _) => Some(others.over(conservative(lattice))),
-        (None, None) => Some(conservative(lattice)),
+        (Some(others), _) => Some(others.over(conservative)),
+        (None, None) => Some(conservative),
         (None, Some(_)) => None,
     };
-    let drafts = tools(table, manifest, others.as_ref(), &shapes);
+    let mut drafts = tools(table, manifest, others.as_ref(), &shapes);
+    for draft in drafts.values_mut().filter(|_| by_app) {
+        draft.labels.rest.get_or_insert_with(|| label.clone());
+    }
     if let Some(others) = &others {
         warnings::egress(table.context.sink, &app, "(other tools)", others);
     }
@@ -109,9 +115,11 @@ pub(crate) fn only_server(
     server: &Server,
     limits: &SpokeLimits,
     lattice: Option<&Lattice>,
+    by_app: bool,
 ) -> App {
     let mut app = bare(name, Some(server), limits, lattice);
-    app.rules.other_tools = Some(conservative(lattice).finish(name));
+    let rule = ToolDraft::conservative(unlabelled(name, lattice, by_app));
+    app.rules.other_tools = Some(rule.finish(name));
     app
 }
 
@@ -198,14 +206,22 @@ fn others(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     tool(table, shapes)
 }
 
-/// The rule of an unknown tool: irreversible, never without a question, and its results may come from anyone and hold any
-/// secret. They have every taint of the lattice rather than ⊤, so that limits, clearances and questions can name the taints.
-fn conservative(lattice: Option<&Lattice>) -> ToolDraft {
-    let whole = |l: &Lattice| {
-        l.whole(Dimension::Integrity)
-            .join(&l.whole(Dimension::Confidentiality))
+/// The label of what no rule labels: it may come from anyone and hold any secret, or the app's own where each app has one.
+/// It has every taint of the lattice rather than ⊤, so that limits, clearances and questions can name the taints.
+fn unlabelled(app: &str, lattice: Option<&Lattice>, by_app: bool) -> Label {
+    let Some(lattice) = lattice else {
+        return Label::top();
     };
-    ToolDraft::conservative(lattice.map_or(Label::top(), whole))
+    let own = by_app
+        .then(|| lattice.label(&secret_of(app)).ok())
+        .flatten();
+    let secret = own.unwrap_or_else(|| lattice.whole(Dimension::Confidentiality));
+    secret.join(&lattice.whole(Dimension::Integrity))
+}
+
+/// The label of an app's own secret. Labels have no capitals.
+fn secret_of(app: &str) -> String {
+    format!("secret:{}", app.to_ascii_lowercase())
 }
 
 fn check_name(table: &Table<'_>, name: &At<&str>) {

@@ -17,13 +17,14 @@ use crate::watch::Takes;
 /// The embedded model that `sluice model pull` fetches by default.
 const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b";
 
-/// The lattice, or `None` after an error was reported. Without `[lattice]` it has four points.
-pub(crate) fn lattice(root: &Table<'_>) -> Option<Lattice> {
+/// The lattice, or `None` after an error was reported. Without `[lattice]` it has four points. `apps` are the names that it
+/// has a category for with `confidentiality = "apps"`.
+pub(crate) fn lattice(root: &Table<'_>, apps: &BTreeSet<String>) -> Option<Lattice> {
     let Some(table) = root.table("lattice") else {
         return (!root.has("lattice")).then(Lattice::four_point);
     };
-    let integrity = order(&table, Dimension::Integrity);
-    let confidentiality = order(&table, Dimension::Confidentiality);
+    let integrity = order(&table, Dimension::Integrity, apps);
+    let confidentiality = order(&table, Dimension::Confidentiality, apps);
     table.finish();
     let understood = integrity.is_some() && confidentiality.is_some();
     // A default in place of a wrong order, so that the errors of both orders are found.
@@ -44,15 +45,32 @@ pub(crate) fn lattice(root: &Table<'_>) -> Option<Lattice> {
     }
 }
 
-fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
+/// The order of confidentiality in which each app has a category.
+pub(crate) const APPS: &str = "apps";
+
+fn order(table: &Table<'_>, dimension: Dimension, apps: &BTreeSet<String>) -> Option<Order> {
     let key = dimension.name();
     let Some(value) = table.value(key) else {
         return Some(Order::TwoPoint);
     };
-    table.takes(key, Takes::Word(vec!["two-point".to_owned()]));
+    let words = match dimension {
+        Dimension::Integrity => vec!["two-point".to_owned()],
+        Dimension::Confidentiality => vec!["two-point".to_owned(), APPS.to_owned()],
+    };
+    table.takes(key, Takes::Word(words));
     let right = "\"two-point\", { levels = […] } or { categories = […] }";
-    if value.get_ref().as_str() == Some("two-point") {
-        return Some(Order::TwoPoint);
+    match value.get_ref().as_str() {
+        Some("two-point") => return Some(Order::TwoPoint),
+        // Labels have no capitals. Two apps whose names differ in nothing else are reported as one name twice.
+        Some(APPS) if dimension == Dimension::Confidentiality => {
+            let names = apps.iter().map(|app| app.to_ascii_lowercase());
+            let names: Vec<String> = names.collect();
+            return Some(match names.is_empty() {
+                true => Order::TwoPoint,
+                false => Order::Categories(names),
+            });
+        }
+        _ => {}
     }
     if !value.get_ref().is_table() {
         table.wrong_type(key, value, right);
@@ -82,7 +100,7 @@ fn order(table: &Table<'_>, dimension: Dimension) -> Option<Order> {
     }
 }
 
-/// The providers; the embedded one if none is configured.
+/// The providers that are named.
 pub(crate) fn providers(root: &Table<'_>) -> Vec<Provider> {
     let mut names = BTreeSet::new();
     let mut providers = Vec::new();
@@ -98,9 +116,6 @@ pub(crate) fn providers(root: &Table<'_>) -> Vec<Provider> {
         }
         providers.push(provider);
     }
-    if providers.is_empty() {
-        providers.push(default_provider());
-    }
     providers
 }
 
@@ -110,6 +125,7 @@ pub(crate) fn default_provider() -> Provider {
         kind: ProviderKind::Embedded,
         model: DEFAULT_MODEL.to_owned(),
         clearance: Label::top(),
+        open: false,
     }
 }
 
@@ -162,6 +178,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
             ProviderKind::Embedded
         }
     };
+    let open = kind != ProviderKind::Embedded && (clearance.is_none() || table.context.by_app);
     let clearance = match (&kind, clearance) {
         (ProviderKind::Embedded, None) => Label::top(),
         // No secret goes to an API unless the user says so.
@@ -172,6 +189,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
         model: model.unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
         kind,
         clearance,
+        open,
     })
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Context<'a> {
     pub(crate) sink: &'a Sink,
     /// `None` while the lattice itself is wrong. Label names are not checked then.
     pub(crate) lattice: Option<&'a Lattice>,
+    /// Whether each app has a secret of its own, `secret:APP`.
+    pub(crate) by_app: bool,
     /// For the files that this one names.
     pub(crate) read: ReadFile<'a>,
 }
