@@ -149,7 +149,9 @@ pub(crate) fn broker(config: &Config) -> Result<Broker> {
     }
     let broker = broker.context("no provider is configured; add a [[provider]]")?;
     let names = config.providers.iter().map(|it| it.name.as_str());
-    with_helpers(broker.with_default_route(names)?, config)
+    let open = config.providers.iter().filter(|it| it.open);
+    let open = open.map(|it| it.name.as_str());
+    with_helpers(broker.with_default_route(names)?.with_open(open), config)
 }
 
 /// The same for the proxy: its upstream answers, and configured models only judge and draft.

@@ -25,6 +25,7 @@ mod permissions;
 mod place;
 mod private_file;
 mod proposal;
+mod provider;
 mod question;
 mod refused;
 mod remote_app;

@@ -15,6 +15,7 @@ use crate::fetch::{self, Fetch};
 use crate::json_lines::JsonLines;
 use crate::keep_for::KeepFor;
 use crate::place::Place;
+use crate::provider::{self, Clearing};
 use crate::terminal::{Terminal, print, say};
 use crate::words::counted;
 use crate::{compose, sources};
@@ -64,22 +65,23 @@ pub(crate) struct SessionArgs {
     pub(crate) verbose: bool,
 }
 
-/// The configuration of the command line, with what its apps need of this machine. It is opened before anything else is
-/// on the screen, since the user may be asked whether to trust it.
-pub(crate) async fn config(args: &SessionArgs) -> Result<Config> {
+/// The configuration of the command line, with a provider and with what its apps need of this machine. It is opened before
+/// anything else is on the screen, since the user may be asked whether to trust it.
+pub(crate) async fn config(args: &SessionArgs) -> Result<(Config, Clearing)> {
     let mut config = args.place.file.open(args.json)?;
     say_notes(&config);
     let named = match choice(args, &config)? {
         Choice::Apps(apps) | Choice::Each(apps) => apps,
         Choice::Planner => BTreeSet::new(),
     };
+    let clearing = provider::provide(&args.place.file, &mut config, args.json)?;
     let fetch = match (args.yes, args.is_attended()) {
         (true, _) => Fetch::Yes,
         (false, true) => Fetch::Ask,
         (false, false) => Fetch::No,
     };
     fetch::provide_for(&mut config, &named, fetch, &args.place.layers()).await?;
-    Ok(config)
+    Ok((config, clearing))
 }
 
 impl SessionArgs {
@@ -135,12 +137,14 @@ pub(crate) async fn start(
 /// Acts with the user at the terminal, or with a program that reads JSON.
 pub(crate) async fn with_user(
     args: &SessionArgs,
+    clearing: Clearing,
     act: impl AsyncFnOnce(&mut dyn User) -> Result<Exit>,
 ) -> Result<Exit> {
     if args.json {
         return act(&mut JsonLines).await;
     }
-    let mut terminal = Terminal::new(args.verbose, args.lasting());
+    let terminal = Terminal::new(args.verbose, args.lasting());
+    let mut terminal = terminal.settling(clearing);
     terminal.working("loading the model");
     let exit = act(&mut terminal).await;
     terminal.rest();
@@ -208,14 +212,18 @@ fn configured(config: &Config) -> String {
 }
 
 /// Prints the answer, or the reason why there is none. With --json it is a record that was printed already.
-pub(crate) fn show(args: &SessionArgs, outcome: &Outcome) -> Result<()> {
-    if args.json {
-        return Ok(());
-    }
+pub(crate) fn show(args: &SessionArgs, outcome: &Outcome, clearing: &Clearing) -> Result<()> {
     match &outcome.result {
+        Err(stop @ Stop::Uncleared(above)) => {
+            say(&format!("sluice: {stop}\n{}\n", clearing.remedy(above)));
+        }
+        _ if args.json => {}
         Ok(answer) if answer.reveal_tcb().trim().is_empty() => say("(the model gave no answer)\n"),
         Ok(answer) => print(answer.reveal_tcb())?,
         Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
+    }
+    if args.json {
+        return Ok(());
     }
     say(&sources::text(&outcome.sources));
     let counts = [

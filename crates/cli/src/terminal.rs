@@ -25,11 +25,22 @@ use crate::question::{self, Dialogue, Next, shortened};
 use crate::selection;
 use crate::words;
 
+/// What providers may see beyond their clearances, and where that is written.
+pub(crate) trait Settles: Send + Sync {
+    /// The question, and the line that asks it.
+    fn question(&self, provider: &str, above: &[String]) -> (String, String);
+
+    /// Writes that a provider may see this from now on, or says why not.
+    fn keep(&self, provider: &str, above: &[String]) -> Result<(), String>;
+}
+
 /// The user at a terminal. Without a terminal every question is answered with no.
 pub(crate) struct Terminal {
     verbose: bool,
     /// How long "always" lasts.
     keep_for: KeepFor,
+    /// Without it no provider may see more than its clearance.
+    settles: Option<Box<dyn Settles>>,
     start_ms: Option<u64>,
     progress: ProgressBar,
 }
@@ -59,8 +70,17 @@ impl Terminal {
         Self {
             verbose,
             keep_for,
+            settles: None,
             start_ms: None,
             progress,
+        }
+    }
+
+    /// The same, over a session's providers.
+    pub(crate) fn settling(self, settles: impl Settles + 'static) -> Self {
+        Self {
+            settles: Some(Box::new(settles)),
+            ..self
         }
     }
 
@@ -128,6 +148,30 @@ impl User for Terminal {
                 Next::Say(again) => prompt = again,
             }
         }
+    }
+
+    async fn clear(&mut self, provider: &str, above: &[String]) -> bool {
+        self.rest();
+        let Some(settles) = self.settles.as_ref().filter(|_| Self::attended()) else {
+            return false;
+        };
+        let (text, prompt) = settles.question(provider, above);
+        say(&text);
+        for _ in 0..words::ATTEMPTS {
+            let line = Self::line(prompt.clone()).await;
+            match line.unwrap_or_default().trim().to_lowercase().as_str() {
+                "" | "no" => return false,
+                "yes" => return true,
+                "always" => {
+                    if let Err(error) = settles.keep(provider, above) {
+                        say(&format!("note: this was not written: {error}\n"));
+                    }
+                    return true;
+                }
+                _ => say("Type yes, always or no.\n"),
+            }
+        }
+        false
     }
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
@@ -315,17 +359,23 @@ fn take_line() -> Option<String> {
 
 /// Whether there is a terminal and the user types this word. The end of input and a third unclear line are a no.
 pub(crate) fn is_agreed(prompt: &str, word: &str) -> bool {
+    let unclear = format!("Type the whole word {word}, or no.");
+    ask(prompt, &unclear, |line| words::read(line, word)).unwrap_or(false)
+}
+
+/// What a typed line means; the end of input is an empty one. `None` without a terminal, and after a third line without a
+/// meaning.
+pub(crate) fn ask<T>(prompt: &str, unclear: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     if !Terminal::attended() {
-        return false;
+        return None;
     }
-    for _ in 0..words::ATTEMPTS {
-        let line = read_line(prompt);
-        match words::read(line.as_deref().unwrap_or_default(), word) {
-            Some(is_agreed) => return is_agreed,
-            None => say(&format!("Type the whole word {word}, or no.\n")),
+    (0..words::ATTEMPTS).find_map(|_| {
+        let read = read(read_line(prompt).as_deref().unwrap_or_default());
+        if read.is_none() {
+            say(&format!("{unclear}\n"));
         }
-    }
-    false
+        read
+    })
 }
 
 /// A hidden line.

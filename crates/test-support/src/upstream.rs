@@ -55,8 +55,10 @@ impl Upstream {
         let server = Server::start(move |request| {
             if request.method == "GET" {
                 let key = request.headers.get("authorization");
-                let model = json!({"id": "big", "key": key});
-                return http::json(json!({"object": "list", "data": [model]}));
+                let model = json!({"id": "big", "key": key, "owned_by": "llamacpp"});
+                // The second list is Ollama's.
+                let local = json!([{"name": "big"}]);
+                return http::json(json!({"object": "list", "data": [model], "models": local}));
             }
             let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
             let body = request.json();

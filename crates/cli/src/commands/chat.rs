@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
 use crate::interrupts::{interrupts, is_terminated};
+use crate::provider::Clearing;
 use crate::session::{self, SessionArgs};
 use crate::terminal::say;
 
@@ -23,11 +24,17 @@ pub(crate) struct Chat {
 /// Talks until the end of input. The exit code is that of the first turn that failed; interrupted turns
 /// do not count.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
-    let config = session::config(&args.session).await?;
-    session::with_user(&args.session, async |user| talk(&args, config, user).await).await
+    let (config, clearing) = session::config(&args.session).await?;
+    let act = async |user: &mut dyn User| talk(&args, config, &clearing, user).await;
+    session::with_user(&args.session, clearing.clone(), act).await
 }
 
-async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> {
+async fn talk(
+    args: &Chat,
+    config: Config,
+    clearing: &Clearing,
+    user: &mut dyn User,
+) -> Result<Exit> {
     let cancel = interrupts();
     let (mut session, choice, labels) = tokio::select! {
         session = session::start(&args.session, config, Front::Chat, user) => session?,
@@ -49,7 +56,7 @@ async fn talk(args: &Chat, config: Config, user: &mut dyn User) -> Result<Exit> 
         let query = labels.label(query.to_owned());
         let exit = match session.ask(query, choice.clone(), user, &cancel).await {
             Ok(outcome) => {
-                session::show(&args.session, &outcome)?;
+                session::show(&args.session, &outcome, clearing)?;
                 Exit::of(&outcome)
             }
             Err(SessionError::Interrupted) => Exit::Interrupted,

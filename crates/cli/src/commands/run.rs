@@ -8,6 +8,7 @@ use server::{SessionError, User};
 
 use crate::exit::Exit;
 use crate::interrupts::interrupts;
+use crate::provider::Clearing;
 use crate::session::{self, SessionArgs};
 
 #[derive(Debug, Args)]
@@ -20,11 +21,12 @@ pub(crate) struct Run {
 
 /// Runs one query to its end.
 pub(crate) async fn run(args: Run) -> Result<Exit> {
-    let config = session::config(&args.session).await?;
-    session::with_user(&args.session, async |user| ask(&args, config, user).await).await
+    let (config, clearing) = session::config(&args.session).await?;
+    let act = async |user: &mut dyn User| ask(&args, config, &clearing, user).await;
+    session::with_user(&args.session, clearing.clone(), act).await
 }
 
-async fn ask(args: &Run, config: Config, user: &mut dyn User) -> Result<Exit> {
+async fn ask(args: &Run, config: Config, clearing: &Clearing, user: &mut dyn User) -> Result<Exit> {
     let cancel = interrupts();
     let (mut session, choice, labels) = tokio::select! {
         session = session::start(&args.session, config, Front::Run, user) => session?,
@@ -33,7 +35,7 @@ async fn ask(args: &Run, config: Config, user: &mut dyn User) -> Result<Exit> {
     let query = labels.label(args.query.clone());
     match session.ask(query, choice, user, &cancel).await {
         Ok(outcome) => {
-            session::show(&args.session, &outcome)?;
+            session::show(&args.session, &outcome, clearing)?;
             Ok(Exit::of(&outcome))
         }
         Err(SessionError::Interrupted) => Ok(Exit::Interrupted),

@@ -136,6 +136,16 @@ impl Found {
         }
     }
 
+    /// The user's own, whether it exists or not; `None` without a home.
+    pub(crate) fn own() -> Option<Self> {
+        paths::user_config().map(|file| Self::new(&file, false))
+    }
+
+    /// Whether it is an `mcpServers` file, which other programs write.
+    pub(crate) fn is_json(&self) -> bool {
+        self.path.extension().is_some_and(|kind| kind == "json")
+    }
+
     /// A file that needs trust.
     pub(crate) fn in_folder(file: &Path) -> Self {
         Self::new(file, true)

@@ -8,6 +8,7 @@
 
 mod apps;
 mod conventions;
+mod first_run;
 mod home;
 mod mounts;
 mod policy;

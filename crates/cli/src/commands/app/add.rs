@@ -21,7 +21,7 @@ use crate::place::Place;
 use crate::proposal::Tool;
 use crate::terminal::{Terminal, columns, is_agreed, say};
 use crate::trial::{self, Of, Tried};
-use crate::{installed, review};
+use crate::{installed, provider, review};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -86,6 +86,9 @@ pub(super) async fn add(mut args: Add) -> Result<Exit> {
     }
     let file = args.how.place.writable()?;
     let is_added = one(&wish, &args.write, &args.how, &file).await?;
+    if is_added {
+        provider::after_add(&args.how.place.file, args.how.yes);
+    }
     Ok(if is_added { Exit::Done } else { Exit::Refused })
 }
 

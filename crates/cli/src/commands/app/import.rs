@@ -11,6 +11,7 @@ use super::add::{self, How};
 use super::foreign::{self, Foreign};
 use super::secrets;
 use crate::exit::Exit;
+use crate::provider;
 use crate::terminal::{Terminal, say};
 
 #[derive(Debug, Args)]
@@ -78,6 +79,7 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     }
     let (is, are_not) = (there.join(", "), left_out.join(", "));
     say(&format!("\nadded {} of {count}: {is}\n", there.len()));
+    provider::after_add(&args.how.place.file, args.how.yes);
     if left_out.is_empty() {
         return Ok(Exit::Done);
     }
