@@ -17,6 +17,7 @@ use crate::keep_for::KeepFor;
 use crate::place::Place;
 use crate::provider::{self, Clearing};
 use crate::terminal::{Terminal, print, say};
+use crate::trial::configured;
 use crate::words::counted;
 use crate::{compose, sources};
 
@@ -185,30 +186,6 @@ fn choice(args: &SessionArgs, config: &Config) -> Result<Choice> {
         (false, true) => Choice::Each(apps),
         (false, false) => Choice::Apps(apps),
     })
-}
-
-/// Refuses a name that no app has which is started here.
-pub(crate) fn startable(config: &Config, name: &str) -> Result<()> {
-    match config.apps.get(name).is_none_or(|app| app.client) {
-        true => bail!(
-            "there is no app '{}' that is started here; {}",
-            escape(name),
-            configured(config)
-        ),
-        false => Ok(()),
-    }
-}
-
-/// The apps that can be named, or how to have one.
-fn configured(config: &Config) -> String {
-    let started = config.apps.values().filter(|app| !app.client);
-    let names: Vec<&str> = started.map(|app| app.name.as_str()).collect();
-    match names.is_empty() {
-        true => {
-            "the configuration has no app; add one with `sluice app add NAME -- COMMAND`".to_owned()
-        }
-        false => format!("configured are: {}", names.join(", ")),
-    }
 }
 
 /// Prints the answer, or the reason why there is none. With --json it is a record that was printed already.

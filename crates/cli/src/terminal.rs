@@ -378,6 +378,16 @@ pub(crate) fn ask<T>(prompt: &str, unclear: &str, read: impl Fn(&str) -> Option<
     })
 }
 
+/// Says that nothing was done, and without a terminal which option would have done it.
+pub(crate) fn say_nothing(was: &str) {
+    let how = if Terminal::attended() {
+        ""
+    } else {
+        "; without a terminal, add --yes"
+    };
+    say(&format!("nothing was {was}{how}\n"));
+}
+
 /// A hidden line.
 pub(crate) enum Hidden {
     /// A line, without its end.

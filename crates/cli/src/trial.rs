@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config};
+use hub::trace::escape;
 use ifc::Monitor;
 use provision::Record;
 use sandbox::Layer;
@@ -14,7 +15,6 @@ use tokio::sync::mpsc;
 use wire::ToolDescription;
 
 use crate::refused::{refused, words};
-use crate::session::startable;
 use crate::{app_setup, login, needs};
 
 /// Events of a start that are kept.
@@ -59,6 +59,30 @@ pub(crate) enum Of<'a> {
     Installed,
     /// The files of a record that is not saved yet, with any tools.
     New(&'a Record),
+}
+
+/// Refuses a name that no app has which is started here.
+pub(crate) fn startable(config: &Config, name: &str) -> Result<()> {
+    match config.apps.get(name).is_none_or(|app| app.client) {
+        true => bail!(
+            "there is no app '{}' that is started here; {}",
+            escape(name),
+            configured(config)
+        ),
+        false => Ok(()),
+    }
+}
+
+/// The apps that can be named, or how to have one.
+pub(crate) fn configured(config: &Config) -> String {
+    let started = config.apps.values().filter(|app| !app.client);
+    let names: Vec<&str> = started.map(|app| app.name.as_str()).collect();
+    match names.is_empty() {
+        true => {
+            "the configuration has no app; add one with `sluice app add NAME -- COMMAND`".to_owned()
+        }
+        false => format!("configured are: {}", names.join(", ")),
+    }
 }
 
 /// Finds what one app of this configuration needs and starts it as [`start`] does.

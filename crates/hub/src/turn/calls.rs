@@ -207,15 +207,8 @@ impl TurnMachine {
         if let Some(exchange) = calls.exchange.take() {
             return self.responded(calls, id, call, exchange, outcome);
         }
-        if let Some(has_result) = &mut self.turn.own_call {
-            *has_result = matches!(
-                outcome,
-                CallOutcome::Returned {
-                    is_error: false,
-                    ..
-                }
-            );
-        }
+        let has_result = matches!(&outcome, CallOutcome::Returned { is_error, .. } if !is_error);
+        self.turn.own_call = self.turn.own_call.map(|_| has_result);
         let lost = match &outcome {
             // The words are shown to the user at once, and not by way of the history, which would have added the label
             // of the call.

@@ -1,14 +1,13 @@
 //! `sluice app add`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use config::{App, Config};
+use config::App;
 use names::WebUrl;
-use provision::{Host, Package, Purpose, Record, Wanted, launcher};
+use provision::{Host, Package, Record, launcher};
 use tokio::task::spawn_blocking;
 
 use super::block::{self, Wish};
@@ -19,7 +18,7 @@ use crate::configuration::Found;
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::proposal::Tool;
-use crate::terminal::{Terminal, columns, is_agreed, say};
+use crate::terminal::{Terminal, columns, is_agreed, say, say_nothing};
 use crate::trial::{self, Of, Tried};
 use crate::{installed, provider, review};
 
@@ -107,7 +106,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Found)
     let before = file.text()?;
     let Split { own, others } = section::split(&before, &wish.name)?;
     // A mistake, or what is missing, is found before anything is fetched.
-    with(file.path(), &others, &block::of(wish, &[], &[]))?;
+    block::with(file.path(), &others, &block::of(wish, &[], &[]))?;
     let mut missing = wish.env_from.iter();
     if let Some(name) = missing.find(|name| std::env::var_os(name).is_none()) {
         bail!("it needs the variable {name}, which is not set; export it and try again");
@@ -125,7 +124,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Found)
     });
     let is_taken = !own.is_empty() || (old.is_some() && kept.is_none());
     if is_taken && !may_replace(&wish.name, &own, how, file)? {
-        say("nothing was changed\n");
+        say_nothing("changed");
         return Ok(false);
     }
     let fetched = match (kept, package) {
@@ -173,7 +172,7 @@ async fn finish(
     (file, (before, others)): (&Found, (&str, &str)),
     (old, fetched): (Option<&Record>, Option<&Record>),
 ) -> Result<bool> {
-    let mut data = data(wish, write)?;
+    let mut data = block::data(wish, write)?;
     let is_asked = !how.yes && Terminal::attended();
     let mut offers = Offers::new(wish, file, others, is_asked);
     offers.folders(&mut data);
@@ -186,7 +185,7 @@ async fn finish(
     let layers = how.place.layers();
     let (config, trial) = loop {
         let lines = block::of(wish, &data, &[]) + &block::domains(&wish.name, &offers.domains);
-        let mut config = with(file.path(), others, &lines)?;
+        let mut config = block::with(file.path(), others, &lines)?;
         match trial::find_and_start(&mut config, &wish.name, of, &layers).await {
             Ok(trial) => break (config, trial),
             // It may start with a domain that it tried to reach.
@@ -206,7 +205,7 @@ async fn finish(
     };
     let text = block::of(wish, &data, &listed) + &block::domains(&wish.name, &offers.domains);
     // The proposed rules are loaded before they are written.
-    with(file.path(), others, &text)?;
+    block::with(file.path(), others, &text)?;
     say(&format!(
         "{} starts, with {}. These lines would be added to {}:\n{text}\n",
         wish.name,
@@ -218,7 +217,7 @@ async fn finish(
     }
     try_out::say_tried(&wish.name, &trial);
     if !how.yes && !is_agreed("Type add to add it [no]: ", "add") {
-        say("nothing was added; without a terminal, add --yes\n");
+        say_nothing("added");
         return Ok(false);
     }
     let header = format!("[app.{}]\n", wish.name);
@@ -280,55 +279,6 @@ fn wish(args: &Add) -> Result<Wish> {
     })
 }
 
-/// Files and folders that an app sees, and whether it may write them.
-pub(super) type Data = Vec<(String, bool)>;
-
-/// The files that its arguments name, and those that it may write (true).
-pub(super) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
-    // Only the arguments count: the program need not be one of this machine.
-    let mut command = vec!["/bin/true".to_owned()];
-    command.extend(wish.command.iter().skip(1).cloned());
-    let wanted = Wanted {
-        command: &command,
-        env: &wish.env,
-        given: &[],
-        writable: &[],
-        folders: &[],
-        interpreter: None,
-        programs: &[],
-        folder: Path::new("/"),
-        data: true,
-    };
-    let needs = provision::find(&Host::of_user(), &wanted)?;
-    let found = needs
-        .found
-        .iter()
-        .filter(|found| found.purpose == Purpose::Data);
-    let mut data: BTreeMap<String, bool> = found
-        .map(|found| (found.source.to_string_lossy().into_owned(), false))
-        .collect();
-    for path in write {
-        // Resolved, since no path of a mount may lead through a link.
-        let path = path
-            .canonicalize()
-            .with_context(|| format!("{} is not there", path.display()))?;
-        data.insert(path.to_string_lossy().into_owned(), true);
-    }
-    Ok(data.into_iter().collect())
-}
-
-/// The configuration with these lines at its end.
-pub(super) fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
-    let text = format!("{before}{lines}");
-    let read = |path: &Path| match path == file {
-        true => Ok(text.clone()),
-        false => fs::read_to_string(path),
-    };
-    Config::load_with(file, &read).map_err(|mistakes| {
-        anyhow!("with this change the configuration has mistakes\n\n{mistakes}")
-    })
-}
-
 /// An app that is this remote server, in no configuration.
 pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
     let wish = Wish {
@@ -337,6 +287,6 @@ pub(super) fn bare(name: &str, url: &WebUrl) -> Result<App> {
         ..Wish::default()
     };
     let file = Path::new("/sluice.toml");
-    let mut config = with(file, "", &block::of(&wish, &[], &[]))?;
+    let mut config = block::with(file, "", &block::of(&wish, &[], &[]))?;
     config.apps.remove(name).context("an app without a name")
 }

@@ -1,8 +1,12 @@
 //! The lines of `sluice.toml` for an app that is added.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, anyhow};
+use config::Config;
+use provision::{Host, Purpose, Wanted};
 use serde_json::Value;
 
 use super::section;
@@ -101,4 +105,53 @@ pub(super) fn anchored(word: &str, folder: &Path) -> String {
             .into_owned(),
         false => word.to_owned(),
     }
+}
+
+/// Files and folders that an app sees, and whether it may write them.
+pub(super) type Data = Vec<(String, bool)>;
+
+/// The files that its arguments name, and those that it may write (true).
+pub(super) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
+    // Only the arguments count: the program need not be one of this machine.
+    let mut command = vec!["/bin/true".to_owned()];
+    command.extend(wish.command.iter().skip(1).cloned());
+    let wanted = Wanted {
+        command: &command,
+        env: &wish.env,
+        given: &[],
+        writable: &[],
+        folders: &[],
+        interpreter: None,
+        programs: &[],
+        folder: Path::new("/"),
+        data: true,
+    };
+    let needs = provision::find(&Host::of_user(), &wanted)?;
+    let found = needs
+        .found
+        .iter()
+        .filter(|found| found.purpose == Purpose::Data);
+    let mut data: BTreeMap<String, bool> = found
+        .map(|found| (found.source.to_string_lossy().into_owned(), false))
+        .collect();
+    for path in write {
+        // Resolved, since no path of a mount may lead through a link.
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("{} is not there", path.display()))?;
+        data.insert(path.to_string_lossy().into_owned(), true);
+    }
+    Ok(data.into_iter().collect())
+}
+
+/// The configuration with these lines at its end.
+pub(super) fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
+    let text = format!("{before}{lines}");
+    let read = |path: &Path| match path == file {
+        true => Ok(text.clone()),
+        false => fs::read_to_string(path),
+    };
+    Config::load_with(file, &read).map_err(|mistakes| {
+        anyhow!("with this change the configuration has mistakes\n\n{mistakes}")
+    })
 }

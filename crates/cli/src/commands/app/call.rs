@@ -22,7 +22,7 @@ use crate::keep_for::KeepFor;
 use crate::place::Place;
 use crate::session;
 use crate::terminal::{Terminal, say};
-use crate::{compose, terminal};
+use crate::{compose, terminal, trial};
 
 #[derive(Debug, Args)]
 pub(super) struct Call {
@@ -50,7 +50,7 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
     })?;
     let mut config = args.place.file.open(false)?;
     session::say_notes(&config);
-    session::startable(&config, &args.name)?;
+    trial::startable(&config, &args.name)?;
     // What others need is not looked for, and nothing is screened.
     config.apps.retain(|name, _| *name == args.name);
     config.screener.kind = ScreenerKind::Naive;

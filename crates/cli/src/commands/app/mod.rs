@@ -24,7 +24,7 @@ use crate::installed::{self, package};
 use crate::json_lines;
 use crate::place::Place;
 use crate::seen::RemoteTools;
-use crate::terminal::{is_agreed, say};
+use crate::terminal::{is_agreed, say, say_nothing};
 
 #[derive(Debug, Args)]
 pub(crate) struct App {
@@ -163,7 +163,7 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
     let name = escape(name);
     if !own.is_empty() {
         // Other lines may still name it.
-        add::with(file.path(), &others, "")?;
+        block::with(file.path(), &others, "")?;
         let path = file.path().display();
         say(&format!(
             "These lines would be removed from {path}:\n{own}\n"
@@ -174,7 +174,7 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
     }
     let prompt = format!("Type remove to remove {name} [no]: ");
     if !yes && !is_agreed(&prompt, "remove") {
-        say("nothing was removed; without a terminal, add --yes\n");
+        say_nothing("removed");
         return Ok(Exit::Refused);
     }
     if !own.is_empty() {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hub::trace::escape;
 
-use super::add::{self, Data};
-use super::block::{self, Wish};
+use super::block::{self, Data, Wish};
 use crate::app_setup;
 use crate::configuration::Found;
 use crate::terminal::{is_agreed, say};
@@ -87,9 +86,9 @@ impl<'a> Offers<'a> {
             ..Wish::default()
         };
         let planned = block::of(self.wish, data, &[]);
-        let config = add::with(self.file.path(), self.others, &planned);
+        let config = block::with(self.file.path(), self.others, &planned);
         // What every app sees is no folder of the user's.
-        add::data(&alone, &[]).is_ok_and(|found| !found.is_empty())
+        block::data(&alone, &[]).is_ok_and(|found| !found.is_empty())
             && config.is_ok_and(|config| app_setup::mounts(&config).is_ok())
     }
 
@@ -100,7 +99,7 @@ impl<'a> Offers<'a> {
             let lines = block::domains(&self.wish.name, std::slice::from_ref(name));
             let planned = block::of(self.wish, &Data::new(), &[]) + &lines;
             // Such as an address, or a public suffix.
-            let is_fit = add::with(self.file.path(), self.others, &planned).is_ok();
+            let is_fit = block::with(self.file.path(), self.others, &planned).is_ok();
             let says = format!("{} tried to connect to {}", self.wish.name, escape(name));
             if is_fit && self.offer(name, &says, "allow", &lines) {
                 self.domains.push(name.clone());

@@ -42,7 +42,9 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
         arguments: Vec::new(),
     };
     let new = add::install(&args.name, wanted, old.scripts).await?;
-    if new.sha256 == old.sha256 {
+    // Python writes another time into its files at each installation.
+    if new.sha256 == old.sha256 || new.version == old.version {
+        store.tidy(&old)?;
         say(&format!(
             "{} {} is the newest version\n",
             installed::package(&old),
