@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::json::{Json, leading_string, write_object};
-use crate::{Approval, ArgumentPath, Arguments, Call, Effect, Label, Part, Rule, Sink};
+use crate::json::{Json, leading_string};
+use crate::{Arguments, Label};
 
 /// The control arguments that a permission covers. A call without one of them, or with another one, is not covered.
 ///
@@ -37,30 +37,6 @@ impl Bounds {
     /// Bounds as they were stored. Text of another form covers nothing.
     pub fn new(arguments: String, folders: bool) -> Self {
         Self { arguments, folders }
-    }
-
-    /// The control arguments of a call. `None` if a permission cannot cover it:
-    /// - a data argument exceeds its own limit;
-    /// - it writes, and a control argument is free text;
-    /// - the arguments are too long to be read in a question.
-    pub(crate) fn of(call: &Call, rule: &Rule) -> Option<Self> {
-        let exceeds = |part: &Part<'_>| part.argument.is_some() && part.exceeds();
-        if rule.parts(&Sink::Call(call)).iter().any(exceeds) {
-            return None;
-        }
-        // An argument with data inside of it is bound as a whole.
-        let is_data = |name: &str| rule.arguments.contains_key(&ArgumentPath::of(name));
-        let control = (call.arguments.iter()).filter(|(name, _)| !is_data(name));
-        let mut arguments = String::new();
-        write_object(
-            control,
-            |value, out| out.push_str(value.reveal_tcb()),
-            &mut arguments,
-        );
-        let reads = matches!(rule.effect, Effect::Read | Effect::ReadOnce);
-        let is_covered =
-            arguments.chars().count() <= Approval::MOST && (reads || !has_free_text(&arguments));
-        is_covered.then(|| Self::new(arguments, false))
     }
 
     /// The JSON object of the arguments, of whose paths only the folders count if [`Bounds::folders`].
@@ -139,7 +115,7 @@ pub fn speaks_of_code(text: &str) -> bool {
 }
 
 /// Whether arguments are more than identifiers, addresses, paths, numbers and dates, by their names or values.
-fn has_free_text(arguments: &str) -> bool {
+pub(crate) fn has_free_text(arguments: &str) -> bool {
     let Ok(json) = Json::read(arguments) else {
         return true;
     };

@@ -10,9 +10,9 @@ use crate::endorse::{Offer, Until};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
-    Answer, Approval, Basis, Bounds, Call, Cause, Decision, Denial, Dimension, Exceeded, Flow,
-    History, Label, Lattice, Part, Permissible, Permissions, Permit, Policy, PolicyError,
-    Principal, Question, Ran, Relevance, Rule, Sink, Source,
+    Answer, Approval, Basis, Call, Cause, Decision, Denial, Dimension, Exceeded, Flow, History,
+    Label, Lattice, Part, Permissible, Permissions, Permit, Policy, PolicyError, Principal,
+    Question, Ran, Relevance, Rule, Sink, Source,
 };
 use session::{Grant, State};
 
@@ -460,7 +460,7 @@ fn permissible<'a>(sink: &Sink<'a>, target: &'a Target, rule: &Rule) -> Option<P
             app: &call.app,
             tool: &call.tool,
             effect: rule.effect,
-            arguments: Bounds::of(call, rule)?,
+            arguments: rule.bounds(call)?,
         }),
         (Target::Domain(app, domain), _) => Some(Permissible::Domain { app, domain }),
         _ => None,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::bounds::has_free_text;
+use crate::json::write_object;
 use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
@@ -276,7 +278,7 @@ impl<F: Flow> Question<F> {
     pub fn lasting(&self) -> Option<Bounds> {
         match self.flow.sink() {
             _ if !self.can_last => None,
-            Sink::Call(call) => Bounds::of(call, &self.rule),
+            Sink::Call(call) => self.rule.bounds(call),
             _ => Some(Bounds::default()),
         }
     }
@@ -340,6 +342,30 @@ impl Rule {
         // for a rule that denies.
         let asks_nobody = self.exceeded == Exceeded::Deny;
         asks_each || asks_nobody && !self.excess(sink).is_bottom()
+    }
+
+    /// The control arguments of a call. `None` if a permission cannot cover it:
+    /// - a data argument exceeds its own limit;
+    /// - it writes, and a control argument is free text;
+    /// - the arguments are too long to be read in a question.
+    pub(crate) fn bounds(&self, call: &Call) -> Option<Bounds> {
+        let exceeds = |part: &Part<'_>| part.argument.is_some() && part.exceeds();
+        if self.parts(&Sink::Call(call)).iter().any(exceeds) {
+            return None;
+        }
+        // An argument with data inside of it is bound as a whole.
+        let is_data = |name: &str| self.arguments.contains_key(&ArgumentPath::of(name));
+        let control = (call.arguments.iter()).filter(|(name, _)| !is_data(name));
+        let mut arguments = String::new();
+        write_object(
+            control,
+            |value, out| out.push_str(value.reveal_tcb()),
+            &mut arguments,
+        );
+        let reads = matches!(self.effect, Effect::Read | Effect::ReadOnce);
+        let is_covered =
+            arguments.chars().count() <= Approval::MOST && (reads || !has_free_text(&arguments));
+        is_covered.then(|| Bounds::new(arguments, false))
     }
 
     /// Whether this rule wants the user's consent to a collaboration or a domain.
