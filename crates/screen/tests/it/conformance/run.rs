@@ -207,9 +207,11 @@ impl Driver<'_> {
                     agent.handle_result(outcome).unwrap();
                 }
                 Need::User(outcome) => return outcome.unwrap(),
-                need @ (Need::HandOver(_) | Need::Exchange(_) | Need::Serve(_) | Need::Answer) => {
-                    panic!("{need:?}")
-                }
+                need @ (Need::HandOver(_)
+                | Need::Exchange(_)
+                | Need::Serve(_)
+                | Need::Clear(_)
+                | Need::Answer) => panic!("{need:?}"),
             }
         }
         panic!("{} does not end", self.scenario.name);
