@@ -91,7 +91,7 @@ fn an_app_of_the_same_name_is_replaced_when_the_user_says_so() {
         assert_eq!(file(&stage), before, "{shown}");
         stage.done(&["app", "test", "server"]);
     }
-    let (code, shown) = at_terminal(&stage.command(&unsure), &["replace", "no", "add"], |_| {});
+    let (code, shown) = at_terminal(&stage.command(&unsure), &["replace", "add", "no"], |_| {});
     assert_eq!(code, 0, "{shown}");
     let after = file(&stage);
     assert_eq!(after.matches("[app.server]").count(), 1, "{after}");
