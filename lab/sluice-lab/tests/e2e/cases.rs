@@ -7,8 +7,7 @@ use serde_json::Value;
 use crate::stage::{Stage, text};
 
 /// The attacks that succeed with the default settings, by the numbers of their studies, as docs/measurements.md says.
-const SUCCEED_BY_DEFAULT: [(&str, &str); 2] =
-    [("joint-default", "67"), ("isolated-default", "67")];
+const SUCCEED_BY_DEFAULT: [(&str, &str); 2] = [("joint-default", "67"), ("isolated-default", "67")];
 
 #[test]
 fn attacks_succeed_without_protection_and_by_default_where_the_page_says() {

@@ -19,8 +19,8 @@ fn the_demo_shows_the_attack_and_stops_it() {
     assert_eq!(guarded["mails_to_attacker"], 0);
     assert_eq!(guarded["confidential_text_left"], false);
     assert_eq!(guarded["traces_deleted"], false);
-    // After the first no, nothing more is asked because of that mail.
-    assert_eq!(guarded["questions"], 1);
+    // One for the mail to the attacker, one for the deletion.
+    assert_eq!(guarded["questions"], 2);
     assert_eq!(
         (&bare["answered"], &guarded["answered"]),
         (&true.into(), &true.into())
