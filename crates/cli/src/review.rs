@@ -10,7 +10,7 @@ use wire::ToolDescription;
 
 use crate::hex::hex;
 use crate::question::{Lines, shortened};
-use crate::terminal::{columns, is_agreed, say};
+use crate::terminal::{columns, is_agreed, say, say_in_pages};
 
 /// Bytes of a digest that are kept.
 const DIGEST_BYTES: usize = 16;
@@ -104,17 +104,22 @@ impl Difference {
     }
 }
 
-/// Whether the user believes what an app says of its tools, and has had all of it shown. Without a terminal it is not
-/// believed.
+/// Whether the user believes what an app says of its tools, and has had all of it shown, with the schemas of the arguments:
+/// a model reads these as well. Without a terminal it is not believed.
 pub(crate) fn are_believed(tools: &[ToolDescription]) -> bool {
     let why = "Believed, these descriptions count as your own words: with poisoned ones 1 to 3 more of 32 held attacks \
                succeed. Not believed, they are left out of what they could steer.\n\
                Type read to read all of them and decide [no]: ";
-    let is_read = is_agreed(why, "read");
-    for tool in tools.iter().filter(|_| is_read) {
-        say(&words(tool, usize::MAX, columns()));
-    }
-    is_read
+    let all = tools.iter().map(|tool| {
+        let description = format!("{}\n{}", tool.description, tool.input_schema);
+        let tool = ToolDescription {
+            description,
+            ..tool.clone()
+        };
+        words(&tool, usize::MAX, columns())
+    });
+    is_agreed(why, "read")
+        && say_in_pages(&all.collect::<String>())
         && is_agreed(
             "Type believe to believe them as they are now [no]: ",
             "believe",

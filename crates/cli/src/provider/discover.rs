@@ -25,6 +25,8 @@ const LLAMA_PORT: u16 = 8080;
 const LOCAL_TIMEOUT: Duration = Duration::from_millis(300);
 /// Bytes of its answer that are read; a list of models is far shorter.
 const LOCAL_ANSWER: u64 = 256 << 10;
+/// Bytes of the name of a model of this machine.
+const LONGEST_NAME: usize = 128;
 
 /// A model that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +103,13 @@ fn ollama_model(entry: &Value) -> Option<&str> {
     let family = entry.pointer("/details/family").and_then(Value::as_str);
     let is_remote = entry.get("remote_host").is_some() || name.ends_with("cloud");
     let embeds = name.contains("embed") || family.is_some_and(|family| family.contains("bert"));
-    (!is_remote && !embeds).then_some(name)
+    (!is_remote && !embeds && is_name(name)).then_some(name)
+}
+
+/// Whether it is like the name of a model: any program may listen at the port, and the name is shown and written.
+fn is_name(text: &str) -> bool {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "._:/@-".contains(letter);
+    (1..=LONGEST_NAME).contains(&text.len()) && text.chars().all(is_part)
 }
 
 fn llama() -> Option<Candidate> {
@@ -112,7 +120,10 @@ fn llama() -> Option<Candidate> {
     if listed.pointer("/data/0/owned_by")?.as_str()? != "llamacpp" {
         return None;
     }
-    let model = listed.pointer("/data/0/id")?.as_str()?;
+    let model = listed
+        .pointer("/data/0/id")?
+        .as_str()
+        .filter(|id| is_name(id))?;
     let (found, address) = ("llama.cpp runs on this machine", local(port));
     Some(served(found, "llama-cpp", model, &address, ""))
 }

@@ -142,7 +142,9 @@ fn offer(offers: &[Candidate], target: &Found, config: &Config) -> Result<bool> 
 /// Asks about a model. The clearance that it gets, as a value of `sluice.toml`; `None` if it is not used.
 fn question(candidate: &Candidate, apps: &BTreeSet<&str>) -> Option<String> {
     let (found, shown) = (&candidate.found, &candidate.shown);
-    let names: Vec<&str> = apps.iter().copied().collect();
+    // An app of such a name would read as another answer.
+    let can_be_typed = |name: &&str| !matches!(name.to_lowercase().as_str(), "yes" | "no");
+    let names: Vec<&str> = apps.iter().copied().filter(can_be_typed).collect();
     let (what, asked, choices) = match &candidate.host {
         None => (
             "What it is sent stays on this machine",
@@ -162,8 +164,8 @@ fn question(candidate: &Candidate, apps: &BTreeSet<&str>) -> Option<String> {
         "{found}, and the configuration names no model. Sluice can use {shown}. {what}.\n"
     ));
     let prompt = format!("{asked} {choices} [no]: ");
-    let apps = apps.iter().filter(|_| candidate.host.is_some());
-    let apps = apps.copied().collect();
+    let apps = names.into_iter().filter(|_| candidate.host.is_some());
+    let apps = apps.collect();
     let typed = ask(&prompt, &format!("Type {choices}."), |line| {
         read(line, &apps)
     });

@@ -21,8 +21,12 @@ use crate::host::{Host, NAME};
 use crate::registry::Registry;
 
 /// What the person types where this stands at the end of what is shown.
-const ANSWERS: [(&str, &str); 6] = [
+const ANSWERS: [(&str, &str); 9] = [
     ("Type add to", "add\r"),
+    ("Type write to", "\r"),
+    ("Type allow to", "\r"),
+    // Some servers of the suite name all of their host as what a token is for.
+    ("Type agree if", "agree\r"),
     ("Type read to", "\r"),
     ("Allow once", "o\r"),
     ("or decline? [a/d", "a\r"),

@@ -92,11 +92,14 @@ impl ToolRule {
     }
 
     /// Whether an argument says who or what a call is about.
-    pub(crate) fn is_destination(&self, argument: &str) -> bool {
+    pub(crate) fn is_destination(&self, argument: &str, value: &str) -> bool {
         match &self.destinations {
             Some(named) => named.iter().any(|name| name == argument),
-            // What a read returns has labels of its own, wherever it looked.
-            None => !self.effect.reads() && names::may_name(argument),
+            // What a read returns has labels of its own, wherever it looked. An object or a list can hold a destination,
+            // whatever its own name is.
+            None => {
+                !self.effect.reads() && (names::may_name(argument) || value.starts_with(['{', '[']))
+            }
         }
     }
 
@@ -104,9 +107,18 @@ impl ToolRule {
     pub(crate) fn has_destination(&self, call: &Call) -> bool {
         let is_data = |name: &str| self.data().any(|path| *path == ArgumentPath::of(name));
         call.arguments.iter().any(|(name, value)| {
-            let names_none = matches!(value.reveal_tcb(), "null" | "true" | "false");
-            !names_none && self.is_destination(name) && !is_data(name)
+            let value = value.reveal_tcb();
+            let names_none = matches!(value, "null" | "true" | "false");
+            !names_none && self.is_destination(name, value) && !is_data(name)
         })
+    }
+
+    /// Whether a data argument says who or what the call is about.
+    pub(crate) fn is_data_destination(&self, path: &ArgumentPath, call: &Call) -> bool {
+        let mut whole = call.arguments.iter();
+        let whole = whole.find(|(name, _)| *path == ArgumentPath::of(*name));
+        let value = whole.map_or("", |(_, value)| value.reveal_tcb());
+        self.is_destination(path.last_name(), value)
     }
 
     /// The limit with everything that permits in its conditions could add.

@@ -302,7 +302,7 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
     let (paths, data): (Vec<ArgumentPath>, Vec<LimitPart>) = (rule.arguments.iter())
         .filter_map(|(path, own)| {
             let mut part = limit_of(path, own, call, known)?;
-            if !part.label.is_bottom() && !rule.is_destination(path.last_name()) {
+            if !part.label.is_bottom() && !rule.is_data_destination(path, call) {
                 part.limit = part.limit.join(&Label::forms());
             }
             // A condition depends on this argument, so it belongs to the control part, and its limit can only restrict.

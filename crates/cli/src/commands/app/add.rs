@@ -221,7 +221,9 @@ async fn finish(
         return Ok(false);
     }
     let header = format!("[app.{}]\n", wish.name);
-    let text = match how.asks && review::are_believed(&trial.tools) {
+    // Only a package is compared with what was shown, at each start.
+    let is_pinned = fetched.is_some();
+    let text = match is_pinned && how.asks && review::are_believed(&trial.tools) {
         true => text.replacen(&header, &format!("{header}descriptions = \"trusted\"\n"), 1),
         false => text,
     };

@@ -2,6 +2,7 @@
 //! is no.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::path::{Path, PathBuf};
 
 use hub::trace::escape;
@@ -87,6 +88,14 @@ impl<'a> Offers<'a> {
         };
         let planned = block::of(self.wish, data, &[]);
         let config = block::with(self.file.path(), self.others, &planned);
+        // Programs of the user's run what is there, or read it as settings, outside of any sandbox.
+        let home = env::var("HOME").unwrap_or_default();
+        let below = folder.strip_prefix(&home).unwrap_or_default();
+        let is_hidden = below.contains("/.") || format!("{folder}/").contains("/.git/");
+        let programs = env::var_os("PATH").unwrap_or_default();
+        if is_hidden || env::split_paths(&programs).any(|one| one.starts_with(folder)) {
+            return false;
+        }
         // What every app sees is no folder of the user's.
         block::data(&alone, &[]).is_ok_and(|found| !found.is_empty())
             && config.is_ok_and(|config| app_setup::mounts(&config).is_ok())
