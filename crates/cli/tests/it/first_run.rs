@@ -342,8 +342,7 @@ fn an_added_app_gets_a_model() {
     );
     assert!(!stage.config().contains("[[provider]]"));
     let add = ["app", "add", "fourth", "--", server];
-    // The second question is about the descriptions of its tools.
-    let (code, shown) = stage.typed(&add, &set, &["add", "", "yes"]);
+    let (code, shown) = stage.typed(&add, &set, &["add", "yes"]);
     assert!(
         code == 0 && stage.config().contains("clearance = \"any\""),
         "{shown}"

@@ -81,7 +81,7 @@ impl Argument<'_> {
 pub enum ParameterKind {
     /// Text.
     String,
-    /// Text of one line, such as a subject, a title or a name: at most [`MAX_LINE`] characters, none of which ends a line or
+    /// Text of one line, such as a subject, a title or a name: at most 998 characters, none of which ends a line or
     /// steers a program, not even as an escape. Otherwise a subject could add a header: `Hello\r\nBcc: eve@example.org`.
     Line,
     /// An array of texts.
