@@ -78,6 +78,8 @@ pub enum ProviderKind {
         base_url: Option<String>,
         /// The variable of the hub with the key. The provider's client has the default.
         api_key_env: Option<String>,
+        /// Whether its server must be the user's own or the system's, at an address of this machine.
+        local: bool,
         /// Whether the model takes images.
         images: bool,
         /// How the server is asked for JSON of a schema.

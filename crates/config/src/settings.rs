@@ -137,6 +137,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let model = table.string("model").map(|model| model.value.to_owned());
     let base_url = table.string("base_url");
     let api_key_env = table.string("api_key_env");
+    let local = table.boolean("local");
     let images = table.boolean("images");
     let forms = [
         ("schema", JsonForm::Schema),
@@ -163,6 +164,7 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
             ProviderKind::OpenAi {
                 base_url: base_url.map(|url| url.value.to_owned()),
                 api_key_env: api_key_env.map(|key| key.value.to_owned()),
+                local: local.unwrap_or(false),
                 images: images.unwrap_or(false),
                 json: json.unwrap_or_default(),
                 max_completion_tokens,
