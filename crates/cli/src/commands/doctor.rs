@@ -172,14 +172,19 @@ fn needed(config: Option<&Config>) -> BTreeSet<&str> {
     needed
 }
 
+/// Those that the configuration names: without a provider the embedded one is a choice among others.
 fn embedded_providers(config: &Config) -> impl Iterator<Item = &config::Provider> {
-    let providers = config.providers.iter();
+    let named = config.names_provider.then_some(&config.providers);
+    let providers = named.into_iter().flatten();
     providers.filter(|provider| provider.kind == ProviderKind::Embedded)
 }
 
 fn configuration(config: &Config) -> Finding {
     let apps = counted(config.apps.len(), "app", "apps");
-    let providers = counted(config.providers.len(), "provider", "providers");
+    let providers = match config.names_provider {
+        true => counted(config.providers.len(), "provider", "providers"),
+        false => "no provider; `sluice run` offers the models that it finds".to_owned(),
+    };
     Finding::new("configuration", true, format!("{apps}, {providers}"))
 }
 
