@@ -17,6 +17,7 @@ use server::{AppSetup, Parts, SessionSetup};
 use crate::hex::hex;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
+use crate::provider::{address, owner};
 use crate::terminal::say;
 use crate::{app_setup, login, memory, paths, screener, seen};
 
@@ -191,9 +192,14 @@ pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>>
         ProviderKind::OpenAi {
             images,
             completion_tokens,
+            local,
             ..
         } => {
             let endpoint = endpoint(provider)?.context("the provider has no address")?;
+            if *local {
+                let name = &provider.name;
+                owner::check(&endpoint.base_url).with_context(|| format!("the provider {name}"))?;
+            }
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
             config.images = *images;
@@ -236,7 +242,9 @@ pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> 
     else {
         return Ok(None);
     };
-    let environment = env::var(llm::BASE_URL_VARIABLE).ok();
+    // A configured address needs none.
+    let environment = address(llm::BASE_URL_VARIABLE)
+        .or_else(|error| base_url.as_ref().map(|_| None).ok_or(error))?;
     let endpoint = Endpoint::new(
         base_url.as_deref(),
         api_key_env.as_deref(),

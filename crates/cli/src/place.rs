@@ -9,7 +9,6 @@ use config::Config;
 use sandbox::Layer;
 
 use crate::configuration::{self, Examples, Found};
-use crate::paths;
 use crate::terminal::Terminal;
 
 /// The configuration that a command reads.
@@ -50,7 +49,7 @@ impl Place {
     pub(crate) fn writable(&self) -> Result<Found> {
         match configuration::find(self.file.config.as_deref())? {
             // An `mcpServers` file has no place for rules, and the other program would start what is added.
-            Some(found) if found.path().extension().is_some_and(|kind| kind == "json") => {
+            Some(found) if found.is_json() => {
                 bail!(
                     "{} belongs to another program; name a sluice.toml with --config",
                     found.shown.display()
@@ -60,11 +59,7 @@ impl Place {
                 found.open(Examples::MayFail, Terminal::attended())?;
                 Ok(found)
             }
-            None => {
-                let file = paths::user_config();
-                let file = file.context("no home directory; name a file with --config")?;
-                Ok(Found::new(&file, false))
-            }
+            None => Found::own().context("no home directory; name a file with --config"),
         }
     }
 }

@@ -75,7 +75,7 @@ pub(crate) async fn config(args: &SessionArgs) -> Result<(Config, Clearing)> {
         Choice::Apps(apps) | Choice::Each(apps) => apps,
         Choice::Planner => BTreeSet::new(),
     };
-    let clearing = provider::provide(&args.place.file, &mut config, args.json)?;
+    let clearing = provider::provide(&args.place.file, &mut config, args.json).await?;
     let fetch = match (args.yes, args.is_attended()) {
         (true, _) => Fetch::Yes,
         (false, true) => Fetch::Ask,
@@ -197,7 +197,12 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome, clearing: &Clearing) -
         _ if args.json => {}
         Ok(answer) if answer.reveal_tcb().trim().is_empty() => say("(the model gave no answer)\n"),
         Ok(answer) => print(answer.reveal_tcb())?,
-        Err(stop) => say(&format!("sluice: {stop}{}\n", words(stop))),
+        Err(stop) => {
+            say(&format!("sluice: {stop}{}\n", words(stop)));
+            if matches!(stop, Stop::Model(_)) {
+                say(&clearing.servers());
+            }
+        }
     }
     if args.json {
         return Ok(());

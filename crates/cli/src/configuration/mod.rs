@@ -114,8 +114,7 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
         }
         return Ok(Some(Found::new(&file, false)));
     }
-    let own = paths::user_config().filter(|file| file.is_file());
-    let own = own.map(|file| Found::new(&file, false));
+    let own = Found::own().filter(|own| own.path.is_file());
     if Path::new(NAME).is_file() {
         let here = Found::in_folder(Path::new(NAME));
         // The working folder may be the user's configuration folder.

@@ -25,8 +25,11 @@ pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> 
     for app in config.apps.values() {
         of_app(&mut lines, lattice, app);
     }
-    for provider in &config.providers {
-        of_provider(&mut lines, lattice, provider);
+    let named = config.providers.iter().filter(|_| config.names_provider);
+    named.for_each(|provider| of_provider(&mut lines, lattice, provider));
+    if !config.names_provider {
+        let model = "the model of your own configuration, or else one that you are offered";
+        lines.add("ask", model);
     }
     for app in config.apps.values() {
         unasked(&mut lines, lattice, app);

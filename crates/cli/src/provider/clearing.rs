@@ -4,20 +4,25 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
-use config::{Config, Provider, ProviderKind};
+use anyhow::{Context, Result, anyhow, ensure};
+use config::{Config, Provider};
 use hub::trace::escape;
 use ifc::Dimension;
+use llm::Endpoint;
+use toml::Table;
+use toml::de::DeTable;
 
-use super::discover::host;
+use super::discover::{MODEL_VARIABLE, host};
 use crate::compose;
-use crate::configuration::Found;
+use crate::configuration::{Found, NAME};
 use crate::terminal::Settles;
 
 /// The providers of a session, and the file in which they are configured.
 #[derive(Debug, Clone)]
 pub(crate) struct Clearing {
     file: Option<Found>,
+    /// The file of the apps, if it is another. An app of the same name in `file` is another app.
+    apps: Option<Found>,
     /// In the order of the file.
     providers: Vec<Known>,
 }
@@ -27,73 +32,126 @@ struct Known {
     name: String,
     /// The host that gets what is sent to it.
     host: String,
+    /// Its model, address and key, if it has a server.
+    server: Option<String>,
     /// The secrets of its clearance, by name.
     secrets: Vec<String>,
 }
 
 impl Clearing {
-    pub(super) fn new(file: Option<Found>, config: &Config) -> Self {
+    /// For the providers of one file and the apps of a configuration.
+    pub(super) fn new(file: Option<Found>, apps: Option<Found>, config: &Config) -> Self {
         let secret = config.lattice.whole(Dimension::Confidentiality);
-        let known = |provider: &Provider| Known {
-            name: provider.name.clone(),
-            host: match (&provider.kind, compose::endpoint(provider)) {
-                (ProviderKind::OpenAi { .. }, Ok(Some(endpoint))) => host(&endpoint.base_url),
-                _ => provider.name.clone(),
-            },
-            secrets: config.lattice.describe(&provider.clearance.meet(&secret)),
+        let known = |provider: &Provider| {
+            let endpoint = compose::endpoint(provider).ok().flatten();
+            let host = endpoint.as_ref().map(|endpoint| host(&endpoint.base_url));
+            Known {
+                name: provider.name.clone(),
+                host: host.unwrap_or_else(|| provider.name.clone()),
+                server: endpoint.map(|endpoint| server(&provider.model, &endpoint)),
+                secrets: config.lattice.describe(&provider.clearance.meet(&secret)),
+            }
         };
         let providers = config.providers.iter().map(known).collect();
-        Self { file, providers }
+        let apps = apps.filter(|apps| file.as_ref() != Some(apps));
+        Self {
+            file,
+            apps,
+            providers,
+        }
+    }
+
+    fn known(&self, provider: &str) -> Option<&Known> {
+        self.providers.iter().find(|known| known.name == provider)
     }
 
     fn write(&self, provider: &str, above: &[String]) -> Result<()> {
+        ensure!(self.apps.is_none(), "its apps are in another file");
         let found = self.file.as_ref().context("there is no configuration")?;
-        let mut providers = self.providers.iter().enumerate();
-        let known = providers.find(|(_, known)| known.name == provider);
-        let (at, known) = known.context("it is not configured")?;
+        let known = self.known(provider).context("it is not configured")?;
         let before = found.text()?;
         let clearance = value(known.secrets.iter().chain(above).cloned());
-        let after = with_clearance(&before, at, &clearance);
-        rewrite(
-            found,
-            &before,
-            &after.context("its [[provider]] was not found")?,
-        )
+        let written = with_clearance(&before, provider, &clearance);
+        let (after, expected) = written.context("its [[provider]] was not found")?;
+        rewrite(found, &before, &after, &expected)
     }
 
     /// What to write so that text with these taints may be sent.
     pub(crate) fn remedy(&self, above: &[String]) -> String {
-        let (which, secrets) = match self.providers.as_slice() {
+        let (named, secrets) = match self.providers.as_slice() {
             [only] => (
-                format!("of name = \"{}\"", only.name),
+                format!("the [[provider]] of name = \"{}\"", only.name),
                 only.secrets.as_slice(),
             ),
-            _ => ("that may see it".to_owned(), &[][..]),
+            _ => ("the [[provider]] that may see it".to_owned(), &[][..]),
         };
-        let file = self
-            .file
-            .as_ref()
-            .map(|found| found.path().display().to_string());
-        let file = file.unwrap_or_else(|| "sluice.toml".to_owned());
-        let clearance = value(secrets.iter().chain(above).cloned());
+        let some = value(secrets.iter().chain(above).cloned());
+        let (file, which, clearance) = match &self.apps {
+            None => (self.file.as_ref(), named, some),
+            // It has no place for a provider.
+            Some(apps) if apps.is_json() => (self.file.as_ref(), named, "\"any\"".to_owned()),
+            Some(apps) => (Some(apps), "a [[provider]] of its own".to_owned(), some),
+        };
+        let file = shown(file);
         escape(&format!(
-            "to allow it, write in {file}, under the [[provider]] {which}: clearance = {clearance}"
+            "to allow it, write in {file}, under {which}: clearance = {clearance}"
         ))
     }
+
+    /// The servers of the providers, and where they are configured: one of them has failed.
+    pub(crate) fn servers(&self) -> String {
+        let file = shown(self.file.as_ref());
+        let known = self.providers.iter();
+        let lines = known.filter_map(|Known { name, server, .. }| {
+            Some(format!("{name} is {}; change it in {file} ({MODEL_VARIABLE} counts only where no [[provider]] is written)\n", server.as_ref()?))
+        });
+        lines.collect()
+    }
+}
+
+fn server(model: &str, endpoint: &Endpoint) -> String {
+    let key = endpoint.key_variable.iter().map(|variable| {
+        let is_set = compose::key_of(variable).is_some();
+        let unset = if is_set { "" } else { ", which is not set" };
+        format!(", with the key in ${variable}{unset}")
+    });
+    format!(
+        "the model {model} at {}{}",
+        endpoint.base_url,
+        String::from_iter(key)
+    )
+}
+
+fn shown(file: Option<&Found>) -> String {
+    let path = file.map_or(Path::new(NAME), Found::path);
+    path.display().to_string()
 }
 
 impl Settles for Clearing {
     fn question(&self, provider: &str, above: &[String]) -> (String, String) {
-        let known = self.providers.iter().find(|known| known.name == provider);
-        let host = escape(known.map_or(provider, |known| &known.host));
+        let host = escape(self.known(provider).map_or(provider, |known| &known.host));
         let above = escape(&above.join(", "));
+        let file = escape(&shown(self.file.as_ref()));
+        let (always, words) = match &self.apps {
+            None => (
+                format!("\"always\" is written to {file}"),
+                "yes, always or no",
+            ),
+            Some(apps) => (
+                format!(
+                    "{file} cannot say it about the apps of {}",
+                    escape(&shown(Some(apps)))
+                ),
+                "yes or no",
+            ),
+        };
         (
             format!(
                 "\n| To answer, the model at {host} has to see what your apps returned (labelled {above}).\n\
-                 | The configuration does not say whether it may. \"yes\" counts until this command ends, \"always\" is\n\
-                 | written into it.\n"
+                 | The configuration does not say whether it may. \"yes\" counts until this command ends,\n\
+                 | {always}.\n"
             ),
-            format!("May it be sent to {host}? yes, always or no [no]: "),
+            format!("May it be sent to {host}? {words} [no]: "),
         )
     }
 
@@ -103,8 +161,10 @@ impl Settles for Clearing {
     }
 }
 
-/// Writes `after` in the place of `before`, if it is a configuration without mistakes.
-pub(super) fn rewrite(found: &Found, before: &str, after: &str) -> Result<()> {
+/// Writes `after` in the place of `before`, if it is a configuration without mistakes that says what is expected.
+pub(super) fn rewrite(found: &Found, before: &str, after: &str, expected: &Table) -> Result<()> {
+    let is_expected = after.parse::<Table>().is_ok_and(|after| after == *expected);
+    ensure!(is_expected, "{} has no place for it", shown(Some(found)));
     let read = |path: &Path| match path == found.path() {
         true => Ok(after.to_owned()),
         false => fs::read_to_string(path),
@@ -127,30 +187,29 @@ pub(super) fn value(names: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-/// The text with this clearance of the provider at a position; `None` without such a table. What is written is loaded
-/// before it counts, so a value of several lines is found to be a mistake.
-fn with_clearance(text: &str, at: usize, value: &str) -> Option<String> {
-    let mut out = String::new();
-    // How many providers have begun, and whether this line belongs to the one that is meant.
-    let (mut begun, mut is_inside) = (0, false);
-    for line in text.split_inclusive('\n') {
-        let start = line.trim_start();
-        let is_header = start.starts_with('[');
-        if is_header {
-            is_inside = start.starts_with("[[provider]]") && begun == at;
-            begun += usize::from(start.starts_with("[[provider]]"));
+/// The text with this clearance of a provider, and what it has to mean; `None` without a place for it.
+fn with_clearance(text: &str, name: &str, value: &str) -> Option<(String, Table)> {
+    let line = format!("clearance = {value}\n");
+    let mut expected: Table = text.parse().ok()?;
+    let providers = expected.get_mut("provider")?.as_array_mut()?;
+    let is_meant = |it: &toml::Value| it.get("name").and_then(|it| it.as_str()) == Some(name);
+    let at = providers.iter().position(is_meant)?;
+    let own = providers.get_mut(at)?.as_table_mut()?;
+    own.extend(line.parse::<Table>().ok()?);
+    // The same table, with the places of its keys.
+    let document = DeTable::parse(text).ok()?;
+    let providers = document.get_ref().get("provider")?.get_ref();
+    let own = providers.get(at)?.get_ref();
+    let (place, new) = match own.get("clearance") {
+        Some(old) => (old.span(), value),
+        None => {
+            let (key, _) = own.as_table()?.get_key_value("name")?;
+            (key.span().start..key.span().start, line.as_str())
         }
-        let key = start.split('=').next().unwrap_or_default().trim();
-        if is_inside && !is_header && key == "clearance" {
-            continue;
-        }
-        out += line;
-        if is_inside && is_header {
-            let end = if line.ends_with('\n') { "" } else { "\n" };
-            out += &format!("{end}clearance = {value}\n");
-        }
-    }
-    (begun > at).then_some(out)
+    };
+    let mut after = text.to_owned();
+    after.replace_range(place, new);
+    Some((after, expected))
 }
 
 #[cfg(test)]
@@ -160,26 +219,16 @@ mod tests {
     #[test]
     fn a_clearance_is_written_into_its_own_provider() {
         let text = "[[provider]]\nname = \"a\"\n\n[[provider]] # second\nname = \"b\"\nclearance = []\n[app.x]\nclearance = 1\n";
-        for (at, expected) in [
-            (
-                0,
-                Some(
-                    "[[provider]]\nclearance = \"any\"\nname = \"a\"\n\n[[provider]] # second\nname = \"b\"\nclearance = []\n[app.x]\nclearance = 1\n",
-                ),
-            ),
-            (
-                1,
-                Some(
-                    "[[provider]]\nname = \"a\"\n\n[[provider]] # second\nclearance = \"any\"\nname = \"b\"\n[app.x]\nclearance = 1\n",
-                ),
-            ),
-            (2, None),
+        for (name, old, new) in [
+            ("a", "name = \"a\"", "clearance = \"any\"\nname = \"a\""),
+            ("b", "clearance = []", "clearance = \"any\""),
         ] {
-            assert_eq!(
-                with_clearance(text, at, &value(["any".to_owned()])).as_deref(),
-                expected
-            );
+            let any = value(["any".to_owned()]);
+            let (after, expected) = with_clearance(text, name, &any).unwrap();
+            assert_eq!(after, text.replace(old, new));
+            assert_eq!(after.parse::<Table>().unwrap(), expected);
         }
+        assert!(with_clearance(text, "c", "[]").is_none());
         let names = ["secret:b", "secret:a"].map(str::to_owned);
         assert_eq!(value(names), r#"["secret:a", "secret:b"]"#);
     }

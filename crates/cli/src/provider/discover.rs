@@ -5,17 +5,22 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use anyhow::{Context, Result, bail};
 use llm::models::QWEN_CODER_1_5B;
 use llm::{BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE};
+use llm::{OpenAi, OpenAiConfig, RequestOptions};
 use serde_json::Value;
 use url::Url;
 
-use crate::embedded;
+use super::owner;
+use crate::terminal::say;
+use crate::{compose, embedded};
 
-/// OpenAI's and Anthropic's models where `OPENAI_MODEL` and `ANTHROPIC_MODEL` name no others.
+/// The variable with the name of a model of OpenAI's API.
+pub(super) const MODEL_VARIABLE: &str = "OPENAI_MODEL";
+/// OpenAI's and Anthropic's models where the environment names no others.
 const OPENAI_MODEL: &str = "gpt-5-mini";
 const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
-const ANTHROPIC_KEY: &str = "ANTHROPIC_API_KEY";
 /// Where Anthropic serves OpenAI's chat completions, without `/v1`, unless `ANTHROPIC_BASE_URL` says otherwise.
 const ANTHROPIC: &str = "https://api.anthropic.com";
 /// Where Ollama and llama.cpp's server listen unless `OLLAMA_HOST` and `LLAMA_ARG_PORT` say otherwise.
@@ -28,60 +33,84 @@ const LOCAL_ANSWER: u64 = 256 << 10;
 /// Bytes of the name of a model of this machine.
 const LONGEST_NAME: usize = 128;
 
+/// How long a server that the user has named may take to list its models.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// A model that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// How it was found.
-    pub(super) found: String,
-    /// What it is, for a sentence.
-    pub(super) shown: String,
-    /// The host that gets what is sent to it; `None` if that stays on this machine.
-    pub(super) host: Option<String>,
-    /// Its lines of `sluice.toml`, without the clearance.
-    lines: String,
+    pub(super) found: &'static str,
+    /// The provider's name.
+    name: &'static str,
+    /// `None` if its server is asked for it, after the user's answer.
+    pub(super) model: Option<String>,
+    /// The address of its server; `None` for the embedded model.
+    address: Option<String>,
+    /// Whether what it is sent stays on this machine.
+    stays: bool,
+    /// More lines of `sluice.toml`.
+    more: &'static str,
 }
 
 /// All of them: those of the environment first, since the user has named them. Nothing is sent but a request for the list
 /// of models to servers of this machine.
-pub(super) fn candidates() -> Vec<Candidate> {
-    let all = [openai(), anthropic(), ollama(), llama()];
-    all.into_iter().flatten().collect()
+pub(super) fn candidates() -> Result<Vec<Candidate>> {
+    let all = [openai()?, anthropic()?, ollama(), llama()];
+    Ok(all.into_iter().flatten().collect())
 }
 
 fn set(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-fn openai() -> Option<Candidate> {
-    let (key, address) = (set(DEFAULT_KEY_VARIABLE), set(BASE_URL_VARIABLE));
-    let found = match (&address, &key) {
-        (Some(_), _) => BASE_URL_VARIABLE,
-        (None, Some(_)) => DEFAULT_KEY_VARIABLE,
-        (None, None) => return None,
-    };
-    let model = set("OPENAI_MODEL").unwrap_or_else(|| OPENAI_MODEL.to_owned());
-    // Written even if it is the default: the user's answer is about this host, whatever the variable says later. A server
-    // on this machine may pass on what it gets, so the user is asked as for any other.
-    let address = address.unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
-    let key = key.map_or("", |_| "api_key_env = \"OPENAI_API_KEY\"\n");
-    Some(Candidate {
-        host: Some(host(&address)),
-        ..served(&format!("{found} is set"), "openai", &model, &address, key)
-    })
+/// The address of an API in a variable. It may have a password, so it is not quoted.
+pub(crate) fn address(variable: &str) -> Result<Option<String>> {
+    let is_http = |it: &str| Url::parse(it).is_ok_and(|url| url.scheme().starts_with("http"));
+    match set(variable).filter(|it| !is_http(it)) {
+        Some(_) => {
+            bail!("{variable} is no http or https address; write it like http://127.0.0.1:1234/v1")
+        }
+        None => Ok(set(variable)),
+    }
 }
 
-fn anthropic() -> Option<Candidate> {
-    set(ANTHROPIC_KEY)?;
-    let model = set("ANTHROPIC_MODEL").unwrap_or_else(|| ANTHROPIC_MODEL.to_owned());
-    let address = set("ANTHROPIC_BASE_URL").unwrap_or_else(|| ANTHROPIC.to_owned());
-    let address = format!("{}/v1", address.trim_end_matches('/'));
-    let found = format!("{ANTHROPIC_KEY} is set");
-    // Its chat completions ignore `response_format`.
-    let more = "api_key_env = \"ANTHROPIC_API_KEY\"\njson = \"call\"\n";
-    Some(Candidate {
-        host: Some(host(&address)),
-        ..served(&found, "anthropic", &model, &address, more)
-    })
+fn openai() -> Result<Option<Candidate>> {
+    let (key, named) = (set(DEFAULT_KEY_VARIABLE), address(BASE_URL_VARIABLE)?);
+    let found = match (&named, &key) {
+        (Some(_), _) => "OPENAI_BASE_URL is set",
+        (None, Some(_)) => "OPENAI_API_KEY is set",
+        (None, None) => return Ok(None),
+    };
+    // Written even if it is the default: the user's answer is about this host, whatever the variable says later. A server
+    // on this machine may pass on what it gets, so the user is asked as for any other.
+    let address = named.unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
+    let is_usual = host(&address) == host(DEFAULT_BASE_URL);
+    Ok(Some(Candidate {
+        found,
+        name: "openai",
+        model: set(MODEL_VARIABLE).or_else(|| is_usual.then(|| OPENAI_MODEL.to_owned())),
+        address: Some(address),
+        stays: false,
+        more: key.map_or("", |_| "api_key_env = \"OPENAI_API_KEY\"\n"),
+    }))
+}
+
+fn anthropic() -> Result<Option<Candidate>> {
+    if set("ANTHROPIC_API_KEY").is_none() {
+        return Ok(None);
+    }
+    let address = address("ANTHROPIC_BASE_URL")?;
+    let address = address.as_deref().unwrap_or(ANTHROPIC);
+    Ok(Some(Candidate {
+        found: "ANTHROPIC_API_KEY is set",
+        name: "anthropic",
+        model: set("ANTHROPIC_MODEL").or_else(|| Some(ANTHROPIC_MODEL.to_owned())),
+        address: Some(format!("{}/v1", address.trim_end_matches('/'))),
+        stays: false,
+        // Its chat completions ignore `response_format`.
+        more: "api_key_env = \"ANTHROPIC_API_KEY\"\njson = \"call\"\n",
+    }))
 }
 
 fn ollama() -> Option<Candidate> {
@@ -92,8 +121,7 @@ fn ollama() -> Option<Candidate> {
     let listed = get(port, "/api/tags")?;
     let mut models = listed.pointer("/models")?.as_array()?.iter();
     let model = models.find_map(ollama_model)?;
-    let (found, address) = ("Ollama runs on this machine", local(port));
-    Some(served(found, "ollama", model, &address, ""))
+    Some(local("Ollama runs on this machine", "ollama", model, port))
 }
 
 /// The name of a model that answers questions on this machine. Ollama also lists models that it forwards to its cloud, and
@@ -124,36 +152,56 @@ fn llama() -> Option<Candidate> {
         .pointer("/data/0/id")?
         .as_str()
         .filter(|id| is_name(id))?;
-    let (found, address) = ("llama.cpp runs on this machine", local(port));
-    Some(served(found, "llama-cpp", model, &address, ""))
+    Some(local(
+        "llama.cpp runs on this machine",
+        "llama-cpp",
+        model,
+        port,
+    ))
 }
 
 /// The embedded model, if it can be used. It is used without a question where there is no other.
 pub(super) fn embedded() -> Option<Candidate> {
     embedded::is_ready().then(|| Candidate {
-        found: "The embedded model is installed".to_owned(),
-        shown: QWEN_CODER_1_5B.to_owned(),
-        host: None,
-        lines: "[[provider]]\nname = \"local\"\nkind = \"embedded\"\n".to_owned(),
+        found: "The embedded model is installed",
+        name: "local",
+        model: Some(QWEN_CODER_1_5B.to_owned()),
+        address: None,
+        stays: true,
+        more: "",
     })
 }
 
-/// A model behind OpenAI's API, on this machine.
-fn served(found: &str, name: &str, model: &str, address: &str, more: &str) -> Candidate {
-    let quote = |text: &str| toml::Value::from(text).to_string();
-    let (model_line, address_line) = (quote(model), quote(address));
+/// A model behind a server on this machine.
+fn local(found: &'static str, name: &'static str, model: &str, port: u16) -> Candidate {
     Candidate {
-        found: found.to_owned(),
-        shown: format!("{model} at {}", host(address)),
-        host: None,
-        lines: format!(
-            "[[provider]]\nname = \"{name}\"\nkind = \"openai\"\nmodel = {model_line}\nbase_url = {address_line}\n{more}"
-        ),
+        found,
+        name,
+        model: Some(model.to_owned()),
+        address: Some(format!("http://127.0.0.1:{port}/v1")),
+        stays: true,
+        // Another user may listen there later.
+        more: "local = true\n",
     }
 }
 
-fn local(port: u16) -> String {
-    format!("http://127.0.0.1:{port}/v1")
+/// The model of a server that the user has named: its only one, or the usual one if it has that.
+async fn listed(address: &str) -> Result<String> {
+    let mut config = OpenAiConfig::new("openai", address, OPENAI_MODEL);
+    config.api_key = compose::key_of(DEFAULT_KEY_VARIABLE);
+    config.timeouts.connect = LIST_TIMEOUT;
+    let (server, options) = (OpenAi::new(config)?, RequestOptions::default());
+    let help = || format!("set {MODEL_VARIABLE} to a model of {}", host(address));
+    let list = server.models(&options).await.with_context(help)?;
+    let list: Value = serde_json::from_slice(&list).with_context(help)?;
+    let models = list.get("data").and_then(Value::as_array).into_iter();
+    let names = models.flatten().filter_map(|it| it.get("id")?.as_str());
+    let names: Vec<&str> = names.filter(|name| is_name(name)).collect();
+    match names.as_slice() {
+        [only] => Ok((*only).to_owned()),
+        all if all.contains(&OPENAI_MODEL) => Ok(OPENAI_MODEL.to_owned()),
+        all => bail!("{}, which lists [{}]", help(), all.join(", ")),
+    }
 }
 
 /// The port of a server on this machine, as `OLLAMA_HOST` names it; `None` for another machine's.
@@ -168,8 +216,18 @@ fn local_port(host: &str) -> Option<u16> {
     own.contains(&host).then_some(port)
 }
 
-/// The JSON that a server on this machine has at a path; `None` if none answers there.
+/// The JSON that a server on this machine has at a path; `None` if none answers there, or another user's does.
 fn get(port: u16, path: &str) -> Option<Value> {
+    match owner::listens(port) {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(error) => {
+            say(&format!(
+                "note: {error:#}; its models are not offered. If you want one, write a [[provider]] with base_url = \"http://127.0.0.1:{port}/v1\"\n"
+            ));
+            return None;
+        }
+    }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, LOCAL_TIMEOUT).ok()?;
     stream.set_read_timeout(Some(LOCAL_TIMEOUT)).ok()?;
@@ -185,9 +243,42 @@ fn get(port: u16, path: &str) -> Option<Value> {
 }
 
 impl Candidate {
-    /// The lines of `sluice.toml`, with this value of `clearance`.
+    /// What it is, for a sentence.
+    pub(super) fn shown(&self) -> String {
+        let model = self.model.as_deref().unwrap_or("a model");
+        match &self.address {
+            Some(address) => format!("{model} at {}", host(address)),
+            None => model.to_owned(),
+        }
+    }
+
+    /// The host that gets what is sent to it; `None` if that stays on this machine.
+    pub(super) fn host(&self) -> Option<String> {
+        let address = self.address.as_deref().filter(|_| !self.stays);
+        address.map(host)
+    }
+
+    /// The lines of `sluice.toml`, with this value of `clearance`. A model that is not known has a name to replace.
     pub(super) fn lines(&self, clearance: &str) -> String {
-        format!("{}clearance = {clearance}\n", self.lines)
+        let quote = |text: &str| toml::Value::from(text).to_string();
+        let model = self.model.as_deref().map(quote);
+        let model = model.unwrap_or_else(|| "\"NAME\" # or set OPENAI_MODEL".to_owned());
+        let server = match self.address.as_deref().map(quote) {
+            None => "kind = \"embedded\"\n".to_owned(),
+            Some(at) => format!("kind = \"openai\"\nmodel = {model}\nbase_url = {at}\n"),
+        };
+        let (name, more) = (self.name, self.more);
+        format!("[[provider]]\nname = \"{name}\"\n{server}{more}clearance = {clearance}\n")
+    }
+
+    /// The same with its model, after the user has accepted it. Another server may listen at its port since then.
+    pub(super) async fn accepted(mut self) -> Result<Self> {
+        match &self.address {
+            Some(address) if self.stays => owner::check(address)?,
+            Some(address) if self.model.is_none() => self.model = Some(listed(address).await?),
+            _ => {}
+        }
+        Ok(self)
     }
 }
 

@@ -5,167 +5,153 @@
 
 mod clearing;
 mod discover;
+pub(crate) mod owner;
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, anyhow, bail};
-use config::Config;
+use anyhow::{Context, Result, bail};
+use config::{Config, Provider};
 use hub::trace::escape;
 use ifc::Dimension;
 
 pub(crate) use self::clearing::Clearing;
 use self::clearing::{secret_of, value};
+pub(crate) use self::discover::address;
 use self::discover::{Candidate, candidates};
-use crate::configuration::{self, Examples, Found};
+use crate::configuration::{self, Examples, Found, Refusal};
 use crate::embedded;
 use crate::place::ConfigFile;
 use crate::terminal::{Terminal, ask, say};
 
-/// What to do where no model was found.
-const NONE: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, start Ollama or llama.cpp's server, or install the embedded \
-                    model: `cargo install --path crates/model --locked`, then `sluice model pull qwen2.5-coder-1.5b`";
+/// The models that need no provider elsewhere.
+const LOCAL: &str = "start Ollama or llama.cpp's server, or install the embedded model: \
+                     `cargo install --path crates/model --locked`, then `sluice model pull qwen2.5-coder-1.5b`";
 
 /// Fills in the provider of a configuration that names none: the user's own, or one that the user is offered. Returns where
 /// the clearance of its providers is written.
-pub(crate) fn provide(file: &ConfigFile, config: &mut Config, json: bool) -> Result<Clearing> {
+pub(crate) async fn provide(
+    file: &ConfigFile,
+    config: &mut Config,
+    json: bool,
+) -> Result<Clearing> {
     let found = configuration::find(file.config.as_deref())?;
-    if config.names_provider {
-        return Ok(Clearing::new(found, config));
+    let is_written = settle(found.as_ref(), config, !json && Terminal::attended()).await?;
+    if let Some(found) = found.as_ref().filter(|it| is_written && !it.is_json()) {
+        *config = found.open(Examples::MustPass, true)?.config;
     }
-    if take_own(found.as_ref(), config)? {
-        return Ok(Clearing::new(Found::own(), config));
+    let Some(mut own) = of_own(found.as_ref(), config)? else {
+        return Ok(Clearing::new(found.clone(), found, config));
+    };
+    for provider in own.iter_mut().filter(|it| !it.clearance.is_top()) {
+        // The taints of one file's labels mean nothing in another's.
+        provider.clearance = config.lattice.whole(Dimension::Integrity);
     }
-    let offers = candidates();
-    // Without a home nothing can be written, so nothing is offered.
-    let target = target(found.as_ref());
-    if let Some(target) = target.as_ref().filter(|_| !json && Terminal::attended())
-        && offer(&offers, target, config)?
-    {
-        let written = target.open(Examples::MustPass, true)?.config;
-        match found.as_ref() == Some(target) {
-            true => *config = written,
-            false => config.providers = written.providers,
-        }
-        return Ok(Clearing::new(Some(target.clone()), config));
-    }
-    match embedded::is_ready() {
-        true => Ok(Clearing::new(found, config)),
-        false => bail!("{}", instead(&offers, target.as_ref())),
-    }
+    config.providers = own;
+    Ok(Clearing::new(Found::own(), found, config))
 }
 
 /// Offers a model after an app was added, or shows the lines that would name one. The app stays added in any case.
-pub(crate) fn after_add(file: &ConfigFile, yes: bool) {
-    // Nothing is started by the configurations: they are only looked at for providers and the names of apps.
-    let load = |found: &Found| Config::load(found.path()).ok();
-    let names = |config: Option<Config>| config.is_none_or(|config| config.names_provider);
-    let Ok(Some(found)) = configuration::find(file.config.as_deref()) else {
-        return;
+pub(crate) async fn after_add(file: &ConfigFile, yes: bool) {
+    let offered = async {
+        let found = configuration::find(file.config.as_deref())?;
+        let found = found.context("there is no configuration")?;
+        // Nothing is started by it: it is only looked at for providers and the names of apps.
+        let config = Config::load(found.path()).map_err(Refusal::Mistakes)?;
+        settle(Some(&found), &config, !yes && Terminal::attended()).await
     };
-    let own = Found::own().filter(|own| own.path().is_file());
-    let Some(config) = load(&found).filter(|config| !config.names_provider) else {
-        return;
-    };
-    if own.is_some_and(|own| own.path() != found.path() && names(load(&own))) {
-        return;
-    }
-    let offers = candidates();
-    let done = match !yes && Terminal::attended() && !offers.is_empty() {
-        true => offer(&offers, &found, &config).map(drop),
-        // The embedded model needs no lines.
-        false if offers.is_empty() && embedded::is_ready() => Ok(()),
-        false => Err(anyhow!("{}", instead(&offers, Some(&found)))),
-    };
-    if let Err(error) = done {
+    if let Err(error) = offered.await {
         say(&format!("note: {error:#}\n"));
     }
 }
 
-/// The file into which a provider is written: the configuration, or the user's own where that is another program's.
-fn target(found: Option<&Found>) -> Option<Found> {
-    let toml = found.filter(|found| !found.is_json());
-    toml.cloned().or_else(Found::own)
+/// The providers of the user's own configuration, if they count for another one: it names none itself.
+fn of_own(found: Option<&Found>, config: &Config) -> Result<Option<Vec<Provider>>> {
+    let own = Found::own().filter(|own| own.path().is_file() && !config.names_provider);
+    let own = own.filter(|own| found.is_none_or(|found| found.path() != own.path()));
+    let own = own.map(|own| own.open(Examples::MustPass, false));
+    let own = own.transpose()?.map(|own| own.config);
+    let own = own.filter(|own| own.names_provider);
+    Ok(own.map(|own| own.providers))
 }
 
-/// Takes the providers of the user's own configuration, unless that is this one. Whether there are any.
-fn take_own(found: Option<&Found>, config: &mut Config) -> Result<bool> {
-    let own = Found::own().filter(|own| own.path().is_file());
-    let Some(own) = own.filter(|own| found.is_none_or(|found| found.path() != own.path())) else {
+/// Offers the models that are found, unless there are providers. Whether one was written; if not, the embedded model is used
+/// where there is no provider.
+async fn settle(found: Option<&Found>, config: &Config, attended: bool) -> Result<bool> {
+    if config.names_provider || of_own(found, config)?.is_some() {
         return Ok(false);
-    };
-    let own = own.open(Examples::MustPass, false)?.config;
-    if own.names_provider {
-        config.providers = own.providers;
-        for provider in &mut config.providers {
-            // The taints of one file's labels mean nothing in another's.
-            if !provider.clearance.is_top() {
-                provider.clearance = config.lattice.whole(Dimension::Integrity);
-            }
-        }
     }
-    Ok(own.names_provider)
+    let offers = candidates()?;
+    // The user's own file where the configuration is another program's. Without a home there is none.
+    let target = found.filter(|found| !found.is_json());
+    let target = target.cloned().or_else(Found::own);
+    match target {
+        Some(target) if attended && !offers.is_empty() => {
+            // An app of the same name in another file is another app.
+            let is_here = found.is_none_or(|found| *found == target);
+            let apps = config.apps.keys().filter(|_| is_here);
+            offer(&offers, &target, apps.map(String::as_str).collect()).await
+        }
+        _ if embedded::is_ready() => Ok(false),
+        target => bail!("{}", instead(&offers, target.as_ref())),
+    }
 }
 
-/// Offers one model after the other, and writes the first that the user takes. Whether there is one.
-fn offer(offers: &[Candidate], target: &Found, config: &Config) -> Result<bool> {
+/// Offers one model after the other, and writes the first that the user takes.
+async fn offer(offers: &[Candidate], target: &Found, mut apps: BTreeSet<&str>) -> Result<bool> {
     let before = target.text()?;
-    // Labels of the user's own have no secret for each app, and another file has none for the apps of this one.
-    let is_free = |file: toml::Table| file.contains_key("app") && !file.contains_key("lattice");
-    let apps = config.apps.keys();
-    let apps: BTreeSet<&str> = match before.parse().is_ok_and(is_free) {
-        true => apps.map(String::as_str).collect(),
-        false => BTreeSet::new(),
-    };
-    let last = discover::embedded().filter(|_| !offers.is_empty());
+    let mut expected: toml::Table = before.parse()?;
+    // The user's own labels have no secret for each app, and no app may have a name that would read as another answer.
+    let is_free = !expected.contains_key("lattice");
+    apps.retain(|name| is_free && !matches!(name.to_lowercase().as_str(), "yes" | "no"));
+    let last = discover::embedded();
     for candidate in offers.iter().chain(&last) {
-        let Some(clearance) = question(candidate, &apps) else {
+        let Some(clearance) = question(candidate, &apps, target) else {
             continue;
         };
-        let labels = match clearance.starts_with('[') {
-            true => {
-                "\n[lattice]\nconfidentiality = \"apps\" # a secret for each app: secret:NAME\n"
-            }
-            false => "",
-        };
-        let lines = format!("{}{labels}", candidate.lines(&clearance));
+        let mut lines = candidate.clone().accepted().await?.lines(&clearance);
+        if clearance.starts_with('[') {
+            lines +=
+                "\n[lattice]\nconfidentiality = \"apps\" # a secret for each app: secret:NAME\n";
+        }
         let after = format!("{before}\n# Added after a question of `sluice`.\n{lines}");
-        clearing::rewrite(target, &before, &after)?;
-        say(&format!(
-            "written to {}:\n\n{lines}",
-            target.path().display()
-        ));
+        expected.extend(lines.parse::<toml::Table>()?);
+        let path = target.path().display();
+        clearing::rewrite(target, &before, &after, &expected)
+            .with_context(|| format!("not written to {path}:\n\n{lines}"))?;
+        say(&format!("written to {path}:\n\n{lines}"));
         return Ok(true);
     }
-    Ok(false)
+    let some = match apps.is_empty() {
+        true => "",
+        false => "to allow \"only these apps\", run it again and type their names; ",
+    };
+    bail!("no model was accepted, and nothing was sent; {some}for a model on this machine, {LOCAL}")
 }
 
 /// Asks about a model. The clearance that it gets, as a value of `sluice.toml`; `None` if it is not used.
-fn question(candidate: &Candidate, apps: &BTreeSet<&str>) -> Option<String> {
-    let (found, shown) = (&candidate.found, &candidate.shown);
-    // An app of such a name would read as another answer.
-    let can_be_typed = |name: &&str| !matches!(name.to_lowercase().as_str(), "yes" | "no");
-    let names: Vec<&str> = apps.iter().copied().filter(can_be_typed).collect();
-    let (what, asked, choices) = match &candidate.host {
+fn question(candidate: &Candidate, apps: &BTreeSet<&str>, target: &Found) -> Option<String> {
+    let (found, shown, host) = (&candidate.found, candidate.shown(), candidate.host());
+    let names = Vec::from_iter(apps.iter().copied().filter(|_| host.is_some()));
+    let (what, asked) = match &host {
         None => (
             "What it is sent stays on this machine",
             "Use it?".to_owned(),
-            "yes or no".to_owned(),
         ),
         Some(host) => (
             "Nothing is sent there before your answer",
             format!("May text from your apps be sent to {host}?"),
-            match names.is_empty() {
-                true => "yes or no".to_owned(),
-                false => format!("yes, no, or only these apps: {}", escape(&names.join(", "))),
-            },
         ),
     };
+    let choices = match names.is_empty() {
+        true => "yes or no".to_owned(),
+        false => format!("yes, no, or only these apps: {}", escape(&names.join(", "))),
+    };
+    let file = target.path().display();
     say(&format!(
-        "{found}, and the configuration names no model. Sluice can use {shown}. {what}.\n"
+        "{found}, and the configuration names no model. Sluice can use {shown}. {what}.\nA yes is written to {file}.\n"
     ));
     let prompt = format!("{asked} {choices} [no]: ");
-    let apps = names.into_iter().filter(|_| candidate.host.is_some());
-    let apps = apps.collect();
+    let apps = names.into_iter().collect();
     let typed = ask(&prompt, &format!("Type {choices}."), |line| {
         read(line, &apps)
     });
@@ -192,11 +178,13 @@ fn instead(offers: &[Candidate], target: Option<&Found>) -> String {
         (Some(first), Some(target)) => format!(
             "{names_none}; {}, and to use {}, write in {}:\n\n{}\nclearance says what may be sent there: \"any\" is all text from your apps",
             first.found,
-            first.shown,
+            first.shown(),
             target.path().display(),
             first.lines("\"any\"")
         ),
-        _ => format!("{names_none}; {NONE}"),
+        _ => format!(
+            "{names_none}; set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, {LOCAL}"
+        ),
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) async fn add(mut args: Add) -> Result<Exit> {
     let file = args.how.place.writable()?;
     let is_added = one(&wish, &args.write, &args.how, &file).await?;
     if is_added {
-        provider::after_add(&args.how.place.file, args.how.yes);
+        provider::after_add(&args.how.place.file, args.how.yes).await;
     }
     Ok(if is_added { Exit::Done } else { Exit::Refused })
 }

@@ -79,7 +79,7 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     }
     let (is, are_not) = (there.join(", "), left_out.join(", "));
     say(&format!("\nadded {} of {count}: {is}\n", there.len()));
-    provider::after_add(&args.how.place.file, args.how.yes);
+    provider::after_add(&args.how.place.file, args.how.yes).await;
     if left_out.is_empty() {
         return Ok(Exit::Done);
     }

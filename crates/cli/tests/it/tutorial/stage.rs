@@ -162,6 +162,8 @@ impl Stage {
             .env("TZ", "UTC")
             .env("NPM_CONFIG_REGISTRY", format!("{index}/"))
             .env("PIP_INDEX_URL", format!("{index}/simple"))
+            // The server that stands in for OpenAI's has another.
+            .env("OPENAI_MODEL", "gpt-5-mini")
             // Nothing listens there.
             .env("OLLAMA_HOST", "127.0.0.1:9")
             .env("LLAMA_ARG_PORT", "9")

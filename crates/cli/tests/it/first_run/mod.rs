@@ -1,5 +1,9 @@
 //! The first answer: a configuration without a model gets one after a question, and what a model may see is settled by the
 //! user's word alone.
+
+mod files;
+mod servers;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -24,7 +28,7 @@ done
 
 const RUN: [&str; 4] = ["run", "--app", "notes", "What is the pin?"];
 
-struct Stage {
+pub(crate) struct Stage {
     home: Home,
     model: Upstream,
 }
@@ -121,11 +125,14 @@ fn a_key_in_the_environment_is_offered_once() {
         "May text from your apps be sent to {host}? yes, no, or only these apps: diary, notes [no]: "
     );
     assert!(code == 0 && shown.contains(&question), "{shown}");
+    let file = stage.home.path("config/sluice/sluice.toml");
+    let (before, _) = shown.split_once(&question).unwrap();
+    assert!(before.contains(&*file.to_string_lossy()), "{shown}");
     assert!(shown.contains("the pin is 4711"), "{shown}");
     let config = stage.config();
     let url = &stage.model.url;
     let lines = format!(
-        "[[provider]]\nname = \"openai\"\nkind = \"openai\"\nmodel = \"gpt-5-mini\"\nbase_url = \"{url}\"\napi_key_env = \"OPENAI_API_KEY\"\nclearance = \"any\"\n"
+        "[[provider]]\nname = \"openai\"\nkind = \"openai\"\nmodel = \"big\"\nbase_url = \"{url}\"\napi_key_env = \"OPENAI_API_KEY\"\nclearance = \"any\"\n"
     );
     assert!(config.ends_with(&lines), "{config}");
     stage.answers(&[key]);
@@ -178,6 +185,8 @@ fn every_source_of_a_model_is_found() {
             config.contains(written) && config.ends_with("clearance = \"any\"\n"),
             "{config}"
         );
+        // Otherwise any user of this machine could serve it later.
+        assert_eq!(config.contains("local = true\n"), is_local, "{config}");
         stage.answers(&[(key, value)]);
     }
 }
@@ -193,6 +202,14 @@ fn a_no_sends_nothing_and_offers_the_next() {
         fs::write(stage.home.path(file), "").unwrap();
     }
     let set = [("OPENAI_BASE_URL", &*url), ("OPENAI_API_KEY", "sk-users")];
+    let (code, shown) = stage.typed(&RUN, &set, &["no", "no"]);
+    assert_eq!(code, 1, "{shown}");
+    // Not how to allow what was just denied.
+    assert!(!shown.contains("clearance = "), "{shown}");
+    for part in ["only these apps", "Ollama", "sluice model pull"] {
+        let (_, advice) = shown.rsplit_once("[no]: ").unwrap();
+        assert!(advice.contains(part), "{shown}");
+    }
     let (_, shown) = stage.typed(&RUN, &set, &["", "yes"]);
     assert!(shown.contains("The embedded model is installed"), "{shown}");
     assert_eq!(server.connections(), 0);
@@ -218,7 +235,11 @@ fn without_a_terminal_the_lines_are_shown() {
         assert!(said.contains(line), "{said}");
     }
     let (code, _, said) = stage.run(&RUN, &[]);
-    assert!(code == 1 && said.contains("start Ollama"), "{said}");
+    assert_eq!(code, 1, "{said}");
+    for variable in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"] {
+        assert!(said.contains(variable), "{said}");
+    }
+    assert!(said.contains("start Ollama"), "{said}");
     assert_eq!(stage.config(), before);
 }
 
