@@ -11,20 +11,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::CalendarError;
-use crate::event::{Details, Draft, Event, Summary};
+use crate::event::{Draft, Event, Summary};
 use crate::file::{File, Line};
 use crate::time::{Moment, stamp, zone};
 
-/// How iCalendar files end.
 const EXTENSION: &str = ".ics";
 /// Most files, and most events of all of them: bounds the time of a listing.
 const MAX_FILES: usize = 5_000;
 const MAX_EVENTS: usize = 20_000;
 /// Longest file: an export of many years. Longer ones are skipped.
 const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
-/// Most events in one listing.
 const MAX_LISTED: usize = 100;
-/// Longest query.
 const MAX_QUERY_CHARS: usize = 200;
 
 /// The user's calendar: a folder of iCalendar files.
@@ -47,7 +44,6 @@ pub(crate) struct Listing {
     pub(crate) skipped: usize,
 }
 
-/// An event, and where it stands.
 struct Found {
     event: Event,
     name: String,
@@ -95,9 +91,8 @@ impl Calendar {
         self.listing(|event| event.contains(&words))
     }
 
-    /// One event.
-    pub(crate) fn read(&self, id: &str) -> Result<Details, CalendarError> {
-        Ok(find(&self.folder(), id)?.event.details())
+    pub(crate) fn read(&self, id: &str) -> Result<Event, CalendarError> {
+        Ok(find(&self.folder(), id)?.event)
     }
 
     /// A new event, in a file of its own.
@@ -189,14 +184,13 @@ fn find(folder: &Folder, id: &str) -> Result<Found, CalendarError> {
     each(folder, |name, file, n, event| {
         if event.id == id {
             let (name, file) = (name.to_owned(), file.clone());
-            several |= found
-                .replace(Found {
-                    event,
-                    name,
-                    file,
-                    n,
-                })
-                .is_some();
+            let place = Found {
+                event,
+                name,
+                file,
+                n,
+            };
+            several |= found.replace(place).is_some();
         }
     })?;
     match several {
@@ -217,9 +211,7 @@ fn each(
             Ok(content) => content.text,
             // Deleted since it was listed.
             Err(FolderError::NotFound) => continue,
-            Err(FolderError::Io { action, kind }) => {
-                return Err(FolderError::Io { action, kind }.into());
-            }
+            Err(error @ FolderError::Io { .. }) => return Err(error.into()),
             Err(_) => {
                 skipped += 1;
                 continue;

@@ -9,13 +9,11 @@ pub(crate) enum CalendarError {
     /// Not a token that this app gives out.
     #[error("this is not an event id: take an id from list_events or search_events")]
     BadId,
-    /// No event has this token.
     #[error("no event has this id: call list_events or search_events for the current ids")]
     UnknownId,
     /// Two events have the same token; acting on one of them would be a guess.
     #[error("this id stands for more than one event of a file")]
     AmbiguousId,
-    /// A time that is none.
     #[error(
         "{0} must be a day like 2026-11-24 or a time like 2026-11-24T10:00 (with Z or +01:00 if the zone matters)"
     )]
@@ -25,7 +23,6 @@ pub(crate) enum CalendarError {
         "the end must come after the start, and both be days or both be times; the end of whole days is the day after the last"
     )]
     BadOrder,
-    /// Nothing to search for.
     #[error("text must have 1 to {0} characters")]
     BadQuery(usize),
     /// A title or location that is not one line.
@@ -41,13 +38,10 @@ pub(crate) enum CalendarError {
     /// An attendee without a plain address, or too many.
     #[error("attendees must be at most {0} plain addresses like anna@example.org")]
     BadAttendees(usize),
-    /// An update of nothing.
     #[error("give at least one field to change")]
     NothingToChange,
-    /// More events than are looked at.
     #[error("the calendar has more than {0} events: move old ones elsewhere")]
     TooMany(usize),
-    /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }

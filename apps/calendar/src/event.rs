@@ -9,70 +9,56 @@ use crate::error::CalendarError;
 use crate::file::{File, Line, unescape};
 use crate::time::Moment;
 
-/// Longest title and location.
 const MAX_LINE_CHARS: usize = 200;
 /// Longest description, read or written: about 2,000 tokens, which leaves a small model room to work.
 const MAX_DESCRIPTION_CHARS: usize = 8_000;
-/// Most attendees, read or written.
 const MAX_ATTENDEES: usize = 50;
 
-/// An event as it was read. Nothing in it is longer than its limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An event as it was read, and the result of `read_event`. Nothing in it is longer than its limit. The order of the fields
+/// is the order in the JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Event {
     pub(crate) id: String,
-    pub(crate) uid: String,
     pub(crate) start: Moment,
+    /// `null` where the event has none.
     pub(crate) end: Option<Moment>,
-    pub(crate) recurring: bool,
-    /// One occurrence of a series, changed.
-    pub(crate) exception: bool,
-    until: Option<Moment>,
     title: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     location: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
-    truncated: bool,
-    organizer: Option<String>,
-    attendees: Vec<String>,
-}
-
-/// A line of a listing. The order of the fields is the order in the JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Summary {
-    pub(crate) id: String,
-    /// A day, or a time in RFC 3339, without an offset if it has no zone.
-    pub(crate) start: String,
-    /// As `start`; `null` where the event has none.
-    pub(crate) end: Option<String>,
-    pub(crate) title: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) location: String,
-    /// Present, and true, for a series: `start` and `end` are those of its first occurrence.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) recurring: bool,
-}
-
-/// The result of `read_event`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Details {
-    pub(crate) id: String,
-    pub(crate) start: String,
-    pub(crate) end: Option<String>,
-    pub(crate) title: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) location: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) description: String,
     /// The plain address of who the event says it is from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) organizer: Option<String>,
+    organizer: Option<String>,
     /// The plain addresses of those invited; their display names are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) attendees: Vec<String>,
+    attendees: Vec<String>,
+    /// Present, and true, for a series: `start` and `end` are those of its first occurrence.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) recurring: bool,
     /// Present, and true, when the description is longer than what is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) truncated: bool,
+    truncated: bool,
+    #[serde(skip)]
+    pub(crate) uid: String,
+    /// One occurrence of a series, changed.
+    #[serde(skip)]
+    pub(crate) exception: bool,
+    #[serde(skip)]
+    until: Option<Moment>,
+}
+
+/// An event in a listing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Summary {
+    id: String,
+    start: Moment,
+    end: Option<Moment>,
+    title: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    location: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    recurring: bool,
 }
 
 /// What a caller wrote of an event; `None` stays as it is.
@@ -82,11 +68,8 @@ pub(crate) struct Draft {
     pub(crate) start: Option<String>,
     /// When it ends: for whole days the day after the last.
     pub(crate) end: Option<String>,
-    /// One line; empty for none.
     pub(crate) location: Option<String>,
-    /// Any text; empty for none.
     pub(crate) description: Option<String>,
-    /// Plain addresses; empty for none.
     pub(crate) attendees: Option<Vec<String>>,
 }
 
@@ -95,11 +78,7 @@ impl Event {
     pub(crate) fn read(name: &str, file: &File, n: usize) -> Option<Event> {
         // Properties that may stand once are taken from their first line.
         let first = |wanted: &str| file.properties(n).find(|line| line.name == wanted);
-        let value = |wanted| {
-            first(wanted)
-                .map(|line| unescape(&line.value))
-                .unwrap_or_default()
-        };
+        let value = |wanted| first(wanted).map_or(String::new(), |line| unescape(&line.value));
         let one_line = |wanted| text::one_line(&value(wanted), MAX_LINE_CHARS);
         let start = Moment::read(first("DTSTART")?)?;
         let end = match first("DTEND") {
@@ -180,27 +159,12 @@ impl Event {
 
     pub(crate) fn summary(self) -> Summary {
         Summary {
-            start: self.start.text(),
-            end: self.end.as_ref().map(Moment::text),
             id: self.id,
+            start: self.start,
+            end: self.end,
             title: self.title,
             location: self.location,
             recurring: self.recurring,
-        }
-    }
-
-    pub(crate) fn details(self) -> Details {
-        Details {
-            start: self.start.text(),
-            end: self.end.as_ref().map(Moment::text),
-            id: self.id,
-            title: self.title,
-            location: self.location,
-            description: self.description,
-            organizer: self.organizer,
-            attendees: self.attendees,
-            recurring: self.recurring,
-            truncated: self.truncated,
         }
     }
 }
@@ -208,7 +172,6 @@ impl Event {
 /// What a checked draft changes in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The new properties.
     pub(crate) lines: Vec<Line>,
     /// Names of properties that go without a successor.
     pub(crate) removed: Vec<&'static str>,

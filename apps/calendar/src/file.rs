@@ -16,7 +16,6 @@ const FOLD_BYTES: usize = 75;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// One content line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     /// As it stands in the file, folds and line end included.
@@ -41,12 +40,10 @@ impl Line {
         }
     }
 
-    /// A new line whose value is text.
     pub(crate) fn text(name: &str, text: &str) -> Line {
         Line::new(name, "", &escape(text))
     }
 
-    /// The value of a parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         let found = self.params.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
@@ -54,7 +51,7 @@ impl Line {
 
     fn parse(raw: String) -> Result<Line, Broken> {
         let unfolded = unfold(&raw);
-        let end = name_end(&unfolded).ok_or(Broken)?;
+        let end = unfolded.find([';', ':']).ok_or(Broken)?;
         let (name, rest) = unfolded.split_at(end);
         // A quoted parameter may hold a colon (RFC 5545 §3.2).
         let colon = unquoted(rest, ':').ok_or(Broken)?;
@@ -138,7 +135,6 @@ impl File {
         text
     }
 
-    /// How many events there are.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }
@@ -188,19 +184,15 @@ impl File {
     fn own_lines(&self, event: usize) -> impl Iterator<Item = usize> {
         let range = self.events.get(event).cloned().unwrap_or_default();
         let mut depth = 0_usize;
-        range.filter(
-            move |&at| match self.lines.get(at).map(|line| line.name.as_str()) {
-                Some("BEGIN") => {
-                    depth += 1;
-                    false
-                }
-                Some("END") => {
-                    depth = depth.saturating_sub(1);
-                    false
-                }
-                _ => depth == 1,
-            },
-        )
+        range.filter(move |&at| {
+            let name = self.lines.get(at).map(|line| line.name.as_str());
+            match name {
+                Some("BEGIN") => depth += 1,
+                Some("END") => depth = depth.saturating_sub(1),
+                _ => return depth == 1,
+            }
+            false
+        })
     }
 }
 
@@ -250,9 +242,7 @@ fn fold(line: &str) -> String {
 }
 
 fn unfold(raw: &str) -> String {
-    let mut lines = raw
-        .split('\n')
-        .map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let mut lines = raw.lines();
     let mut unfolded = lines.next().unwrap_or_default().to_owned();
     for line in lines {
         // A line that goes on begins with one space or tab, which is none of its text.
@@ -281,10 +271,6 @@ fn logical_lines(text: &str) -> impl Iterator<Item = String> {
         }
         Some(line)
     })
-}
-
-fn name_end(line: &str) -> Option<usize> {
-    line.find([';', ':'])
 }
 
 /// Where `wanted` stands for the first time outside of quotes.

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use app_support::tools::{answer, plain};
+use app_support::tools::{answer, info, plain};
 use rmcp::handler::server::wrapper::Parameters;
-use rmcp::model::{CallToolResult, ErrorData, Implementation, ServerCapabilities, ServerConfig};
+use rmcp::model::{CallToolResult, ServerConfig};
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::calendar::Calendar;
-use crate::error::CalendarError;
 use crate::event::Draft;
 
-/// The MCP server around a [`Calendar`].
 #[derive(Clone, Debug)]
 pub(crate) struct CalendarServer {
     calendar: Arc<Calendar>,
@@ -89,7 +87,6 @@ struct UpdateEvent {
 
 #[tool_router]
 impl CalendarServer {
-    /// A server for this calendar.
     pub(crate) fn new(calendar: Calendar) -> CalendarServer {
         CalendarServer {
             calendar: Arc::new(calendar),
@@ -100,49 +97,34 @@ impl CalendarServer {
         description = "List the user's events between two days or times, by start. A recurring event is listed once, with its first occurrence.",
         annotations(read_only_hint = true, open_world_hint = false)
     )]
-    async fn list_events(
-        &self,
-        Parameters(call): Parameters<ListEvents>,
-    ) -> Result<CallToolResult, ErrorData> {
-        self.run(move |calendar| calendar.list(&call.from, &call.to))
-            .await
+    async fn list_events(&self, Parameters(call): Parameters<ListEvents>) -> CallToolResult {
+        answer(&self.calendar, move |calendar| {
+            calendar.list(&call.from, &call.to)
+        })
+        .await
     }
 
     #[tool(
         description = "Find events that contain all the given words in title, location, description or addresses, by start.",
         annotations(read_only_hint = true, open_world_hint = false)
     )]
-    async fn search_events(
-        &self,
-        Parameters(call): Parameters<SearchEvents>,
-    ) -> Result<CallToolResult, ErrorData> {
-        self.run(move |calendar| calendar.search(&call.text)).await
+    async fn search_events(&self, Parameters(call): Parameters<SearchEvents>) -> CallToolResult {
+        answer(&self.calendar, move |calendar| calendar.search(&call.text)).await
     }
 
     #[tool(
         description = "Read one event.",
         annotations(read_only_hint = true, open_world_hint = false)
     )]
-    async fn read_event(
-        &self,
-        Parameters(call): Parameters<EventId>,
-    ) -> Result<CallToolResult, ErrorData> {
-        self.run(move |calendar| calendar.read(&call.id)).await
+    async fn read_event(&self, Parameters(call): Parameters<EventId>) -> CallToolResult {
+        answer(&self.calendar, move |calendar| calendar.read(&call.id)).await
     }
 
     #[tool(
         description = "Put a new event into the user's calendar. Nobody is invited.",
-        annotations(
-            read_only_hint = false,
-            destructive_hint = false,
-            idempotent_hint = false,
-            open_world_hint = false
-        )
+        annotations(destructive_hint = false, open_world_hint = false)
     )]
-    async fn create_event(
-        &self,
-        Parameters(call): Parameters<CreateEvent>,
-    ) -> Result<CallToolResult, ErrorData> {
+    async fn create_event(&self, Parameters(call): Parameters<CreateEvent>) -> CallToolResult {
         let draft = Draft {
             title: Some(call.title),
             start: Some(call.start),
@@ -151,22 +133,18 @@ impl CalendarServer {
             description: call.description,
             attendees: call.attendees,
         };
-        self.run(move |calendar| calendar.create(&draft)).await
+        answer(&self.calendar, move |calendar| calendar.create(&draft)).await
     }
 
     #[tool(
         description = "Change the given fields of one event, by its exact id. What stood there before is lost.",
         annotations(
-            read_only_hint = false,
             destructive_hint = true,
             idempotent_hint = true,
             open_world_hint = false
         )
     )]
-    async fn update_event(
-        &self,
-        Parameters(call): Parameters<UpdateEvent>,
-    ) -> Result<CallToolResult, ErrorData> {
+    async fn update_event(&self, Parameters(call): Parameters<UpdateEvent>) -> CallToolResult {
         let draft = Draft {
             title: call.title,
             start: call.start,
@@ -175,42 +153,24 @@ impl CalendarServer {
             description: call.description,
             attendees: call.attendees,
         };
-        self.run(move |calendar| calendar.update(&call.id, &draft))
-            .await
+        answer(&self.calendar, move |calendar| {
+            calendar.update(&call.id, &draft)
+        })
+        .await
     }
 
     #[tool(
         description = "Delete one event for ever, by its exact id; a recurring one with all its occurrences. This cannot be undone.",
-        annotations(
-            read_only_hint = false,
-            destructive_hint = true,
-            idempotent_hint = false,
-            open_world_hint = false
-        )
+        annotations(destructive_hint = true, open_world_hint = false)
     )]
-    async fn delete_event(
-        &self,
-        Parameters(call): Parameters<EventId>,
-    ) -> Result<CallToolResult, ErrorData> {
-        self.run(move |calendar| calendar.delete(&call.id)).await
+    async fn delete_event(&self, Parameters(call): Parameters<EventId>) -> CallToolResult {
+        answer(&self.calendar, move |calendar| calendar.delete(&call.id)).await
     }
 }
 
 #[tool_handler]
 impl ServerHandler for CalendarServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(
-            Implementation::new("sluice-calendar", env!("CARGO_PKG_VERSION")),
-        )
-    }
-}
-
-impl CalendarServer {
-    async fn run<T: Serialize + Send + 'static>(
-        &self,
-        call: impl FnOnce(&Calendar) -> Result<T, CalendarError> + Send + 'static,
-    ) -> Result<CallToolResult, ErrorData> {
-        let calendar = Arc::clone(&self.calendar);
-        Ok(answer(move || call(&calendar)).await)
+        info("sluice-calendar")
     }
 }

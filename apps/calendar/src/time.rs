@@ -3,6 +3,7 @@
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Span, Timestamp, Zoned};
+use serde::{Serialize, Serializer};
 
 use crate::file::Line;
 
@@ -121,7 +122,8 @@ impl Moment {
         matches!(self, Moment::Day(_)) == matches!(other, Moment::Day(_))
     }
 
-    /// RFC 3339 where there is a zone; nothing in it is the sender's but the choice of the moment.
+    /// A day, or a time in RFC 3339, without an offset if it has no zone. Nothing in it is the sender's but the choice of the
+    /// moment.
     pub(crate) fn text(&self) -> String {
         match self {
             Moment::Day(day) => day.strftime("%Y-%m-%d").to_string(),
@@ -133,7 +135,6 @@ impl Moment {
         }
     }
 
-    /// The property of a file.
     pub(crate) fn line(&self, name: &str) -> Line {
         match self {
             Moment::Day(day) => Line::new(name, ";VALUE=DATE", &day.strftime("%Y%m%d").to_string()),
@@ -142,6 +143,12 @@ impl Moment {
             }
             Moment::Zoned(at) => stamp(name, at.timestamp()),
         }
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.text())
     }
 }
 

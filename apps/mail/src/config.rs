@@ -20,7 +20,6 @@ pub(crate) struct Config {
     pub(crate) smtp: Smtp,
 }
 
-/// How mail is sent.
 #[derive(Clone)]
 pub(crate) struct Smtp {
     pub(crate) host: String,
@@ -29,7 +28,6 @@ pub(crate) struct Smtp {
     pub(crate) security: Security,
     /// The authorities to trust instead of the public ones.
     pub(crate) authority: Option<Certificate>,
-    /// User and password.
     pub(crate) login: Option<(String, String)>,
 }
 
@@ -172,7 +170,6 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl fmt::Debug for Smtp {
-    /// Without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Smtp")
             .field("host", &self.host)

@@ -7,7 +7,6 @@ pub(crate) enum MailError {
     /// The token is not one that this app gives out.
     #[error("this is not an e-mail id: take an id from list_emails or search_emails")]
     BadId,
-    /// No mail has this token.
     #[error("no e-mail has this id: call list_emails for the current ids")]
     UnknownId,
     /// Two files have the same token; acting on one of them would be a guess.
@@ -16,24 +15,19 @@ pub(crate) enum MailError {
     /// "newest" was given where only an exact id will do.
     #[error("deleting needs the exact id of one e-mail, not {NEWEST:?}: call list_emails first")]
     DeleteNeedsId,
-    /// There is no mail to read.
     #[error("the mailbox is empty")]
     Empty,
     /// The folder does not exist, or its name is not allowed.
     #[error("there is no such folder: leave it out for the inbox; the folders are: {0}")]
     UnknownFolder(String),
-    /// A number is out of its range.
     #[error("limit must be a number from 1 to {0}")]
     BadLimit(usize),
-    /// Nothing to search for.
     #[error("query must have 1 to {0} characters")]
     BadQuery(usize),
-    /// A recipient is not a plain address.
     #[error(
         "recipient {0} is not a plain address like anna@example.org (no name, no brackets, no spaces)"
     )]
     BadRecipient(usize),
-    /// Too few or too many recipients.
     #[error("to needs 1 to {0} addresses")]
     BadRecipientCount(usize),
     /// The subject could not be one header line.
@@ -42,18 +36,14 @@ pub(crate) enum MailError {
     /// The body is too long or has control characters.
     #[error("body must be text of at most {0} characters without control characters")]
     BadBody(usize),
-    /// The message could not be composed.
     #[error("the message could not be composed: check the addresses and the subject")]
     Compose,
     /// The SMTP server refused the message, or could not be reached.
     #[error("the message was not sent: {0}")]
     Smtp(String),
-    /// The file system reported an error.
     #[error("the maildir could not be {action}: {kind}")]
     Io {
-        /// What was tried.
         action: &'static str,
-        /// What the system said.
         kind: std::io::ErrorKind,
     },
 }

@@ -13,9 +13,7 @@ use crate::outbox;
 
 /// Mails in a listing when the caller does not say.
 pub(crate) const DEFAULT_LIMIT: usize = 10;
-/// Most mails in one listing.
 pub(crate) const MAX_LIMIT: usize = 50;
-/// Longest query.
 pub(crate) const MAX_QUERY_CHARS: usize = 200;
 /// How much of each body is searched.
 const MAX_SEARCHED_CHARS: usize = 1024 * 1024;
@@ -29,13 +27,9 @@ pub(crate) struct Mailbox {
 /// A line of a listing. The order of the fields is the order in the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Summary {
-    /// The token of the mail.
     pub(crate) id: String,
-    /// Who it says it is from.
     pub(crate) from: Sender,
-    /// RFC 3339, UTC.
     pub(crate) date: String,
-    /// The subject, one line.
     pub(crate) subject: String,
     /// Whether the user has not read it yet.
     pub(crate) unread: bool,
@@ -50,22 +44,15 @@ pub(crate) struct Listing {
     pub(crate) total: usize,
 }
 
-/// The result of `read_email`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Email {
-    /// The token of the mail.
     pub(crate) id: String,
-    /// Who it says it is from.
     pub(crate) from: Sender,
-    /// The addresses it was written to.
     pub(crate) to: Vec<String>,
-    /// RFC 3339, UTC.
     pub(crate) date: String,
-    /// The subject, one line.
     pub(crate) subject: String,
     /// The text, at most [`MAX_BODY_CHARS`] characters.
     pub(crate) body: String,
-    /// Names of attached files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) attachments: Vec<String>,
     /// Present, and true, when the body is longer than what is shown.
@@ -74,7 +61,6 @@ pub(crate) struct Email {
 }
 
 impl Mailbox {
-    /// The mail that `config` describes.
     #[must_use]
     pub(crate) fn new(config: Config) -> Mailbox {
         Mailbox { config }
@@ -139,7 +125,6 @@ impl Mailbox {
         })
     }
 
-    /// Sends a text message.
     pub(crate) fn send(
         &self,
         to: &[String],

@@ -17,11 +17,9 @@ use sha2::{Digest, Sha256};
 use crate::error::MailError;
 use crate::message::{self, Depth, Parsed};
 
-/// The name of the top folder.
 pub(crate) const INBOX: &str = "INBOX";
 /// Most mails of a folder that are looked at, the youngest files first: bounds the time of a listing.
 const MAX_MAILS: usize = 5_000;
-/// Most folders that are looked at.
 const MAX_FOLDERS: usize = 100;
 /// How much of a file is read for its header.
 const MAX_HEADER_BYTES: u64 = 64 * 1024;
@@ -156,7 +154,6 @@ impl Entry {
             .unwrap_or(self.delivered)
     }
 
-    /// Deletes the file, for good.
     pub(crate) fn delete(&self) -> Result<(), MailError> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Err(MailError::UnknownId),

@@ -12,7 +12,6 @@ use crate::html;
 pub const MAX_BODY_CHARS: usize = 8_000;
 /// Longest subject returned; a longer one is no subject any more.
 pub(crate) const MAX_SUBJECT_CHARS: usize = 300;
-/// Longest display name and attachment name returned.
 const MAX_NAME_CHARS: usize = 100;
 /// Most recipients and attachments named for one mail.
 const MAX_LISTED: usize = 50;
@@ -41,14 +40,11 @@ pub(crate) struct Parsed {
     pub(crate) subject: String,
     pub(crate) body: String,
     pub(crate) attachments: Vec<String>,
-    /// Part of the body was left out.
     pub(crate) truncated: bool,
 }
 
-/// How much of a mail is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The header only.
     Headers,
     /// The body and the attachments as well, the body up to so many characters.
     Body(usize),

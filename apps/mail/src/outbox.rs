@@ -16,7 +16,6 @@ use crate::error::MailError;
 
 /// Most recipients of one message: a person's mail, not a campaign.
 pub(crate) const MAX_RECIPIENTS: usize = 20;
-/// Longest subject that is sent.
 pub(crate) const MAX_SUBJECT_CHARS: usize = 200;
 /// Longest body that is sent; more than a model writes.
 pub(crate) const MAX_BODY_CHARS: usize = 100_000;

@@ -9,21 +9,16 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How notes end.
 const EXTENSION: &str = ".md";
 /// Most notes: bounds the time of a search.
 const MAX_NOTES: usize = 5_000;
 /// Longest note. Longer ones are skipped.
 const MAX_BYTES: usize = 1024 * 1024;
-/// Longest text of one call.
 const MAX_WRITTEN_BYTES: usize = 100_000;
 /// How much of a note is returned: about 2,000 tokens, which leaves a small model room to work.
 const MAX_READ_CHARS: usize = 8_000;
-/// Longest name, in characters.
 const MAX_NAME_CHARS: usize = 100;
-/// Most notes in one listing.
 const MAX_LISTED: usize = 100;
-/// Longest query.
 const MAX_QUERY_CHARS: usize = 200;
 
 /// The user's notes: a folder of Markdown files.
@@ -40,7 +35,6 @@ pub(crate) struct Summary {
     pub(crate) name: String,
     /// RFC 3339, UTC.
     pub(crate) modified: String,
-    /// The length of the file.
     pub(crate) bytes: usize,
 }
 
@@ -55,14 +49,10 @@ pub(crate) struct Listing {
     pub(crate) skipped: usize,
 }
 
-/// The result of `read_note`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Note {
-    /// The name, without its extension.
     pub(crate) name: String,
-    /// RFC 3339, UTC.
     pub(crate) modified: String,
-    /// The text, bounded.
     pub(crate) text: String,
     /// Present, and true, when the note is longer than what is shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -73,21 +63,17 @@ pub(crate) struct Note {
 /// and an error must not be a way around them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotesError {
-    /// A name that cannot be a note's.
     #[error(
         "name must have 1 to {0} characters: letters, digits, spaces and -_.,()+&' with a letter or digit first; no folders"
     )]
     BadName(usize),
-    /// No such note.
     #[error("there is no note of this name: call list_notes for the names")]
     Unknown,
     /// A text that is too long or has control characters.
     #[error("text must have 1 to {0} bytes without control characters")]
     BadText(usize),
-    /// Nothing to search for.
     #[error("text must have 1 to {0} characters")]
     BadQuery(usize),
-    /// The folder.
     #[error(transparent)]
     Folder(FolderError),
 }
@@ -131,7 +117,6 @@ impl Notes {
         })
     }
 
-    /// One note.
     pub(crate) fn read(&self, name: &str) -> Result<Note, NotesError> {
         let content = self.folder().read(&file_name(name)?, MAX_BYTES)?;
         let (text, truncated) = text::lines(&content.text, MAX_READ_CHARS);
@@ -176,7 +161,6 @@ impl Notes {
         Ok(json!({ "appended": true }))
     }
 
-    /// Deletes one note for good.
     pub(crate) fn delete(&self, name: &str) -> Result<Value, NotesError> {
         self.folder().delete(&file_name(name)?)?;
         Ok(json!({ "deleted": true }))
@@ -227,7 +211,6 @@ impl Notes {
     }
 }
 
-/// The file of a note.
 fn file_name(name: &str) -> Result<String, NotesError> {
     match is_name(name) {
         true => Ok(format!("{name}{EXTENSION}")),

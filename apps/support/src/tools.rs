@@ -3,15 +3,18 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use rmcp::model::{CallToolResult, ContentBlock, ListToolsResult, Tool};
+use rmcp::model::{
+    CallToolResult, ContentBlock, Implementation, ListToolsResult, ServerCapabilities,
+    ServerConfig, Tool,
+};
 use rmcp::schemars::Schema;
 use rmcp::{ServerHandler, ServiceExt};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Exit code for a wrong configuration.
 const USAGE: u8 = 2;
 /// Threads for calls and for standard input and output, which the runtime reads and writes on such threads as well:
 /// enough that a slow call does not stop the protocol, few enough for a sandbox.
@@ -30,19 +33,28 @@ pub fn serve<S: ServerHandler>(app: &str, server: Result<S, String>) -> ExitCode
     }
 }
 
-/// Runs a call on a thread of its own, so that files do not hold up the protocol, and gives its result as one JSON
-/// text, or its error as a tool error.
-pub async fn answer<T: Serialize, E: Display + Send + 'static>(
-    call: impl FnOnce() -> Result<T, E> + Send + 'static,
+/// Runs a call of an app on a thread of its own, so that files do not hold up the protocol, and gives its result as one
+/// JSON text, or its error as a tool error.
+pub async fn answer<A: Send + Sync + 'static, T: Serialize, E: Display>(
+    app: &Arc<A>,
+    call: impl FnOnce(&A) -> Result<T, E> + Send + 'static,
 ) -> CallToolResult {
+    let app = Arc::clone(app);
     let result = tokio::task::spawn_blocking(move || {
-        let value = call().map_err(|error| error.to_string())?;
+        let value = call(&app).map_err(|error| error.to_string())?;
         serde_json::to_string(&value).map_err(|_| INTERNAL.to_owned())
     });
     match result.await.unwrap_or_else(|_| Err(INTERNAL.to_owned())) {
         Ok(json) => CallToolResult::success(vec![ContentBlock::text(json)]),
         Err(error) => CallToolResult::error(vec![ContentBlock::text(error)]),
     }
+}
+
+/// What a server with tools says of itself.
+#[must_use]
+pub fn info(name: &str) -> ServerConfig {
+    ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        .with_server_info(Implementation::new(name, env!("CARGO_PKG_VERSION")))
 }
 
 /// The list of tools that are data: name, description and JSON Schema of each. A schema that is no object allows anything.

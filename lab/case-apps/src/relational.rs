@@ -11,7 +11,6 @@ use crate::state::Arguments;
 static DATA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("relational.json")).unwrap_or_default());
 
-/// The user who asks.
 const CURRENT_USER: &str = "35";
 
 type Parameters = &'static [(&'static str, &'static str)];

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use app_support::tools::{answer, list};
+use app_support::tools::{answer, info, list};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, ErrorData, ListToolsResult, PaginatedRequestParams,
+    ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
@@ -34,9 +34,7 @@ impl CaseServer {
 
 impl ServerHandler for CaseServer {
     fn get_info(&self) -> ServerConfig {
-        let name = format!("sluice-case-{}", self.app.name);
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(Implementation::new(name, env!("CARGO_PKG_VERSION")))
+        info(&format!("sluice-case-{}", self.app.name))
     }
 
     async fn list_tools(
@@ -57,10 +55,10 @@ impl ServerHandler for CaseServer {
         let Some(tool) = self.find(&request.name) else {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         };
-        let (run, name, state) = (tool.run, tool.name, Arc::clone(&self.state));
+        let (run, name) = (tool.run, tool.name);
         let arguments = request.arguments.unwrap_or_default();
-        let called = move || {
-            let result = run(&state, &arguments);
+        let called = move |state: &State| {
+            let result = run(state, &arguments);
             let logged = match &result {
                 Ok(value) => value.clone(),
                 Err(error) => Value::from(error.as_str()),
@@ -73,6 +71,6 @@ impl ServerHandler for CaseServer {
             })?;
             result
         };
-        Ok(answer(called).await.into())
+        Ok(answer(&self.state, called).await.into())
     }
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The record of all calls.
 const CALLS: &str = "calls.jsonl";
 
 /// A call's arguments.
