@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-pub use error::DatabaseError;
+pub use error::{DatabaseError, DatabaseFault};
 
 /// How long a writer waits for another one. A transaction takes milliseconds.
 const BUSY: Duration = Duration::from_secs(5);
@@ -25,7 +25,6 @@ pub(crate) struct Schema {
     pub(crate) application: i32,
     /// SQLite's `user_version`.
     pub(crate) version: i32,
-    /// Creates the tables.
     pub(crate) create: &'static str,
     /// Turns a file of an earlier version into one of this version.
     pub(crate) upgrade: &'static str,
@@ -59,9 +58,6 @@ impl<E> From<rusqlite::Error> for Stop<E> {
 
 impl Database {
     /// Opens the file, or creates it readable by its owner only.
-    ///
-    /// # Errors
-    /// Other users could read or change the file, or it does not have the schema.
     pub(crate) fn open(path: &Path, schema: &Schema) -> Result<Self, DatabaseError> {
         let path = place::prepare(path)?;
         // Not CREATE: `place::prepare` has created the file for its owner alone. NO_MUTEX: we have our own.
@@ -74,10 +70,10 @@ impl Database {
         });
         let (connection, version) = opened.map_err(|error| fault(&path, error))?;
         match version {
-            None => return Err(DatabaseError::Foreign { path }),
+            None => return Err(DatabaseFault::Foreign.of(&path)),
             Some(found) if found > schema.version => {
                 let known = schema.version;
-                return Err(DatabaseError::Newer { path, found, known });
+                return Err(DatabaseFault::Newer { found, known }.of(&path));
             }
             Some(_) => {}
         }
@@ -128,24 +124,18 @@ impl Database {
     /// Moves the log into the file and empties it.
     ///
     /// # Errors
-    /// [`DatabaseError::Read`] if another connection reads an older state, and errors of SQLite.
+    /// [`DatabaseFault::Read`] if another connection reads an older state, and errors of SQLite.
     pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let connection = (self.connection.lock()).unwrap_or_else(PoisonError::into_inner);
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
         match connection.query_row(sql, [], |row| row.get::<_, i64>(0)) {
             Ok(0) => Ok(()),
-            Ok(_) => {
-                let path = self.path.clone();
-                Err(DatabaseError::Read { path })
-            }
+            Ok(_) => Err(DatabaseFault::Read.of(&self.path)),
             Err(error) => Err(fault(&self.path, error)),
         }
     }
 
     /// Rewrites the file without unused space.
-    ///
-    /// # Errors
-    /// As [`Database::checkpoint`].
     pub(crate) fn vacuum(&self) -> Result<(), DatabaseError> {
         // First: while another connection reads, a rewritten file would only make the log longer.
         self.checkpoint()?;
@@ -230,16 +220,14 @@ fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    matches!(
-        code,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-    )
+    let busy = [ErrorCode::DatabaseBusy, ErrorCode::DatabaseLocked];
+    error
+        .sqlite_error_code()
+        .is_some_and(|code| busy.contains(&code))
 }
 
 /// An error of SQLite, with the file and a remedy.
 fn fault(path: &Path, error: rusqlite::Error) -> DatabaseError {
-    let path = path.to_owned();
     let damaged = match &error {
         // A column of another type than declared.
         rusqlite::Error::FromSqlConversionFailure(..)
@@ -251,12 +239,10 @@ fn fault(path: &Path, error: rusqlite::Error) -> DatabaseError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
         ),
     };
-    match damaged {
-        true => DatabaseError::Corrupt {
-            path,
-            reason: error.to_string(),
-        },
-        false if is_busy(&error) => DatabaseError::Busy { path },
-        false => DatabaseError::Sqlite { path, error },
-    }
+    let fault = match damaged {
+        true => DatabaseFault::Corrupt(error.to_string()),
+        false if is_busy(&error) => DatabaseFault::Busy,
+        false => DatabaseFault::Sqlite(error),
+    };
+    fault.of(path)
 }

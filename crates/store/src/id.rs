@@ -2,7 +2,6 @@
 
 use std::{fmt, io, str::FromStr};
 
-/// Bytes of an id.
 const BYTES: usize = 16;
 
 /// A text that is no id.

@@ -15,7 +15,7 @@ mod names;
 mod permission;
 mod time;
 
-pub use database::DatabaseError;
+pub use database::{DatabaseError, DatabaseFault};
 pub use id::{BadId, EntryId, PermissionId};
 pub use memory::{
     Content, Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Query,

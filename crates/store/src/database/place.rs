@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::error::DatabaseError;
+use super::error::{DatabaseError, DatabaseFault};
 
 /// Permission bits of the group and of others.
 const OTHERS: u32 = 0o077;
@@ -46,7 +46,10 @@ pub(super) fn prepare(path: &Path) -> Result<PathBuf, DatabaseError> {
         let mut beside = path.clone().into_os_string();
         beside.push(suffix);
         match check_file(Path::new(&beside)) {
-            Err(DatabaseError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(DatabaseError {
+                fault: DatabaseFault::Io(error),
+                ..
+            }) if error.kind() == io::ErrorKind::NotFound => {}
             checked => checked?,
         }
     }
@@ -90,14 +93,9 @@ fn check_owner(path: &Path, metadata: &Metadata, mode: u32) -> Result<(), Databa
 }
 
 fn refused(path: &Path, reason: &'static str, remedy: impl Into<String>) -> DatabaseError {
-    DatabaseError::Unsafe {
-        path: path.to_owned(),
-        reason,
-        remedy: remedy.into(),
-    }
+    DatabaseFault::Unsafe(reason, remedy.into()).of(path)
 }
 
 fn io_error(path: &Path, error: io::Error) -> DatabaseError {
-    let path = path.to_owned();
-    DatabaseError::Io { path, error }
+    DatabaseFault::Io(error).of(path)
 }

@@ -22,19 +22,18 @@ use crate::{DatabaseError, EntryId, Time};
 /// with everything derived from them.
 ///
 /// An entry is ⊤ if the lattice lacks a name of its label ([`Entry::unknown`]).
+///
+/// Every method fails if the back end does. A failed change changes nothing.
 pub trait Memory: Send + Sync {
     /// Adds all of these entries, or none, durably. A draft may name earlier drafts of the call as its sources. Returns how
     /// many old entries were removed in the same transaction.
     ///
     /// # Errors
-    /// The drafts exceed the limits, an id is taken, a source is missing or would be removed, a label is below those of its
-    /// sources; or the back end fails.
+    /// The drafts exceed the limits, an id is taken, a source is missing or would be removed, or a label is below those of
+    /// its sources.
     fn append(&self, namespace: &Namespace, drafts: &[Draft]) -> Result<usize, MemoryError>;
 
     /// The newest readable entries of a namespace, at most `most`, newest first.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn list(
         &self,
         namespace: &Namespace,
@@ -42,19 +41,13 @@ pub trait Memory: Send + Sync {
         at: &Label,
     ) -> Result<Vec<Entry>, MemoryError>;
 
-    /// One entry; `None` if it does not exist or does not flow to `at`.
-    ///
-    /// # Errors
-    /// The back end fails, or the entry cannot be read.
+    /// One entry; `None` if it does not exist or does not flow to `at`. It is an error if it cannot be read.
     fn show(&self, id: EntryId, at: &Label) -> Result<Option<Entry>, MemoryError>;
 
     /// The readable entries that match a query best, at most `most`, best first; of equal ones the newer first.
     ///
     /// Entries, order and scores (BM25) are a function of the query and of the entries that flow to `at` alone. A fact is not
     /// found if a later one about the same attribute of the same entity flows to its label.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn search(
         &self,
         namespace: &Namespace,
@@ -65,46 +58,25 @@ pub trait Memory: Send + Sync {
 
     /// The labels of a namespace's entries, each once. For the choice of the labels to search at; a reader must not learn of
     /// labels above its own.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn labels(&self, namespace: &Namespace) -> Result<Vec<Label>, MemoryError>;
 
     /// The ids of the unreadable entries of a namespace, oldest first. For the user.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn unreadable(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
     /// The ids of all entries of a namespace, oldest first, including unreadable ones. For the user.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn ids(&self, namespace: &Namespace) -> Result<Vec<EntryId>, MemoryError>;
 
     /// The entries that [`Memory::forget`] would remove for these ids. For the user.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn derived(&self, ids: &[EntryId]) -> Result<Family, MemoryError>;
 
     /// Removes these entries and everything derived from them, in any namespace, or nothing. Missing ids are ignored.
-    ///
-    /// # Errors
-    /// The back end fails; nothing is removed then.
     fn forget(&self, ids: &[EntryId]) -> Result<Forgotten, MemoryError>;
 
     /// Removes every entry older than `before` and everything derived from one, in any namespace, or nothing. Returns their
     /// number.
-    ///
-    /// # Errors
-    /// The back end fails; nothing is removed then.
     fn expire(&self, before: Time) -> Result<usize, MemoryError>;
 
     /// Every namespace that ever had an entry, sorted.
-    ///
-    /// # Errors
-    /// The back end fails.
     fn namespaces(&self) -> Result<Vec<Namespace>, MemoryError>;
 }
 
@@ -285,7 +257,6 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Bytes of all its texts.
     fn bytes(&self) -> usize {
         self.content.bytes() + self.origin.len()
     }

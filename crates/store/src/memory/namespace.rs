@@ -41,7 +41,6 @@ impl Namespace {
         }
     }
 
-    /// Its name in the store.
     pub(crate) fn key(&self) -> String {
         match self {
             Self::Hub => HUB.to_owned(),
@@ -53,9 +52,6 @@ impl Namespace {
     }
 
     /// The namespace with that key.
-    ///
-    /// # Errors
-    /// There is none.
     pub(crate) fn from_key(key: &str) -> Result<Self, BadName> {
         if key == HUB {
             return Ok(Self::Hub);

@@ -68,7 +68,6 @@ fn spaced(text: &str) -> String {
 pub(super) struct View {
     /// The number of the namespace in the file.
     pub(super) namespace: i64,
-    /// The reader's label.
     pub(super) at: Label,
     /// The namespace's count of removals when the index was begun. Another count invalidates it.
     pub(super) forgotten: i64,
@@ -109,7 +108,6 @@ impl View {
         self.index.execute_batch("COMMIT")
     }
 
-    /// Adds the next entry.
     pub(super) fn add(
         &mut self,
         sequence: i64,

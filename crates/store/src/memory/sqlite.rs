@@ -229,7 +229,6 @@ impl SqliteMemory {
         Ok(gone)
     }
 
-    /// The entry of a row of [`COLUMNS`].
     fn entry(&self, connection: &Connection, row: &Row<'_>) -> Result<Entry, Failed> {
         let id = EntryId::from_bytes(row.get(0)?);
         let unreadable = |reason: String| Stop::Refused(MemoryError::Unreadable { id, reason });
@@ -552,7 +551,6 @@ impl Memory for SqliteMemory {
     }
 }
 
-/// A number for SQLite.
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

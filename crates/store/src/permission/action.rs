@@ -159,7 +159,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// The control arguments of a call.
     pub(super) fn arguments(&self) -> Option<&Bounds> {
         match self {
             Self::Tool { arguments, .. } => Some(arguments),

@@ -1,7 +1,8 @@
 //! The rows of the file of permissions.
 
 use ifc::{Bounds, Direction};
-use rusqlite::{Connection, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
 
 use super::action::{Action, App, Domain, Identity, ReversibleTool};
 use super::grant::{Grant, PermissionError};
@@ -64,7 +65,6 @@ const TOOL: &str = "tool";
 
 type Failed = Stop<PermissionError>;
 
-/// A permission without its action.
 pub(super) struct Row {
     pub(super) id: PermissionId,
     pub(super) taints: Vec<String>,
@@ -79,8 +79,7 @@ pub(super) struct Row {
 pub(super) fn of_action(connection: &Connection, action: &Action) -> Result<Vec<Row>, Failed> {
     let select = format!("SELECT {ROW} FROM permission WHERE {OF_ACTION} ORDER BY number");
     let mut statement = connection.prepare_cached(&select)?;
-    let columns = Columns::new(action);
-    let mut rows = statement.query(columns.params().as_slice())?;
+    let mut rows = statement.query(params_from_iter(parameters(action)))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(read(row)?);
@@ -88,7 +87,6 @@ pub(super) fn of_action(connection: &Connection, action: &Action) -> Result<Vec<
     Ok(found)
 }
 
-/// Every permission, the oldest first.
 pub(super) fn all(connection: &Connection) -> Result<Vec<(Action, Row)>, Failed> {
     let select = format!(
         "SELECT {ROW}, kind, object, app, identity, peer, peer_identity, step, definition
@@ -104,7 +102,6 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<(Action, Row)>, Failed>
     Ok(all)
 }
 
-/// The id of every permission.
 pub(super) fn ids(connection: &Connection) -> Result<Vec<PermissionId>, Failed> {
     let mut statement = connection.prepare_cached("SELECT id FROM permission ORDER BY number")?;
     let ids = statement.query_map([], |row| row.get(0).map(PermissionId::from_bytes))?;
@@ -119,18 +116,17 @@ pub(super) fn insert(
     taints: &[String],
     now: Time,
 ) -> Result<bool, Failed> {
-    let columns = Columns::new(&grant.action);
     let taints = serde_json::Value::from(taints).to_string();
     let expired =
         connection.execute("DELETE FROM permission WHERE expires <= ?1", [now.millis()])?;
     let bounds = grant.action.arguments();
-    let arguments = bounds.map(Bounds::arguments);
+    let arguments = bounds.map(|bounds| bounds.arguments().to_owned());
     let folders = bounds.is_some_and(Bounds::folders);
-    let mut of_action = columns.params().to_vec();
-    of_action.extend([&taints as &dyn rusqlite::ToSql, &arguments, &folders]);
+    let mut values = parameters(&grant.action);
+    values.extend([taints.into(), arguments.into(), folders.into()]);
     let double = connection.execute(
         &format!("DELETE FROM permission WHERE {OF_ACTION} AND taints = ?9 AND arguments IS ?10 AND folders = ?11"),
-        of_action.as_slice(),
+        params_from_iter(&values),
     )?;
     // After the deletions, so that the user can renew a permission of a full file.
     let count: i64 =
@@ -139,20 +135,15 @@ pub(super) fn insert(
         let most = usize::try_from(MOST).unwrap_or_default();
         return Err(Stop::Refused(PermissionError::Full(most)));
     }
-    let (granted, expires) = (now.millis(), grant.expires.map(Time::millis));
-    let id = id.as_bytes();
-    of_action.extend([
-        &id as &dyn rusqlite::ToSql,
-        &granted,
-        &expires,
-        &grant.scripts,
-    ]);
+    let expires = grant.expires.map(Time::millis);
+    values.extend([id.as_bytes().to_vec().into(), now.millis().into()]);
+    values.extend([expires.into(), grant.scripts.into()]);
     connection.execute(
         "INSERT INTO permission
            (kind, object, app, identity, peer, peer_identity, step, definition, taints, arguments, folders, id, granted,
             expires, scripts)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-        of_action.as_slice(),
+        params_from_iter(values),
     )?;
     Ok(expired + double > 0)
 }
@@ -163,62 +154,38 @@ pub(super) fn delete(connection: &Connection, id: PermissionId) -> Result<bool, 
     Ok(connection.execute(sql, params![id.as_bytes()])? > 0)
 }
 
-/// An action as it is stored.
-struct Columns<'a> {
-    kind: &'static str,
-    object: &'a str,
-    app: (&'a str, &'a [u8; 32]),
-    peer: Option<&'a str>,
-    peer_identity: Option<&'a [u8; 32]>,
-    step: Option<&'static str>,
-    definition: Option<&'a [u8; 32]>,
-}
-
-impl<'a> Columns<'a> {
-    fn new(action: &'a Action) -> Self {
-        let (kind, object, app) = match action {
-            Action::Selection { functionality, app } => (SELECTION, functionality.as_str(), app),
-            Action::Collaboration {
-                from,
-                functionality,
-                ..
-            } => (COLLABORATION, functionality.as_str(), from),
-            Action::Egress { app, domain } => (EGRESS, domain.as_str(), app),
-            Action::Tool { app, tool, .. } => (TOOL, tool.name().as_str(), app),
-        };
-        let (peer, step) = match action {
-            Action::Collaboration { to, direction, .. } => (Some(to), Some(direction.name())),
-            _ => (None, None),
-        };
-        let definition = match action {
-            Action::Tool { definition, .. } => Some(definition.as_bytes()),
-            _ => None,
-        };
-        Self {
-            kind,
-            object,
-            app: (app.name.as_str(), app.identity.as_bytes()),
-            peer: peer.map(|peer| peer.name.as_str()),
-            peer_identity: peer.map(|peer| peer.identity.as_bytes()),
-            step,
-            definition,
-        }
-    }
-
-    /// The parameters of [`OF_ACTION`].
-    fn params(&self) -> [&dyn rusqlite::ToSql; 8] {
-        let (app, identity) = &self.app;
-        [
-            &self.kind,
-            &self.object,
-            app,
-            identity,
-            &self.peer,
-            &self.peer_identity,
-            &self.step,
-            &self.definition,
-        ]
-    }
+/// The parameters of [`OF_ACTION`].
+fn parameters(action: &Action) -> Vec<Value> {
+    let text = |text: &str| Value::from(text.to_owned());
+    let digest = |identity: &Identity| Value::from(identity.as_bytes().to_vec());
+    let (kind, object, app) = match action {
+        Action::Selection { functionality, app } => (SELECTION, functionality.as_str(), app),
+        Action::Collaboration {
+            from,
+            functionality,
+            ..
+        } => (COLLABORATION, functionality.as_str(), from),
+        Action::Egress { app, domain } => (EGRESS, domain.as_str(), app),
+        Action::Tool { app, tool, .. } => (TOOL, tool.name().as_str(), app),
+    };
+    let (peer, step) = match action {
+        Action::Collaboration { to, direction, .. } => (Some(to), Some(direction.name())),
+        _ => (None, None),
+    };
+    let definition = match action {
+        Action::Tool { definition, .. } => Some(definition),
+        _ => None,
+    };
+    vec![
+        text(kind),
+        text(object),
+        text(app.name.as_str()),
+        digest(&app.identity),
+        peer.map_or(Value::Null, |peer| text(peer.name.as_str())),
+        peer.map_or(Value::Null, |peer| digest(&peer.identity)),
+        step.map_or(Value::Null, text),
+        definition.map_or(Value::Null, digest),
+    ]
 }
 
 /// The columns [`ROW`], which come first.
@@ -237,7 +204,6 @@ fn read(row: &rusqlite::Row<'_>) -> Result<Row, Failed> {
     })
 }
 
-/// The action of a row of [`all`].
 fn action(row: &rusqlite::Row<'_>, arguments: Option<Bounds>) -> Result<Action, Failed> {
     let id = PermissionId::from_bytes(row.get(0)?);
     let name = |column: usize| -> Result<Name, Failed> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ifc::{Label, Lattice, Order};
 use store::{
-    Content, DatabaseError, Draft, EntryId, Limits, Memory, MemoryError, Namespace, Permissions,
-    Query, SqliteMemory, Time,
+    Content, DatabaseError, DatabaseFault, Draft, EntryId, Limits, Memory, MemoryError, Namespace,
+    Permissions, Query, SqliteMemory, Time,
 };
 use tempfile::TempDir;
 
@@ -83,7 +83,7 @@ fn files_that_others_can_reach_are_refused() {
     ] {
         fs::set_permissions(place, Mode::from_mode(mode)).unwrap();
         let error = refused(&path);
-        assert!(matches!(error, DatabaseError::Unsafe { .. }));
+        assert!(matches!(error.fault, DatabaseFault::Unsafe(..)));
         let remedy = format!("chmod {repaired:o} {}", place.display());
         assert!(error.to_string().contains(&remedy), "{error}");
         fs::set_permissions(place, Mode::from_mode(repaired)).unwrap();
@@ -100,30 +100,36 @@ fn links_are_not_followed() {
     let linked = folder.path().join("linked");
     symlink(parent, &linked).unwrap();
     assert!(matches!(
-        refused(&linked.join("memory.db")),
-        DatabaseError::Unsafe { .. }
+        refused(&linked.join("memory.db")).fault,
+        DatabaseFault::Unsafe(..)
     ));
     // The file.
     let elsewhere = parent.join("link.db");
     symlink(&path, &elsewhere).unwrap();
-    assert!(matches!(refused(&elsewhere), DatabaseError::Unsafe { .. }));
+    assert!(matches!(
+        refused(&elsewhere).fault,
+        DatabaseFault::Unsafe(..)
+    ));
     // A link to nothing would let somebody choose what is made where.
     let dangling = parent.join("dangling.db");
     symlink(folder.path().join("victim"), &dangling).unwrap();
-    assert!(matches!(refused(&dangling), DatabaseError::Unsafe { .. }));
+    assert!(matches!(
+        refused(&dangling).fault,
+        DatabaseFault::Unsafe(..)
+    ));
     assert!(!folder.path().join("victim").exists());
     // What SQLite would write beside the file.
     let log = parent.join("memory.db-wal");
     symlink(folder.path().join("victim"), &log).unwrap();
-    assert!(matches!(refused(&path), DatabaseError::Unsafe { .. }));
+    assert!(matches!(refused(&path).fault, DatabaseFault::Unsafe(..)));
     fs::remove_file(log).unwrap();
     // A second name of the file, and what is no file.
     let second = folder.path().join("second");
     fs::hard_link(&path, &second).unwrap();
-    assert!(matches!(refused(&path), DatabaseError::Unsafe { .. }));
+    assert!(matches!(refused(&path).fault, DatabaseFault::Unsafe(..)));
     fs::remove_file(second).unwrap();
     open(&path).unwrap();
-    assert!(matches!(refused(parent), DatabaseError::Unsafe { .. }));
+    assert!(matches!(refused(parent).fault, DatabaseFault::Unsafe(..)));
 }
 
 /// Only root can give a file away.
@@ -134,7 +140,7 @@ fn another_users_file_is_refused() {
     if std::os::unix::fs::chown(&path, Some(12345), None).is_err() {
         // Another user than root cannot give a file away: one of the system's stands in.
         let system = Path::new("/etc/hostname");
-        assert!(matches!(refused(system), DatabaseError::Unsafe { .. }));
+        assert!(matches!(refused(system).fault, DatabaseFault::Unsafe(..)));
         return;
     }
     let error = refused(&path);
@@ -158,19 +164,15 @@ fn other_versions_and_programs_are_refused() {
     raw("PRAGMA user_version = 3");
     let error = refused(&path);
     assert!(matches!(
-        error,
-        DatabaseError::Newer {
-            found: 3,
-            known: 2,
-            ..
-        }
+        error.fault,
+        DatabaseFault::Newer { found: 3, known: 2 }
     ));
     assert!(error.to_string().contains("move the file away"), "{error}");
     raw("PRAGMA user_version = 2; PRAGMA application_id = 7");
-    assert!(matches!(refused(&path), DatabaseError::Foreign { .. }));
+    assert!(matches!(refused(&path).fault, DatabaseFault::Foreign));
     // A database without numbers is another program's, and stays as it is.
     raw("PRAGMA user_version = 0; PRAGMA application_id = 0");
-    assert!(matches!(refused(&path), DatabaseError::Foreign { .. }));
+    assert!(matches!(refused(&path).fault, DatabaseFault::Foreign));
     // Memories are no permissions.
     raw("PRAGMA user_version = 2; PRAGMA application_id = 1397509445");
     open(&path).unwrap();
@@ -242,7 +244,13 @@ fn a_reader_delays_erasure_and_is_named() {
     assert_eq!(forgotten.family.entries.len(), 1);
     let why = forgotten.erased.unwrap_err();
     assert!(
-        matches!(why, MemoryError::Database(DatabaseError::Read { .. })),
+        matches!(
+            why,
+            MemoryError::Database(DatabaseError {
+                fault: DatabaseFault::Read,
+                ..
+            })
+        ),
         "{why}"
     );
     let has_text = || {
@@ -306,6 +314,6 @@ fn a_damaged_file_fails_closed() {
     )
     .unwrap();
     let error = refused(&path);
-    assert!(matches!(error, DatabaseError::Corrupt { .. }));
+    assert!(matches!(error.fault, DatabaseFault::Corrupt(_)));
     assert!(error.to_string().contains(".recover"), "{error}");
 }
