@@ -30,13 +30,11 @@ use crate::trouble::Trouble;
 
 /// The version without a handshake and sessions.
 const STATELESS: &str = "2026-07-28";
-/// Lines of the client that wait.
 const QUEUE: usize = 4;
 /// How often a stream is opened again without success.
 const RESUMPTIONS: usize = 5;
 /// The longest pause before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The time for ending the session.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Letters of a tool's name that are shown.
 const MAX_SHOWN: usize = 64;
@@ -45,7 +43,6 @@ const NO_ANSWER: &str = "io.modelcontextprotocol/transportClosed";
 
 type Server = WorkerTransport<StreamableHttpClientWorker<Http>>;
 
-/// The connection to a server.
 pub(crate) struct Connected {
     pub(crate) server: Server,
     /// The answer to the client's first request.
@@ -318,7 +315,6 @@ impl Output {
         }
     }
 
-    /// Writes a message.
     pub(crate) async fn message(&self, message: &impl Serialize) -> Result<(), Trouble> {
         let line = serde_json::to_value(message).map(|message| self.mask.value(message));
         let line = line.map_err(|_| Trouble::Form("its answer is no message"))?;

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// Longest header that is read.
 const MAX_HEADER: usize = 4 << 10;
 /// Scopes that are read, and the longest of them.
 const MAX_SCOPES: usize = 64;
 const MAX_SCOPE: usize = 128;
 
-/// A demand for a token.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Challenge {
     /// Where the server says who gives out tokens for it.

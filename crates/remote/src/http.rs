@@ -100,12 +100,10 @@ impl Http {
         })))
     }
 
-    /// The server's address.
     pub(crate) fn url(&self) -> &WebUrl {
         &self.0.url
     }
 
-    /// Has a request sent as these bytes.
     pub(crate) fn send_as(&self, message: &ClientJsonRpcMessage, line: Vec<u8>) {
         if let JsonRpcMessage::Request(request) = message {
             lock(&self.0.lines).insert(request.id.clone(), line);
@@ -123,7 +121,6 @@ impl Http {
         }
     }
 
-    /// Sends a request of the transport.
     async fn of_transport(
         &self,
         method: Method,
@@ -415,7 +412,6 @@ impl EventLimit {
     }
 }
 
-/// The header that carries a token.
 fn bearer(token: &str) -> Result<HeaderValue, Trouble> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
     let mut value = value.map_err(|_| Trouble::NoToken("it cannot be sent".to_owned()))?;

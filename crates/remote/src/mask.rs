@@ -48,7 +48,6 @@ impl Mask {
         known.headers.extend(forms);
     }
 
-    /// Knows this token from now on.
     pub(crate) fn add_token(&self, token: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.tokens.len() >= MOST {

@@ -33,7 +33,6 @@ impl Tokens {
         }
     }
 
-    /// The token to send.
     pub(crate) async fn current(&self) -> Result<String, Trouble> {
         self.other_than("").await
     }

@@ -1,7 +1,5 @@
 //! Why there is no answer of a server.
 
-use std::fmt;
-
 use names::BadUrl;
 use reqwest::StatusCode;
 
@@ -11,55 +9,36 @@ use crate::challenge::Challenge;
 const MOST_SCOPES: usize = 8;
 
 /// Why there is no answer. The text is for the user, and quotes nothing of the server's but addresses.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
     /// Nothing was sent.
+    #[error("no connection: {0}")]
     NoConnection(String),
     /// The connection ended before the answer: the request may have been carried out.
+    #[error("the connection broke: {0}")]
     Broken(String),
     /// The server wants to know who asks; what it says of that.
+    #[error("it wants a token (HTTP 401)")]
     Login(Challenge),
-    /// The hub has no token for it.
+    #[error("there is no token for it: {0}")]
     NoToken(String),
     /// The token that it was sent is not for this; the scopes that it names.
+    #[error("the login is not for this (HTTP 403); it would have to be for: {}", quoted(.0))]
     Scope(Vec<String>),
-    /// The server answers from elsewhere.
+    #[error(
+        "it redirects to {0}, which is not followed; if you mean that address, write it as the url"
+    )]
     Redirect(String),
-    /// The server refuses.
+    #[error("it answers with HTTP {0}")]
     Status(StatusCode),
     /// What it sends is nothing that the protocol knows.
+    #[error("it breaks the protocol: {0}")]
     Form(&'static str),
-    /// What it sends is longer than this.
+    #[error("it sends a message of more than {0} bytes")]
     TooLong(usize),
-    /// The settings cannot be used.
+    #[error("{0}")]
     Settings(String),
 }
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoConnection(why) => write!(f, "no connection: {why}"),
-            Self::Broken(why) => write!(f, "the connection broke: {why}"),
-            Self::Login(_) => f.write_str("it wants a token (HTTP 401)"),
-            Self::NoToken(why) => write!(f, "there is no token for it: {why}"),
-            Self::Scope(scopes) => write!(
-                f,
-                "the login is not for this (HTTP 403); it would have to be for: {}",
-                quoted(scopes)
-            ),
-            Self::Redirect(to) => write!(
-                f,
-                "it redirects to {to}, which is not followed; if you mean that address, write it as the url"
-            ),
-            Self::Status(status) => write!(f, "it answers with HTTP {status}"),
-            Self::Form(why) => write!(f, "it breaks the protocol: {why}"),
-            Self::TooLong(max) => write!(f, "it sends a message of more than {max} bytes"),
-            Self::Settings(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for Trouble {}
 
 impl Trouble {
     /// Whether what was asked for was certainly not done: the server may be asked again. What a gateway says of a server

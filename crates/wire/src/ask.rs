@@ -1,6 +1,7 @@
 //! Questions of an app to the user while it works on a call (MCP elicitation): the answers, and the refusals.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// What becomes of a [`Form`](crate::Form).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,38 +42,31 @@ impl Wish {
 }
 
 /// Why an app's request is not looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// This client offers no such thing to this app.
+    #[error("this client does not offer it")]
     NotOffered,
     /// It is too large, or of a form that cannot be shown to a person.
+    #[error("it is of no form that can be passed on")]
     Unfit,
     /// The app works on no call, or on several, so that the request belongs to no one call.
+    #[error("it can be asked for only during exactly one call")]
     NoCall,
     /// It asks for something else already.
+    #[error("another request of this call is under way")]
     Busy,
     /// It has asked as often as it may.
+    #[error("it was asked for too often")]
     TooOften,
     /// The user has not reviewed it.
+    #[error("it counts after a review, at the next start")]
     NotReviewed,
     /// The policy does not let it.
+    #[error("the user's policy does not allow it")]
     Policy,
     /// It failed here.
+    #[error("it failed")]
     Failed,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NotOffered => "this client does not offer it",
-            Self::Unfit => "it is of no form that can be passed on",
-            Self::NoCall => "it can be asked for only during exactly one call",
-            Self::Busy => "another request of this call is under way",
-            Self::TooOften => "it was asked for too often",
-            Self::NotReviewed => "it counts after a review, at the next start",
-            Self::Policy => "the user's policy does not allow it",
-            Self::Failed => "it failed",
-        })
-    }
 }

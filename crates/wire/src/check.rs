@@ -39,12 +39,10 @@ pub enum Violation {
         limit: usize,
     },
     /// A number is outside of its range.
-    #[error("{what} must be between {min} and {max}")]
+    #[error("{what} must be between 1 and {max}")]
     OutOfRange {
         /// Which number.
         what: &'static str,
-        /// Its least value.
-        min: u64,
         /// Its greatest value.
         max: u64,
     },
@@ -69,23 +67,23 @@ impl Frame for HubFrame {
                 check_limits(limits)
             }
             Self::Call {
-                id: _,
                 tool,
                 arguments,
                 timeout_ms,
+                ..
             } => {
                 check_tool_name(tool)?;
-                at_most("arguments", arguments.len(), MAX_ARGUMENTS_BYTES)?;
-                json::check_object(arguments).map_err(|problem| Violation::Json {
-                    what: "arguments",
-                    problem,
-                })?;
-                within("timeout_ms", *timeout_ms, 1, MAX_TIMEOUT_MS)
+                object("arguments", arguments, MAX_ARGUMENTS_BYTES)?;
+                within("timeout_ms", *timeout_ms, MAX_TIMEOUT_MS)
             }
-            Self::Reply { request: _, reply } => check_reply(reply),
-            Self::Cancel { id: _ }
-            | Self::Pause { id: _ }
-            | Self::Resume { id: _ }
+            Self::Reply {
+                reply: Reply::Accepted(answer),
+                ..
+            } => object("answer", answer, MAX_FORM_ANSWER_BYTES),
+            Self::Reply { .. }
+            | Self::Cancel { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. }
             | Self::Stop => Ok(()),
         }
     }
@@ -99,11 +97,10 @@ impl Frame for SpokeFrame {
                 check_tools(tools)
             }
             Self::Result {
-                id: _,
                 content,
-                is_error: _,
                 claims,
                 images,
+                ..
             } => {
                 at_most("result", content.len(), MAX_RESULT_BYTES)?;
                 at_most("images", images.len(), MAX_IMAGES)?;
@@ -154,91 +151,53 @@ fn check_command(app: &AppCommand) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_reply(reply: &Reply) -> Result<(), Violation> {
-    match reply {
-        Reply::Accepted(answer) => {
-            at_most("answer", answer.len(), MAX_FORM_ANSWER_BYTES)?;
-            json::check_object(answer).map_err(|problem| Violation::Json {
-                what: "answer",
-                problem,
-            })
-        }
-        Reply::Declined | Reply::Dismissed | Reply::Refused(_) => Ok(()),
-    }
-}
-
 impl Form {
     /// Checks the limits that the type alone does not hold: the maker of one learns here whether it can be sent.
     ///
     /// # Errors
     /// The first [`Violation`] found.
     pub fn check(&self) -> Result<(), Violation> {
-        check_form(self)
-    }
-}
-
-fn check_form(form: &Form) -> Result<(), Violation> {
-    at_most("question", form.message.len(), MAX_QUESTION_BYTES)?;
-    at_most("fields", form.fields.len(), MAX_FIELDS)?;
-    let mut names = BTreeSet::new();
-    let mut total_options = 0_usize;
-    for field in &form.fields {
-        // The answer is an object: with one name for two fields, one answer would count for both.
-        if field.name.is_empty() || !names.insert(field.name.as_str()) {
-            return Err(Violation::Form("each field needs a name of its own"));
-        }
-        if let FieldKind::Choice(options) | FieldKind::Choices(options) = &field.kind {
-            total_options = total_options.saturating_add(options.len());
-            if options.is_empty() {
-                // It could not be answered.
-                return Err(Violation::Form("a choice needs options"));
+        at_most("question", self.message.len(), MAX_QUESTION_BYTES)?;
+        at_most("fields", self.fields.len(), MAX_FIELDS)?;
+        let mut names = BTreeSet::new();
+        let mut total_options = 0_usize;
+        for field in &self.fields {
+            // The answer is an object: with one name for two fields, one answer would count for both.
+            if field.name.is_empty() || !names.insert(field.name.as_str()) {
+                return Err(Violation::Form("each field needs a name of its own"));
+            }
+            if let FieldKind::Choice(options) | FieldKind::Choices(options) = &field.kind {
+                total_options = total_options.saturating_add(options.len());
+                if options.is_empty() {
+                    // It could not be answered.
+                    return Err(Violation::Form("a choice needs options"));
+                }
             }
         }
+        // Counted over the whole form: sixteen fields could otherwise have sixteen times as many.
+        at_most("options", total_options, MAX_OPTIONS)?;
+        // The first is the message, which has a limit of its own.
+        for text in self.texts().skip(1) {
+            at_most("text of a field", text.len(), MAX_FIELD_TEXT_BYTES)?;
+        }
+        let total = self.texts().map(str::len).sum();
+        at_most("form", total, MAX_FORM_BYTES)
     }
-    // Counted over the whole form: sixteen fields could otherwise have sixteen times as many.
-    at_most("options", total_options, MAX_OPTIONS)?;
-    // The first is the message, which has a limit of its own.
-    for text in form.texts().skip(1) {
-        at_most("text of a field", text.len(), MAX_FIELD_TEXT_BYTES)?;
-    }
-    let total = form.texts().map(str::len).sum();
-    at_most("form", total, MAX_FORM_BYTES)
 }
 
 fn check_limits(limits: &AppLimits) -> Result<(), Violation> {
-    within(
-        "start_timeout_ms",
-        limits.start_timeout_ms,
-        1,
-        MAX_TIMEOUT_MS,
-    )?;
-    within(
-        "max_concurrent_calls",
-        limits.max_concurrent_calls.into(),
-        1,
-        MAX_CONCURRENT_CALLS as u64,
-    )?;
-    within(
-        "max_line_bytes",
-        limits.max_line_bytes.into(),
-        1,
-        MAX_LINE_BYTES as u64,
-    )?;
-    within(
-        "max_result_bytes",
-        limits.max_result_bytes.into(),
-        1,
-        MAX_RESULT_BYTES as u64,
-    )
+    let calls = limits.max_concurrent_calls.into();
+    within("start_timeout_ms", limits.start_timeout_ms, MAX_TIMEOUT_MS)?;
+    within("max_concurrent_calls", calls, MAX_CONCURRENT_CALLS as u64)?;
+    let (line, result) = (limits.max_line_bytes.into(), limits.max_result_bytes.into());
+    within("max_line_bytes", line, MAX_LINE_BYTES as u64)?;
+    within("max_result_bytes", result, MAX_RESULT_BYTES as u64)
 }
 
 fn check_server(server: &ServerInfo) -> Result<(), Violation> {
-    at_most("server name", server.name.len(), MAX_SERVER_INFO_BYTES)?;
-    at_most(
-        "server version",
-        server.version.len(),
-        MAX_SERVER_INFO_BYTES,
-    )
+    let (name, version) = (server.name.len(), server.version.len());
+    at_most("server name", name, MAX_SERVER_INFO_BYTES)?;
+    at_most("server version", version, MAX_SERVER_INFO_BYTES)
 }
 
 fn check_tools(tools: &[ToolDescription]) -> Result<(), Violation> {
@@ -251,16 +210,9 @@ fn check_tools(tools: &[ToolDescription]) -> Result<(), Violation> {
         if !names.insert(tool.name.as_str()) {
             return Err(Violation::Form("two tools have the same name"));
         }
-        at_most(
-            "tool description",
-            tool.description.len(),
-            MAX_DESCRIPTION_BYTES,
-        )?;
-        at_most("input schema", tool.input_schema.len(), MAX_SCHEMA_BYTES)?;
-        json::check_object(&tool.input_schema).map_err(|problem| Violation::Json {
-            what: "input schema",
-            problem,
-        })?;
+        let described = tool.description.len();
+        at_most("tool description", described, MAX_DESCRIPTION_BYTES)?;
+        object("input schema", &tool.input_schema, MAX_SCHEMA_BYTES)?;
         total = total.saturating_add(tool.described_bytes());
     }
     at_most("tools together", total, MAX_TOOLS_BYTES)
@@ -270,35 +222,34 @@ impl ToolDescription {
     /// What counts towards [`MAX_TOOLS_BYTES`].
     #[must_use]
     pub fn described_bytes(&self) -> usize {
-        self.name
-            .len()
-            .saturating_add(self.description.len())
-            .saturating_add(self.input_schema.len())
+        self.name.len() + self.description.len() + self.input_schema.len()
     }
 }
 
 fn check_tool_name(name: &str) -> Result<(), Violation> {
-    if is_tool_name(name) {
-        Ok(())
-    } else {
-        Err(Violation::Form(
-            "a tool's name has 1 to 128 letters, digits, '_', '-', '.', '/'",
-        ))
+    let wanted = "a tool's name has 1 to 128 letters, digits, '_', '-', '.', '/'";
+    match is_tool_name(name) {
+        true => Ok(()),
+        false => Err(Violation::Form(wanted)),
     }
+}
+
+/// Checks JSON text of an object.
+fn object(what: &'static str, text: &str, limit: usize) -> Result<(), Violation> {
+    at_most(what, text.len(), limit)?;
+    json::check_object(text).map_err(|problem| Violation::Json { what, problem })
 }
 
 fn at_most(what: &'static str, len: usize, limit: usize) -> Result<(), Violation> {
-    if len > limit {
-        Err(Violation::TooLong { what, limit })
-    } else {
-        Ok(())
+    match len <= limit {
+        true => Ok(()),
+        false => Err(Violation::TooLong { what, limit }),
     }
 }
 
-fn within(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Violation> {
-    if (min..=max).contains(&value) {
-        Ok(())
-    } else {
-        Err(Violation::OutOfRange { what, min, max })
+fn within(what: &'static str, value: u64, max: u64) -> Result<(), Violation> {
+    match (1..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(Violation::OutOfRange { what, max }),
     }
 }

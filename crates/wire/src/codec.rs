@@ -93,11 +93,17 @@ pub struct Decoder<F> {
 #[derive(Debug, Clone, Copy)]
 enum Header {
     /// So many bytes of the length have arrived, with this value so far.
-    Length { have: usize, value: usize },
+    Length {
+        have: usize,
+        value: usize,
+    },
     /// The length is known; the version comes next.
-    Version { length: usize },
-    /// The payload is under way.
-    Payload { length: usize },
+    Version {
+        length: usize,
+    },
+    Payload {
+        length: usize,
+    },
 }
 
 const NEXT_FRAME: Header = Header::Length { have: 0, value: 0 };

@@ -120,11 +120,9 @@ impl JsonScan {
 /// A [`JsonError`] that names what is wrong.
 pub fn check_object(text: &str) -> Result<(), JsonError> {
     JsonScan::default().feed(text.as_bytes())?;
-    if !text
-        // The white space of JSON alone; `trim` knows more, which no JSON begins with.
-        .trim_start_matches([' ', '\t', '\n', '\r'])
-        .starts_with('{')
-    {
+    // The white space of JSON alone; `trim` knows more, which no JSON begins with.
+    let text = text.trim_start_matches([' ', '\t', '\n', '\r']);
+    if !text.starts_with('{') {
         return Err(JsonError::NotAnObject);
     }
     // The syntax alone is checked: `IgnoredAny` allocates nothing for the values.

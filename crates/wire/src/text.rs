@@ -1,7 +1,5 @@
 //! Text that an app wrote, kept apart from our own.
 
-use std::fmt;
-
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limits::MAX_QUOTE_BYTES;
@@ -9,7 +7,7 @@ use crate::limits::MAX_QUOTE_BYTES;
 /// At most [`MAX_QUOTE_BYTES`] of text whose author is the app: the end of its stderr, the message
 /// of an error answer, a schema's words. Before a model sees it, it is labelled like any other
 /// output of that app; before a person sees it, it is escaped.
-#[derive(Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Quote(String);
 
@@ -23,11 +21,7 @@ impl Quote {
     /// Keeps the last bytes of a text, which is where a crash says its cause.
     #[must_use]
     pub fn tail(text: &str) -> Self {
-        let mut start = text.len().saturating_sub(MAX_QUOTE_BYTES);
-        // At most three steps, and the end of the text is a boundary.
-        while !text.is_char_boundary(start) {
-            start += 1;
-        }
+        let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_QUOTE_BYTES));
         Self(text.get(start..).unwrap_or_default().to_owned())
     }
 
@@ -41,12 +35,6 @@ impl Quote {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl fmt::Debug for Quote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Quote({:?})", self.0)
     }
 }
 
@@ -64,12 +52,8 @@ impl<'de> Deserialize<'de> for Quote {
 /// The longest prefix of `text` of at most `limit` bytes that ends between two characters.
 #[must_use]
 pub fn head(text: &str, limit: usize) -> &str {
-    let mut end = text.len().min(limit);
-    // At most three steps, and the beginning of the text is a boundary.
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
+    text.get(..text.floor_char_boundary(limit))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
