@@ -117,7 +117,6 @@ const PIPX: Launcher = Launcher {
     ..UVX
 };
 
-/// The parsed words of a launcher's command.
 #[derive(Default)]
 struct Said<'w> {
     from: Vec<&'w str>,
@@ -228,7 +227,8 @@ impl Launcher {
     }
 }
 
-fn is_of(list: &str, word: &str) -> bool {
+/// Whether a word is in a list of words.
+pub(crate) fn is_of(list: &str, word: &str) -> bool {
     list.split_ascii_whitespace().any(|known| known == word)
 }
 

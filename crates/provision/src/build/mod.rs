@@ -35,8 +35,6 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// Most bytes of the end of the package manager's output.
 const WORDS: usize = 8 << 10;
-/// Memory, file size and open files. A package manager holds whole packages in memory.
-const LIMITS: (u64, u64, u64) = (4 << 30, 1 << 30, 4096);
 /// Size of each folder that a step writes: twice the largest tree, since names and small files count for more than their
 /// bytes.
 const ROOM: u64 = 4 << 30;
@@ -49,31 +47,23 @@ struct Order {
     env: Vec<(String, String)>,
 }
 
-/// One step of a build.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
-    /// The binary of the build spoke.
     pub(crate) program: &'a Path,
     /// The command and the places that it needs.
     pub(crate) needs: Needs,
     /// Its environment; the proxy's address is added.
     pub(crate) env: Vec<(String, String)>,
-    /// The folder that is built.
     pub(crate) tree: &'a Path,
-    /// A folder for temporary files.
     pub(crate) scratch: &'a Path,
-    /// A folder with settings.
     pub(crate) settings: &'a Path,
     /// The hosts that may be reached; none means no network.
     pub(crate) hosts: Vec<Host>,
 }
 
-/// How a step ended.
 #[derive(Debug)]
 pub(crate) struct Built {
-    /// Whether the program succeeded.
     pub(crate) done: bool,
-    /// The end of its output.
     pub(crate) said: String,
     /// Hosts that it tried to reach without permission.
     pub(crate) refused: Vec<String>,
@@ -137,18 +127,11 @@ pub(crate) fn run(step: Step<'_>) -> Result<Built, String> {
 
 fn proxy_env() -> impl Iterator<Item = (String, String)> {
     // npm, pip and the programs that they start read different ones of these.
-    let names = [
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "https_proxy",
-        "http_proxy",
-        "npm_config_https_proxy",
-        "npm_config_proxy",
-    ];
+    let names =
+        "HTTPS_PROXY HTTP_PROXY https_proxy http_proxy npm_config_https_proxy npm_config_proxy";
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
-    names
-        .into_iter()
-        .map(move |name| (name.to_owned(), proxy.clone()))
+    let names = names.split(' ');
+    names.map(move |name| (name.to_owned(), proxy.clone()))
 }
 
 fn spec(step: &Step<'_>) -> Spec {
@@ -170,17 +153,14 @@ fn spec(step: &Step<'_>) -> Spec {
         mount(step.settings, Path::new(SETTINGS), Access::ReadOnly, false),
     ];
     mounts.extend(step.needs.found.iter().map(shown));
-    let (memory_bytes, file_bytes, open_files) = LIMITS;
     Spec {
         mounts,
-        listen: match step.hosts.is_empty() {
-            true => Vec::new(),
-            false => vec![PROXY_PORT],
-        },
+        listen: Vec::from_iter((!step.hosts.is_empty()).then_some(PROXY_PORT)),
+        // A package manager holds whole packages in memory.
         limits: Limits {
-            memory_bytes,
-            file_bytes,
-            open_files,
+            memory_bytes: 4 << 30,
+            file_bytes: 1 << 30,
+            open_files: 4096,
             ..Limits::default()
         },
         quotas,

@@ -26,7 +26,6 @@ const MAX_REFUSED: usize = 16;
 pub(crate) struct Host {
     /// Its name or address, in lower case.
     pub(crate) name: String,
-    /// Its port.
     pub(crate) port: u16,
 }
 
@@ -52,7 +51,6 @@ impl Host {
         }
     }
 
-    /// The host of an HTTP address.
     pub(crate) fn of_url(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let authority = rest.split(['/', '?', '#']).next()?;
@@ -80,7 +78,6 @@ struct Shared {
     open: AtomicUsize,
 }
 
-/// A running proxy.
 pub(super) struct Relay {
     shared: Arc<Shared>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -199,10 +196,8 @@ fn head(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     Err(io::Error::other("no head"))
 }
 
-/// A client's request.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
-    /// A tunnel of bytes.
     Tunnel(Host),
     /// One request without TLS, with the head for the host.
     Forward(Host, String),

@@ -24,7 +24,6 @@ const MAX_LIBRARIES: usize = 256;
 /// claim tables of any size.
 const MAX_READ: u64 = 1 << 20;
 
-/// The names in a binary.
 #[derive(Debug, Default)]
 struct Linked {
     interpreter: Option<PathBuf>,

@@ -20,12 +20,12 @@ pub enum FindError {
         path: String,
     },
     /// A file is not there.
-    #[error("there is no '{}'{wanted_by}; correct the path, or install it", path.display())]
+    #[error("there is no '{}'{}; correct the path, or install it", path.display(), naming(named_by))]
     Missing {
         /// The file.
         path: PathBuf,
-        /// Which file names it; empty for the command itself.
-        wanted_by: WantedBy,
+        /// Which file names it; none for the command itself.
+        named_by: Option<PathBuf>,
     },
     /// A file cannot be read.
     #[error("'{}' cannot be read: {reason}", path.display())]
@@ -45,38 +45,31 @@ pub enum FindError {
     },
     /// An app may write a part of the program.
     #[error(
-        "'{}' is in a folder that an app may write, and decides what that app sees; use a program outside of that folder, or leave out 'write' there", path.display()
+        "'{}' is in a folder that an app may write, and decides what that app sees; use a program outside of that folder, or leave out 'write' there", .0.display()
     )]
-    Writable {
-        /// The file.
-        path: PathBuf,
-    },
+    Writable(PathBuf),
     /// A place gives away more than a program or its data.
-    #[error("it would have to see '{}', and {reason}; {help}", path.display())]
+    #[error(
+        "it would have to see '{}', and {reason}; {first}, or mount it: [[app.NAME.mount]] in sluice.toml",
+        path.display()
+    )]
     TooMuch {
         /// The place.
         path: PathBuf,
         /// Why it is too much.
         reason: String,
-        /// What to do.
-        help: &'static str,
+        /// The first remedy.
+        first: &'static str,
     },
     /// A shim that chooses a version when it is started.
-    #[error("'{}' only chooses among installed versions; write the path of the real program", path.display())]
-    Shim {
-        /// The shim.
-        path: PathBuf,
-    },
-    /// It needs too many places.
-    #[error("it needs more than {limit} places of this machine; mount a folder that holds them")]
-    TooMany {
-        /// The most that are looked for.
-        limit: usize,
-    },
+    #[error("'{}' only chooses among installed versions; write the path of the real program", .0.display())]
+    Shim(PathBuf),
+    /// It needs more places than this.
+    #[error("it needs more than {0} places of this machine; mount a folder that holds them")]
+    TooMany(usize),
 }
 
 impl FindError {
-    /// A file could not be read.
     pub(super) fn unreadable(file: &Path, error: &io::Error) -> Self {
         Self::Unreadable {
             path: file.to_owned(),
@@ -85,15 +78,7 @@ impl FindError {
     }
 }
 
-/// Which file names a missing one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WantedBy(pub Option<PathBuf>);
-
-impl std::fmt::Display for WantedBy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Some(path) => write!(f, ", which '{}' names", path.display()),
-            None => Ok(()),
-        }
-    }
+fn naming(file: &Option<PathBuf>) -> String {
+    let file = file.as_ref().map(|file| file.display());
+    file.map_or(String::new(), |file| format!(", which '{file}' names"))
 }

@@ -12,7 +12,6 @@ use super::wanted::{Host, Needs, Wanted};
 /// The `PATH` of a spoke.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The results for one command so far.
 pub(super) struct Finder<'a> {
     pub(super) host: &'a Host,
     installed: &'a [PathBuf],

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::error::{FindError, WantedBy};
+use super::error::FindError;
 use super::too_much;
 use super::wanted::{Found, Host, Purpose};
 
@@ -98,9 +98,7 @@ impl<'h> Places<'h> {
     pub(super) fn believe(&self, file: &Path) -> Result<(), FindError> {
         match self.hold(file) {
             Hold::None => Ok(()),
-            Hold::Content | Hold::Way => Err(FindError::Writable {
-                path: file.to_owned(),
-            }),
+            Hold::Content | Hold::Way => Err(FindError::Writable(file.to_owned())),
         }
     }
 
@@ -132,7 +130,7 @@ impl<'h> Places<'h> {
                 None => self.push(&end, &broken, purpose)?,
             }
         }
-        Err(FindError::TooMany { limit: MAX_PLACES })
+        Err(FindError::TooMany(MAX_PLACES))
     }
 
     fn push(&mut self, source: &Path, target: &Path, purpose: Purpose) -> Result<(), FindError> {
@@ -146,7 +144,7 @@ impl<'h> Places<'h> {
         });
         // A stranger's package or environment can name any number of places.
         if self.found.len() >= MAX_PLACES {
-            return Err(FindError::TooMany { limit: MAX_PLACES });
+            return Err(FindError::TooMany(MAX_PLACES));
         }
         self.found.push(Found {
             source: source.to_owned(),
@@ -199,7 +197,6 @@ struct Way {
     /// The part that is resolved, without links.
     here: PathBuf,
     rest: VecDeque<OsString>,
-    /// Links that it has followed.
     links: usize,
 }
 
@@ -252,7 +249,7 @@ pub(super) fn resolved(path: &Path) -> Result<PathBuf, FindError> {
     path.canonicalize().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => FindError::Missing {
             path: path.to_owned(),
-            wanted_by: WantedBy(None),
+            named_by: None,
         },
         _ => FindError::Unreadable {
             path: path.to_owned(),
@@ -265,7 +262,7 @@ pub(super) fn resolved(path: &Path) -> Result<PathBuf, FindError> {
 pub(super) fn in_resolved_folder(path: &Path) -> Result<PathBuf, FindError> {
     let missing = || FindError::Missing {
         path: path.to_owned(),
-        wanted_by: WantedBy(None),
+        named_by: None,
     };
     let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
     let folder = folder.canonicalize().map_err(|_| missing())?;

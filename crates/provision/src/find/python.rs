@@ -33,9 +33,7 @@ impl Finder<'_> {
         let Some((root, name)) = folder.and_then(Path::parent).zip(path.file_name()) else {
             return Ok(None);
         };
-        let shim = || FindError::Shim {
-            path: path.to_owned(),
-        };
+        let shim = || FindError::Shim(path.to_owned());
         let set = root.join("version");
         self.places.believe(&set)?;
         let versions = settings(&set).map_err(|_| shim())?;
@@ -55,10 +53,8 @@ impl Finder<'_> {
         self.places.believe(&file)?;
         let settings = settings(&file)?;
         let python = |folder: &Path| {
-            let mut files = ["python3", "python"]
-                .map(|name| folder.join(name))
-                .into_iter();
-            files.find(|path| path.is_file())
+            let files = ["python3", "python"].map(|name| folder.join(name));
+            files.into_iter().find(|path| path.is_file())
         };
         // Its own interpreter, and the one in `home`, from which that takes its library.
         let mut lines = settings.lines().filter_map(|line| line.split_once('='));

@@ -2,25 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{FindError, WantedBy};
+use super::error::FindError;
 use super::finder::Finder;
 use super::places::{in_resolved_folder, resolved};
 use super::too_much;
 use super::wanted::Purpose;
+use crate::launcher::is_of;
 
 /// Files that mark the root of a Python package.
-const PYTHON_PROJECT: [&str; 6] = [
-    "pyproject.toml",
-    "setup.py",
-    "setup.cfg",
-    "requirements.txt",
-    "uv.lock",
-    "Pipfile",
-];
+const PYTHON_PROJECT: &str = "pyproject.toml setup.py setup.cfg requirements.txt uv.lock Pipfile";
 /// How far above a script its package may begin.
 const MAX_ABOVE: usize = 6;
 
-/// The language of an interpreter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Python,
@@ -45,27 +38,19 @@ impl Language {
 
     /// The number of the argument that is the script.
     pub(super) fn script(self, arguments: &[String]) -> Option<usize> {
-        let (takes_value, none_follows): (&[&str], &[&str]) = match self {
-            Self::Python => (&["-X", "-W"], &["-m", "-c", "-"]),
+        let (takes_value, none_follows) = match self {
+            Self::Python => ("-X -W", "-m -c -"),
             Self::Node => (
-                &[
-                    "-r",
-                    "--require",
-                    "--import",
-                    "--loader",
-                    "--experimental-loader",
-                    "-C",
-                    "--conditions",
-                ],
-                &["-e", "--eval", "-p", "--print", "-"],
+                "-r --require --import --loader --experimental-loader -C --conditions",
+                "-e --eval -p --print -",
             ),
-            Self::Other => (&["-cp", "-classpath", "--class-path"], &["-c", "-e", "-s"]),
+            Self::Other => ("-cp -classpath --class-path", "-c -e -s"),
         };
         let mut at = 0;
         while let Some(argument) = arguments.get(at) {
             match argument.as_str() {
-                argument if none_follows.contains(&argument) => return None,
-                argument if takes_value.contains(&argument) => at += 2,
+                argument if is_of(none_follows, argument) => return None,
+                argument if is_of(takes_value, argument) => at += 2,
                 // `deno run`, `bun run`.
                 "run" if self == Self::Node => at += 1,
                 argument if argument.starts_with('-') => at += 1,
@@ -76,7 +61,6 @@ impl Language {
     }
 }
 
-/// The first line of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shebang {
     pub(super) interpreter: PathBuf,
@@ -110,10 +94,10 @@ impl Finder<'_> {
         let named = |error| match error {
             FindError::Missing {
                 path,
-                wanted_by: WantedBy(None),
+                named_by: None,
             } => FindError::Missing {
                 path,
-                wanted_by: WantedBy(Some(script.to_owned())),
+                named_by: Some(script.to_owned()),
             },
             error => error,
         };
@@ -234,7 +218,7 @@ impl Finder<'_> {
             };
             return self.places.cover(&unit, Purpose::Program);
         }
-        let Some(package) = self.folder_with(script, &["package.json"]) else {
+        let Some(package) = self.folder_with(script, "package.json") else {
             return self.places.cover(script, Purpose::Program);
         };
         self.places.cover(&package, Purpose::Program)?;
@@ -257,17 +241,18 @@ impl Finder<'_> {
             return Ok(());
         }
         self.user_site(script)?;
-        match self.folder_with(script, &PYTHON_PROJECT) {
+        match self.folder_with(script, PYTHON_PROJECT) {
             Some(project) => self.places.cover(&project, Purpose::Program),
             None => self.places.cover(script, Purpose::Program),
         }
     }
 
     /// The nearest folder above a script with one of these files, unless it holds more than a package.
-    fn folder_with(&self, script: &Path, files: &[&str]) -> Option<PathBuf> {
+    fn folder_with(&self, script: &Path, files: &str) -> Option<PathBuf> {
         let folders = script.ancestors().skip(1).take(MAX_ABOVE);
         let mut fit = folders.take_while(|folder| self.is_fit(folder));
-        let found = fit.find(|folder| files.iter().any(|file| folder.join(file).is_file()));
+        let has_one = |folder: &&Path| files.split(' ').any(|file| folder.join(file).is_file());
+        let found = fit.find(has_one);
         found.map(Path::to_owned)
     }
 

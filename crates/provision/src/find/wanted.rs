@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
+use sandbox::defaults;
+
 /// This machine.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -21,9 +23,7 @@ impl Host {
     pub fn of_user() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let home = env::var_os("HOME").map(PathBuf::from);
-        let shown = sandbox::defaults::SYSTEM
-            .iter()
-            .chain(&sandbox::defaults::ETC);
+        let shown = defaults::SYSTEM.iter().chain(&defaults::ETC);
         Self {
             path: env::split_paths(&path).collect(),
             home: home.map(|home| home.canonicalize().unwrap_or(home)),

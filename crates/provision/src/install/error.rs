@@ -11,12 +11,9 @@ use crate::FindError;
 pub enum InstallError {
     /// There is no package manager.
     #[error(
-        "there is no '{name}' in PATH, which installs such packages; install it first (on Debian: `apt install npm` or `apt install python3-pip`)"
+        "there is no '{0}' in PATH, which installs such packages; install it first (on Debian: `apt install npm` or `apt install python3-pip`)"
     )]
-    NoManager {
-        /// Which.
-        name: &'static str,
-    },
+    NoManager(&'static str),
     /// The package manager itself cannot run in a spoke.
     #[error("the package manager cannot run in a spoke: {0}")]
     Manager(#[from] FindError),
@@ -29,19 +26,11 @@ pub enum InstallError {
         reason: String,
     },
     /// It names no registry.
-    #[error("the settings of '{program}' name no registry", program = program.display())]
-    NoRegistry {
-        /// The package manager.
-        program: PathBuf,
-    },
+    #[error("the settings of '{}' name no registry", .0.display())]
+    NoRegistry(PathBuf),
     /// Not a package of a registry.
-    #[error(
-        "'{requirement}' is no package of a registry: files, folders and addresses are not installed"
-    )]
-    Requirement {
-        /// The requirement.
-        requirement: String,
-    },
+    #[error("'{0}' is no package of a registry: files, folders and addresses are not installed")]
+    Requirement(String),
     /// Programs of packages would run where a secret is.
     #[error(
         "the index needs a secret, and programs of packages could read it; leave out --scripts"
@@ -75,11 +64,9 @@ pub enum InstallError {
 }
 
 fn refused_hosts(hosts: &[String]) -> String {
-    match hosts.is_empty() {
-        true => String::new(),
-        false => format!(
-            " (it tried to reach {}, which no setting of yours names as a registry)",
-            hosts.join(", ")
-        ),
+    if hosts.is_empty() {
+        return String::new();
     }
+    let hosts = hosts.join(", ");
+    format!(" (it tried to reach {hosts}, which no setting of yours names as a registry)")
 }

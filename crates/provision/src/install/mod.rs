@@ -75,7 +75,6 @@ pub struct Installer<'a> {
 /// What the installation of a package gave.
 struct Come {
     version: String,
-    /// Its program, from the tree.
     entry: PathBuf,
     /// Packages whose install scripts did not run.
     unrun: Vec<String>,
@@ -95,21 +94,12 @@ impl Installer<'_> {
     pub fn install(&self, app: &str, package: &Package) -> Result<Installed, InstallError> {
         for requirement in package.with.iter().chain([&package.requirement]) {
             if !is_of_registry(requirement, package.registry) {
-                return Err(InstallError::Requirement {
-                    requirement: requirement.clone(),
-                });
+                return Err(InstallError::Requirement(requirement.clone()));
             }
         }
         // In the store's own file system, so that the finished tree is moved there at once or not at all.
         let staging = self.store.staging(app)?;
-        let Come {
-            version,
-            entry,
-            unrun,
-            unsupplied,
-            interpreter,
-            programs,
-        } = match package.registry {
+        let come = match package.registry {
             Registry::Npm => self.npm(&staging, package)?,
             Registry::PyPi => self.pip(&staging, package)?,
         };
@@ -120,11 +110,11 @@ impl Installer<'_> {
             requirement: package.requirement.clone(),
             with: package.with.clone(),
             program: package.program.clone(),
-            version,
+            version: come.version,
             sha256,
-            entry,
-            interpreter,
-            programs,
+            entry: come.entry,
+            interpreter: come.interpreter,
+            programs: come.programs,
             scripts: self.scripts,
             tools: None,
             reviewed: false,
@@ -132,8 +122,8 @@ impl Installer<'_> {
         };
         Ok(Installed {
             record,
-            unrun,
-            unsupplied,
+            unrun: come.unrun,
+            unsupplied: come.unsupplied,
         })
     }
 
@@ -141,26 +131,17 @@ impl Installer<'_> {
         let npm = settings::program(self.host, "npm")?;
         let settings = settings::of_npm(&npm)?;
         let mut command = npm_install(&npm);
-        command.push("--".to_owned());
-        command.extend(package.with.iter().chain([&package.requirement]).cloned());
+        command.extend(named(package));
         self.step(staging, &staging.tree, &command, settings, npm_env())?;
         let mut unrun = with_scripts(&staging.tree);
         if self.scripts && !unrun.is_empty() {
             // One script after the other: npm 9 starts as many at a time as there are processors, and no spoke sees any, so
             // that it would start none and wait for good.
-            let one = "--foreground-scripts";
-            let rebuild = words(
-                &npm,
-                &["rebuild", "--prefix", TREE, one, "--loglevel=error"],
-            );
+            let words = format!("rebuild --prefix {TREE} --foreground-scripts --loglevel=error");
+            let rebuild = command_line(&npm, &words);
             // Programs of packages run in this step, so it has neither the settings with the secrets nor a network.
-            self.step(
-                staging,
-                &staging.tree,
-                &rebuild,
-                Settings::default(),
-                npm_env(),
-            )?;
+            let settings = Settings::default();
+            self.step(staging, &staging.tree, &rebuild, settings, npm_env())?;
             unrun.clear();
         }
         let name = npm_name(&package.requirement);
@@ -184,36 +165,20 @@ impl Installer<'_> {
         if self.scripts && settings.secret {
             return Err(InstallError::SecretBesideScripts);
         }
-        let site = format!("{TREE}/site");
         // `-I`: no module comes from where a variable says, or from the working directory, which is the tree that strangers'
         // packages are written into.
-        let mut command = words(
-            &python,
-            &[
-                "-I",
-                "-c",
-                if self.scripts { PIP } else { PIP_ALONE },
-                "install",
-                "--target",
-                &site,
-                "--no-input",
-            ],
+        let mut command = command_line(&python, "-I -c");
+        command.push(if self.scripts { PIP } else { PIP_ALONE }.to_owned());
+        let install = format!(
+            "install --target {TREE}/site --no-input --no-cache-dir --disable-pip-version-check --no-warn-script-location"
         );
-        command.extend(
-            [
-                "--no-cache-dir",
-                "--disable-pip-version-check",
-                "--no-warn-script-location",
-            ]
-            .map(str::to_owned),
-        );
+        command.extend(words(&install));
         if !self.scripts {
             // A source is built by programs in it. That holds for what a registry lists, and not for a dependency that is an
             // address: such a one ends at what `PIP_ALONE` refuses.
-            command.extend(["--only-binary", ":all:"].map(str::to_owned));
+            command.extend(words("--only-binary :all:"));
         }
-        command.push("--".to_owned());
-        command.extend(package.with.iter().chain([&package.requirement]).cloned());
+        command.extend(named(package));
         let ran = self.step(staging, &staging.tree, &command, settings, Vec::new())?;
         // That one is found as the user means it, which need not be the one of the system.
         let (supplied, unsupplied) = self.modules_for(staging)?;
@@ -222,10 +187,8 @@ impl Installer<'_> {
         let program = package.program.as_deref().unwrap_or(name);
         let entry = Path::new("site/bin").join(program);
         if !is_plain(program) || !is_file_inside(&staging.tree, &entry) {
-            let (package, what) = (
-                name.to_owned(),
-                format!("has no program '{}'", program.escape_debug()),
-            );
+            let what = format!("has no program '{}'", program.escape_debug());
+            let package = name.to_owned();
             return Err(InstallError::NoProgram { package, what });
         }
         Ok(Come {
@@ -333,32 +296,31 @@ impl Installer<'_> {
     }
 }
 
-fn words(program: &Path, rest: &[&str]) -> Vec<String> {
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(' ').map(str::to_owned)
+}
+
+/// A program with these words as its arguments.
+fn command_line(program: &Path, arguments: &str) -> Vec<String> {
     let program = program.to_string_lossy().into_owned();
-    std::iter::once(program)
-        .chain(rest.iter().map(|word| (*word).to_owned()))
-        .collect()
+    std::iter::once(program).chain(words(arguments)).collect()
+}
+
+/// The requested packages as the last arguments of a command.
+fn named(package: &Package) -> impl Iterator<Item = String> {
+    let packages = package.with.iter().chain([&package.requirement]);
+    std::iter::once("--".to_owned()).chain(packages.cloned())
 }
 
 /// npm's command to install into the tree.
 fn npm_install(npm: &Path) -> Vec<String> {
-    words(
-        npm,
-        &[
-            "install",
-            "--prefix",
-            TREE,
-            "--ignore-scripts",
-            // A dependency that is a repository is prepared by what its own folder says, its settings included. Older
-            // versions have no word for that, and are given a git that does not start.
-            "--allow-git=none",
-            "--git=/dev/null",
-            "--no-audit",
-            "--no-fund",
-            "--omit=dev",
-            "--loglevel=error",
-        ],
-    )
+    // A dependency that is a repository is prepared by what its own folder says, its settings included. Older versions have
+    // no word for that (`--allow-git`), and are given a git that does not start.
+    let words = format!(
+        "install --prefix {TREE} --ignore-scripts --allow-git=none --git=/dev/null --no-audit --no-fund --omit=dev \
+         --loglevel=error"
+    );
+    command_line(npm, &words)
 }
 
 fn npm_env() -> Vec<(String, String)> {
@@ -391,61 +353,41 @@ fn npm_program(
     };
     let unscoped = name.rsplit('/').next().unwrap_or(name);
     let program = match description.get("bin") {
-        Some(Value::String(path)) => Some(path),
+        Some(Value::String(path)) => Some(path.as_str()),
         Some(Value::Object(all)) => {
             let named = all.get(wanted.unwrap_or(unscoped));
-            let only = all
-                .values()
-                .next()
-                .filter(|_| all.len() == 1 && wanted.is_none());
-            match named.or(only) {
-                Some(Value::String(path)) => Some(path),
-                _ => None,
-            }
+            let mut only = all.values().filter(|_| all.len() == 1 && wanted.is_none());
+            named.or(only.next()).and_then(Value::as_str)
         }
         _ => None,
     };
-    let Some(program) = program else {
-        return refuse(
-            "has no program, or several and none of its own name; name one: npx -p PACKAGE PROGRAM"
-                .to_owned(),
-        );
+    let Some(program) = program.map(Path::new) else {
+        let what =
+            "has no program, or several and none of its own name; name one: npx -p PACKAGE PROGRAM";
+        return refuse(what.to_owned());
     };
-    let program = Path::new(program);
     // By its text first, and by what its links lead to afterwards.
     let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    let shown = program.display();
     if !program.components().all(plain) {
-        return refuse(format!(
-            "names a program outside of it, '{}'",
-            program.display()
-        ));
+        return refuse(format!("names a program outside of it, '{shown}'"));
     }
-    let entry: PathBuf = within
-        .join(program)
-        .components()
-        .filter(|part| *part != Component::CurDir)
-        .collect();
+    let entry = within.join(program);
+    let parts = entry.components().filter(|part| *part != Component::CurDir);
+    let entry: PathBuf = parts.collect();
     if !is_file_inside(tree, &entry) {
-        return refuse(format!(
-            "has no file '{}' of its own, which it names as its program",
-            program.display()
-        ));
+        let what = format!("has no file '{shown}' of its own, which it names as its program");
+        return refuse(what);
     }
-    Ok((
-        shown_version(description.get("version").and_then(Value::as_str)),
-        entry,
-    ))
+    let version = description.get("version").and_then(Value::as_str);
+    Ok((shown_version(version), entry))
 }
 
 /// A version as a package writes it, as far as it is one.
 fn shown_version(version: Option<&str>) -> String {
     let fits = |c: &char| c.is_ascii_alphanumeric() || ".-+".contains(*c);
-    version
-        .unwrap_or("unknown")
-        .chars()
-        .filter(fits)
-        .take(64)
-        .collect()
+    let version = version.unwrap_or("unknown").chars();
+    version.filter(fits).take(64).collect()
 }
 
 /// The version in the name of a package's folder of facts, `NAME-VERSION.dist-info`.
@@ -462,10 +404,8 @@ fn pip_version(site: &Path, name: &str) -> String {
 
 /// Whether a path of the tree is a file there, over links too.
 fn is_file_inside(tree: &Path, path: &Path) -> bool {
-    let end = tree.join(path).canonicalize();
-    end.is_ok_and(|end| {
-        end.is_file() && tree.canonicalize().is_ok_and(|tree| end.starts_with(tree))
-    })
+    let (end, tree) = (tree.join(path).canonicalize(), tree.canonicalize());
+    end.is_ok_and(|end| end.is_file() && tree.is_ok_and(|tree| end.starts_with(tree)))
 }
 
 fn is_plain(name: &str) -> bool {
@@ -475,17 +415,12 @@ fn is_plain(name: &str) -> bool {
 /// The packages that have install scripts, by npm's own list.
 fn with_scripts(tree: &Path) -> Vec<String> {
     let list = description(tree, Path::new("node_modules/.package-lock.json")).unwrap_or_default();
-    let packages = list
-        .get("packages")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let scripted =
-        packages.filter(|(_, package)| package.get("hasInstallScript") == Some(&Value::Bool(true)));
-    scripted
-        .map(|(path, _)| path.trim_start_matches("node_modules/").to_owned())
-        .take(MAX_NAMED)
-        .collect()
+    let packages = list.get("packages").and_then(Value::as_object);
+    let has_script = |package: &Value| package.get("hasInstallScript") == Some(&Value::Bool(true));
+    let scripted = packages.into_iter().flatten();
+    let scripted = scripted.filter(|(_, package)| has_script(package));
+    let names = scripted.map(|(path, _)| path.trim_start_matches("node_modules/").to_owned());
+    names.take(MAX_NAMED).collect()
 }
 
 /// What a file of the tree says, if it is one.

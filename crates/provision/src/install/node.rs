@@ -26,7 +26,6 @@ pub(super) struct Unsupplied {
     pub(super) dependencies: Map<String, Value>,
 }
 
-/// What was found in a tree.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Programs {
     /// Those that can be supplied.
@@ -81,27 +80,21 @@ impl Search {
         if !program || supplied() {
             return;
         }
-        let (
-            folder,
-            Programs {
-                unsupplied,
-                refused,
-            },
-        ) = (folder.to_owned(), &mut self.found);
+        let (folder, found) = (folder.to_owned(), &mut self.found);
         // Cut at once, so that descriptions without end take no room.
         match needed(&folder) {
             Some(Ok(dependencies)) => {
-                unsupplied.push(Unsupplied {
+                found.unsupplied.push(Unsupplied {
                     folder,
                     dependencies,
                 });
-                unsupplied.sort_by(|a, b| a.folder.cmp(&b.folder));
-                unsupplied.truncate(MOST);
+                found.unsupplied.sort_by(|a, b| a.folder.cmp(&b.folder));
+                found.unsupplied.truncate(MOST);
             }
             Some(Err(name)) => {
-                refused.push((folder, name));
-                refused.sort();
-                refused.truncate(MOST);
+                found.refused.push((folder, name));
+                found.refused.sort();
+                found.refused.truncate(MOST);
             }
             None => {}
         }

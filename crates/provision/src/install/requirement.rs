@@ -12,15 +12,15 @@ pub(super) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
         Registry::Npm => {
             let name = npm_name(requirement);
             let version = requirement.strip_prefix(name).unwrap_or_default();
-            let unscoped = match name.strip_prefix('@') {
-                Some(scoped) => scoped
-                    .split_once('/')
-                    .filter(|(scope, _)| is_name(scope, "-._~"))
-                    .map(|(_, name)| name),
-                None => Some(name),
+            let parts = match name.strip_prefix('@') {
+                Some(scoped) => scoped.split_once('/'),
+                // Without a scope there is one part.
+                None => Some((name, name)),
             };
             let fits = |c: char| c.is_ascii_alphanumeric() || "@.-+^~<>=|* ".contains(c);
-            unscoped.is_some_and(|name| is_name(name, "-._~")) && version.chars().all(fits)
+            let is_part = |part| is_name(part, "-._~");
+            parts.is_some_and(|(scope, name)| is_part(scope) && is_part(name))
+                && version.chars().all(fits)
         }
         Registry::PyPi => {
             let name = pip_name(requirement);
@@ -41,8 +41,6 @@ pub(super) fn npm_name(requirement: &str) -> &str {
 /// The name in `name[extra]>=1`.
 pub(super) fn pip_name(requirement: &str) -> &str {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    requirement
-        .split(|c| !of_name(c))
-        .next()
-        .unwrap_or(requirement)
+    let mut parts = requirement.split(|c| !of_name(c));
+    parts.next().unwrap_or(requirement)
 }

@@ -5,6 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sandbox::defaults;
+
 use super::error::InstallError;
 use crate::build::Host;
 use crate::files::text;
@@ -17,13 +19,9 @@ const PIP_DEFAULTS: &str = "from pip._internal.models.index import PyPI; print(P
 /// The settings of a package manager in a build spoke.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// Hosts of the registries.
     pub(super) hosts: Vec<Host>,
-    /// Its environment.
     pub(super) env: Vec<(String, String)>,
-    /// Its settings file.
     pub(super) file: String,
-    /// Whether a registry needs a secret.
     pub(super) secret: bool,
 }
 
@@ -43,7 +41,7 @@ fn ask(program: &Path, arguments: &[&str]) -> Result<String, InstallError> {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().last().unwrap_or("it failed");
         if last.ends_with("No module named pip") {
-            return Err(InstallError::NoManager { name: "pip" });
+            return Err(InstallError::NoManager("pip"));
         }
         return Err(failed(last.to_owned()));
     }
@@ -65,14 +63,10 @@ pub(super) fn of_npm(npm: &Path) -> Result<Settings, InstallError> {
         registries.push((*value).to_owned());
         lines.push(format!("{key}={value}"));
     }
-    let hosts: Vec<Host> = registries
-        .iter()
-        .filter_map(|url| Host::of_url(url))
-        .collect();
+    let hosts = registries.iter().filter_map(|url| Host::of_url(url));
+    let hosts: Vec<Host> = hosts.collect();
     if hosts.is_empty() {
-        return Err(InstallError::NoRegistry {
-            program: npm.to_owned(),
-        });
+        return Err(InstallError::NoRegistry(npm.to_owned()));
     }
     // A secret's key is the address that it is for, without its scheme.
     let address = |url: &String| {
@@ -108,13 +102,11 @@ pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
     let of = |key: &str| {
         // A variable wins over the user's file, and that over the machine's.
         let places = [":env:.", "install.", "global."];
-        let mut found = places.iter().filter_map(|place| {
+        let value = places.iter().find_map(|place| {
             let name = format!("{place}{key}=");
-            said.lines()
-                .find_map(|line| line.strip_prefix(&name))
-                .map(|value| value.trim_matches(['\'', '"']).to_owned())
+            said.lines().find_map(|line| line.strip_prefix(&name))
         });
-        found.next()
+        value.map(|value| value.trim_matches(['\'', '"']).to_owned())
     };
     let defaults = ask(python, &["-c", PIP_DEFAULTS])?;
     let mut defaults = defaults.lines();
@@ -126,9 +118,7 @@ pub(super) fn of_pip(python: &Path) -> Result<Settings, InstallError> {
     indexes.extend(more.split_whitespace());
     let mut hosts: Vec<Host> = indexes.iter().filter_map(|url| Host::of_url(url)).collect();
     if hosts.is_empty() {
-        return Err(InstallError::NoRegistry {
-            program: python.to_owned(),
-        });
+        return Err(InstallError::NoRegistry(python.to_owned()));
     }
     // PyPI keeps its files on another host than its index.
     if indexes.contains(&default.as_str()) {
@@ -152,20 +142,13 @@ impl Settings {
     /// The user's certificate files, as far as a spoke sees them.
     fn certificates(&mut self, file: Option<&str>) {
         // A missing file would make every connection fail.
-        let places = || {
-            sandbox::defaults::ETC
-                .iter()
-                .chain(&sandbox::defaults::SYSTEM)
+        let shown = |file: &str| {
+            let mut places = defaults::ETC.iter().chain(&defaults::SYSTEM);
+            places.any(|place| Path::new(file).starts_with(place))
         };
-        let shown = |file: &str| places().any(|place| Path::new(file).starts_with(place));
-        let variables = [
-            "NODE_EXTRA_CA_CERTS",
-            "SSL_CERT_FILE",
-            "SSL_CERT_DIR",
-            "REQUESTS_CA_BUNDLE",
-            "PIP_CERT",
-        ];
-        for name in variables {
+        let variables =
+            "NODE_EXTRA_CA_CERTS SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE PIP_CERT";
+        for name in variables.split(' ') {
             if let Some(value) = env::var(name).ok().filter(|value| shown(value)) {
                 self.env.push((name.to_owned(), value));
             }
@@ -178,7 +161,6 @@ impl Settings {
     }
 }
 
-/// The pairs in lines of `KEY=VALUE`.
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(key, value)| (key.trim(), value.trim()))
@@ -202,7 +184,6 @@ fn with_variables(value: &str) -> String {
 /// The package manager as the user would start it.
 pub(super) fn program(host: &crate::Host, name: &'static str) -> Result<PathBuf, InstallError> {
     let mut files = host.path.iter().map(|folder| folder.join(name));
-    files
-        .find(|file| file.is_file())
-        .ok_or(InstallError::NoManager { name })
+    let found = files.find(|file| file.is_file());
+    found.ok_or(InstallError::NoManager(name))
 }

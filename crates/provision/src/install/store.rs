@@ -11,11 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::tree::{self, TreeError};
 use crate::Registry;
 
-/// The file with an app's record.
 const RECORD: &str = "record.json";
 /// Longest record. One with hundreds of tools has some ten thousand bytes.
 const MAX_RECORD: u64 = 1 << 20;
-/// Longest name of an app.
 const MAX_NAME: usize = 64;
 
 /// The record of an installed app.
@@ -79,18 +77,12 @@ pub enum StoreError {
     },
     /// The installed files are not those that were installed.
     #[error(
-        "the files of the app '{app}' are not those that were installed; `sluice app remove {app}`, and add it again"
+        "the files of the app '{0}' are not those that were installed; `sluice app remove {0}`, and add it again"
     )]
-    Changed {
-        /// The app.
-        app: String,
-    },
+    Changed(String),
     /// Not a name of an app.
-    #[error("'{name}' is no name for an app: at most 64 letters, digits, '-' and '_'")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    #[error("'{0}' is no name for an app: at most 64 letters, digits, '-' and '_'")]
+    Name(String),
     /// The tree.
     #[error("the app '{app}': {source}")]
     Tree {
@@ -240,7 +232,7 @@ impl Store {
         // change; no app can write either.
         match tree::digest(&tree) {
             Ok(digest) if digest == record.sha256 => Ok(tree),
-            Ok(_) => Err(StoreError::Changed { app }),
+            Ok(_) => Err(StoreError::Changed(app)),
             Err(source) => Err(StoreError::Tree { app, source }),
         }
     }
@@ -320,9 +312,7 @@ fn checked(name: &str) -> Result<(), StoreError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(allowed) {
         true => Ok(()),
-        false => Err(StoreError::Name {
-            name: name.to_owned(),
-        }),
+        false => Err(StoreError::Name(name.to_owned())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! An installed tree: sealed when it is complete, and identified by a hash of its contents.
 
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 /// Most files and folders of a tree. A browser's package has thousands, `node_modules` tens of thousands.
 const MAX_ENTRIES: usize = 200_000;
-/// Most bytes of a tree.
 const MAX_BYTES: u64 = 2 << 30;
 /// Deepest nesting of folders.
 const MAX_DEPTH: usize = 64;
@@ -35,17 +34,11 @@ pub enum TreeError {
         target: PathBuf,
     },
     /// It holds something that is no file, folder or link.
-    #[error("the package has '{path}', which is no file, folder or link", path = path.display())]
-    Special {
-        /// Its place in the tree.
-        path: PathBuf,
-    },
-    /// It is too large.
-    #[error("the package is too large: more than {what}")]
-    TooLarge {
-        /// Which limit.
-        what: String,
-    },
+    #[error("the package has '{}', which is no file, folder or link", .0.display())]
+    Special(PathBuf),
+    /// It is larger than this limit.
+    #[error("the package is too large: more than {0}")]
+    TooLarge(String),
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> TreeError {
@@ -113,29 +106,22 @@ fn field(all: &mut Sha256, bytes: &[u8]) {
 
 fn content(path: &Path) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
-    let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
-    loop {
-        let portion = file.fill_buf()?;
-        if portion.is_empty() {
-            return Ok(hash.finalize().into());
-        }
-        hash.update(portion);
-        let count = portion.len();
-        file.consume(count);
+    let mut file = File::open(path)?;
+    let mut portion = vec![0; 1 << 16];
+    while let count @ 1.. = file.read(&mut portion)? {
+        hash.update(portion.get(..count).unwrap_or_default());
     }
+    Ok(hash.finalize().into())
 }
 
 type Visit<'v> = dyn FnMut(&Path, &Metadata) -> Result<(), TreeError> + 'v;
 
 /// Visits everything in a tree in a fixed order, the tree itself first. Links are not followed.
 fn walk(tree: &Path, visit: &mut Visit<'_>) -> Result<(), TreeError> {
-    let mut budget = Budget {
-        entries: 0,
-        bytes: 0,
-    };
-    enter(tree, tree, 0, &mut budget, visit)
+    enter(tree, tree, 0, &mut Budget::default(), visit)
 }
 
+#[derive(Default)]
 struct Budget {
     entries: usize,
     bytes: u64,
@@ -150,7 +136,7 @@ fn enter(
 ) -> Result<(), TreeError> {
     let metadata = path.symlink_metadata().map_err(io_error(path))?;
     let inside = path.strip_prefix(tree).unwrap_or(path);
-    let too_large = |what: String| Err(TreeError::TooLarge { what });
+    let too_large = |what: String| Err(TreeError::TooLarge(what));
     // Counted first, so that an endless tree is refused at its limit.
     budget.entries += 1;
     if metadata.is_file() {
@@ -174,9 +160,7 @@ fn enter(
             });
         }
     } else if !metadata.is_dir() && !metadata.is_file() {
-        return Err(TreeError::Special {
-            path: inside.to_owned(),
-        });
+        return Err(TreeError::Special(inside.to_owned()));
     }
     // The folder before its entries: sealing restores the right to read it.
     visit(path, &metadata)?;
