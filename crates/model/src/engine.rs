@@ -33,10 +33,8 @@ const BATCH_TOKENS: u32 = 128;
 /// Room for the answer that a prompt must leave, if as much is asked for.
 const LEAST_ANSWER: u32 = 64;
 
-/// How a model is run.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// The GGUF file.
     pub(crate) model: PathBuf,
     /// Tokens of one prompt with its answer.
     pub(crate) context_tokens: u32,
@@ -47,7 +45,6 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The defaults for a model file.
     pub(crate) fn new(model: impl Into<PathBuf>) -> Self {
         Self {
             model: model.into(),
@@ -70,37 +67,24 @@ enum WhenText {
     Stop,
 }
 
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug)]
 enum Failure {
-    #[error("{prompt} tokens and {answer} for the answer, but the context holds {context}")]
-    TooLong {
-        prompt: usize,
-        answer: u32,
-        context: u32,
-    },
-    #[error("{bytes} bytes of text, but the context holds at most {limit}")]
-    TooManyBytes { bytes: usize, limit: usize },
-    #[error("cancelled")]
     Cancelled,
-    #[error("{0}")]
-    Model(String),
+    Answered(protocol::Failure),
 }
 
 impl Failure {
-    fn model(what: &str, error: impl std::fmt::Display) -> Self {
-        Self::Model(format!("{what}: {error}"))
+    fn too_long(lengths: String) -> Self {
+        Self::Answered(protocol::Failure::TooLong(lengths))
     }
-}
 
-impl From<Failure> for protocol::Failure {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::TooLong { .. } | Failure::TooManyBytes { .. } => {
-                Self::TooLong(failure.to_string())
-            }
-            Failure::Cancelled | Failure::Model(_) => Self::Model(failure.to_string()),
-        }
+    fn model(reason: impl Into<String>) -> Self {
+        Self::Answered(protocol::Failure::Model(reason.into()))
+    }
+
+    /// What failed, and llama.cpp's or the template's reason.
+    fn of(what: &str, error: impl std::fmt::Display) -> Self {
+        Self::model(format!("{what}: {error}"))
     }
 }
 
@@ -128,13 +112,13 @@ fn serve(config: &Config, link: &Link, jobs: &Receiver<Job>) -> Result<(), Strin
     while let Ok(job) = jobs.recv() {
         let result = engine.answer(&job);
         link.forget(job.id);
-        // A cancelled completion has no reader.
-        if !matches!(result, Err(Failure::Cancelled)) {
-            link.send(&Event::Done {
-                id: job.id,
-                result: result.map_err(Into::into),
-            });
-        }
+        let result = match result {
+            Ok(answer) => Ok(answer),
+            Err(Failure::Answered(failure)) => Err(failure),
+            // It has no reader.
+            Err(Failure::Cancelled) => continue,
+        };
+        link.send(&Event::Done { id: job.id, result });
     }
     Ok(())
 }
@@ -258,8 +242,7 @@ impl<'m> Engine<'m> {
             ..ask.clone()
         };
         let (completion, _) = self.complete(job, &words, WhenText::GoOn)?;
-        let mut completion =
-            completion.ok_or_else(|| Failure::Model("it stopped by itself".into()))?;
+        let mut completion = completion.ok_or_else(|| Failure::model("it stopped by itself"))?;
         // Both readings were paid for.
         completion.usage.prompt_tokens += decision.prompt_tokens;
         completion.usage.cached_tokens += decision.cached_tokens;
@@ -278,15 +261,14 @@ impl<'m> Engine<'m> {
     ) -> Result<(Option<Answer>, Usage), Failure> {
         let prompt = self.prompt(ask)?;
         // The grammar and the sampler before a sequence is taken: an error here leaves the cache as it was.
-        let grammar =
-            answer_grammar(&ask.shape, &ask.tools).map_err(|why| Failure::Model(why.into()))?;
-        let picker = Picker::new(self.model, grammar.as_deref()).map_err(Failure::Model)?;
+        let grammar = answer_grammar(&ask.shape, &ask.tools).map_err(Failure::model)?;
+        let picker = Picker::new(self.model, grammar.as_deref()).map_err(Failure::model)?;
         let place = self.slots.place(&ids(&prompt));
         let result = self
             .read(job, &prompt, place)
             .and_then(|()| self.write(job, ask, when_text, &prompt, place, picker));
         // After a cancelled call the sequence holds exactly what the slots say, and the next prompt may begin with it.
-        if matches!(result, Err(Failure::Model(_))) {
+        if matches!(result, Err(Failure::Answered(_))) {
             self.slots.forget(place.slot);
         }
         result
@@ -297,35 +279,29 @@ impl<'m> Engine<'m> {
             Shape::Text => &[],
             _ => ask.tools.as_slice(),
         };
-        let pieces = self
-            .template
-            .render(&ask.messages, tools)
-            .map_err(|error| Failure::model("chat template", error))?;
+        let pieces = self.template.render(&ask.messages, tools);
+        let pieces = pieces.map_err(|error| Failure::of("chat template", error))?;
         let context = self.config.context_tokens;
-        let tokens = self
-            .specials
-            .tokenize(
-                &self.model.vocab(),
-                &pieces,
-                usize::try_from(context).unwrap_or(usize::MAX),
-            )
-            .map_err(|error| match error {
-                TokenError::TooLong { bytes, limit } => Failure::TooManyBytes { bytes, limit },
-                TokenError::Markup => {
-                    Failure::Model("text would become markup; use another model file".into())
-                }
-            })?;
+        let most = usize::try_from(context).unwrap_or(usize::MAX);
+        let tokens = self.specials.tokenize(&self.model.vocab(), &pieces, most);
+        let tokens = tokens.map_err(|error| match error {
+            TokenError::TooLong { bytes, limit } => Failure::too_long(format!(
+                "{bytes} bytes of text, but the context holds at most {limit}"
+            )),
+            TokenError::Markup => {
+                Failure::model("text would become markup; use another model file")
+            }
+        })?;
         if tokens.is_empty() {
-            return Err(Failure::Model("the prompt is empty".into()));
+            return Err(Failure::model("the prompt is empty"));
         }
         // A prompt that leaves no room would be read for nothing.
         let answer = ask.max_tokens.min(LEAST_ANSWER);
         if tokens.len() as u64 + u64::from(answer) > u64::from(context) {
-            return Err(Failure::TooLong {
-                prompt: tokens.len(),
-                answer,
-                context,
-            });
+            return Err(Failure::too_long(format!(
+                "{} tokens and {answer} for the answer, but the context holds {context}",
+                tokens.len()
+            )));
         }
         Ok(tokens)
     }
@@ -336,13 +312,13 @@ impl<'m> Engine<'m> {
         if let Some(from) = place.copy_from {
             self.context
                 .copy_kv_cache_seq(self::sequence(from), sequence, None, None)
-                .map_err(|error| Failure::model("prefix cache", error))?;
+                .map_err(|error| Failure::of("prefix cache", error))?;
         }
         // What the sequence holds beyond the shared beginning is of another prompt, and must not be attended to.
         let keep = u32::try_from(place.keep).unwrap_or(u32::MAX);
         self.context
             .kv_cache_seq_rm(sequence, Some(keep), None)
-            .map_err(|error| Failure::model("prefix cache", error))?;
+            .map_err(|error| Failure::of("prefix cache", error))?;
         let size = usize::try_from(BATCH_TOKENS).unwrap_or(1);
         let mut batch = LlamaBatch::new(size, 1);
         let mut at = place.keep;
@@ -397,9 +373,8 @@ impl<'m> Engine<'m> {
             if written >= ask.max_tokens || at >= context {
                 break Stop::Length;
             }
-            let token = picker
-                .pick(&self.context, &self.specials)
-                .map_err(Failure::Model)?;
+            let token = picker.pick(&self.context, &self.specials);
+            let token = token.map_err(Failure::model)?;
             first.get_or_insert_with(|| job.received.elapsed());
             if vocab.is_eog(token) {
                 break Stop::End;
@@ -452,7 +427,7 @@ impl<'m> Engine<'m> {
     fn decode(&mut self, batch: &mut LlamaBatch<'_>) -> Result<(), Failure> {
         self.context
             .decode(batch)
-            .map_err(|error| Failure::model("inference", error))
+            .map_err(|error| Failure::of("inference", error))
     }
 }
 
@@ -472,10 +447,10 @@ fn add(
     sequence: i32,
     last: bool,
 ) -> Result<(), Failure> {
-    let position = i32::try_from(at).map_err(|error| Failure::model("position", error))?;
+    let position = i32::try_from(at).map_err(|error| Failure::of("position", error))?;
     batch
         .add(token, position, &[sequence], last)
-        .map_err(|error| Failure::model("batch", error))
+        .map_err(|error| Failure::of("batch", error))
 }
 
 fn sequence(slot: usize) -> i32 {

@@ -7,7 +7,6 @@ use super::schema::{Rules, literal, quoted};
 
 /// What opens a tool call (the Qwen and Hermes spelling).
 pub(crate) const CALL_OPEN: &str = "<tool_call>";
-/// What closes it.
 pub(crate) const CALL_CLOSE: &str = "</tool_call>";
 /// Calls in one answer. More than anyone needs in one step; it bounds a model that goes wild.
 const CALL_LIMIT: usize = 16;
@@ -61,7 +60,6 @@ pub(crate) fn answer_grammar(
     Ok(Some(rules.finish()))
 }
 
-/// White space before an answer.
 const LEAD: &str = "[ \\n\\t]{0,4}";
 
 /// `{"name": "…", "arguments": {…}}`, the arguments by the tool's own schema.

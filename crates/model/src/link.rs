@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use model_files::protocol::{self, Event, Request};
 
-/// A completion in the queue.
 pub(crate) struct Job {
     pub(crate) id: u64,
     pub(crate) request: Request,
@@ -34,7 +33,6 @@ impl Link {
         }
     }
 
-    /// Whether this completion is no longer wanted.
     pub(crate) fn is_cancelled(&self, id: u64) -> bool {
         let state = self.state();
         state.is_closed || state.cancelled.contains(&id)
@@ -48,7 +46,6 @@ impl Link {
         }
     }
 
-    /// Nothing more of this completion is wanted.
     pub(crate) fn cancel(&self, id: u64) {
         self.state().cancelled.insert(id);
     }

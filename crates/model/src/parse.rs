@@ -10,7 +10,6 @@ use super::grammar::{CALL_CLOSE, CALL_OPEN};
 /// The members of a call, each as it is written.
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// An answer that is being written.
 #[derive(Debug)]
 pub(crate) struct AnswerStream {
     raw: String,

@@ -8,7 +8,6 @@ const LONGEST_PERIOD: usize = 96;
 const LEAST_REPEATED: usize = 48;
 /// How often a cycle must come again.
 const LEAST_CYCLES: usize = 3;
-/// Looks at an answer token by token.
 #[derive(Debug)]
 pub(crate) struct RepeatDetector {
     recent: VecDeque<i32>,

@@ -7,14 +7,11 @@ use llama_cpp_2::token::{LlamaToken, data::LlamaTokenData, data_array::LlamaToke
 
 use crate::tokens::Specials;
 
-/// Picks tokens for one answer.
 pub(crate) struct Picker {
     grammar: Option<LlamaSampler>,
 }
 
 impl Picker {
-    /// # Errors
-    /// llama.cpp does not accept the grammar.
     pub(crate) fn new(model: &LlamaModel, grammar: Option<&str>) -> Result<Self, String> {
         let grammar = grammar
             .map(|text| LlamaSampler::grammar(model, text, "root"))
@@ -24,9 +21,6 @@ impl Picker {
     }
 
     /// The next token, by the logits of the last decoded one.
-    ///
-    /// # Errors
-    /// The grammar allows nothing.
     pub(crate) fn pick(
         &mut self,
         context: &LlamaContext<'_>,

@@ -75,7 +75,6 @@ impl Part {
     }
 }
 
-/// Collects the rules of one grammar.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     text: String,
@@ -84,7 +83,6 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule and returns its name.
     pub(crate) fn add(&mut self, body: &str) -> String {
         let name = format!("r{}", self.count);
         self.count += 1;
@@ -92,7 +90,6 @@ impl Rules {
         name
     }
 
-    /// Adds a rule under a fixed name.
     pub(crate) fn define(&mut self, name: &str, body: &str) {
         let _ = writeln!(self.text, "{name} ::= {body}");
     }
@@ -395,7 +392,6 @@ fn as_usize(value: &Value) -> Option<usize> {
         .and_then(|number| usize::try_from(number).ok())
 }
 
-/// How many members an object has.
 fn members(value: &Value) -> usize {
     value.as_object().map_or(0, Map::len)
 }

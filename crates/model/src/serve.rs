@@ -15,9 +15,6 @@ use crate::link::{Job, Link};
 const STACK_BYTES: usize = 64 << 20;
 
 /// Loads the model and serves completions until the socket closes.
-///
-/// # Errors
-/// The socket breaks, what comes over it is no command, or there is no thread for the model.
 pub(crate) fn serve(socket: UnixStream, config: Config) -> io::Result<()> {
     let link = Arc::new(Link::new(socket.try_clone()?));
     let (jobs, queue) = mpsc::channel();

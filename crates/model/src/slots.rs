@@ -5,7 +5,6 @@
 //! given the same state. Nothing of another prompt can reach an answer. (Timing tells that an
 //! equal prefix was read before; a reader of timings inside the hub can read prompts as well.)
 
-/// What one sequence holds.
 #[derive(Debug, Default, Clone)]
 struct Slot {
     tokens: Vec<i32>,
@@ -14,21 +13,17 @@ struct Slot {
     used: u64,
 }
 
-/// The sequences of one context.
 #[derive(Debug)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     clock: u64,
 }
 
-/// Where a prompt goes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The sequence.
     pub(crate) slot: usize,
     /// Tokens to keep in it; always less than the prompt has, since the last one must be read.
     pub(crate) keep: usize,
-    /// Copy this sequence into it first.
     pub(crate) copy_from: Option<usize>,
 }
 
@@ -52,17 +47,10 @@ impl Slots {
         // answer.
         let most = prompt.len().saturating_sub(1);
         let shared = |slot: &Slot| common_prefix(&slot.tokens, prompt).min(most);
-        let best = self
-            .slots
-            .iter()
-            .enumerate()
-            // Among equals the newest, so that the oldest stays free to be evicted.
-            .max_by_key(|(_, slot)| (shared(slot), slot.used));
-        let oldest = self
-            .slots
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, slot)| slot.used);
+        let slots = || self.slots.iter().enumerate();
+        // Among equals the newest, so that the oldest stays free to be evicted.
+        let best = slots().max_by_key(|(_, slot)| (shared(slot), slot.used));
+        let oldest = slots().min_by_key(|(_, slot)| slot.used);
         let (Some((best, best_slot)), Some((oldest, _))) = (best, oldest) else {
             return Place::default();
         };
@@ -70,19 +58,16 @@ impl Slots {
         // A conversation that goes on keeps most of the prompt that its sequence holds.
         // Compared with what the sequence really holds: a cancelled prompt was read in part only.
         let continues = keep * 2 >= best_slot.prompt.min(best_slot.tokens.len());
-        let place = if continues || best == oldest {
-            Place {
-                slot: best,
-                keep,
-                copy_from: None,
-            }
-        } else {
-            let is_copied = keep >= COPY_LEAST;
-            Place {
-                slot: oldest,
-                keep: if is_copied { keep } else { 0 },
-                copy_from: is_copied.then_some(best),
-            }
+        let is_copied = keep >= COPY_LEAST;
+        let (slot, keep, copy_from) = match continues || best == oldest {
+            true => (best, keep, None),
+            false if is_copied => (oldest, keep, Some(best)),
+            false => (oldest, 0, None),
+        };
+        let place = Place {
+            slot,
+            keep,
+            copy_from,
         };
         // Recorded before it is done: if the copy or the removal fails, the caller forgets the slot.
         let kept: Vec<i32> = prompt.iter().take(place.keep).copied().collect();

@@ -45,7 +45,6 @@ impl Piece {
     }
 }
 
-/// A model's chat template.
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     table: Table,
@@ -55,8 +54,6 @@ pub(crate) struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// # Errors
-    /// The template does not parse.
     pub(crate) fn new(source: &str, bos: &str, eos: &str) -> Result<Self, Error> {
         let table = Table::default();
         let mut environment = Environment::new();
@@ -96,9 +93,6 @@ impl ChatTemplate {
     }
 
     /// The prompt up to where the model's answer begins.
-    ///
-    /// # Errors
-    /// The template refuses the conversation or changed a placeholder.
     pub(crate) fn render(&self, messages: &[Message], tools: &[Tool]) -> Result<Vec<Piece>, Error> {
         self.table.clear();
         let result = self.render_placeholders(messages, tools);

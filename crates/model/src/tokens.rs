@@ -13,7 +13,6 @@ const BYTES_PER_TOKEN: usize = 32;
 /// length for some tokenizers, and C++ regular expressions recurse.
 const CHUNK: usize = 8 * 1024;
 
-/// Why a prompt has no tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenError {
     /// More bytes than the context can hold in any case.
@@ -70,22 +69,13 @@ impl Specials {
 
     /// Whether the model may not write this token.
     pub(crate) fn is_banned(&self, token: LlamaToken) -> bool {
-        usize::try_from(token.0)
-            .ok()
-            .and_then(|i| self.banned.get(i).copied())
-            // A token outside the vocabulary counts as markup.
-            .unwrap_or(true)
+        flag(&self.banned, token)
     }
 
-    /// Whether this token is markup.
     pub(crate) fn is_special(&self, token: LlamaToken) -> bool {
-        usize::try_from(token.0)
-            .ok()
-            .and_then(|i| self.is_special.get(i).copied())
-            .unwrap_or(true)
+        flag(&self.is_special, token)
     }
 
-    /// The tokens of a prompt.
     pub(crate) fn tokenize(
         &self,
         vocab: &LlamaVocab<'_>,
@@ -188,15 +178,18 @@ impl Specials {
     }
 }
 
+/// What is said of a token. One outside the vocabulary counts as markup.
+fn flag(flags: &[bool], token: LlamaToken) -> bool {
+    let token = usize::try_from(token.0).ok();
+    token.and_then(|at| flags.get(at)).copied().unwrap_or(true)
+}
+
 /// Chunks of at most [`CHUNK`] bytes, cut before a blank where there is one in the second half.
 fn bounded(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
     while rest.len() > CHUNK {
-        let mut end = CHUNK;
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = rest.floor_char_boundary(CHUNK);
         let (head, _) = rest.split_at(end);
         // A cut inside a word gives other tokens than the model knows, but a text without blanks must be cut
         // somewhere; from the second half, so that each round takes a good part.
