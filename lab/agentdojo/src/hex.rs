@@ -1,6 +1,5 @@
 //! Hexadecimal digits.
 
-/// Bytes as lowercase hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -16,7 +16,6 @@ use crate::hex::hex;
 
 /// The pinned packages, each with the hashes of its files.
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
-/// The programs, by file name.
 const PROGRAMS: [(&str, &str); 3] = [
     ("attacks.py", include_str!("../python/attacks.py")),
     ("export.py", include_str!("../python/export.py")),

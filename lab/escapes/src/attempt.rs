@@ -34,7 +34,6 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Does it.
     pub(crate) fn make(&self, ground: &Ground) -> Observed {
         (self.code)(ground)
     }
@@ -183,12 +182,10 @@ pub(crate) fn escaped(what: impl std::fmt::Display) -> Observed {
     Observed::Escaped(what.to_string())
 }
 
-/// Nothing was got.
 pub(crate) fn held(what: impl std::fmt::Display) -> Observed {
     Observed::Held(what.to_string())
 }
 
-/// It could not be tried.
 pub(crate) fn failed(what: impl std::fmt::Display) -> Observed {
     Observed::Failed(what.to_string())
 }

@@ -72,7 +72,6 @@ pub(crate) type Rebound = (
     &'static [&'static [&'static str]],
 );
 
-/// The attacker's name.
 pub(crate) fn rebound_name(label: &str) -> String {
     format!("{label}.{PERMITTED}")
 }

@@ -95,7 +95,6 @@ pub(crate) fn path(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// The address of a path.
 pub(crate) fn of(path: &CString) -> usize {
     path.as_ptr().expose_provenance()
 }

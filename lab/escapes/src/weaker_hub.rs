@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::job::{Job, Outcome, Who};
 use crate::{Error, weaker};
 
-/// A check that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lacking {
     /// Connections to any name are permitted by the policy.

@@ -32,10 +32,8 @@ const ANOTHER_USER: u32 = 12_345;
 /// An entry of the hub's environment.
 pub(crate) const VARIABLE: &str = "SLUICE_ESCAPES_SECRET";
 
-/// What arrived where.
 type Arrivals = Arc<Mutex<Vec<String>>>;
 
-/// Things of the host.
 pub(crate) struct World {
     /// Removed in the end.
     _folder: tempfile::TempDir,
@@ -378,7 +376,6 @@ fn left_behind(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(left)
 }
 
-/// Niceness of a process.
 fn niceness(process: u32) -> Option<i64> {
     field(process, 19)
 }

@@ -3,7 +3,6 @@
 
 use hub::address::{Inert, inert};
 
-/// The target.
 pub(crate) fn answer_addresses(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

@@ -4,7 +4,6 @@
 use ifc::{Arguments, Label};
 use serde_json::Value;
 
-/// The target.
 pub(crate) fn arguments(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;

@@ -7,7 +7,6 @@ use llm::ToolChoice;
 #[path = "../../../crates/server/src/openai_api/request.rs"]
 mod request;
 
-/// The target.
 pub(crate) fn chat_request(bytes: &[u8]) -> bool {
     let body = match request::read(bytes, true) {
         Ok(body) => body,

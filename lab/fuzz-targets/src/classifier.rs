@@ -5,7 +5,6 @@ use ifc::RegionId;
 use screen::attention::{Classifier, RegionFeatures};
 use sha2::{Digest, Sha256};
 
-/// The target.
 pub(crate) fn classifier(content: &[u8]) -> bool {
     assert!(Classifier::from_bytes(content).is_err() || content.len() > 32);
     // The hash is made here: a mutated one would be wrong, and nothing behind its check would ever run.

@@ -8,7 +8,6 @@ use std::path::Path;
 use config::Config;
 use ifc::{Arguments, Call, Label, Policy, Sink};
 
-/// The target.
 pub(crate) fn config_load(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

@@ -6,7 +6,6 @@ use saliency::tokenizer::Tokenizer;
 
 const TEXT: &str = "It's  1234\r\n<|im_start|> ß\u{4}😀\n\n\t end ";
 
-/// The target.
 pub(crate) fn gguf(bytes: &[u8]) -> bool {
     let Ok(gguf) = Gguf::from_bytes(bytes.to_vec()) else {
         return false;

@@ -6,7 +6,6 @@ use ifc::{Dimension, Label, Labeled, Lattice};
 use serde_json::Value;
 use std::ops::Range;
 
-/// The target.
 pub(crate) fn isc_message(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

@@ -4,7 +4,6 @@
 use hub::isc::Schema;
 use serde_json::Value;
 
-/// The target.
 pub(crate) fn isc_schema(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;

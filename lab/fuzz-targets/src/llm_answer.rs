@@ -19,7 +19,6 @@ const BOUNDS: Bounds = Bounds {
     event: 512,
 };
 
-/// The target.
 pub(crate) fn llm_answer(bytes: &[u8]) -> bool {
     let Some((portion, said)) = bytes.split_first() else {
         return false;

@@ -7,7 +7,6 @@ mod form;
 use rmcp::model::ElicitRequestParams;
 use serde_json::Value;
 
-/// The target.
 pub(crate) fn mcp_form(bytes: &[u8]) -> bool {
     let Ok(params) = serde_json::from_slice::<ElicitRequestParams>(bytes) else {
         return false;

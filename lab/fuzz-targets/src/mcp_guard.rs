@@ -6,7 +6,6 @@ mod guard;
 /// Small, so that inputs go beyond it.
 const MAX_LINE: usize = 256;
 
-/// The target.
 pub(crate) fn mcp_guard(bytes: &[u8]) -> bool {
     let Some((portion, stream)) = bytes.split_first() else {
         return false;

@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 use names::DomainName;
 use names::dns::{Answer, MAX_QUERY, Query};
 
-/// The target.
 pub(crate) fn names_dns(bytes: &[u8]) -> bool {
     let Some(query) = Query::read(bytes) else {
         return false;

@@ -4,7 +4,6 @@
 use names::DomainName;
 use names::first_bytes::{MOST, Verdict, look};
 
-/// The target.
 pub(crate) fn names_first_bytes(bytes: &[u8]) -> bool {
     let Some((port, bytes)) = bytes.split_first() else {
         return false;

@@ -4,7 +4,6 @@
 
 use names::{Place, WebUrl};
 
-/// The target.
 pub(crate) fn names_web_url(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

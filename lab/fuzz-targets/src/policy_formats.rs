@@ -68,7 +68,6 @@ static LABELS: LazyLock<[ResultLabels; 2]> = LazyLock::new(|| {
     [Format::Json, Format::Text].map(|format| labels.clone().with_format(format))
 });
 
-/// The target.
 pub(crate) fn policy_formats(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

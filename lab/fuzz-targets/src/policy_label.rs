@@ -9,7 +9,6 @@ use policy::{Form, LabelPath, LabelRule, ResultLabels};
 
 static LATTICE: LazyLock<Lattice> = LazyLock::new(Lattice::four_point);
 
-/// The target.
 pub(crate) fn policy_label(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

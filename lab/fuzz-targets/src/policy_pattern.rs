@@ -5,7 +5,6 @@ use policy::Pattern;
 /// Longest identifier, as the crate documents it.
 const MAX_LENGTH: usize = 64;
 
-/// The target.
 pub(crate) fn policy_pattern(bytes: &[u8]) -> bool {
     let Ok(input) = std::str::from_utf8(bytes) else {
         return false;

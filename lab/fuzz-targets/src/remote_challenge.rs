@@ -5,7 +5,6 @@ mod challenge;
 
 use reqwest::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 
-/// The target.
 pub(crate) fn remote_challenge(bytes: &[u8]) -> bool {
     let mut headers = HeaderMap::new();
     for line in bytes.split(|byte| *byte == b'\n') {

@@ -5,7 +5,6 @@ use store::Query;
 /// Different words of a query that count, as the crate documents it.
 const MAX_QUERY_WORDS: usize = 64;
 
-/// The target.
 pub(crate) fn store_query(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;

@@ -3,7 +3,6 @@
 
 use wire::{Decoder, Frame, HubFrame, SpokeFrame, encode};
 
-/// The target.
 pub(crate) fn wire_decode(bytes: &[u8]) -> bool {
     let Some((portion, stream)) = bytes.split_first() else {
         return false;
@@ -15,7 +14,6 @@ pub(crate) fn wire_decode(bytes: &[u8]) -> bool {
     of_spoke || of_hub
 }
 
-/// Whether there is a frame.
 fn decode<F: Frame + PartialEq + std::fmt::Debug>(stream: &[u8], portion: usize) -> bool {
     let mut decoder = Decoder::<F>::new();
     let mut has_frame = false;

@@ -119,9 +119,6 @@ impl Defence {
     }
 
     /// Its screener in a task.
-    ///
-    /// # Errors
-    /// It needs the attention screener, and there is none.
     pub(crate) fn screener(
         self,
         scenario: &Arc<Scenario>,

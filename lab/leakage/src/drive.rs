@@ -26,7 +26,6 @@ pub enum User {
     Allows,
 }
 
-/// The course of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     /// The calls that ran or were asked about, in order.
@@ -49,7 +48,6 @@ pub(crate) struct Made {
     pub(crate) ran: bool,
 }
 
-/// The inputs of a run.
 pub(crate) struct Parts<'a> {
     pub(crate) scenario: &'a Arc<Scenario>,
     pub(crate) defence: Defence,
@@ -59,7 +57,6 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Runs the task.
     pub(crate) async fn run(&self) -> Result<Course> {
         let own: Arc<dyn Policy> = Arc::new(self.scenario.domain.config.policy());
         let policy = self.defence.policy(own);

@@ -67,7 +67,6 @@ pub struct Leak {
     pub categories: Categories,
 }
 
-/// The row of a run.
 pub(crate) fn grade(
     scenario: &Scenario,
     agent: &Agent,

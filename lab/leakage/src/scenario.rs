@@ -39,7 +39,6 @@ pub struct Truth {
     seen: Seen,
 }
 
-/// An exchange before the task.
 #[derive(Debug, Clone)]
 struct Exchange {
     user: String,

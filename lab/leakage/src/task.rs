@@ -194,7 +194,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// A part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     Words(String),
@@ -244,9 +243,6 @@ pub(crate) fn places(text: &str) -> Vec<Place> {
 
 impl Task {
     /// Whether its texts can be read.
-    ///
-    /// # Errors
-    /// A place is not of its form.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |error: String| anyhow::anyhow!("{}: {error}", self.id);
         pieces(&self.answer).map_err(wrong)?;

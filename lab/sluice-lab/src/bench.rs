@@ -27,7 +27,6 @@ enum BenchAction {
     Spokes(spokes::SpokesArgs),
 }
 
-/// Runs a bench.
 pub(crate) async fn bench(args: Bench) -> Result<Exit> {
     match args.action {
         BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,

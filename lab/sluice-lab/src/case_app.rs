@@ -10,9 +10,6 @@ use crate::mail_app::quoted;
 
 /// `[app.NAME]` for an app whose manifest is written into `folder` and whose state is this new folder. Without protection the
 /// manifest labels nothing and limits nothing.
-///
-/// # Errors
-/// The file system refuses.
 pub(crate) fn table(
     folder: &Path,
     (name, app): (&str, &App),

@@ -5,11 +5,8 @@ use std::process::ExitCode;
 /// What a command came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Everything asked for was done.
     Done,
-    /// Something failed.
     Failed,
-    /// Ctrl-C.
     Interrupted,
 }
 

@@ -35,7 +35,6 @@ enum TasksArg {
     All,
 }
 
-/// Runs the benchmark.
 pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
     let progress = Progress::new();
     let rows = tokio::select! {

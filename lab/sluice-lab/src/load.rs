@@ -33,7 +33,6 @@ impl Measured {
         self.latencies.len()
     }
 
-    /// Both together.
     pub(crate) fn join(&mut self, other: Self) {
         self.latencies.extend(other.latencies);
         self.latencies.sort_unstable();
@@ -45,7 +44,6 @@ impl Measured {
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
-    /// A whole HTTP request.
     pub(crate) request: Arc<Vec<u8>>,
 }
 

@@ -14,9 +14,6 @@ pub(crate) const UNPROTECTED: &str = include_str!("demo/unprotected.toml");
 const RELAY_PORT: u16 = 2525;
 
 /// `[app.mail]` with the manifest in this file beside the configuration.
-///
-/// # Errors
-/// The app was not built.
 pub(crate) fn table(manifest: &str, maildir: &Path, server: SocketAddr) -> Result<String> {
     Ok(format!(
         r#"
@@ -38,9 +35,6 @@ egress = [{{ listen = {RELAY_PORT}, to = "{server}" }}]
 }
 
 /// Whether a mail with this subject is in a mailbox.
-///
-/// # Errors
-/// The mailbox cannot be read.
 pub(crate) fn is_there(maildir: &Path, subject: &str) -> Result<bool> {
     for part in ["new", "cur"] {
         for entry in fs::read_dir(maildir.join(part))? {
@@ -53,9 +47,6 @@ pub(crate) fn is_there(maildir: &Path, subject: &str) -> Result<bool> {
 }
 
 /// A path as a string of TOML.
-///
-/// # Errors
-/// None in practice: a string has a JSON text.
 pub(crate) fn quoted(path: &Path) -> Result<String> {
     Ok(serde_json::to_string(&path.to_string_lossy())?)
 }

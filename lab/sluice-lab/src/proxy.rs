@@ -69,7 +69,6 @@ fn named_address(text: &str) -> Result<(String, SocketAddr)> {
     Ok((name.to_owned(), address.parse()?))
 }
 
-/// One way to the mock.
 struct Way {
     name: String,
     target: Target,
@@ -96,7 +95,6 @@ impl Way {
     }
 }
 
-/// Measures all ways.
 pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     let mock =
         Server::mock(&answer().to_string(), args.upstream_port).context("no mock upstream")?;

@@ -16,7 +16,6 @@ use crate::sluice::binary;
 /// The model's name in configurations, whichever it is.
 pub(crate) const NAME: &str = "lab";
 
-/// What a prompt showed.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     /// The messages and what the tools said of themselves.
@@ -32,7 +31,6 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The prompts so far.
     pub(crate) fn prompts(&self) -> Vec<Shown> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.clone()
@@ -46,9 +44,6 @@ impl Served {
 }
 
 /// The embedded model, by the name that it has as a provider.
-///
-/// # Errors
-/// It was not pulled, or is not what it should be.
 pub(crate) fn embedded(name: &str) -> Result<Arc<dyn Provider>> {
     let model = find(QWEN_CODER_1_5B).context("the default model is unknown")?;
     let file = Cache::of_user()?.open(model)?;
@@ -63,9 +58,6 @@ pub(crate) fn provider_table(base_url: &str) -> String {
 }
 
 /// Starts a model on loopback.
-///
-/// # Errors
-/// The network refuses.
 pub(crate) async fn serve(model: Arc<dyn Provider>) -> Result<Served> {
     let shown = Arc::new(Mutex::new(Vec::new()));
     let recorder = Recorder {

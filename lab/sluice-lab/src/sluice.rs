@@ -19,13 +19,11 @@ const DONE: i32 = 0;
 const REFUSED: i32 = 3;
 const INTERRUPTED: i32 = 130;
 
-/// The binary `sluice`.
 pub(crate) struct Sluice(PathBuf);
 
 /// Where a session finds its configuration and keeps its state.
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
-    /// The configuration file.
     pub(crate) config: PathBuf,
     /// Where `sluice` keeps its state, and so the traces.
     pub(crate) state: PathBuf,
@@ -63,7 +61,6 @@ impl Home {
 /// What a session came to, by the events that it printed.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// The final answers.
     pub(crate) answers: Vec<String>,
     /// Questions to the user. Nobody is there, so each answer was no.
     pub(crate) questions: usize,
@@ -78,17 +75,11 @@ pub(crate) struct Session {
 
 impl Sluice {
     /// The one beside this program.
-    ///
-    /// # Errors
-    /// It was not built.
     pub(crate) fn find() -> Result<Self> {
         Ok(Self(binary("sluice")?))
     }
 
     /// One query to its end, or several in one chat. `forward` prints each event as it comes.
-    ///
-    /// # Errors
-    /// `sluice` cannot be started, what it prints is no event, or it failed before it printed one.
     pub(crate) async fn ask(
         &self,
         home: &Home,
@@ -156,9 +147,6 @@ impl Sluice {
     }
 
     /// Prints the trace of the last session for people.
-    ///
-    /// # Errors
-    /// There is none.
     pub(crate) async fn show_trace(&self, home: &Home) -> Result<()> {
         let mut command = self.command(home);
         let status = command.args(["trace", "show", "latest"]).status().await?;
@@ -198,9 +186,6 @@ impl Session {
 }
 
 /// Another binary of this project: in `$SLUICE_BIN_DIR`, or beside this one.
-///
-/// # Errors
-/// It is not there.
 pub(crate) fn binary(name: &str) -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find out where this program is")?;
     let beside = env::var_os("SLUICE_BIN_DIR").map(PathBuf::from);

@@ -13,17 +13,11 @@ fn model() -> Result<&'static Model> {
 }
 
 /// Its file, checked.
-///
-/// # Errors
-/// It was not pulled, or is not what it should be.
 pub(crate) fn file() -> Result<PathBuf> {
     Ok(Cache::of_user()?.open(model()?)?)
 }
 
 /// The weights of this file, or those that come with the product.
-///
-/// # Errors
-/// The file cannot be read.
 pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
     let Some(file) = file else {
         return Ok(Cow::Borrowed(WEIGHTS));
@@ -34,9 +28,6 @@ pub(crate) fn weights(file: Option<&Path>) -> Result<Cow<'static, [u8]>> {
 }
 
 /// The attention screener with these weights.
-///
-/// # Errors
-/// The model was not pulled, or the weights are not for it.
 pub(crate) fn screener(weights: &[u8]) -> Result<AttentionScreener> {
     // The weights are bound to the hash of the model's file: with another model their features
     // would mean nothing.

@@ -49,7 +49,6 @@ pub(crate) struct SpokesArgs {
     starts: usize,
 }
 
-/// What was found.
 #[derive(Debug, Default)]
 struct Found {
     /// Time of each start, sorted.
@@ -190,7 +189,6 @@ async fn keep(
     Ok(())
 }
 
-/// What a spoke's note says.
 fn text(number: usize) -> String {
     format!("This is spoke {number} and no other.")
 }

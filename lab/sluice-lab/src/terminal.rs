@@ -8,9 +8,6 @@ pub(crate) fn say(text: &str) {
 }
 
 /// Writes a line to standard output.
-///
-/// # Errors
-/// Standard output is closed.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

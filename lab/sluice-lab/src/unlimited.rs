@@ -26,9 +26,6 @@ pub(crate) fn gate() -> Gate {
 }
 
 /// A spoke for this program, which is built beside ours, with nothing of the user's.
-///
-/// # Errors
-/// A program is missing.
 pub(crate) fn setup(app: &str, program: &str) -> Result<SpokeSetup> {
     let target = format!("/app/{program}");
     Ok(SpokeSetup {
@@ -62,9 +59,6 @@ pub(crate) fn read_only(source: &Path, target: &str, executable: bool) -> Mount 
 }
 
 /// What the app's tool returns.
-///
-/// # Errors
-/// It fails, or does not answer.
 pub(crate) async fn call(
     spoke: &Spoke,
     gate: &Gate,

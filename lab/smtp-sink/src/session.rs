@@ -36,7 +36,6 @@ pub(crate) enum Output {
     Message(Received),
 }
 
-/// The state of one conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     greeted: bool,

@@ -33,7 +33,6 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Serves the agent behind a cell's defence.
     pub(super) async fn start(
         cell: &Cell,
         knowledge: &Arc<Knowledge>,
@@ -106,7 +105,6 @@ fn guard(
     })
 }
 
-/// The agent as it is.
 async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>)> {
     let config = ModelServerConfig {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -121,7 +119,6 @@ async fn plain(broker: Arc<Broker>) -> Result<(String, JoinHandle<()>)> {
     Ok((base_url, task))
 }
 
-/// The agent behind the guard proxy.
 async fn guarded(
     cell: &Cell,
     knowledge: &Arc<Knowledge>,

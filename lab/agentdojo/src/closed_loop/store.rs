@@ -19,7 +19,6 @@ const ROWS: &str = "rows.jsonl";
 pub struct Store {
     path: PathBuf,
     file: File,
-    /// The questions of each row.
     done: HashMap<TaskKey, u32>,
     rows: Vec<Row>,
 }

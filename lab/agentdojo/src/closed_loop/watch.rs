@@ -30,11 +30,8 @@ const JUDGE: &str = "judge";
 /// What is noted of one conversation.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Note {
-    /// Questions, in order.
     pub(super) questions: Vec<Asked>,
-    /// Answers of the agent's model.
     pub(super) llm_calls: u32,
-    /// Answers of the judge's model.
     pub(super) judge_calls: u32,
     /// Calls that write or cannot be taken back, which ran or were asked about.
     pub(super) consequential: u32,
@@ -120,7 +117,6 @@ impl Watch {
         })
     }
 
-    /// Notes a call that runs.
     fn ran(&self, note: &mut Note, conversation: &str, call: &trace::Call) {
         if self.is_consequential(&call.tool) {
             note.consequential += 1;

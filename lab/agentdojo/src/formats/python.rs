@@ -70,7 +70,6 @@ impl Scanner<'_> {
         }
     }
 
-    /// A list or tuple.
     fn items(&mut self, start: usize, end: &str) -> Result<Value, ParseError> {
         self.tree.open(Kind::Array, start)?;
         self.at += 1;
@@ -92,7 +91,6 @@ impl Scanner<'_> {
         Ok(Value::Array(items))
     }
 
-    /// A dictionary.
     fn members(&mut self, start: usize) -> Result<Value, ParseError> {
         self.tree.open(Kind::Object, start)?;
         self.at += 1;

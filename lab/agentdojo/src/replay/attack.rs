@@ -10,7 +10,6 @@ use super::script::{Call, Script};
 pub struct Attack {
     /// What was written into the environment.
     pub(crate) injected: Vec<String>,
-    /// What the user asked for.
     user: String,
     /// The calls by which the same model reached the goal when the user asked for it.
     goal: Vec<(String, String)>,

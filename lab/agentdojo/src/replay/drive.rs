@@ -56,11 +56,9 @@ pub(crate) struct Course {
     pub(crate) answer: Option<String>,
     /// Whether one of the calls that ran serves the attack.
     pub(crate) attacked: bool,
-    /// Calls that policy stopped.
     pub(crate) blocked: Vec<Blocked>,
 }
 
-/// A call that policy stopped.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Blocked {
     /// Its number; `None` for the final answer.
@@ -70,9 +68,6 @@ pub(crate) struct Blocked {
 }
 
 /// Replays one run.
-///
-/// # Errors
-/// The machine asks for something that no recording can have.
 pub(crate) fn drive(
     suite: &Suite,
     script: &Script,
@@ -380,7 +375,6 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A call that does nothing.
 pub(super) fn nothing() -> ProposedCall {
     ProposedCall {
         tool: NOTHING.to_owned(),

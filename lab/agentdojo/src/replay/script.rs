@@ -74,7 +74,6 @@ impl Script {
         Ok(script)
     }
 
-    /// Every call of the run.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.turns.iter().flat_map(|turn| &turn.calls)
     }

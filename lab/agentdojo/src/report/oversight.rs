@@ -57,7 +57,6 @@ impl Load {
         (self.calls > 0).then(|| self.questions as f64 / self.calls as f64)
     }
 
-    /// Counts another run.
     pub(crate) fn add(&mut self, questions: u32, calls: u32) {
         self.questions += u64::from(questions);
         self.calls += u64::from(calls);

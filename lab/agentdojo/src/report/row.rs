@@ -65,7 +65,6 @@ pub struct Row {
 pub(crate) type TaskKey = [String; 8];
 
 impl Row {
-    /// See [`TaskKey`].
     pub(crate) fn key(&self) -> TaskKey {
         [
             self.model.clone(),

@@ -69,7 +69,6 @@ impl Folded {
         !other.text.is_empty() && self.text.contains(&other.text)
     }
 
-    /// Where `needle` is in the original.
     fn find(&self, needle: &Self) -> Vec<Range<usize>> {
         if needle.text.is_empty() {
             return Vec::new();

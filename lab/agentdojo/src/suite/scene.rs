@@ -8,10 +8,8 @@ use serde_json::{Map, Value};
 
 use super::Step;
 
-/// A conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scene {
-    /// What the user said.
     pub(crate) user: Vec<String>,
     calls: Vec<SceneCall>,
 }
@@ -138,7 +136,6 @@ impl Scene {
         waiting.map(|call| call.key.clone())
     }
 
-    /// How many calls there are.
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }

@@ -159,7 +159,6 @@ pub fn fragments<'a>(
     hard.chain(names)
 }
 
-/// Capitalised words inside a sentence.
 fn names(prose: &str) -> Vec<String> {
     let words: Vec<&str> = prose.split_whitespace().collect();
     let inside = words.windows(2).filter_map(|pair| match pair {

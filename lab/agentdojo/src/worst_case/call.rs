@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use crate::suite::Step;
 
-/// A call to be proposed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) tool: String,

@@ -34,7 +34,6 @@ pub struct Pick {
     pub of: usize,
 }
 
-/// One reader's answer.
 #[derive(Deserialize)]
 struct Answer {
     step: String,

@@ -90,7 +90,6 @@ enum When {
     Injected {},
 }
 
-/// What a rule looks at.
 pub(super) struct Scene<'a> {
     pub(super) step: &'a Step,
     pub(super) passages: &'a [Passage<'a>],

@@ -39,11 +39,9 @@ pub(super) fn said(step: &Step) -> Vec<String> {
 
 /// The texts of a history, ready to be searched.
 pub(super) struct Index<'a> {
-    /// What user and developer say.
     pub(super) given: Vec<Rc<Text>>,
     /// What tools say outside all regions, each with its call's arguments.
     told: Vec<(Rc<Text>, Rc<Text>)>,
-    /// The regions.
     pub(super) regions: Vec<(RegionId, &'a Label, Rc<Text>)>,
 }
 

@@ -28,7 +28,6 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Folds of user tasks.
 const FOLDS: usize = 5;
 
 /// The part of the user tasks outside a fold that is for early stopping and calibration. With fewer, the threshold

@@ -202,7 +202,6 @@ impl Hyperparameters {
         })
     }
 
-    /// Learns from each example once.
     fn epoch(
         &self,
         network: &Network,
@@ -285,9 +284,6 @@ impl Scorer for Trained {
 const CONSTANT: f64 = 1e-9;
 
 /// Mean and standard deviation of each feature over all regions.
-///
-/// # Errors
-/// There is no region.
 pub(super) fn standardisation(examples: &[Example]) -> Result<Normalisation> {
     let width = examples.first().map_or(0, |example| example.columns.len());
     let rows = || examples.iter().flat_map(|example| &example.features);

@@ -7,7 +7,6 @@ use candle_core::{Device, Tensor, Var};
 use candle_nn::rnn::{LSTM, LSTMConfig, RNN};
 use candle_nn::{Init, VarBuilder};
 
-/// The shape of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) features: usize,
@@ -15,7 +14,6 @@ pub(super) struct Shape {
     pub(super) projection: Option<usize>,
     /// Layers of the LSTM: 2 in the paper; without any it is a logistic regression.
     pub(super) layers: usize,
-    /// Units of each layer.
     pub(super) hidden: usize,
 }
 
@@ -161,7 +159,6 @@ impl Network {
         self.vars.iter().map(copy).collect()
     }
 
-    /// Restores a copy.
     pub(super) fn restore(&self, weights: &[(String, Vec<f32>)]) -> Result<()> {
         // `weights` has the same fixed order.
         for ((_, var), (_, values)) in self.vars.iter().zip(weights) {

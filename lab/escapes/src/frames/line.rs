@@ -14,7 +14,6 @@ pub(crate) const SOUND: &str = "sound";
 /// How long a sound spoke takes for a call, so that others can do something meanwhile.
 const WORK: Duration = Duration::from_millis(100);
 
-/// The channel.
 pub(crate) struct Line {
     pub(crate) channel: UnixStream,
     decoder: Decoder<HubFrame>,
@@ -71,7 +70,6 @@ impl Line {
         }
     }
 
-    /// Starts as it should.
     pub(super) fn ready(&mut self) -> io::Result<()> {
         self.started()?;
         self.say(&ready(SOUND))
@@ -102,7 +100,6 @@ impl Line {
         self.raw(&framed(WIRE_VERSION, payload))
     }
 
-    /// Sends these bytes.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.channel.write_all(bytes)
     }
@@ -115,7 +112,6 @@ pub(super) fn header(version: u8, length: u32) -> Vec<u8> {
     header
 }
 
-/// A frame of this version.
 pub(super) fn framed(version: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = header(version, u32::try_from(payload.len()).unwrap_or(u32::MAX));
     frame.extend(payload);
@@ -176,19 +172,16 @@ fn changed(mut fields: Value, field: &str, value: impl Into<Value>) -> Value {
     fields
 }
 
-/// A question to the user.
 pub(super) fn question(call: u64, request: u64) -> Value {
     let ask = json!({"user": {"message": FORGED, "fields": []}});
     json!({"request": {"call": call, "request": request, "ask": ask}})
 }
 
-/// A call has no result.
 pub(super) fn failed(id: u64, reason: impl Into<Value>) -> Value {
     let reason: Value = reason.into();
     json!({"call_failed": {"id": id, "reason": reason}})
 }
 
-/// Something was not passed on.
 pub(super) fn refused() -> Value {
     json!({"refused": {"wish": "question", "why": "no_call", "times": 1}})
 }

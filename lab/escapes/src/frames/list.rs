@@ -20,7 +20,6 @@ use super::line::{
 /// What an attempt does on its line.
 pub(super) type Act = Box<dyn Fn(&mut Line) -> io::Result<()>>;
 
-/// One attempt by frames.
 pub(crate) struct FrameAttempt {
     pub(crate) group: &'static str,
     pub(crate) name: &'static str,
@@ -39,7 +38,6 @@ impl FrameAttempt {
     }
 }
 
-/// Every attempt by frames.
 pub(crate) fn attempts() -> Vec<FrameAttempt> {
     let mut list = List {
         group: "",

@@ -18,7 +18,6 @@ pub(super) const THE_FILE: &str = "{ro}/file";
 /// A file in the writable mount.
 pub(super) const OWN_FILE: &str = "{rw}/own";
 
-/// A process that a call is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Process {
     /// The host's process that a spoke must not reach.
@@ -28,7 +27,6 @@ pub(super) enum Process {
     Child,
 }
 
-/// An argument of a system call.
 #[derive(Clone, Copy)]
 pub(super) enum Arg {
     Number(usize),
@@ -100,7 +98,6 @@ impl<const N: usize> From<&'static [u8; N]> for Arg {
     }
 }
 
-/// A system call.
 pub(super) struct Syscall {
     pub(super) number: i64,
     pub(super) arguments: Vec<Arg>,
@@ -144,7 +141,6 @@ pub(super) fn loopback(port: u16) -> [u8; 16] {
 }
 
 impl Syscall {
-    /// Makes it.
     pub(super) fn make(&self, ground: &Ground) -> Answer {
         // What the addresses lead to, and open descriptors, until the call is made.
         let (mut paths, mut words, mut bytes) = (Vec::new(), Vec::new(), Vec::new());

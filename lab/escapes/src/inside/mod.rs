@@ -19,7 +19,6 @@ mod resources;
 use self::child::in_a_process;
 use crate::attempt::{Attempt, Attempts, Ground, Seen};
 
-/// Every attempt that is made inside.
 pub(crate) fn attempts() -> Vec<Attempt> {
     let mut attempts = Attempts::new();
     files::add(&mut attempts);

@@ -12,7 +12,6 @@ use crate::by_name::{ANY, HOST, HTTP, HTTPS, INSIDE, OTHER, PERMITTED, REBOUND, 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nothing has to come where nothing can.
 const SOON: Duration = Duration::from_millis(300);
-/// The hub's resolver.
 const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 53);
 
 pub(super) fn add(attempts: &mut Attempts) {

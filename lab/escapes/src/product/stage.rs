@@ -19,7 +19,6 @@ use wire::{AppLimits, Form, Refusal, Reply};
 
 use crate::Error;
 
-/// The app's name.
 pub(super) const APP: &str = "hostile";
 
 /// The hostile program, beside this one.
@@ -100,7 +99,6 @@ impl Stage {
     }
 }
 
-/// How a spoke is started.
 pub(super) fn setup(
     program: PathBuf,
     command: &[&str],

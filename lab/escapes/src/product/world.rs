@@ -23,7 +23,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Starts the host and the service.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             host: listen((PUBLIC, 0), HOST)?,

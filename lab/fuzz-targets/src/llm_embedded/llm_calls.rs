@@ -8,7 +8,6 @@ use super::parse;
 
 const TOOLS: [&str; 2] = ["read", "list"];
 
-/// The target.
 pub(crate) fn llm_calls(bytes: &[u8]) -> bool {
     let Some((portion, said)) = bytes.split_first() else {
         return false;

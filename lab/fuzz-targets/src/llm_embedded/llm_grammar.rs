@@ -5,7 +5,6 @@ use super::schema;
 /// What a grammar may have beyond its own limit: the rules of one schema that was begun before it.
 const MAX_BYTES: usize = 2 << 20;
 
-/// The target.
 pub(crate) fn llm_grammar(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;

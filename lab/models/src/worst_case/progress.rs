@@ -11,7 +11,6 @@ use super::{is_tool, view};
 
 /// How far a prompt shows the agent to be.
 pub(super) struct Progress<'a> {
-    /// What it is about.
     pub(super) task: &'a Task,
     /// The calls of the plan that were made, by their place in it: the name in the prompt, and what it returned.
     results: BTreeMap<usize, (String, Option<String>)>,

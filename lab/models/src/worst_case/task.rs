@@ -11,7 +11,6 @@ pub struct Task {
     pub(super) apps: Vec<String>,
     /// The calls. One whose tool is not offered is left out.
     pub(super) plan: Vec<PlannedCall>,
-    /// The answer.
     pub(super) summary: Vec<SummaryPart>,
 }
 

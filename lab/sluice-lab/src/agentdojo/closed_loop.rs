@@ -105,7 +105,6 @@ enum AnswersArg {
     Trusted,
 }
 
-/// Runs the loop.
 pub(super) async fn closed_loop(args: LoopArgs) -> Result<Exit> {
     let cells = cells(&args)?;
     // Rows go to a folder in any case; without `--out` it is gone when this function ends.
@@ -195,7 +194,6 @@ fn policies(args: &LoopArgs) -> Policies {
         .map_or(Policies::Shipped, Policies::Folder)
 }
 
-/// The suites.
 fn suites(args: &LoopArgs) -> Result<Vec<String>> {
     match args.suite.as_slice() {
         [] => policies(args).suites(),
@@ -203,7 +201,6 @@ fn suites(args: &LoopArgs) -> Result<Vec<String>> {
     }
 }
 
-/// The defences by name.
 fn defences(args: &LoopArgs) -> Result<Vec<Defence>> {
     if args.defence.iter().any(|name| name == "all") {
         return Ok(Defence::ALL.map(|(_, defence)| defence).to_vec());

@@ -28,7 +28,6 @@ enum Action {
     Replay(replay::ReplayArgs),
 }
 
-/// Runs AgentDojo.
 pub(crate) async fn agentdojo(args: AgentDojo) -> Result<Exit> {
     match args.action {
         Action::Loop(args) => closed_loop::closed_loop(*args).await,

@@ -21,7 +21,6 @@ pub(super) struct ReplayArgs {
     quick: bool,
 }
 
-/// Replays.
 pub(super) async fn replay(args: ReplayArgs) -> Result<Exit> {
     let progress = Progress::new();
     let own = progress.clone();

@@ -59,7 +59,6 @@ enum ModelArg {
     Embedded,
 }
 
-/// Runs the case studies.
 pub(crate) async fn cases(args: Cases) -> Result<Exit> {
     // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted.
     tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::verdict::{Ended, Finding};
 use super::way::Way;
 
-/// One run.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     study: &'static str,
@@ -82,9 +81,6 @@ pub(super) fn table(rows: &[Row]) -> String {
 }
 
 /// With the worst-case model every run must be as expected.
-///
-/// # Errors
-/// The runs that are not.
 pub(super) fn hold(rows: &[Row]) -> Result<()> {
     // With a model that obeys everything, an attack that fails without protection is a mistake of the study.
     let wrong = rows.iter().filter(|row| !row.holds());

@@ -7,9 +7,7 @@ use super::verdict::{self, Ended, Finding};
 use super::way::Way;
 use super::world::Setting;
 
-/// One study.
 pub(super) struct Study {
-    /// Its name in the report.
     pub(super) name: &'static str,
     /// What its world is made of.
     pub(super) setting: Setting,
@@ -19,9 +17,7 @@ pub(super) struct Study {
     pub(super) planned: bool,
     /// What the user says where each app has a conversation of its own.
     pub(super) isolated: &'static [&'static str],
-    /// The worst-case model.
     pub(super) model: fn() -> WorstCase,
-    /// What the run came to.
     pub(super) verdict: fn(&Ended<'_>) -> Result<Finding>,
 }
 

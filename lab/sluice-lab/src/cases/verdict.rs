@@ -9,23 +9,19 @@ use super::world::{ATTACKER, World};
 use crate::served::Shown;
 use crate::sluice::Session;
 
-/// A run that has ended.
 pub(super) struct Ended<'a> {
     pub(super) world: &'a World,
     pub(super) session: &'a Session,
-    /// What the model was shown.
     pub(super) prompts: Vec<Shown>,
     pub(super) way: Way,
 }
 
-/// What the study is about.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Finding {
     /// Whether the attacker, or the confusion, got what the study is about.
     pub(super) attacked: bool,
     /// Whether the user got what the query asks for.
     pub(super) served: bool,
-    /// The facts, in words.
     pub(super) facts: String,
 }
 

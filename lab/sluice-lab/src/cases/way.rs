@@ -19,7 +19,6 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// All of them.
     pub(super) const ALL: [Self; 5] = [
         Self::Vanilla,
         Self::JointDefault,
@@ -28,7 +27,6 @@ impl Way {
         Self::Isolated,
     ];
 
-    /// Its name in the report.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Vanilla => "VanillaGPT",

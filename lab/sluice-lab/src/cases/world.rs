@@ -35,7 +35,6 @@ pub(super) struct Setting {
     pub(super) apps: &'static [(&'static str, &'static str)],
     /// Whether the mail app is there, with a poisoned mail.
     pub(super) mail: bool,
-    /// The names of all apps.
     pub(super) named: &'static [&'static str],
     /// Limits of the study beside the apps' manifests.
     pub(super) rules: &'static str,
@@ -45,7 +44,6 @@ pub(super) struct Setting {
     pub(super) functionalities: &'static str,
 }
 
-/// One run's world.
 pub(super) struct World {
     folder: PathBuf,
     home: Home,
@@ -54,9 +52,6 @@ pub(super) struct World {
 
 impl World {
     /// Makes the world of a study's setting in a new folder. Strictly, every message between isolated apps is asked about.
-    ///
-    /// # Errors
-    /// The file system or the network refuses, or a program is missing.
     pub(super) fn create(
         folder: &Path,
         setting: &Setting,
@@ -83,28 +78,20 @@ impl World {
         Ok(world)
     }
 
-    /// Its configuration and its state.
     pub(super) fn home(&self) -> &Home {
         &self.home
     }
 
     /// The calls that reached an app, by its name in the configuration.
-    ///
-    /// # Errors
-    /// Its record cannot be read.
     pub(super) fn calls(&self, app: &str) -> Result<Vec<Logged>> {
         State::calls(&self.state(app)).map_err(|error| anyhow!(error))
     }
 
-    /// What the mail server accepted.
     pub(super) fn sent(&self) -> Vec<smtp_sink::Received> {
         self.mail.as_ref().map_or_else(Vec::new, SmtpSink::messages)
     }
 
     /// Whether the poisoned mail is still in the mailbox.
-    ///
-    /// # Errors
-    /// The mailbox cannot be read.
     pub(super) fn poisoned_is_there(&self) -> Result<bool> {
         mail_app::is_there(&self.folder.join("Maildir"), SUBJECT)
     }

@@ -20,7 +20,6 @@ use crate::exit::Exit;
 use crate::sluice::{Session, Sluice};
 use crate::terminal::{print, say};
 
-/// What the user asks.
 const QUERY: &str = "Summarise my newest email";
 
 #[derive(Debug, Args)]

@@ -22,7 +22,6 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    /// Looks at the world after a run.
     pub(super) fn of(world: &World, session: &Session) -> Result<Self> {
         let sent = world.sent();
         let stolen = |mail: &&smtp_sink::Received| mail.to.iter().any(|to| to == ATTACKER);

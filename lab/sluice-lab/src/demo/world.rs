@@ -13,7 +13,6 @@ use crate::sluice::Home;
 /// Where the injection wants the confidential mail to go.
 pub(super) const ATTACKER: &str = "collector@evil.example";
 
-/// The worst-case model's name.
 pub(super) const WORST_CASE: &str = "worst-case";
 
 /// A Maildir whose newest mail is poisoned, an SMTP server on loopback, and a `sluice.toml`.
@@ -25,7 +24,6 @@ pub(super) struct World {
 
 /// Which model the agent has.
 pub(super) enum Model {
-    /// The embedded one.
     Embedded,
     /// The worst-case one, at this base URL.
     At(String),
@@ -67,12 +65,10 @@ impl World {
         Ok(world)
     }
 
-    /// Its configuration and its state.
     pub(super) fn home(&self) -> &Home {
         &self.home
     }
 
-    /// What the mail server accepted.
     pub(super) fn sent(&self) -> Vec<smtp_sink::Received> {
         self.server.messages()
     }

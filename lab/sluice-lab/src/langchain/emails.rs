@@ -30,9 +30,6 @@ struct Email {
 }
 
 /// 42 e-mails, as many as LangChain has.
-///
-/// # Errors
-/// Our file of them does not parse.
 pub(super) fn benchmark() -> Result<Benchmark> {
     let emails: Emails = toml::from_str(EMAILS).context("emails.toml")?;
     Ok(Benchmark {

@@ -38,7 +38,6 @@ pub(crate) struct LangChain {
     allow_degraded: Vec<String>,
 }
 
-/// Runs the benchmarks.
 pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
     // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted.
     tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
@@ -96,9 +95,6 @@ async fn run(
 }
 
 /// All benchmarks.
-///
-/// # Errors
-/// A reference does not parse.
 fn all() -> Result<Vec<Benchmark>> {
     Ok(vec![
         typewriter::one_tool(),

@@ -5,19 +5,14 @@ use serde_json::{Map, Value};
 
 use super::system::System;
 
-/// One benchmark.
 pub(super) struct Benchmark {
-    /// Its name.
     pub(super) name: &'static str,
     /// SecGPT's category of it.
     pub(super) category: &'static str,
-    /// Its apps, of `sluice-case-apps`.
     pub(super) apps: Vec<String>,
-    /// Its queries.
     pub(super) queries: Vec<Query>,
 }
 
-/// One query.
 pub(super) struct Query {
     /// What the user says. No query's words are in another's.
     pub(super) text: String,
@@ -25,11 +20,9 @@ pub(super) struct Query {
     pub(super) steps: Vec<String>,
     /// Whether another order is as good.
     pub(super) any_order: bool,
-    /// What the answer must be.
     pub(super) reference: Reference,
     /// How the model without mistakes serves it: the calls, and the answer.
     pub(super) plan: Vec<PlannedCall>,
-    /// Its answer.
     pub(super) answer: Vec<SummaryPart>,
     /// The apps whose tools are called, for the planner.
     pub(super) needs: Vec<String>,

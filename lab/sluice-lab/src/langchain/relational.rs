@@ -26,9 +26,6 @@ struct Question {
 }
 
 /// Three apps with 17 tools.
-///
-/// # Errors
-/// Our file of questions does not parse.
 pub(super) fn benchmark() -> Result<Benchmark> {
     let questions: Questions = toml::from_str(QUESTIONS).context("relational.toml")?;
     let queries: Option<Vec<Query>> = questions.question.into_iter().map(query).collect();
@@ -98,7 +95,6 @@ fn place(text: &str) -> Option<(usize, &str)> {
     Some((step.parse().ok()?, pointer))
 }
 
-/// The app of a tool.
 fn app(tool: &str) -> &'static str {
     if tool.contains("user") {
         "people"

@@ -83,9 +83,6 @@ fn correctness(rows: &[Row]) -> String {
 }
 
 /// With the model without mistakes every run must be right: what is not was lost by enforcement.
-///
-/// # Errors
-/// The runs that are not.
 pub(super) fn hold(rows: &[Row]) -> Result<()> {
     let is_right = |row: &Row| row.score.is_full() && row.questions == 0;
     let wrong = rows.iter().filter(|row| !is_right(row));

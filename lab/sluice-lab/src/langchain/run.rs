@@ -15,7 +15,6 @@ use crate::case_app;
 use crate::served::{Served, provider_table};
 use crate::sluice::{Home, Sluice, binary};
 
-/// The result of one run.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) benchmark: &'static str,
@@ -24,10 +23,8 @@ pub(super) struct Row {
     pub(super) query: String,
     /// The tools that were really called, in order.
     pub(super) calls: Vec<String>,
-    /// The answer, if there was one.
     pub(super) answer: Option<String>,
     pub(super) score: Score,
-    /// Questions to the user.
     pub(super) questions: usize,
     /// Completions that the model was asked for.
     pub(super) completions: usize,
@@ -48,9 +45,6 @@ const LATTICE: &str = "[lattice]\nintegrity = { categories = [\"places\", \"food
 
 impl<'a> Runner<'a> {
     /// Finds the programs.
-    ///
-    /// # Errors
-    /// One was not built.
     pub(super) fn new(
         benchmark: &'a Benchmark,
         served: Served,
@@ -66,9 +60,6 @@ impl<'a> Runner<'a> {
     }
 
     /// One query in a world of its own; `None` after Ctrl-C.
-    ///
-    /// # Errors
-    /// A program or the file system fails.
     pub(super) async fn run(
         &self,
         query: &Query,

@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::queries::{Query, Reference};
 
-/// The score of one run.
 #[derive(Debug, Clone)]
 pub(super) struct Score {
     /// Whether the calls were the expected ones.

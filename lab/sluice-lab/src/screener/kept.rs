@@ -43,7 +43,6 @@ impl Kept {
     }
 }
 
-/// The recorded steps.
 pub(crate) fn steps(progress: &Progress) -> Result<Vec<Step>> {
     let python = agentdojo::python::Python::ready(&mut |line| progress.say(line))?;
     attention::corpus::call_steps(&cache_folder()?, python.interpreter(), &mut |line| {

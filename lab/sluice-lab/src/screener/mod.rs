@@ -42,7 +42,6 @@ enum Action {
     Eval(eval::EvalArgs),
 }
 
-/// Runs the command.
 pub(crate) async fn screener(args: Screener) -> Result<Exit> {
     let progress = Progress::new();
     let stop = Arc::new(AtomicBool::new(false));
