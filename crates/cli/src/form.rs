@@ -36,7 +36,6 @@ pub(crate) struct FormDialogue<'a> {
 /// What follows a line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// The answer.
     Done(FormAnswer),
     /// Say this, the prompt included, and read another line.
     Say(String),
@@ -148,7 +147,6 @@ impl<'a> FormDialogue<'a> {
         }
     }
 
-    /// The next field, or the end.
     fn next(&self) -> Next {
         match &self.answer {
             Some(answer) if self.at >= self.view.form.fields.len() => {

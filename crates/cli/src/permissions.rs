@@ -23,7 +23,6 @@ use crate::{installed, paths};
 /// Between the names of apps. No app and no functionality has it in its name.
 pub(crate) const AND: &str = ", ";
 
-/// The user's permissions in one session.
 pub(crate) struct Permitted {
     permissions: Permissions,
     /// The apps of the configuration now: another app of the same name inherits nothing.
@@ -239,7 +238,6 @@ fn described_as_code(schema: &str) -> BTreeSet<String> {
     arguments.map(|(name, _)| name.clone()).collect()
 }
 
-/// The user's permissions.
 pub(crate) fn open(config: &Config) -> Result<Permissions> {
     open_in(config.lattice.clone())
 }
@@ -250,7 +248,6 @@ pub(crate) fn open_in(lattice: Lattice) -> Result<Permissions> {
     Permissions::open(&path, lattice).context("the permissions cannot be read")
 }
 
-/// The identity of each app now.
 pub(crate) fn apps(config: &Config) -> Result<Apps> {
     let apps = config.apps.values().map(|app| {
         let identity = Identity::from_digest(installed::identity(app)?);
@@ -259,7 +256,6 @@ pub(crate) fn apps(config: &Config) -> Result<Apps> {
     apps.collect()
 }
 
-/// The time now.
 pub(crate) fn now() -> Time {
     SystemTime::now().into()
 }

@@ -10,7 +10,6 @@ use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Longest file.
 const MAX_FILE: u64 = 4 << 20;
 /// The form of the files.
 const VERSION: u32 = 1;
@@ -34,7 +33,6 @@ impl PrivateFile {
         Self { folder, name }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.join(self.name)
     }

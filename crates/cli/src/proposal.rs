@@ -21,9 +21,7 @@ pub(crate) struct Tool {
     name: String,
     /// Names and schemas.
     arguments: Vec<(String, Value)>,
-    /// The names of the required arguments.
     required: Vec<String>,
-    /// Whether calls may have further arguments.
     has_more: bool,
     hints: Hints,
 }

@@ -84,7 +84,6 @@ impl Terminal {
         }
     }
 
-    /// Shows the progress line with this text.
     pub(crate) fn working(&self, what: impl Into<String>) {
         self.progress.set_message(escape(&what.into()));
         if self.progress.is_finished() {
@@ -388,13 +387,11 @@ pub(crate) fn say_nothing(was: &str) {
     say(&format!("nothing was {was}{how}\n"));
 }
 
-/// A hidden line.
 pub(crate) enum Hidden {
     /// A line, without its end.
     Line(String),
     /// The end of input, or no terminal.
     End,
-    /// Ctrl-C.
     Interrupted,
 }
 

@@ -344,9 +344,7 @@ impl Attention<'_> {
     }
 }
 
-/// Some output rows on their way back.
 struct Task<'a> {
-    /// The position of the first.
     first: usize,
     /// The output token that the first predicts.
     output: usize,

@@ -151,7 +151,6 @@ impl Gguf {
         }
     }
 
-    /// A floating-point number of 32 bits.
     pub(crate) fn f32(&self, key: &str) -> Result<f32, GgufError> {
         match self.metadata.get(key) {
             Some(Value::Float(value)) => Ok(*value),
@@ -181,7 +180,6 @@ impl Gguf {
         }
     }
 
-    /// An array of integers of 32 bits.
     pub(crate) fn i32s(&self, key: &str) -> Result<&[i32], GgufError> {
         match self.metadata.get(key) {
             Some(Value::Integers(value)) => Ok(value),

@@ -14,7 +14,6 @@ use crate::{
 #[derive(Clone, Default)]
 pub(crate) struct Sequence {
     pub(crate) blocks: Vec<Arc<Block>>,
-    /// Tokens in it.
     pub(crate) length: usize,
 }
 

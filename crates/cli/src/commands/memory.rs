@@ -70,7 +70,6 @@ enum MemoryAction {
     },
 }
 
-/// Lists, shows or forgets memories.
 pub(crate) fn memory(args: &Memory) -> Result<Exit> {
     let config = args.file.open(args.json)?;
     let memories = Memories {

@@ -54,7 +54,6 @@ enum ModelAction {
     },
 }
 
-/// Pulls, lists or serves.
 pub(crate) async fn model(args: Model) -> Result<Exit> {
     match args.action {
         ModelAction::List { json } => list(json),

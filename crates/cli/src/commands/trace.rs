@@ -44,7 +44,6 @@ enum TraceAction {
     },
 }
 
-/// Lists or shows traces.
 pub(crate) fn trace(args: &Trace) -> Result<Exit> {
     match &args.action {
         TraceAction::List { json } => list(*json)?,

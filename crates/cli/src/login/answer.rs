@@ -84,7 +84,6 @@ impl AuthorizationRequest {
         })
     }
 
-    /// The address that the user opens.
     pub(crate) fn page(&self, scopes: &[String]) -> Result<WebUrl> {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&self.verifier));
         let scopes = scopes.join(" ");
@@ -159,7 +158,6 @@ impl AuthorizationRequest {
         (self.registration.tokens, self.client)
     }
 
-    /// The endpoint for tokens.
     pub(crate) fn endpoint(&self) -> &WebUrl {
         &self.tokens
     }

@@ -23,7 +23,6 @@ use url::form_urlencoded;
 
 use crate::hex::hex;
 
-/// The path of the address.
 const PATH: &str = "/callback";
 /// Bytes of a digest in a path.
 const DIGEST_BYTES: usize = 16;
@@ -61,7 +60,6 @@ pub(crate) struct Callback {
     path: String,
 }
 
-/// The query of a request.
 pub(super) type Query = Vec<(String, String)>;
 
 /// The one request that is waited for.
@@ -86,7 +84,6 @@ impl Callback {
         })
     }
 
-    /// The address.
     pub(crate) fn redirect(&self) -> String {
         format!("http://127.0.0.1:{}{}", self.port, self.path)
     }

@@ -28,7 +28,6 @@ pub(crate) struct Login {
     pub(crate) issuer: String,
     /// The endpoint for tokens: the only place to which the refresh token is sent.
     pub(crate) endpoint: String,
-    /// The id of this client there.
     pub(crate) client: String,
     /// The secret of this client there; most have none.
     #[serde(default)]
@@ -36,7 +35,6 @@ pub(crate) struct Login {
     /// The resource of the tokens (RFC 8707).
     pub(crate) resource: String,
     pub(crate) access: Value,
-    /// The refresh token, if there is one.
     pub(crate) refresh: Option<Value>,
     /// When the token expires, in seconds since 1970.
     pub(crate) expires: Option<i64>,
@@ -54,7 +52,6 @@ impl Login {
         Ok(())
     }
 
-    /// This client.
     pub(crate) fn client(&self) -> Client {
         Client {
             name: self.client.clone(),
@@ -79,11 +76,9 @@ pub(crate) fn address(url: &WebUrl) -> String {
     url.with_path(url.path()).to_string()
 }
 
-/// The file.
 pub(crate) struct Logins(PrivateFile);
 
 impl Logins {
-    /// The user's.
     pub(crate) fn of_user() -> Result<Self> {
         Ok(Self(PrivateFile::new(secrets::folder()?, "logins.json")))
     }

@@ -29,7 +29,6 @@ const EVENTS: usize = 16;
 /// Bytes of an error that are shown.
 const MAX_ERROR: usize = 1 << 10;
 
-/// The requests for one app.
 pub(crate) struct LoginSteps {
     /// Its configuration allows private addresses and certificates.
     pub(crate) app: App,
@@ -112,7 +111,6 @@ fn set(table: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Calls the only tool.
 async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     let label = Label::bottom();
     let call = Call {

@@ -1,6 +1,5 @@
 //! Strings of a fixed form: none of them has room for a sentence.
 
-/// The form of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// `2026-11-22`.

@@ -13,7 +13,6 @@ pub(super) const MAX_DEPTH: usize = 8;
 /// Longest number, in bytes: every double has a shorter form.
 pub(super) const MAX_NUMBER: usize = 32;
 
-/// A value and its place.
 #[derive(Debug)]
 pub(super) struct Node {
     /// Of a member of an object.

@@ -184,7 +184,6 @@ fn too_long(length: usize, most: usize, at: &str) -> Result<(), Malformed> {
 /// Cuts a message out of a labelled text.
 struct Cut<'a> {
     content: &'a Labeled,
-    /// The regions of the text, in order.
     regions: Vec<(Range<usize>, &'a Label)>,
     taint: &'a Label,
     left_out: usize,

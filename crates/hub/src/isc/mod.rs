@@ -105,7 +105,6 @@ impl Asks {
         }
     }
 
-    /// The app that asks.
     pub(crate) fn app(&self) -> &str {
         &self.app
     }

@@ -147,7 +147,6 @@ impl<'a> Encoder<'a> {
         self.merge(word);
     }
 
-    /// Merges a piece from its bytes.
     fn merge(&mut self, word: Range<usize>) {
         let bytes = self.text.as_bytes().get(word.clone()).unwrap_or_default();
         self.scratch.clear();

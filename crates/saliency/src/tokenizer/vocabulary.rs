@@ -19,7 +19,6 @@ mod kind {
     pub(super) const USER_DEFINED: i32 = 4;
 }
 
-/// The tokens of a file.
 pub(super) struct Vocabulary<'a> {
     tokens: &'a [String],
     kinds: &'a [i32],

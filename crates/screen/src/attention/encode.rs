@@ -246,19 +246,16 @@ impl Template {
             .collect()
     }
 
-    /// Tokens beside the text.
     fn overhead(&self, role: Role) -> usize {
         self.header(role).len() + self.footer.len()
     }
 }
 
-/// A message in the window.
 #[derive(Clone, Copy)]
 struct Kept {
     turn: usize,
     /// Tokens of its text that are left out at its beginning.
     skipped: usize,
-    /// What it takes in the window.
     tokens: usize,
 }
 

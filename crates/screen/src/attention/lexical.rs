@@ -30,7 +30,6 @@ struct Wanted {
 /// No word: between texts that do not follow each other.
 const GAP: u32 = u32::MAX;
 
-/// Every word gets a number.
 #[derive(Default)]
 struct Vocabulary(HashMap<String, u32>);
 

@@ -33,7 +33,6 @@ pub struct Network {
     pub head: Linear,
 }
 
-/// Gates of an LSTM.
 const GATES: usize = 4;
 
 impl Linear {

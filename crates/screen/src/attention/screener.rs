@@ -19,9 +19,6 @@ const MEMORIES: usize = 16;
 /// A language model whose attention can be watched.
 pub trait Attend: Send + Sync {
     /// Shows every attention row of the output tokens.
-    ///
-    /// # Errors
-    /// [`SaliencyError`]
     fn attend(
         &self,
         input: &[u32],
@@ -132,7 +129,6 @@ pub struct AttentionScreener {
 /// The scores of a step. A failure is kept too, since it would come again.
 type Found = Result<Arc<Scores>, ScreenError>;
 
-/// A step and its scores.
 struct Memory {
     transcript: Transcript,
     draft: Draft,
