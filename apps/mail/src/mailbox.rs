@@ -61,7 +61,6 @@ pub(crate) struct Email {
 }
 
 impl Mailbox {
-    #[must_use]
     pub(crate) fn new(config: Config) -> Mailbox {
         Mailbox { config }
     }

@@ -11,7 +11,6 @@ const MAX_LABEL_BYTES: usize = 63;
 ///
 /// Quoted local parts, comments, address literals and non-ASCII are out, although RFC 5322 has them: they would let
 /// a sender put any text at all into a field that label rules treat as an address.
-#[must_use]
 pub fn is_address(text: &str) -> bool {
     let Some((local, domain)) = text.split_once('@') else {
         return false;

@@ -255,7 +255,6 @@ impl Folder {
 }
 
 /// Whether `name` is one component of a path and not hidden.
-#[must_use]
 pub fn is_file_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len())
         && !name.starts_with('.')

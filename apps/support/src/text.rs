@@ -1,7 +1,6 @@
 //! Text that others wrote, made safe to show: bounded, without control and invisible characters.
 
 /// One line: runs of white space become one space, hidden characters go, and what is over `max` characters is cut.
-#[must_use]
 pub fn one_line(text: &str, max: usize) -> String {
     let mut line = String::new();
     for (count, character) in text
@@ -24,7 +23,6 @@ pub fn one_line(text: &str, max: usize) -> String {
 
 /// Several lines: line ends become `\n`, hidden characters go, and what is over `max` characters is cut.
 /// The flag says whether something was cut.
-#[must_use]
 pub fn lines(text: &str, max: usize) -> (String, bool) {
     let text = text.replace("\r\n", "\n");
     let mut kept = String::new();
@@ -38,7 +36,6 @@ pub fn lines(text: &str, max: usize) -> (String, bool) {
 
 /// Control characters, and the characters that print as nothing or turn text around: a text could hide
 /// instructions in them from the user and not from the model. The joiners of emoji and scripts (200C, 200D) stay.
-#[must_use]
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character,

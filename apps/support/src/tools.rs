@@ -51,14 +51,12 @@ pub async fn answer<A: Send + Sync + 'static, T: Serialize, E: Display>(
 }
 
 /// What a server with tools says of itself.
-#[must_use]
 pub fn info(name: &str) -> ServerConfig {
     ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
         .with_server_info(Implementation::new(name, env!("CARGO_PKG_VERSION")))
 }
 
 /// The list of tools that are data: name, description and JSON Schema of each. A schema that is no object allows anything.
-#[must_use]
 pub fn list(tools: impl Iterator<Item = (String, String, Value)>) -> ListToolsResult {
     let tool = |(name, description, schema): (String, String, Value)| {
         let schema = match schema {
@@ -82,7 +80,6 @@ pub fn plain(schema: &mut Schema) {
 }
 
 /// A token for the thing that these words name together: twelve hexadecimal digits.
-#[must_use]
 pub fn id(words: &[&str]) -> String {
     let mut hash = Sha256::new();
     for word in words {
@@ -94,14 +91,12 @@ pub fn id(words: &[&str]) -> String {
 }
 
 /// The token of a thing with this hash: its first twelve hexadecimal digits.
-#[must_use]
 pub fn id_of(hash: &[u8]) -> String {
     let bytes = hash.iter().take(ID_BYTES);
     bytes.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether `text` looks like an [`id`].
-#[must_use]
 pub fn is_id(text: &str) -> bool {
     let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     text.len() == 2 * ID_BYTES && text.bytes().all(digit)

@@ -137,7 +137,6 @@ impl Thread {
 
     /// The sources of a text that a model makes of a prompt at this label: every entry of this conversation that the
     /// prompt shows, without those that are sources of another.
-    #[must_use]
     pub fn visible_at(&self, label: &Label) -> Vec<MemoryId> {
         let mut sources = Vec::new();
         let mut covered: BTreeSet<MemoryId> = BTreeSet::new();
@@ -163,7 +162,6 @@ impl Thread {
 
     /// The sources of facts that were found in a prompt at a label: the entry of the user's words, if the prompt
     /// showed those alone and they are stored.
-    #[must_use]
     pub fn sources_of(&self, label: &Label, of_user: Option<MemoryId>) -> Vec<MemoryId> {
         let kept = |id: &MemoryId| self.entries.iter().any(|known| known.id == *id);
         match of_user.filter(kept) {

@@ -122,13 +122,11 @@ impl Question {
     }
 
     /// The apps that it is about.
-    #[must_use]
     pub fn apps(&self) -> &[String] {
         &self.apps
     }
 
     /// What the model is asked.
-    #[must_use]
     pub fn request(&self) -> &CompletionRequest {
         &self.request
     }
@@ -192,7 +190,6 @@ fn tokens_for(apps: &[String]) -> u32 {
 /// A query that needs no app beyond those of the last conversation is a follow-up and goes there. The conversation that
 /// combines the answers of several apps has no tools, so a query that needs an app is no follow-up of it. Several apps
 /// share a conversation only in a group: the smallest that has all of them.
-#[must_use]
 pub fn plan(needed: &[String], last: &Apps, groups: &[Group]) -> Plan {
     let has_all = |apps: &BTreeSet<String>| needed.iter().all(|app| apps.contains(app));
     if *last != Apps::None && has_all(&last.with_tools()) {

@@ -175,9 +175,6 @@ pub enum Failure {
 }
 
 /// The bytes of a frame.
-///
-/// # Errors
-/// The value is longer than [`MAX_FRAME`].
 pub fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, value)?;
@@ -193,9 +190,6 @@ pub fn encode(value: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// The length of a payload, from the first four bytes of its frame.
-///
-/// # Errors
-/// It is longer than [`MAX_FRAME`].
 pub fn payload_length(prefix: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_be_bytes(prefix)).unwrap_or(usize::MAX);
     if length > MAX_FRAME {

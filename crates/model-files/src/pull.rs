@@ -127,9 +127,6 @@ impl Puller {
 
     /// Makes sure that the model is in the cache, and returns its path. `progress` is called a
     /// few times per second at least; breaking stops the pull.
-    ///
-    /// # Errors
-    /// See [`PullError`].
     pub fn pull(
         &self,
         model: &Model,

@@ -31,7 +31,6 @@ use self::mask::Mask;
 use self::trouble::Trouble;
 
 /// The program `sluice-remote`. Its settings are in the environment variable [`VARIABLE`].
-#[must_use]
 pub fn main() -> ExitCode {
     let settings = std::env::var(VARIABLE).ok();
     let settings: Option<Settings> = settings.and_then(|text| serde_json::from_str(&text).ok());

@@ -61,7 +61,6 @@ pub enum Report {
 }
 
 /// Whether this is a code of an error, which can be shown as it is.
-#[must_use]
 pub fn is_code(text: &str) -> bool {
     let of_code = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     (1..=64).contains(&text.len()) && text.bytes().all(of_code)

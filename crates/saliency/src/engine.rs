@@ -78,9 +78,6 @@ pub struct Engine {
 
 impl Engine {
     /// An engine with a thread for each core.
-    ///
-    /// # Errors
-    /// The operating system gives no threads.
     pub fn new(model: Arc<Model>, limits: CacheLimits) -> Result<Self, SaliencyError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = ThreadPoolBuilder::new()

@@ -114,18 +114,12 @@ impl Gguf {
     }
 
     /// One tensor's place in the file.
-    ///
-    /// # Errors
-    /// No tensor has that name.
     pub fn tensor(&self, name: &str) -> Result<&Tensor, GgufError> {
         let tensor = self.tensors.get(name);
         tensor.ok_or_else(|| missing(name))
     }
 
     /// All values of a tensor, row after row.
-    ///
-    /// # Errors
-    /// There is no such tensor.
     pub fn dequantize(&self, name: &str) -> Result<Vec<f32>, GgufError> {
         let tensor = self.tensor(name)?;
         let mut values = vec![0.0; tensor.elements];
@@ -141,9 +135,6 @@ impl Gguf {
     }
 
     /// An integer of 32 bits without a sign.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type.
     pub fn u32(&self, key: &str) -> Result<u32, GgufError> {
         match self.metadata.get(key) {
             Some(Value::Integer(value)) => Ok(*value),
@@ -159,9 +150,6 @@ impl Gguf {
     }
 
     /// A string.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type.
     pub fn str(&self, key: &str) -> Result<&str, GgufError> {
         match self.metadata.get(key) {
             Some(Value::Text(value)) => Ok(value),
@@ -170,9 +158,6 @@ impl Gguf {
     }
 
     /// An array of strings.
-    ///
-    /// # Errors
-    /// There is no such entry, or it has another type.
     pub fn strings(&self, key: &str) -> Result<&[String], GgufError> {
         match self.metadata.get(key) {
             Some(Value::Texts(value)) => Ok(value),

@@ -27,7 +27,6 @@ enum Timing {
 pub const NAMES: [&str; 3] = [RedactAll::NAME, NaiveTainting::NAME, LmJudge::NAME];
 
 /// The defence of this name. It needs neither a local model nor given dependencies.
-#[must_use]
 pub fn defence(name: &str) -> Option<Defence> {
     Some(match name {
         // Always eager: a draft under the label of everything would show what redact-all masks.
@@ -43,7 +42,6 @@ pub fn defence(name: &str) -> Option<Defence> {
 
 impl Defence {
     /// A screener that runs when the user's settings say.
-    #[must_use]
     pub fn new(screener: Arc<dyn Screener>) -> Self {
         Self {
             screener,
@@ -53,7 +51,6 @@ impl Defence {
 
     /// A screener that reads a draft of the step that it screens. Where every step is screened, `drafter` makes
     /// the drafts.
-    #[must_use]
     pub fn by_draft(screener: Arc<dyn Screener>, drafter: Drafter) -> Self {
         Self {
             screener,
@@ -62,13 +59,11 @@ impl Defence {
     }
 
     /// The name of its screener.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.screener.name()
     }
 
     /// When the screener runs, given the user's setting.
-    #[must_use]
     pub fn screening(&self, requested: Screening) -> Screening {
         match (self.timing, requested) {
             (Timing::AsRequested, _) => requested,
@@ -83,7 +78,6 @@ impl Defence {
     }
 
     /// Its screener.
-    #[must_use]
     pub fn screener(&self) -> Arc<dyn Screener> {
         Arc::clone(&self.screener)
     }

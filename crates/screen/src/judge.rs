@@ -71,7 +71,6 @@ impl LmJudge {
 
     /// Enough generated tokens for an answer that names every region once, as long as there are not many
     /// hundreds. A longer answer is cut, does not parse, and means "everything".
-    #[must_use]
     pub fn max_tokens(consultation: &Consultation) -> u32 {
         let tokens = Self::TOKENS_OF_FORM + Self::TOKENS_PER_REGION * consultation.regions.len();
         // Saturating: too high a number is clamped below, where a wrapped one would cut every answer.

@@ -19,9 +19,6 @@ macro_rules! ids {
 
         impl $name {
             /// A new id, from the system's random numbers.
-            ///
-            /// # Errors
-            /// The system gives none.
             pub fn random() -> io::Result<Self> {
                 let mut bytes = [0; BYTES];
                 match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())? {

@@ -31,7 +31,6 @@ pub enum Wish {
 
 impl Wish {
     /// What a message calls it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Question => "question",

@@ -15,9 +15,6 @@ use crate::{
 /// A frame of one direction. Sealed: there are exactly [`HubFrame`] and [`SpokeFrame`].
 pub trait Frame: Serialize + DeserializeOwned + sealed::Sealed {
     /// Checks the limits that the type alone does not hold.
-    ///
-    /// # Errors
-    /// The first [`Violation`] found.
     fn check(&self) -> Result<(), Violation>;
 }
 
@@ -153,9 +150,6 @@ fn check_command(app: &AppCommand) -> Result<(), Violation> {
 
 impl Form {
     /// Checks the limits that the type alone does not hold: the maker of one learns here whether it can be sent.
-    ///
-    /// # Errors
-    /// The first [`Violation`] found.
     pub fn check(&self) -> Result<(), Violation> {
         at_most("question", self.message.len(), MAX_QUESTION_BYTES)?;
         at_most("fields", self.fields.len(), MAX_FIELDS)?;
@@ -220,7 +214,6 @@ fn check_tools(tools: &[ToolDescription]) -> Result<(), Violation> {
 
 impl ToolDescription {
     /// What counts towards [`MAX_TOOLS_BYTES`].
-    #[must_use]
     pub fn described_bytes(&self) -> usize {
         self.name.len() + self.description.len() + self.input_schema.len()
     }

@@ -116,7 +116,6 @@ impl<F: Frame> Default for Decoder<F> {
 
 impl<F: Frame> Decoder<F> {
     /// A decoder at the beginning of a stream.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             header: NEXT_FRAME,
@@ -157,7 +156,6 @@ impl<F: Frame> Decoder<F> {
     }
 
     /// Bytes that the decoder has allocated now.
-    #[must_use]
     pub fn allocated(&self) -> usize {
         self.payload.capacity()
     }

@@ -167,7 +167,6 @@ pub enum SpokeFault {
 
 impl FailureReason {
     /// What the app wrote in connection with the failure, if anything.
-    #[must_use]
     pub fn quote(&self) -> Option<&Quote> {
         let quote = match self {
             Self::Protocol { said, .. } | Self::AppError { said, .. } => said,
@@ -179,7 +178,6 @@ impl FailureReason {
     }
 
     /// Whether the app is gone, or was ended, for this reason: an `AppFailed` follows.
-    #[must_use]
     pub fn ends_app(&self) -> bool {
         // Each by its name: a new reason does not compile until it says here whether the app lives.
         match self {

@@ -128,9 +128,6 @@ impl Form {
 impl Field {
     /// Reads a line that a person typed; `None` leaves the field out. Options are chosen by their
     /// numbers, from 1.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn read(&self, line: &str) -> Result<Option<Value>, Unfit> {
         let typed = line.trim();
         if typed.is_empty() {

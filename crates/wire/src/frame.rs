@@ -226,7 +226,6 @@ pub struct Hints {
 
 /// Whether a name can be a tool's: 1 to 128 letters, digits, `_`, `-`, `.`, `/` of ASCII. No spaces,
 /// no quotes and no look-alike characters, because names stand in prompts, questions and policies.
-#[must_use]
 pub fn is_tool_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= crate::limits::MAX_TOOL_NAME_BYTES

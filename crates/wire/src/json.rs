@@ -51,7 +51,6 @@ impl Default for JsonScan {
 
 impl JsonScan {
     /// A scan with limits of its own.
-    #[must_use]
     pub const fn new(max_depth: usize, max_nodes: usize) -> Self {
         Self {
             max_depth,
@@ -115,9 +114,6 @@ impl JsonScan {
 }
 
 /// Checks that `text` is one JSON object within the limits for untrusted JSON.
-///
-/// # Errors
-/// A [`JsonError`] that names what is wrong.
 pub fn check_object(text: &str) -> Result<(), JsonError> {
     JsonScan::default().feed(text.as_bytes())?;
     // The white space of JSON alone; `trim` knows more, which no JSON begins with.

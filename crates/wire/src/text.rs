@@ -13,26 +13,22 @@ pub struct Quote(String);
 
 impl Quote {
     /// Keeps the first bytes of a text.
-    #[must_use]
     pub fn head(text: &str) -> Self {
         Self(head(text, MAX_QUOTE_BYTES).to_owned())
     }
 
     /// Keeps the last bytes of a text, which is where a crash says its cause.
-    #[must_use]
     pub fn tail(text: &str) -> Self {
         let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_QUOTE_BYTES));
         Self(text.get(start..).unwrap_or_default().to_owned())
     }
 
     /// The text as the app wrote it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether there is any text.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -50,7 +46,6 @@ impl<'de> Deserialize<'de> for Quote {
 }
 
 /// The longest prefix of `text` of at most `limit` bytes that ends between two characters.
-#[must_use]
 pub fn head(text: &str, limit: usize) -> &str {
     text.get(..text.floor_char_boundary(limit))
         .unwrap_or_default()

@@ -36,9 +36,6 @@ pub enum Policies {
 
 impl Policies {
     /// The suites that have a policy.
-    ///
-    /// # Errors
-    /// The folder cannot be read, or has no policy.
     pub fn suites(&self) -> Result<Vec<String>> {
         let Self::Folder(folder) = self else {
             return Ok(SUITES.map(str::to_owned).to_vec());
@@ -79,9 +76,6 @@ impl Policies {
     }
 
     /// What no comparison of values finds in the suites' ground truth.
-    ///
-    /// # Errors
-    /// The file is wrong.
     pub fn dependencies(&self) -> Result<Dependencies> {
         let Self::Folder(folder) = self else {
             return Dependencies::builtin();
@@ -108,9 +102,6 @@ pub enum Answers {
 }
 
 /// The configuration of one suite.
-///
-/// # Errors
-/// There is no such suite, or its policy is wrong.
 pub fn of(suite: &str, answers: Answers) -> Result<Config> {
     let known = POLICIES.iter().find(|(name, _)| *name == suite);
     let (name, text) = known.with_context(|| {
@@ -130,9 +121,6 @@ fn limit_answers(config: &mut Config, answers: Answers) {
 }
 
 /// Another policy of a suite, from its text.
-///
-/// # Errors
-/// The policy is wrong.
 pub fn read(suite: &str, text: &str) -> Result<Config> {
     formats::register();
     let path = format!("policies/{suite}.toml");
@@ -141,7 +129,6 @@ pub fn read(suite: &str, text: &str) -> Result<Config> {
 }
 
 /// The arguments of each tool that only carry content: those with a limit of their own.
-#[must_use]
 pub fn carriers(config: &Config) -> Carriers {
     let tools = config.apps.values().flat_map(|app| &app.rules.tools);
     let named = tools.map(|(tool, rule)| {

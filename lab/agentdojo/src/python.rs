@@ -60,9 +60,6 @@ impl Python {
 
     /// The environment of a test; `None`, which `progress` is told, where this machine cannot have one, unless
     /// `SLUICE_REQUIRE_AGENTDOJO=1`.
-    ///
-    /// # Errors
-    /// As [`Python::ready`].
     pub fn of_test(progress: &mut dyn FnMut(&str)) -> Result<Option<Self>> {
         let required = std::env::var("SLUICE_REQUIRE_AGENTDOJO").is_ok_and(|value| value == "1");
         match Self::ready(progress) {
@@ -77,9 +74,6 @@ impl Python {
     }
 
     /// As [`Python::ready`], in a folder.
-    ///
-    /// # Errors
-    /// As [`Python::ready`].
     pub fn ready_in(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Self> {
         let (base, version) = interpreter()?;
         let pins = hex(&Sha256::digest(REQUIREMENTS.as_bytes()));
@@ -171,9 +165,6 @@ impl Python {
 
     /// The export of one version of the benchmark, as JSON text; that of the pinned package is computed once.
     /// `placeholders` are those of [`Dependencies`](crate::suite::Dependencies::placeholders).
-    ///
-    /// # Errors
-    /// The export fails.
     pub fn export(
         &self,
         version: &str,
@@ -226,7 +217,6 @@ impl Python {
     }
 
     /// The environment's own interpreter, which has AgentDojo and pip.
-    #[must_use]
     pub fn interpreter(&self) -> &Path {
         &self.interpreter
     }
@@ -287,9 +277,6 @@ fn version_of(path: &Path) -> Option<(u32, u32)> {
 
 /// The folder that this program keeps what it fetched in: `$XDG_CACHE_HOME/sluice`, or
 /// `~/.cache/sluice`.
-///
-/// # Errors
-/// Neither is known.
 pub fn cache_folder() -> Result<PathBuf> {
     let var = |name: &str| env::var_os(name).map(PathBuf::from);
     // The XDG rules: a relative path is to be ignored.

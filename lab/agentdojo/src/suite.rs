@@ -101,9 +101,6 @@ pub struct SuiteTool {
 
 impl Benchmark {
     /// Reads an export.
-    ///
-    /// # Errors
-    /// It has another form.
     pub fn parse(json: &str) -> Result<Self> {
         let benchmark: Self = serde_json::from_str(json).context(
             "the export of AgentDojo does not parse; delete it, the next run writes it again",
@@ -120,7 +117,6 @@ impl Benchmark {
 impl Suite {
     /// The task that a user asks for in these words. Some prompts contain others, so the task with the
     /// longest prompt among those that the words contain is the one.
-    #[must_use]
     pub fn task_of<'a>(&self, said: impl IntoIterator<Item = &'a str>) -> Option<&UserTask> {
         let said: Vec<Folded> = said.into_iter().map(Folded::new).collect();
         let asked = |task: &&UserTask| {

@@ -11,9 +11,6 @@ use crate::data::{Kind, Step, steps};
 /// The steps with calls of the three recorded models of [`MODELS`], with the attack of the paper's
 /// figures and without, in a fixed order. `cache` holds the archive of runs; `python` fetches it if it
 /// is not there yet.
-///
-/// # Errors
-/// The archive cannot be had or read.
 pub fn call_steps(
     cache: &Path,
     python: &Path,

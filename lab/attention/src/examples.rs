@@ -87,7 +87,6 @@ impl fmt::Display for Labels {
 
 impl Example {
     /// What a split may not part: the user's task.
-    #[must_use]
     pub fn group(&self) -> (&str, &str) {
         (&self.suite, &self.user_task)
     }
@@ -128,9 +127,6 @@ impl Example {
     }
 
     /// The same step with these columns only, in this order.
-    ///
-    /// # Errors
-    /// When there is no such column.
     pub fn with_columns(&self, columns: &Arc<[String]>) -> Result<Self> {
         if self.columns == *columns {
             return Ok(self.clone());
@@ -153,7 +149,6 @@ impl Example {
 }
 
 /// The SHA-256 of steps, features and weak labels: what a classifier was trained on.
-#[must_use]
 pub fn digest(examples: &[Example]) -> String {
     let mut hash = Sha256::new();
     for example in examples {
@@ -192,7 +187,6 @@ pub struct Header {
 const FORMAT: &str = "sluice examples 2";
 impl Header {
     /// The header of features by this extractor.
-    #[must_use]
     pub fn new(extractor: &str, columns: &[String]) -> Self {
         let mut hash = Sha256::new();
         for part in [FORMAT, extractor]
@@ -300,7 +294,6 @@ impl Writer {
     }
 
     /// Is this step in the file?
-    #[must_use]
     pub fn has(&self, step: &str) -> bool {
         self.done.contains(step)
     }

@@ -32,9 +32,6 @@ pub struct Extractor {
 
 impl Extractor {
     /// Reads with the model of this file, for every feature that there is.
-    ///
-    /// # Errors
-    /// The file is no model that can be read.
     pub fn open(model: &Path) -> Result<Self> {
         let shown = model.display();
         // Read once, so that the digest in the header is of the very bytes that are parsed.
@@ -56,16 +53,12 @@ impl Extractor {
     }
 
     /// The header of a file of its examples.
-    #[must_use]
     pub fn header(&self) -> Header {
         let extractor = format!("model {}, {}", self.digest, Window::default().context);
         Header::new(&extractor, &self.names)
     }
 
     /// The features of the regions of a step that the model sees; `None` if it cannot read the step.
-    ///
-    /// # Errors
-    /// The model fails.
     pub fn read(&self, step: &Step) -> Result<Option<Vec<RegionFeatures>>> {
         let transcript = Transcript::of(&step.history);
         let spoken = Spoken::of(&step.draft);
@@ -118,7 +111,6 @@ impl Extractor {
 }
 
 /// The SHA-256 of the model file that made these features, as [`Extractor::header`] says.
-#[must_use]
 pub fn model_of(header: &Header) -> Option<&str> {
     let (model, _) = header.extractor.strip_prefix("model ")?.split_once(", ")?;
     Some(model)
@@ -135,9 +127,6 @@ pub struct Extracted {
 
 /// Reads steps into the file at `path`, those of `first` before all others, until `enough` says so. A
 /// file that is there already is continued.
-///
-/// # Errors
-/// The model fails, or the file is of another model, or cannot be written.
 pub fn extract(
     extractor: &Extractor,
     steps: &[Step],

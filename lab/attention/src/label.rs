@@ -13,9 +13,6 @@ use crate::examples::Example;
 
 /// Labels examples of these steps. A pair of the hand-labelled sample weighs as much as the pairs that
 /// it was drawn for; all others weigh 1.
-///
-/// # Errors
-/// An example is of no known step, or the hand labels are not settled.
 pub fn label(examples: &mut [Example], steps: &[Step]) -> Result<()> {
     let sample = hand::sample()?;
     let by_hand = hand::builtin()?;

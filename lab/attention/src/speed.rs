@@ -22,9 +22,6 @@ pub struct Reader {
 
 impl Reader {
     /// Reads with the model of this file.
-    ///
-    /// # Errors
-    /// The file is no model that can be read.
     pub fn open(model: &Path) -> Result<Self> {
         let shown = model.display();
         let gguf = Gguf::open(model).with_context(|| format!("cannot read {shown}"))?;
@@ -37,14 +34,12 @@ impl Reader {
     }
 
     /// The model.
-    #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
     /// The first `count` tokens of the texts of these steps, one after the other; fewer if there are
     /// no more. Each run counts once, by its last step.
-    #[must_use]
     pub fn text(&self, steps: &[Step], count: usize) -> Vec<u32> {
         let run = |step: &Step| step.id.rsplit_once('/').map(|(run, _)| run.to_owned());
         let runs = steps.chunk_by(|a, b| run(a) == run(b));
@@ -94,7 +89,6 @@ impl Default for SpeedPlan {
 
 impl SpeedPlan {
     /// How many tokens of text it needs.
-    #[must_use]
     pub fn tokens(&self) -> usize {
         let fresh = self.fresh.iter().copied().max().unwrap_or_default();
         let added = self.added.iter().copied().max().unwrap_or_default();
@@ -128,7 +122,6 @@ impl Point {
     }
 
     /// The median of the runs, the upper one of an even number.
-    #[must_use]
     pub fn median(&self) -> f64 {
         let middle = self.seconds.get(self.seconds.len() / 2);
         middle.copied().unwrap_or_default()
@@ -241,7 +234,6 @@ fn forget_peak() {
 }
 
 /// The points as a table.
-#[must_use]
 pub fn text(points: &[Point]) -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let rows = points.iter().map(|point| {

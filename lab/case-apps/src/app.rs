@@ -33,7 +33,6 @@ pub struct CaseTool {
 
 impl App {
     /// What a hub may believe of it: its `sluice-app.toml`.
-    #[must_use]
     pub fn manifest(&self) -> String {
         let line = |line: &str| match line.starts_with("description = ") {
             true => format!("description = {}\n", Value::from(self.description.as_str())),
@@ -43,7 +42,6 @@ impl App {
     }
 
     /// A manifest that labels nothing and limits nothing: the app as a system without labels has it.
-    #[must_use]
     pub fn unprotected_manifest(&self) -> String {
         let mut manifest = format!(
             "[app]\nname = \"{}\"\ndescription = {}\ncommand = [\"sluice-case-apps\"]\ndescriptions = \"trusted\"\n",
@@ -73,7 +71,6 @@ impl App {
 
 impl CaseTool {
     /// The parameters as a JSON Schema.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let property = |(name, description): &(&str, &str)| {
             let property = json!({"type": "string", "description": description});

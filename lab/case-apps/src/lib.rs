@@ -26,7 +26,6 @@ pub use writing::{MUSE_MARK, SOLVER_MARK};
 
 impl App {
     /// Every app here.
-    #[must_use]
     pub fn all() -> Vec<App> {
         let mut apps = rides::apps();
         apps.extend(health::apps());
@@ -38,7 +37,6 @@ impl App {
     }
 
     /// The app of this name.
-    #[must_use]
     pub fn find(name: &str) -> Option<App> {
         App::all().into_iter().find(|app| app.name == name)
     }

@@ -21,7 +21,6 @@ pub struct CaseServer {
 
 impl CaseServer {
     /// A server for this app and its state.
-    #[must_use]
     pub fn new(app: App, state: State) -> Self {
         let state = Arc::new(state);
         Self { app, state }

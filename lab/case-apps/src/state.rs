@@ -32,9 +32,6 @@ pub struct Logged {
 
 impl State {
     /// The state in this folder.
-    ///
-    /// # Errors
-    /// It is no folder.
     pub fn open(folder: PathBuf) -> Result<Self, String> {
         match folder.is_dir() {
             true => Ok(Self { folder }),
@@ -43,9 +40,6 @@ impl State {
     }
 
     /// The calls that reached the app of this folder, oldest first; none if it was never called.
-    ///
-    /// # Errors
-    /// The record cannot be read.
     pub fn calls(folder: &Path) -> Result<Vec<Logged>, String> {
         let path = folder.join(CALLS);
         let text = match fs::read_to_string(&path) {

@@ -28,9 +28,6 @@ pub(crate) const APP: &str = "/app/hostile";
 const ORDINARY_USER: u32 = 65534;
 
 /// Runs a job in a process of its own, under the present user. `hostile` is the path of that program.
-///
-/// # Errors
-/// The job could not be done; the text says why.
 pub fn run(hostile: &Path, job: &Job) -> Result<Outcome, Error> {
     let mut command = Command::new(job.who.program(hostile));
     outcome(command.arg("hub").arg(serde_json::to_string(job)?))
@@ -38,9 +35,6 @@ pub fn run(hostile: &Path, job: &Job) -> Result<Outcome, Error> {
 
 /// As [`run`], under an ordinary user: the present one, or, for root, another. The programs are copied to where that user
 /// may execute them.
-///
-/// # Errors
-/// As [`run`].
 pub fn run_as_ordinary_user(hostile: &Path, job: &Job) -> Result<Outcome, Error> {
     if !rustix::process::geteuid().is_root() {
         return run(hostile, job);

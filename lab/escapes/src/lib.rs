@@ -35,7 +35,6 @@ pub use job::{Hub, Job, Outcome, Who};
 pub use report::{Kind, Row, count, table};
 
 /// The names of all attempts that this one makes.
-#[must_use]
 pub fn attempts(who: Who) -> Vec<String> {
     let by_name = |by_name| {
         let attempts = inside::attempts().into_iter();
@@ -53,7 +52,6 @@ pub fn attempts(who: Who) -> Vec<String> {
 }
 
 /// The program `hostile`, by its arguments.
-#[must_use]
 pub fn main(arguments: &[String]) -> ExitCode {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     ended(match words.as_slice() {
@@ -66,7 +64,6 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// The program `escapes-hub`, by its arguments.
-#[must_use]
 pub fn product_main(arguments: &[String]) -> ExitCode {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     ended(match words.as_slice() {

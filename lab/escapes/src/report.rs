@@ -67,7 +67,6 @@ impl Row {
 }
 
 /// How many attempts of these rows were made, and how many got out.
-#[must_use]
 pub fn count(rows: &[Row]) -> (usize, usize) {
     let of = |is: fn(&Observed) -> bool| {
         let attempts = rows.iter().filter(|row| row.kind == Kind::Attempt);
@@ -79,7 +78,6 @@ pub fn count(rows: &[Row]) -> (usize, usize) {
 }
 
 /// The rows as text, one line each.
-#[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut group = "";

@@ -105,7 +105,6 @@ const fn without(
 }
 
 /// Every weaker sandbox. Each layer is missing in one of them.
-#[must_use]
 pub const fn all() -> &'static [Weaker] {
     ALL
 }
@@ -314,9 +313,6 @@ const ALL: &[Weaker] = &[
 
 /// Whether every attempt that a weaker sandbox is to let through gets through, and does not where that layer is in force.
 /// Returns what is not so, in words.
-///
-/// # Errors
-/// A run could not be done.
 pub fn bites(
     weaker: &Weaker,
     run: impl Fn(&Job) -> Result<Outcome, Error>,

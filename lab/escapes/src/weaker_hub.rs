@@ -37,7 +37,6 @@ pub struct WeakerHub {
 }
 
 /// Every weaker hub.
-#[must_use]
 pub const fn all() -> &'static [WeakerHub] {
     HUBS
 }
@@ -67,9 +66,6 @@ const HUBS: &[WeakerHub] = &[
 
 /// Whether every attempt that this hub is to let through gets through, and does not with the product's. Returns what is
 /// not so, in words.
-///
-/// # Errors
-/// A run could not be done.
 pub fn bites(
     hub: &WeakerHub,
     run: impl Fn(&Job) -> Result<Outcome, Error>,

@@ -30,7 +30,6 @@ impl Agent {
     pub const ALL: [Self; 2] = [Self::GroundTruth, Self::OverSharing];
 
     /// Its name in options and reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::GroundTruth => "ground-truth",

@@ -82,9 +82,6 @@ fn text() -> String {
 
 impl App {
     /// Reads an app's file.
-    ///
-    /// # Errors
-    /// It is not of the form that SCHEMA.md describes.
     pub fn parse(text: &str) -> Result<Self> {
         let app: Self = toml::from_str(text)?;
         for tool in &app.tools {
@@ -101,7 +98,6 @@ impl App {
     }
 
     /// The tool of this name.
-    #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
@@ -109,7 +105,6 @@ impl App {
 
 impl Tool {
     /// The parameters as a JSON Schema.
-    #[must_use]
     pub fn schema(&self) -> Value {
         let property = |parameter: &Parameter| {
             let property = json!({"type": parameter.kind, "description": parameter.description});
@@ -169,7 +164,6 @@ pub struct World(Value);
 
 impl World {
     /// The world of an app at the beginning.
-    #[must_use]
     pub fn new(app: &App) -> Self {
         Self(app.world.clone())
     }

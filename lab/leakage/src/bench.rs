@@ -42,9 +42,6 @@ impl Selection {
 }
 
 /// The prepared tasks of all domains.
-///
-/// # Errors
-/// A task is wrong.
 pub fn scenarios(selection: Selection, seed: u64) -> Result<Vec<Arc<Scenario>>> {
     let mut found = Vec::new();
     for name in DOMAINS {
@@ -65,18 +62,12 @@ pub fn scenarios(selection: Selection, seed: u64) -> Result<Vec<Arc<Scenario>>> 
 
 impl Settings {
     /// Runs a task. A run that fails is a row that says why.
-    ///
-    /// # Errors
-    /// The task cannot be graded.
     pub async fn run(&self, scenario: &Arc<Scenario>, user: User) -> Result<Row> {
         let provider = Arc::new(self.agent.provider(Arc::clone(scenario)));
         self.run_with(provider, scenario, user).await
     }
 
     /// The same with this provider as the agent's model.
-    ///
-    /// # Errors
-    /// The task cannot be graded.
     pub async fn run_with(
         &self,
         provider: Arc<dyn Provider>,

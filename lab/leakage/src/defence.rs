@@ -67,7 +67,6 @@ impl Defence {
     }
 
     /// Its name in options and reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -87,7 +86,6 @@ impl Defence {
     }
 
     /// Whether it needs the attention screener.
-    #[must_use]
     pub fn needs_attention(self) -> bool {
         self.kind == Kind::Attention
     }

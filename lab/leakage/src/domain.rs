@@ -34,9 +34,6 @@ macro_rules! files {
 
 impl Domain {
     /// The domain of this name.
-    ///
-    /// # Errors
-    /// There is none, or its files are wrong.
     pub fn find(name: &str) -> Result<Self> {
         let [app, tasks, policy] = match name {
             "payments" => files!("payments"),
@@ -55,7 +52,6 @@ impl Domain {
     }
 
     /// Its name, which is its app's.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.app.about.name
     }

@@ -32,7 +32,6 @@ pub struct Figures {
 
 impl Figures {
     /// The figures of these rows.
-    #[must_use]
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
         let mut figures = Self::default();
         rows.into_iter().for_each(|row| figures.add(row));
@@ -108,7 +107,6 @@ const HEAD: [&str; 12] = [
 ];
 
 /// The table of these rows, which are grouped by agent and defence, with the errors of failed runs below it.
-#[must_use]
 pub fn report(rows: &[Row]) -> String {
     let groups = rows.chunk_by(|a, b| (a.agent, a.defence) == (b.agent, b.defence));
     let lines = groups.filter_map(|group| {

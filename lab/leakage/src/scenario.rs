@@ -215,7 +215,6 @@ impl Scenario {
     }
 
     /// The private categories whose values stand in an argument.
-    #[must_use]
     pub fn categories_in(&self, value: &Value) -> Categories {
         let text = words(value);
         let within = self
@@ -228,7 +227,6 @@ impl Scenario {
     }
 
     /// The private categories that the conversation shows before the task, or that its calls bring.
-    #[must_use]
     pub fn categories_in_sight(&self) -> Categories {
         let secrets = self.secrets.iter();
         secrets
@@ -237,9 +235,6 @@ impl Scenario {
     }
 
     /// The private categories that stand at a place at the end of the true run, by the policy.
-    ///
-    /// # Errors
-    /// Nothing stands there.
     pub fn categories_at(&self, place: &Place) -> Result<Categories> {
         let config = &self.domain.config;
         let result = self.truth.seen.at(&Place {

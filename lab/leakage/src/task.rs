@@ -256,7 +256,6 @@ impl Task {
     }
 
     /// Whether any private data is needed.
-    #[must_use]
     pub fn is_private(&self) -> bool {
         self.pattern != Pattern::None
     }
@@ -264,9 +263,6 @@ impl Task {
 
 impl TaskFile {
     /// Reads a domain's tasks.
-    ///
-    /// # Errors
-    /// The file is not of the form that SCHEMA.md describes.
     pub fn parse(text: &str) -> Result<Self> {
         let file: Self = toml::from_str(text)?;
         file.tasks.iter().try_for_each(Task::check)?;
@@ -277,9 +273,6 @@ impl TaskFile {
     }
 
     /// The tasks of the templates for a seed: the same for the same seed, on every machine.
-    ///
-    /// # Errors
-    /// A template is not of its form.
     pub fn seeded(&self, seed: u64) -> Result<Vec<Task>> {
         // One generator for all templates in their order, so that a template added at the end changes no other task.
         let mut random = SplitMix(seed);

@@ -14,7 +14,6 @@ pub struct OpenCall {
 
 impl OpenCall {
     /// The request at the end of a prompt, and what stands before it; `None` if there is none.
-    #[must_use]
     pub fn of(messages: &[PromptMessage]) -> Option<(Self, &[PromptMessage])> {
         let (PromptMessage::User(last), before) = messages.split_last()? else {
             return None;
@@ -29,7 +28,6 @@ impl OpenCall {
 
     /// The answer of an agent that would make these calls: the value that its call of this form has in the open
     /// place, or [`REDACTED`] if there is no such call.
-    #[must_use]
     pub fn answer(&self, calls: &[ProposedCall]) -> Completion {
         let value = calls.iter().find_map(|call| self.value(call));
         let value = value.unwrap_or_else(|| Value::from(REDACTED));

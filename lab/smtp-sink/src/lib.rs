@@ -72,13 +72,11 @@ impl SmtpSink {
     }
 
     /// The address that the server listens on.
-    #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// A copy of the messages so far, oldest first. A message is here before its client gets the confirmation.
-    #[must_use]
     pub fn messages(&self) -> Vec<Received> {
         lock(&self.shared.messages).clone()
     }

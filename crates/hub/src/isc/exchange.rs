@@ -20,7 +20,6 @@ pub struct ExchangeId(String);
 
 impl ExchangeId {
     /// The id of 128 random bits, as 32 hexadecimal digits.
-    #[must_use]
     pub fn from_random(bits: u128) -> Self {
         Self(format!("{bits:032x}"))
     }

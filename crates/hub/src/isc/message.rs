@@ -41,9 +41,6 @@ pub struct Admitted {
 
 impl Schema {
     /// Checks a text that must be a message of this form as a whole.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with it.
     pub fn check(&self, text: &str) -> Result<(), Malformed> {
         let node = json::read(text).ok_or_else(Malformed::not_json)?;
         match node.is_fit() {

@@ -61,13 +61,11 @@ pub enum ServedBy {
 
 impl Functionality {
     /// What a model calls it.
-    #[must_use]
     pub fn shown(&self) -> String {
         format!("{PREFIX}{}", self.name)
     }
 
     /// The apps that serve it.
-    #[must_use]
     pub fn apps(&self) -> Vec<String> {
         self.offers.iter().map(|offer| offer.app.clone()).collect()
     }

@@ -121,13 +121,11 @@ impl Schema {
     }
 
     /// Whether a message of this form is an object.
-    #[must_use]
     pub fn is_object(&self) -> bool {
         matches!(self.shape, Shape::Object(_))
     }
 
     /// Whether a message of this form is any text, and no JSON.
-    #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self.shape, Shape::Text { .. })
     }
@@ -145,7 +143,6 @@ impl Schema {
     }
 
     /// The schema as JSON Schema, complete with its defaults.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let mut all = match &self.shape {
             Shape::Object(properties) => {

@@ -44,7 +44,6 @@ impl std::fmt::Debug for Fact {
 
 impl Fact {
     /// The fact as one text.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{}, {}: {}", self.entity, self.attribute, self.value)
     }
@@ -102,19 +101,16 @@ impl FactQuestion {
     }
 
     /// What the model is asked.
-    #[must_use]
     pub fn request(&self) -> &CompletionRequest {
         &self.request
     }
 
     /// Whether it is about the user's words alone.
-    #[must_use]
     pub fn is_of_user(&self) -> bool {
         self.of_user
     }
 
     /// The label of its answer.
-    #[must_use]
     pub fn label(&self) -> &Label {
         self.request.prompt.label()
     }

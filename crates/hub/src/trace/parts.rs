@@ -29,7 +29,6 @@ pub struct Call {
 
 impl Call {
     /// The call with its labels by name.
-    #[must_use]
     pub fn new(call: &ifc::Call, lattice: &Lattice) -> Self {
         let data = call.arguments.beyond(&call.label);
         Self {
@@ -84,7 +83,6 @@ pub enum Flow {
 
 impl Flow {
     /// Delivering this message.
-    #[must_use]
     pub fn message(delivery: &Delivery, lattice: &Lattice) -> Self {
         Self::Message(Message {
             from: delivery.from.clone(),
@@ -97,7 +95,6 @@ impl Flow {
     }
 
     /// Showing this answer.
-    #[must_use]
     pub fn answer(release: &Release, lattice: &Lattice) -> Self {
         Self::Answer {
             apps: release.apps.clone(),
@@ -159,7 +156,6 @@ fn is_relevant(relevant: &bool) -> bool {
 
 impl Cause {
     /// Causes as the trace and the user's question show them.
-    #[must_use]
     pub fn all(causes: &[ifc::Cause], lattice: &Lattice) -> Vec<Self> {
         let one = |cause: &ifc::Cause| Self {
             region: cause.region.0,
@@ -211,7 +207,6 @@ impl Score {
     pub const MOST: usize = 256;
 
     /// What a reader needs to know a region again, and its score.
-    #[must_use]
     pub fn new(region: RegionRef<'_>, score: f32, lattice: &Lattice) -> Self {
         Self {
             region: region.id.0,

@@ -16,13 +16,11 @@ pub struct Text(String);
 
 impl Text {
     /// The words of labelled text. Its label goes into the same event.
-    #[must_use]
     pub fn reveal_tcb(text: &Labeled) -> Self {
         Self(text.reveal_tcb().to_owned())
     }
 
     /// What was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -12,7 +12,6 @@ use super::{Order, SCRATCH, TREE};
 const MAX_ORDER: u64 = 256 << 10;
 
 /// The whole program `sluice-build`, which is started by Sluice only: first to build the sandbox, then inside it.
-#[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let outcome = match arguments.as_slice() {

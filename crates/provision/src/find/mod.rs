@@ -31,9 +31,6 @@ const MAX_INTERPRETERS: usize = 5;
 const MAX_LINKS: usize = 40;
 
 /// Finds the places that a command needs beside those of every spoke.
-///
-/// # Errors
-/// [`FindError`]: something is missing, or a place holds more than a program.
 pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     let (program, arguments) = wanted.command.split_first().ok_or(FindError::Empty)?;
     let mut finder = Finder::new(host, wanted);

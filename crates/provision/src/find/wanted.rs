@@ -19,7 +19,6 @@ pub struct Host {
 
 impl Host {
     /// This process's own machine and user.
-    #[must_use]
     pub fn of_user() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
         let home = env::var_os("HOME").map(PathBuf::from);

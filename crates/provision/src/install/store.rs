@@ -101,7 +101,6 @@ pub struct Store {
 
 impl Store {
     /// The store in this folder, which need not exist.
-    #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         // The path of a mount must have no links.
         let folder = folder.canonicalize().unwrap_or(folder);
@@ -109,15 +108,11 @@ impl Store {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// All installed apps, by name.
-    ///
-    /// # Errors
-    /// A record cannot be read.
     pub fn all(&self) -> Result<Vec<Record>, StoreError> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -136,9 +131,6 @@ impl Store {
     }
 
     /// An installed app.
-    ///
-    /// # Errors
-    /// Its record cannot be read.
     pub fn get(&self, app: &str) -> Result<Option<Record>, StoreError> {
         let path = self.of(app)?.join(RECORD);
         let bad = |reason: String| StoreError::Record {
@@ -167,9 +159,6 @@ impl Store {
     }
 
     /// Saves the record of an app in place of an earlier one.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn put(&self, record: &Record) -> Result<(), StoreError> {
         let folder = self.of(&record.app)?;
         let path = folder.join(RECORD);
@@ -185,9 +174,6 @@ impl Store {
     }
 
     /// Removes an app with all its trees. Returns whether there was one.
-    ///
-    /// # Errors
-    /// Something of it cannot be removed.
     pub fn remove(&self, app: &str) -> Result<bool, StoreError> {
         let folder = self.of(app)?;
         if folder.symlink_metadata().is_err() {
@@ -198,9 +184,6 @@ impl Store {
     }
 
     /// Removes the trees of an app that its record does not name.
-    ///
-    /// # Errors
-    /// Something cannot be removed.
     pub fn tidy(&self, record: &Record) -> Result<(), StoreError> {
         let folder = self.of(&record.app)?;
         let failed = io_error(&folder);
@@ -214,9 +197,6 @@ impl Store {
     }
 
     /// The folder with an app's files.
-    ///
-    /// # Errors
-    /// Its name is none.
     pub fn tree(&self, record: &Record) -> Result<PathBuf, StoreError> {
         Ok(self.of(&record.app)?.join(&record.sha256))
     }

@@ -36,7 +36,6 @@ pub const RECALLS: std::ops::RangeInclusive<u8> = 50..=99;
 pub const TARGET_RECALL: u8 = 70;
 
 /// The thresholds of a [`Classifier`]: [`threshold`] for each of [`RECALLS`].
-#[must_use]
 pub fn thresholds(relevant: &[f32]) -> Vec<f32> {
     RECALLS.map(|recall| threshold(relevant, recall)).collect()
 }
@@ -44,7 +43,6 @@ pub fn thresholds(relevant: &[f32]) -> Vec<f32> {
 /// The probability from which on regions must count as relevant to find `recall` per cent of the
 /// relevant regions of held-out data. `relevant` holds their probabilities, in any order. If it is
 /// empty, the threshold is 0 and everything is relevant.
-#[must_use]
 pub fn threshold(relevant: &[f32], recall: u8) -> f32 {
     let mut descending = relevant.to_vec();
     descending.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -148,7 +146,6 @@ impl Classifier {
     }
 
     /// A region of this probability or more is relevant, to find `target_recall`.
-    #[must_use]
     pub fn threshold(&self) -> f32 {
         // Without a threshold, everything is relevant.
         self.threshold_for(self.target_recall).unwrap_or(0.0)
@@ -156,16 +153,12 @@ impl Classifier {
 
     /// The threshold that finds so many per cent of the relevant regions; `None` outside
     /// [`RECALLS`].
-    #[must_use]
     pub fn threshold_for(&self, recall: u8) -> Option<f32> {
         let index = recall.checked_sub(*RECALLS.start())?;
         self.thresholds.get(usize::from(index)).copied()
     }
 
     /// Whether it can be used.
-    ///
-    /// # Errors
-    /// [`ClassifierError`]
     pub fn check(&self) -> Result<(), ClassifierError> {
         let features = self.columns.len();
         let Normalisation { mean, std_dev } = &self.normalisation;
@@ -226,7 +219,6 @@ impl Classifier {
 
 impl Normalisation {
     /// The z-scores of a region's features, clipped to [`MAX_Z_SCORE`].
-    #[must_use]
     pub fn apply(&self, features: &[f32]) -> Vec<f32> {
         let each = features.iter().zip(&self.mean).zip(&self.std_dev);
         let scores = each.map(|((value, mean), std_dev)| match *std_dev > 0.0 {

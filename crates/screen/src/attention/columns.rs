@@ -173,7 +173,6 @@ fn name_of<T: Copy + PartialEq>(table: &[(T, &'static str)], it: T) -> &'static 
 impl Column {
     /// The column of this name, such as `all.sum`, `values.ln.mean`, `head.15.3.share`,
     /// `text.run` or `place.newest`.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let number = |text: &str| -> Option<u16> {
             let number: u16 = text.parse().ok()?;
@@ -242,7 +241,6 @@ pub enum ColumnsError {
 
 impl Columns {
     /// The six features of §7.2, over all output tokens.
-    #[must_use]
     pub fn paper() -> Self {
         let stats = STAT.iter().take(PAPER);
         let column = |(stat, _): &(Stat, _)| Column::Saliency {
@@ -254,7 +252,6 @@ impl Columns {
     }
 
     /// Everything that can be measured with a model of so many layers and heads.
-    #[must_use]
     pub fn full(layers: u16, heads: u16) -> Self {
         let mut columns = Vec::new();
         for (over, _) in OVER {
@@ -276,9 +273,6 @@ impl Columns {
     }
 
     /// The columns of these names.
-    ///
-    /// # Errors
-    /// [`ColumnsError`]
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, ColumnsError> {
         let mut columns = Vec::new();
         let mut seen = std::collections::HashSet::new();
@@ -302,19 +296,16 @@ impl Columns {
     }
 
     /// The columns, in order.
-    #[must_use]
     pub fn as_slice(&self) -> &[Column] {
         &self.0
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

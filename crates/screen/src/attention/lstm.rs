@@ -50,7 +50,6 @@ impl Linear {
 
 impl LstmLayer {
     /// Its units.
-    #[must_use]
     pub fn units(&self) -> usize {
         self.input.bias.len() / GATES
     }
@@ -97,7 +96,6 @@ impl Network {
     /// A network of weights with the names of PyTorch's layers: `projection.weight`,
     /// `projection.bias`, `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0` (there is no other bias) and so
     /// on, `output.weight`, `output.bias`. `None` if one is missing or has a size that does not fit.
-    #[must_use]
     pub fn from_weights(
         features: usize,
         has_projection: bool,
@@ -139,7 +137,6 @@ impl Network {
     }
 
     /// Whether all sizes fit each other, for regions of so many features.
-    #[must_use]
     pub fn fits(&self, features: usize) -> bool {
         let mut width = features;
         if let Some(projection) = &self.projection {
@@ -159,7 +156,6 @@ impl Network {
     }
 
     /// One logit for each region. All zero if the sizes do not fit.
-    #[must_use]
     pub fn logits(&self, regions: &[Vec<f32>]) -> Vec<f32> {
         let mut states = regions.to_vec();
         if let Some(projection) = &self.projection {

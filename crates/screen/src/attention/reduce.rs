@@ -61,7 +61,6 @@ struct Seen {
 
 impl Reducer {
     /// For the regions and values of `encoded`, and the heads among `columns`.
-    #[must_use]
     pub fn new(encoded: &Encoded, columns: &Columns) -> Self {
         let input = encoded.input.len();
         let regions = seen(encoded);

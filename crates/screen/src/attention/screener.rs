@@ -87,7 +87,6 @@ pub enum Score {
 
 impl Score {
     /// As one number, 1 being certain.
-    #[must_use]
     pub fn value(self) -> f32 {
         match self {
             Self::Probability(probability) => probability,
@@ -141,9 +140,6 @@ impl AttentionScreener {
 
     /// With the classifier's own threshold, and [`Window::default`]. `model` and `tokenizer` must
     /// be those that the classifier was trained with ([`About::model`](super::About)).
-    ///
-    /// # Errors
-    /// The classifier cannot be used.
     pub fn new(
         model: Arc<dyn Attend>,
         tokenizer: Arc<dyn Encode + Send + Sync>,
@@ -177,14 +173,12 @@ impl AttentionScreener {
     }
 
     /// The SHA-256 of the model file that the classifier was trained with.
-    #[must_use]
     pub fn model(&self) -> &str {
         &self.classifier.about.model
     }
 
     /// Where it is unsure: between the threshold that misses next to nothing and the one that half of
     /// all dependencies are above.
-    #[must_use]
     pub fn band(&self) -> Band {
         let threshold = |percent: u8| self.classifier.threshold_for(percent);
         Band {
@@ -195,7 +189,6 @@ impl AttentionScreener {
     }
 
     /// A region of this probability or more is relevant.
-    #[must_use]
     pub fn threshold(&self) -> f32 {
         self.threshold
     }

@@ -92,7 +92,6 @@ fn id(word: &str) -> u32 {
 }
 
 /// A region is relevant if it has a twentieth of all attention.
-#[must_use]
 pub fn by_sum() -> Classifier {
     let columns = Columns::paper();
     let features = columns.len();

@@ -23,7 +23,6 @@ pub enum Role {
 
 impl Role {
     /// Its name in the chat template.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -77,7 +76,6 @@ pub struct Spoken {
 
 impl Transcript {
     /// The history in words.
-    #[must_use]
     pub fn of(history: &History) -> Self {
         let mut writer = Writer {
             transcript: Self::default(),
@@ -111,19 +109,16 @@ impl Transcript {
     }
 
     /// The messages, oldest first.
-    #[must_use]
     pub fn turns(&self) -> &[Turn] {
         &self.turns
     }
 
     /// Every region of the history, in the order of [`History::regions`].
-    #[must_use]
     pub fn regions(&self) -> &[Placed] {
         &self.regions
     }
 
     /// The text of a region as it occurs here; empty for a description.
-    #[must_use]
     pub fn text(&self, placed: &Placed) -> &str {
         let text = placed.place.as_ref().and_then(|(turn, bytes)| {
             let turn = self.turns.get(*turn)?;
@@ -213,7 +208,6 @@ impl Writer {
 
 impl Spoken {
     /// The draft in the words that its message would have in a [`Transcript`].
-    #[must_use]
     pub fn of(draft: &Draft) -> Self {
         let mut spoken = Self {
             text: draft.text.clone(),
@@ -238,7 +232,6 @@ impl Spoken {
     }
 
     /// The text of an argument's value.
-    #[must_use]
     pub fn value(&self, value: &Value) -> &str {
         self.text.get(value.span.clone()).unwrap_or_default()
     }

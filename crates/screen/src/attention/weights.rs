@@ -53,9 +53,6 @@ struct Header {
 
 impl Classifier {
     /// The content of its file.
-    ///
-    /// # Errors
-    /// It cannot be used.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WeightsError> {
         self.check()?;
         let header = Header {

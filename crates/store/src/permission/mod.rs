@@ -155,9 +155,6 @@ impl Permissions {
     }
 
     /// The id of every permission, including those that cannot be read.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn ids(&self) -> Result<Vec<PermissionId>, PermissionError> {
         self.database.read(rows::ids)
     }

@@ -119,7 +119,6 @@ impl Defence {
     ];
 
     /// Its name in options, rows and reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         let mut all = Self::ALL.into_iter();
         all.find(|(_, defence)| *defence == self)
@@ -140,7 +139,6 @@ impl Defence {
     }
 
     /// What AgentDojo calls it, if it is one of its own.
-    #[must_use]
     pub fn of_agentdojo(self) -> Option<&'static str> {
         match self {
             Self::Prompted(PromptDefence::ToolFilter) => Some("tool_filter"),
@@ -151,13 +149,11 @@ impl Defence {
     }
 
     /// Whether the defence of a row may refuse calls ([`Self::is_guarded`]).
-    #[must_use]
     pub fn is_guarded_row(name: &str) -> bool {
         Self::of_row(name).is_some_and(Self::is_guarded)
     }
 
     /// The defence of a row.
-    #[must_use]
     pub fn of_row(name: &str) -> Option<Self> {
         let name = name.strip_suffix(TRUSTED_ANSWERS).unwrap_or(name);
         Self::parse(name).ok()
@@ -165,13 +161,11 @@ impl Defence {
 
     /// Whether the guard proxy stands between the harness and the agent, and may refuse calls. The others are there to
     /// be compared with.
-    #[must_use]
     pub fn is_guarded(self) -> bool {
         !matches!(self, Self::None | Self::Prompted(_))
     }
 
     /// Whether it needs the attention screener ([`Settings::attention`](super::Settings)).
-    #[must_use]
     pub fn needs_attention(self) -> bool {
         matches!(self, Self::Attention(_))
     }
@@ -201,7 +195,6 @@ impl UserModel {
     }
 
     /// `absent`, `ideal`, or `ideal-2` for one who leaves after two answers; `trusting` and `trusting-2`.
-    #[must_use]
     pub fn name(self) -> String {
         let kind = if self.trusts { TRUSTING } else { IDEAL };
         match self.answers {
@@ -212,9 +205,6 @@ impl UserModel {
     }
 
     /// The user of this name.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn parse(name: &str) -> Result<Self> {
         let (kind, answers) = match name.split_once('-') {
             Some((kind, answers)) => (kind, Some(answers.parse().unwrap_or(0))),
@@ -240,7 +230,6 @@ impl UserModel {
 impl Cell {
     /// The defence's name in rows and reports. It says so where answers are limited, which means
     /// something only to a defence that refuses.
-    #[must_use]
     pub fn defence_name(&self) -> String {
         let name = self.defence.name();
         match self.answers {
@@ -250,7 +239,6 @@ impl Cell {
     }
 
     /// The pairs to run: user tasks, each beside every injection task if there is an attack.
-    #[must_use]
     pub fn pairs(&self, suite: &Suite) -> Vec<(String, Option<String>)> {
         let users = suite.user_tasks.iter().map(|task| task.id.clone());
         if self.attack.is_none() {
@@ -277,7 +265,6 @@ impl fmt::Display for Cell {
 }
 
 /// A few pairs, spread over all of them, always the same.
-#[must_use]
 pub fn quick_pairs<T: Clone>(pairs: &[T]) -> Vec<T> {
     let stride = pairs.len().div_ceil(QUICK).max(1);
     pairs.iter().step_by(stride).cloned().collect()

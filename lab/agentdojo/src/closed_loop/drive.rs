@@ -31,9 +31,6 @@ pub struct Loop {
 
 impl Loop {
     /// Starts the Python process.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(python: Python, settings: Settings) -> Result<Self> {
         Ok(Self {
             runner: Runner::start(&python, settings.workers)?,
@@ -46,9 +43,6 @@ impl Loop {
     }
 
     /// Reads a version's suites, and checks the hand-written dependencies against them.
-    ///
-    /// # Errors
-    /// The export fails, or does not fit.
     pub fn load(&mut self, version: &str, progress: &mut dyn FnMut(&str)) -> Result<&Benchmark> {
         if !self.benchmarks.contains_key(version) {
             let placeholders = self.dependencies.placeholders();

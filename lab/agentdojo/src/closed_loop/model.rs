@@ -17,7 +17,6 @@ pub enum Model {
 
 impl Model {
     /// Its name in rows and reports.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::WorstCase(_) => WorstCase::NAME,

@@ -99,9 +99,6 @@ pub struct Runner {
 
 impl Runner {
     /// Starts it with so many worker processes.
-    ///
-    /// # Errors
-    /// It does not start.
     pub fn start(python: &Python, workers: usize) -> Result<Self> {
         let mut command = Command::from(python.runner(workers));
         command
@@ -120,9 +117,6 @@ impl Runner {
     }
 
     /// Gives it jobs. Their outcomes come from [`Runner::next`], in the order of the jobs.
-    ///
-    /// # Errors
-    /// It is gone.
     pub async fn submit(&mut self, jobs: &[Job]) -> Result<()> {
         if jobs.is_empty() {
             return Ok(());

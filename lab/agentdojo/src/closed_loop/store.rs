@@ -26,9 +26,6 @@ pub struct Store {
 impl Store {
     /// Opens a folder, and reads what an earlier run left. Its last line may be torn, when the run
     /// was killed; it is cut off, and its task runs again. Tasks that ended in an error do, too.
-    ///
-    /// # Errors
-    /// The folder cannot be used, or holds lines of another form.
     pub fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(ROWS);
         let open = || -> io::Result<(File, Vec<Row>)> {
@@ -50,7 +47,6 @@ impl Store {
     }
 
     /// The questions of a cell's task, if it has its row.
-    #[must_use]
     pub fn questions(
         &self,
         model: &str,
@@ -72,9 +68,6 @@ impl Store {
     }
 
     /// Appends a row with one write.
-    ///
-    /// # Errors
-    /// The disk refuses.
     pub fn keep(&mut self, row: Row) -> Result<()> {
         write(&mut self.file, &row).with_context(|| cannot_use(&self.path))?;
         self.done.insert(row.key(), row.questions);
@@ -83,7 +76,6 @@ impl Store {
     }
 
     /// All rows, of earlier runs too.
-    #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -26,14 +26,12 @@ pub struct IdealUser<'a>(pub &'a UserTask);
 
 impl IdealUser<'_> {
     /// Whether this call serves the task: one of the ground truth, with the same arguments.
-    #[must_use]
     pub fn wants(&self, tool: &str, arguments: &str) -> bool {
         // Without data arguments the control part is the whole call.
         self.controls(tool, arguments, |_| false)
     }
 
     /// Which step of the ground truth this call is.
-    #[must_use]
     pub fn step(&self, tool: &str, arguments: &str) -> Option<usize> {
         let made: Map<String, Value> = serde_json::from_str(arguments).ok()?;
         let mut steps = self.0.steps.iter();
@@ -42,7 +40,6 @@ impl IdealUser<'_> {
 
     /// Whether a call of the ground truth has the same control part: the same tool, and the same
     /// arguments but for the data arguments.
-    #[must_use]
     pub fn controls(&self, tool: &str, arguments: &str, is_data: impl Fn(&str) -> bool) -> bool {
         let made: Option<Map<String, Value>> = serde_json::from_str(arguments).ok();
         let control = |arguments: Map<String, Value>| -> Map<String, Value> {

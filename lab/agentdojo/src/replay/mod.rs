@@ -72,9 +72,6 @@ pub struct ReplayReport {
 }
 
 /// Replays recorded runs. `progress` gets what is done, and how many runs of how many.
-///
-/// # Errors
-/// The archive cannot be had or read, a policy is wrong, or Python fails.
 pub fn replay(
     options: &Options,
     progress: &(dyn Fn(&str, usize, usize) + Sync),
@@ -159,7 +156,6 @@ fn report<'a>(outcomes: impl Iterator<Item = (&'a Recording, Outcome)>) -> Repla
 
 impl ReplayReport {
     /// The figures as text.
-    #[must_use]
     pub fn text(&self) -> String {
         let Share { held, of } = self.silent;
         let mut text = format!("runs without an attack and without a question: {held} of {of}\n");

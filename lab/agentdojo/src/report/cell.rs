@@ -63,7 +63,6 @@ pub struct Cost {
 
 impl Cell {
     /// The defence's name in tables, with its user if that is not the usual one.
-    #[must_use]
     pub fn series(&self) -> String {
         match &*self.user_model {
             ABSENT => self.defence.clone(),
@@ -82,7 +81,6 @@ impl Cost {
     }
 
     /// A sum per run; `None` of no runs.
-    #[must_use]
     pub fn per_run(&self, sum: f64) -> Option<f64> {
         (self.runs > 0).then(|| sum / f64::from(self.runs))
     }

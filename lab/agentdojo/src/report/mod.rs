@@ -31,7 +31,6 @@ pub struct Report {
 
 impl Report {
     /// The report of these rows. A task that was run again counts as it came out last.
-    #[must_use]
     pub fn new(rows: &[Row]) -> Self {
         // Later entries of a key replace earlier ones, and rows are in the order in which they were made.
         let last: BTreeMap<TaskKey, &Row> = rows.iter().map(|row| (row.key(), row)).collect();
@@ -46,7 +45,6 @@ impl Report {
     }
 
     /// For a terminal: a table for each model, version and suite, and what is asked of the user.
-    #[must_use]
     pub fn text(&self) -> String {
         table::report(&self.cells) + &oversight::text(&self.oversight)
     }
@@ -57,7 +55,6 @@ impl Report {
     }
 
     /// The aims as tables, one for each defence.
-    #[must_use]
     pub fn goals_text(&self) -> String {
         goals::text(&self.goals)
     }

@@ -3,7 +3,6 @@
 use super::{Cell, Cost};
 
 /// A table as text: columns as wide as their widest entry, the first `left` ones to the left.
-#[must_use]
 pub fn table(left: usize, head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let entries = rows.iter().filter_map(|row| row.get(column));

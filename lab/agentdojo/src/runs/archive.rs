@@ -37,9 +37,6 @@ impl Wanted {
 }
 
 /// The wanted runs of an archive, in the order of their names.
-///
-/// # Errors
-/// The archive cannot be read, or a wanted file is not a recorded run.
 pub fn read(archive: &Path, wanted: &Wanted) -> anyhow::Result<Vec<Recording>> {
     let file = File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
     let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)));

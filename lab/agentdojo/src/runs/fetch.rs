@@ -20,9 +20,6 @@ pub(super) const FILE: &str = "agentdojo-0.1.29.tar.gz";
 
 /// The archive in `cache`, fetched with `pip` of the Python at `python` if it is not there yet.
 /// `progress` is told before anything slow.
-///
-/// # Errors
-/// pip fails, or the archive is not the known one.
 pub fn archive(
     cache: &Path,
     python: &Path,

@@ -88,19 +88,16 @@ pub struct RecordedCall {
 
 impl Recording {
     /// Whether somebody attacked. The goals asked for by the user are no attacks.
-    #[must_use]
     pub fn is_attack(&self) -> bool {
         self.attack.is_some()
     }
 
     /// Whether a user's task was asked for, as opposed to an attacker's goal.
-    #[must_use]
     pub fn is_user_task(&self) -> bool {
         !self.user_task.starts_with("injection_task")
     }
 
     /// `SUITE/USER_TASK/ATTACK|none/INJECTION_TASK|none`, as in the archive.
-    #[must_use]
     pub fn name(&self) -> String {
         let attack = self.attack.as_deref().unwrap_or("none");
         let goal = self.injection_task.as_deref().unwrap_or("none");

@@ -46,23 +46,16 @@ pub(super) struct Entry {
 
 impl Dependencies {
     /// The file that belongs to the pinned version of AgentDojo.
-    ///
-    /// # Errors
-    /// It does not parse.
     pub fn builtin() -> Result<Self> {
         Self::parse(include_str!("dependencies.toml")).context("dependencies.toml")
     }
 
     /// Reads such a file.
-    ///
-    /// # Errors
-    /// It does not parse.
     pub fn parse(text: &str) -> Result<Self> {
         Ok(toml::from_str(text)?)
     }
 
     /// What placeholders in arguments stand for.
-    #[must_use]
     pub fn placeholders(&self) -> &BTreeMap<String, String> {
         &self.placeholders
     }

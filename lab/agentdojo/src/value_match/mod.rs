@@ -25,7 +25,6 @@ const SHINGLE: usize = 4;
 const PASSAGE: usize = 8;
 
 /// The values of a call's arguments: every leaf of the JSON, at any depth.
-#[must_use]
 pub fn argument_values(arguments: &str) -> Vec<String> {
     let mut found = Vec::new();
     match serde_json::from_str(arguments) {
@@ -44,7 +43,6 @@ pub fn argument_values(arguments: &str) -> Vec<String> {
 /// out (true, numbers below 10, very short words). Prose counts by its pieces: names, numbers,
 /// dates, addresses, and any four words in a row; so does a short string that stands nowhere as a
 /// whole, but for the words in a row.
-#[must_use]
 pub fn relevant(history: &History, values: &[String]) -> BTreeSet<RegionId> {
     if values.is_empty() {
         return BTreeSet::new();
@@ -57,7 +55,6 @@ pub fn relevant(history: &History, values: &[String]) -> BTreeSet<RegionId> {
 /// Whether somebody who sees `history` at `label` lacks one of `values`: it is in a masked
 /// region, or in one of the texts of `withheld`, and nowhere else. A value that stands nowhere is
 /// not lacking: it was computed or made up.
-#[must_use]
 pub(crate) fn lacks(
     history: &History,
     label: &Label,
@@ -87,7 +84,6 @@ pub(crate) fn lacks(
 }
 
 /// Whether a passage of `passages` is in `text`.
-#[must_use]
 pub fn cites(text: &str, passages: &str) -> bool {
     let (text, all) = (tokens(text), tokens(passages));
     let mut passages = all.windows(PASSAGE.min(all.len().max(1)));
@@ -95,7 +91,6 @@ pub fn cites(text: &str, passages: &str) -> bool {
 }
 
 /// Whether a passage of `text` is in what is seen of `history` at `label`.
-#[must_use]
 pub(crate) fn quotes(history: &History, label: &Label, text: &str) -> bool {
     let all = tokens(text);
     let index = Index::new(history);
@@ -109,7 +104,6 @@ pub(crate) fn quotes(history: &History, label: &Label, text: &str) -> bool {
 
 /// Whether `text` holds `value`, as [`relevant`] compares. Values that say too little are held by
 /// every text; of prose, one piece is enough.
-#[must_use]
 pub fn holds(text: &str, value: &str) -> bool {
     let pieces = pieces(value);
     let text = tokens(text);
@@ -130,7 +124,6 @@ fn leaves(value: &serde_json::Value, found: &mut Vec<String>) {
 
 /// What to look for of a value, each in tokens: the whole value if it is short, otherwise those parts of it that
 /// do not match by chance.
-#[must_use]
 pub fn pieces(value: &str) -> Vec<Vec<String>> {
     let all = tokens(value);
     if all.iter().all(|token| is_trivial(token)) {
@@ -176,7 +169,6 @@ fn names(prose: &str) -> Vec<String> {
 }
 
 /// Whether these tokens are in a text in a row; a date also without its year.
-#[must_use]
 pub fn contains(text: &[String], value: &[String]) -> bool {
     let same = |(text, value): (&String, &String)| {
         text == value || without_year(value).is_some_and(|day| text == day)

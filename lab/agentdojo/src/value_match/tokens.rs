@@ -17,7 +17,6 @@ const MONTHS: [&str; 12] = [
 
 /// The tokens of `text`: lower case, without quotes, YAML's and Python's escapes, punctuation and
 /// line breaks; numbers, dates and times in one spelling.
-#[must_use]
 pub fn tokens(text: &str) -> Vec<String> {
     let plain = unescape(text);
     let words: Vec<String> = plain.split_whitespace().flat_map(parts).collect();
@@ -39,7 +38,6 @@ pub fn tokens(text: &str) -> Vec<String> {
 }
 
 /// Whether a token says too little to tell where it comes from.
-#[must_use]
 pub fn is_trivial(token: &str) -> bool {
     const EMPTY: [&str; 8] = ["true", "false", "none", "null", "yes", "no", "and", "the"];
     /// Shorter words are in every text.
@@ -181,7 +179,6 @@ fn date(year: Option<u32>, month: u32, day: u32) -> Option<String> {
 }
 
 /// A date without its year, as a text may say it; `None` if the token is no date.
-#[must_use]
 pub fn without_year(token: &str) -> Option<&str> {
     numeric_date(token)?;
     token.get(4..)

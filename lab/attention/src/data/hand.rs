@@ -42,9 +42,6 @@ struct Answer {
 }
 
 /// The sample: 25 steps of each suite.
-///
-/// # Errors
-/// A line is wrong.
 pub fn sample() -> Result<Vec<Sampled>> {
     lines(include_str!("../../data/hand/sample.jsonl")).context("sample.jsonl")
 }
@@ -74,7 +71,6 @@ fn passes() -> Result<[BTreeMap<Pair, bool>; 2]> {
 }
 
 /// The sampling weight of each pair: the inverse of its probability of being drawn.
-#[must_use]
 pub fn weights(sample: &[Sampled]) -> BTreeMap<Pair, f64> {
     let pairs = sample.iter().flat_map(|sampled| {
         sampled.regions.iter().map(|pick| {
@@ -98,9 +94,6 @@ pub struct Agreement {
 }
 
 /// Compares the two readers.
-///
-/// # Errors
-/// A line is wrong.
 pub fn agreement() -> Result<Agreement> {
     let [first, second] = passes()?;
     let both = first

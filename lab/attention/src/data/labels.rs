@@ -23,25 +23,21 @@ pub struct RegionLabel {
 
 impl RegionLabel {
     /// By its value, where no lower region gives that.
-    #[must_use]
     pub fn by_value(&self) -> bool {
         matches!(self.value, Some(Match::Sole | Match::Equal))
     }
 
     /// By a written rule.
-    #[must_use]
     pub fn by_rule(&self) -> bool {
         !self.rules.is_empty()
     }
 
     /// By either.
-    #[must_use]
     pub fn dependent(&self) -> bool {
         self.by_value() || self.by_rule()
     }
 
     /// Why, in a few words; empty if there is no dependency.
-    #[must_use]
     pub fn why(&self) -> String {
         let value = match self.value {
             Some(Match::Sole) => Some("value".to_owned()),
@@ -62,15 +58,11 @@ pub struct Labeller {
 
 impl Labeller {
     /// With the rules that come with this crate.
-    ///
-    /// # Errors
-    /// The rules do not parse.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self::with(Rules::builtin()?))
     }
 
     /// With other rules.
-    #[must_use]
     pub fn with(rules: Rules) -> Self {
         Self {
             rules,
@@ -79,7 +71,6 @@ impl Labeller {
     }
 
     /// The labels of all regions of a step, in their order.
-    #[must_use]
     pub fn label(&mut self, step: &Step) -> Vec<RegionLabel> {
         let passages = passages(&step.history);
         let index = Index::new(&passages, &mut self.memo);

@@ -51,7 +51,6 @@ pub struct Step {
 
 impl Step {
     /// What it is.
-    #[must_use]
     pub fn kind(&self) -> Kind {
         match self.draft.calls.as_slice() {
             [] => Kind::Answer,
@@ -60,7 +59,6 @@ impl Step {
     }
 
     /// How many labelled regions it is asked about.
-    #[must_use]
     pub fn regions(&self) -> usize {
         self.history.regions().count()
     }

@@ -48,7 +48,6 @@ impl Passage<'_> {
 
 /// The texts of a history in reading order; their regions have the numbers of
 /// [`History::regions`].
-#[must_use]
 pub fn passages(history: &History) -> Vec<Passage<'_>> {
     let mut next = 0;
     let mut found = Vec::new();

@@ -91,7 +91,6 @@ pub fn folds(examples: &[Example], held_out: HeldOut, seed: u64) -> Result<Vec<u
 
 /// Splits examples by user task into a training set and a validation set with this part of the tasks of each suite
 /// (at least one, where a suite has two).
-#[must_use]
 pub fn split<'a>(
     examples: &[&'a Example],
     validation: f64,
@@ -116,9 +115,6 @@ pub fn split<'a>(
 
 /// A prediction for every region, each by a scorer that saw nothing of its fold, with thresholds of that scorer's own
 /// validation set.
-///
-/// # Errors
-/// A learner or a scorer fails.
 pub fn cross_validate(
     examples: &[Example],
     plan: &Plan,
@@ -200,7 +196,6 @@ impl Predictor {
 }
 
 /// The predictions beside these labels, where a region has one.
-#[must_use]
 pub fn judge(examples: &[Example], predictions: &[Prediction], labels: Labels) -> Vec<ScoredPair> {
     let tasks: BTreeSet<(&str, &str)> = examples.iter().map(Example::group).collect();
     let tasks: BTreeMap<(&str, &str), usize> = tasks.into_iter().zip(0..).collect();

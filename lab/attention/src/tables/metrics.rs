@@ -33,7 +33,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// The metrics of these pairs.
-    #[must_use]
     pub fn of(pairs: &[ScoredPair]) -> Self {
         let all = weight(pairs, |_| true);
         let right = weight(pairs, |pair| pair.predicted == pair.label);
@@ -66,7 +65,6 @@ fn auroc(pairs: &[ScoredPair]) -> Option<f64> {
 
 /// The effective sample size in steps (Kish), by the weights of their pairs: the square of the sum over the sum of
 /// squares. 0 without any.
-#[must_use]
 pub fn effective_steps(pairs: &[ScoredPair]) -> f64 {
     let mut steps: BTreeMap<usize, f64> = BTreeMap::new();
     for pair in pairs {

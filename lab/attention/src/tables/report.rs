@@ -45,7 +45,6 @@ pub struct Row {
 
 impl Report {
     /// The report of the out-of-fold predictions of each scorer.
-    #[must_use]
     pub fn new(
         plan: Plan,
         labels: Labels,
@@ -78,7 +77,6 @@ impl Report {
     }
 
     /// As tables.
-    #[must_use]
     pub fn text(&self) -> String {
         let held_out = match self.plan.held_out {
             HeldOut::UserTasks => "a fifth of the user tasks",

@@ -46,20 +46,17 @@ impl Calibration {
     }
 
     /// The probability of a dependency at this score.
-    #[must_use]
     pub fn probability(&self, score: f64) -> f64 {
         sigmoid(self.slope * score + self.intercept)
     }
 
     /// Whether the screener keeps a region of this probability in sight.
-    #[must_use]
     pub fn keeps(&self, probability: f64) -> bool {
         // In single precision, as the screener compares.
         probability as f32 >= self.recall_threshold
     }
 
     /// The probabilities of the positives, from which the screener's thresholds are made.
-    #[must_use]
     pub fn positives(&self, scored: &[(f64, bool)]) -> Vec<f32> {
         let positives = scored.iter().filter(|(_, label)| *label);
         positives

@@ -106,9 +106,6 @@ pub fn train(
 }
 
 /// What the screener would say of the regions of an example.
-///
-/// # Errors
-/// The classifier cannot be used, or a feature is missing.
 pub fn probabilities(classifier: &Classifier, example: &Example) -> Result<Vec<f32>> {
     let columns = classifier.columns.names().collect();
     let example = example.with_columns(&columns)?;

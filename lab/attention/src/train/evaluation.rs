@@ -23,9 +23,6 @@ pub struct Evaluation {
 }
 
 /// One report for each way to hold out and each kind of labels.
-///
-/// # Errors
-/// A learner fails, or no region has such a label.
 pub fn evaluate(
     header: &Header,
     examples: &[Example],

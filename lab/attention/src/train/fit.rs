@@ -47,7 +47,6 @@ pub struct Hyperparameters {
 
 impl Hyperparameters {
     /// The classifier of RTBAS §7.2.
-    #[must_use]
     pub fn paper(columns: Vec<String>, seed: u64) -> Self {
         Self {
             name: "paper".to_owned(),
@@ -69,7 +68,6 @@ impl Hyperparameters {
 
     /// The same LSTM over several hundred features, with a projection and more regularisation. Dropping half of the
     /// features is what helps most on suites that it has not seen.
-    #[must_use]
     pub fn best(columns: Vec<String>, seed: u64) -> Self {
         Self {
             name: "best".to_owned(),
@@ -240,17 +238,11 @@ impl Hyperparameters {
 
 impl Trained {
     /// All weights by name, rows of matrices one after the other, in the layout of PyTorch.
-    ///
-    /// # Errors
-    /// They cannot be copied.
     pub fn weights(&self) -> Result<Vec<(String, Vec<f32>)>> {
         self.network.weights()
     }
 
     /// The same network as the screener computes it.
-    ///
-    /// # Errors
-    /// A weight cannot be copied.
     pub fn export(&self) -> Result<Exported> {
         let (shape, weights) = (self.network.shape, self.weights()?);
         let find = |name: &str| {

@@ -28,9 +28,6 @@ pub trait Learner {
 /// Scores regions; a higher score is more probably a dependency.
 pub trait Scorer {
     /// One finite score for each region.
-    ///
-    /// # Errors
-    /// The example lacks a feature.
     fn score(&self, example: &Example) -> Result<Vec<f64>>;
 
     /// The decision threshold of a scorer that brings its own. Its scores are then probabilities already. `None`
@@ -57,9 +54,6 @@ pub fn scores(scorer: &dyn Scorer, example: &Example) -> Result<Vec<f64>> {
 }
 
 /// The scores of all regions, each with its weak label.
-///
-/// # Errors
-/// As [`scores`].
 pub fn labelled_scores(scorer: &dyn Scorer, examples: &[&Example]) -> Result<Vec<(f64, bool)>> {
     let mut all = Vec::new();
     for example in examples {

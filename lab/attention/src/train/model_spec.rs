@@ -49,9 +49,6 @@ impl ModelSpec {
     pub const ALL: [Self; 2] = [Self::Paper, Self::Best];
 
     /// How its network is made, for features with this header.
-    ///
-    /// # Errors
-    /// A feature is missing.
     pub fn hyperparameters(self, header: &Header, seed: u64) -> Result<Hyperparameters> {
         Ok(match self {
             Self::Paper => Hyperparameters::paper(in_groups(header, &PAPER)?, seed),
@@ -99,7 +96,6 @@ fn in_groups(header: &Header, groups: &[&str]) -> Result<Vec<String>> {
 }
 
 /// The baselines that these features allow.
-#[must_use]
 pub fn baselines(header: &Header) -> Vec<Box<dyn Learner>> {
     let mut all: Vec<Box<dyn Learner>> = Vec::new();
     for (name, column) in [("raw score", RAW), ("value match", VALUES)] {
