@@ -1,5 +1,6 @@
 //! The files of this machine that the apps of a configuration need, found before any app starts.
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -80,6 +81,9 @@ impl Here {
         new: Option<&Record>,
     ) -> Result<Vec<Found>, String> {
         let file = &self.file;
+        if let Some(reason) = unset(&app.env_from) {
+            return Err(reason);
+        }
         if let Some(remote) = &app.remote {
             let start = remote_app::start(app, remote, file)?;
             let reviewed = seen_of(app, remote).map_err(|error| format!("{error:#}"))?;
@@ -143,6 +147,15 @@ impl Here {
         app.found = Some(start);
         Ok(needs.found)
     }
+}
+
+/// Why an app that reads these variables of the user's cannot be started, if one of them is not set.
+pub(crate) fn unset(variables: &[String]) -> Option<String> {
+    let mut variables = variables.iter();
+    let name = variables.find(|name| env::var_os(name).is_none())?;
+    Some(format!(
+        "it needs the variable {name}, which is not set; export it and try again"
+    ))
 }
 
 /// The reviewed tools of a remote server. The login is read too, so that an unreadable file of logins leaves out this app

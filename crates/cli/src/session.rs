@@ -81,7 +81,12 @@ pub(crate) async fn config(args: &SessionArgs) -> Result<(Config, Clearing)> {
         (false, true) => Fetch::Ask,
         (false, false) => Fetch::No,
     };
+    let are_there = |config: &Config| config.apps.values().any(|app| !app.client);
+    let were_there = are_there(&config);
     fetch::provide_for(&mut config, &named, fetch, &args.place.layers()).await?;
+    if were_there && !args.no_app && !are_there(&config) {
+        bail!("no app can be started; the notes say why; ask the model alone with --no-app");
+    }
     Ok((config, clearing))
 }
 

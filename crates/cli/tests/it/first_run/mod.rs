@@ -26,6 +26,9 @@ while read -r line; do
 done
 "#;
 
+/// A provider that may see everything.
+const PROVIDER: &str = "[[provider]]\nname = \"own\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"MODEL\"\nclearance = \"any\"\n\n";
+
 const RUN: [&str; 4] = ["run", "--app", "notes", "What is the pin?"];
 
 pub(crate) struct Stage {
@@ -347,6 +350,44 @@ fn a_trusted_file_stays_trusted_when_an_answer_is_written() {
     assert!(
         code == 1 && said.contains("changed since you trusted it"),
         "{said}"
+    );
+}
+
+#[test]
+fn a_missing_variable_leaves_out_its_app_alone() {
+    let keyed = |rest: &str| {
+        format!("[app.keyed]\ncommand = [\"/bin/cat\"]\nenv_from = [\"UNSET_KEY\"]\n{rest}")
+    };
+    let stage = Stage::new(&keyed(PROVIDER));
+    let (code, answer, said) = stage.run(&RUN, &[]);
+    assert_eq!((code, answer.as_str()), (0, "the pin is 4711\n"), "{said}");
+    let note = "note: continuing without the app keyed: it needs the variable UNSET_KEY, which is not set; export it";
+    assert!(said.contains(note), "{said}");
+    let (code, _, said) = stage.run(&["run", "--app", "keyed", "hello"], &[]);
+    assert!(
+        code == 1
+            && said.contains("the app keyed cannot be started: it needs the variable UNSET_KEY"),
+        "{said}"
+    );
+    // Without any app the question would be another one.
+    let alone = keyed(&PROVIDER.replace("MODEL", &stage.model.url));
+    stage.home.configure(&alone);
+    let (code, _, said) = stage.run(&["run", "hello"], &[]);
+    assert!(
+        code == 1 && said.contains("no app can be started"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_app_called_yes_is_no_answer() {
+    let apps = "[app.yes]\ncommand = [\"/bin/cat\"]\n[app.No]\ncommand = [\"/bin/cat\"]\n";
+    let stage = Stage::new(apps);
+    let set = [("OPENAI_BASE_URL", &*stage.model.url)];
+    let (_, shown) = stage.typed(&RUN, &set, &["no"]);
+    assert!(
+        shown.contains("or only these apps: diary, notes [no]: "),
+        "{shown}"
     );
 }
 
