@@ -95,12 +95,7 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
     env.entry("HOME".to_owned())
         .or_insert_with(|| WORKDIR.to_owned());
     for name in &app.env_from {
-        let value = env::var(name).with_context(|| {
-            format!(
-                "the app {} needs the variable {name}, which is not set; export it and start again",
-                app.name
-            )
-        })?;
+        let value = env::var(name).with_context(|| format!("{}: {name}", app.name))?;
         env.insert(name.clone(), value);
     }
     // Headers with secrets go into the environment of our own program, since every process can read a command line.
@@ -112,6 +107,15 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
         env.extend([remote_app::variable(&settings)?]);
     }
     Ok(env)
+}
+
+/// Whether programs of the user's run what is in a folder, or read it as settings, outside of any sandbox.
+pub(crate) fn is_of_programs(folder: &str) -> bool {
+    let home = env::var("HOME").unwrap_or_default();
+    let below = folder.strip_prefix(&home).unwrap_or_default();
+    let is_hidden = below.contains("/.") || format!("{folder}/").contains("/.git/");
+    let programs = env::var_os("PATH").unwrap_or_default();
+    is_hidden || env::split_paths(&programs).any(|one| one.starts_with(folder))
 }
 
 fn domains(app: &App) -> Domains {

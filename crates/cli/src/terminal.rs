@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hub::trace::{Call, Event, Flow, Record, UNANSWERED, escape, escape_lines, show};
+use hub::trace::{Call, Event, Flow, Record, Text, UNANSWERED, escape, escape_lines, show};
 use ifc::Answer;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +22,7 @@ use tokio::task::spawn_blocking;
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
 use crate::question::{self, Dialogue, Next, shortened};
+use crate::refused::unwritten;
 use crate::selection;
 use crate::words;
 
@@ -273,6 +274,15 @@ fn note(record: &Record) -> Option<String> {
                 ..
             },
         ) => permitted(call, by),
+        (
+            _,
+            Event::Returned {
+                call,
+                unwritten: Some(path),
+                ..
+            },
+        ) => unwritten(&call.app, path),
+        (_, Event::CallFailed { call, reason }) => unwritten(&call.app, &Text::unwritten(reason)?),
         (_, Event::MemoryFailed { reason }) => Some(format!("note: {}\n", escape(reason))),
         (Some(app), Event::Answer { text, .. }) => {
             let lines = text

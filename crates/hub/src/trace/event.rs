@@ -402,6 +402,9 @@ pub enum Event {
         label: Names,
         /// Labelled regions in the result.
         regions: usize,
+        /// A file that the app could not write, by the words of its error.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unwritten: Option<Text>,
     },
     /// A message of an exchange between two apps, or the end of the exchange.
     Message {

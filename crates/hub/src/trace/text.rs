@@ -20,6 +20,17 @@ impl Text {
         Self(text.reveal_tcb().to_owned())
     }
 
+    /// The file that could not be written, if an error of Node, Python, Go or a shell says so.
+    #[must_use]
+    pub fn unwritten(error: &str) -> Option<Self> {
+        const WORDS: [&str; 4] = ["EROFS", "EACCES", "[Errno 13]", "ead-only file system"];
+        WORDS.iter().find(|word| error.contains(*word))?;
+        let is_path = |word: &&str| word.len() > 1 && word.starts_with('/');
+        let path = error.split(['\'', '"']).find(is_path);
+        let path = path.or_else(|| error.split([' ', ':', '\n']).find(is_path))?;
+        Some(path.into())
+    }
+
     /// What was written.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -9,7 +9,7 @@ use super::machine::TurnMachine;
 use super::state::{Calls, State, Strategy, Waiting};
 use super::step::{Rejection, StepCall};
 use crate::isc::{Functionality, Offer, ServedBy};
-use crate::trace::{self, Cause, Event};
+use crate::trace::{self, Cause, Event, Text};
 use crate::{
     Asked, CallOutcome, Completion, Execution, Filling, HandOver, Need, ProposedCall, Requested,
     Stop, StopReason, Usage,
@@ -233,6 +233,7 @@ impl TurnMachine {
         let event = match &outcome {
             CallOutcome::Returned { text, is_error, .. } => {
                 let (bytes, is_error) = (text.len(), *is_error);
+                let unwritten = is_error.then(|| Text::unwritten(text)).flatten();
                 let received = self.guard.receive(id, &call, outcome, limit);
                 let event = Event::Returned {
                     bytes,
@@ -240,6 +241,7 @@ impl TurnMachine {
                     label: self.names(&received.label),
                     regions: received.regions,
                     call: shown,
+                    unwritten,
                 };
                 self.events.push(event);
                 // The same text may have come in again: what the user has vouched for counts wherever it is.

@@ -285,6 +285,7 @@ fn event(shared: &Shared, news: News) -> Event {
             is_error: false,
             label: lattice.describe(&label),
             regions,
+            unwritten: None,
         },
     }
 }

@@ -120,6 +120,36 @@ fn a_result_steers_no_terminal() {
 }
 
 #[test]
+fn a_refused_write_names_what_allows_it() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "unused", json!({}));
+    let names = stage.text("home/papers/names");
+    std::fs::write(&names, "write|||id?").unwrap();
+    let mut words = add(&[], "@test/server");
+    words.push(&names);
+    stage.done(&words);
+    let (code, _, shown) = call(&stage, &["write"]);
+    assert!(
+        code == 1
+            && shown.contains("what is installed stays read-only")
+            && shown.contains("MEMORY_FILE_PATH"),
+        "{shown}"
+    );
+    let (_, text, shown) = call(&stage, &["write", &json!({ "id": names }).to_string()]);
+    let folder = stage.text("home/papers");
+    let lines = format!(
+        "[[app.server.mount]]\nsource = \"{folder}\"\ntarget = \"{folder}\"\nwrite = true\n"
+    );
+    assert!(shown.contains(&lines) && !text.contains("mount"), "{shown}");
+    let config = stage.path("config/sluice/sluice.toml");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let (before, _) = before.split_once("[[app.server.mount]]").unwrap();
+    std::fs::write(&config, format!("{before}{lines}")).unwrap();
+    let (code, _, shown) = call(&stage, &["write", &json!({ "id": names }).to_string()]);
+    assert_eq!(code, 0, "{shown}");
+}
+
+#[test]
 fn what_is_wrong_with_a_call_is_said() {
     let stage = stage("");
     for (arguments, expected) in [
