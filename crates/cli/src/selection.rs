@@ -8,6 +8,9 @@ use crate::keep_for::KeepFor;
 /// Each app separately.
 const EACH: &str = "each";
 
+/// No app.
+const NO: [&str; 3] = ["", "none", "no"];
+
 /// Before an app's name: keep the choice.
 const ALWAYS: &str = "always ";
 
@@ -58,12 +61,12 @@ pub(crate) fn prompt(view: &SelectionView) -> String {
 pub(crate) fn read(line: Option<&str>, view: &SelectionView) -> Option<Selection> {
     let app = |name: &str| view.apps.iter().find(|app| *app == name).cloned();
     let typed = line.unwrap_or_default().trim();
-    // First, so that an app may be called `each`.
-    if let Some(app) = app(typed) {
+    // Before `each`, so that an app may be called so. A no stays a no.
+    if let Some(app) = app(typed).filter(|_| !NO.contains(&typed)) {
         return Some(Selection::App { app, keep: false });
     }
     match typed {
-        "" | "none" | "no" => Some(Selection::None),
+        typed if NO.contains(&typed) => Some(Selection::None),
         EACH if view.serving.is_none() => Some(Selection::Each),
         _ => {
             let app = app(typed.strip_prefix(ALWAYS).filter(|_| view.can_keep)?.trim())?;
@@ -115,6 +118,9 @@ mod tests {
             assert_eq!(read(line, &view(true)), expected, "{line:?}");
         }
         assert_eq!(read(Some("always metro"), &view(false)), None);
+        let mut named_no = view(true);
+        named_no.apps.push("no".to_owned());
+        assert_eq!(read(Some("no"), &named_no), Some(Selection::None));
     }
 
     #[test]
