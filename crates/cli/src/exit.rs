@@ -2,10 +2,14 @@
 
 use std::process::ExitCode;
 
-use hub::trace::escape_lines;
+use hub::trace::{escape, escape_lines};
 use hub::{Outcome, Stop};
 
-use crate::terminal::ReaderGone;
+use crate::question::Lines;
+use crate::terminal::{ReaderGone, columns};
+
+/// Lines of an app's last words that are shown, which are the last ones.
+const SAID: usize = 12;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,20 @@ impl Exit {
     }
 }
 
+/// The lines of an error. The last words of an app, such as a traceback, have lines of their own.
+pub(crate) fn shown(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let Some((ours, said)) = text.split_once("; it last said: ") else {
+        return text + "\n";
+    };
+    let said: Vec<&str> = said.split("\\n").filter(|it| !it.is_empty()).collect();
+    let mut lines = Lines::new(columns(), true);
+    for line in said.iter().skip(said.len().saturating_sub(SAID)) {
+        lines.said_by("app> ", &escape(line));
+    }
+    format!("{ours}; it last said:\n{}", lines.finish())
+}
+
 /// Prints an error.
 #[expect(
     clippy::print_stderr,
@@ -67,6 +85,31 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
         return Exit::Failed.code();
     }
     // Errors quote foreign text.
-    eprintln!("sluice: {}", escape_lines(&format!("{error:#}")));
+    eprint!("sluice: {}", escape_lines(&shown(error)));
     Exit::Failed.code()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_traceback_has_lines_behind_a_name() {
+        let said: Vec<String> = (1..=40).map(|it| format!("line {it}")).collect();
+        let error = anyhow!(
+            "the app failed: it ended; it last said: {}\u{1b}[2J",
+            said.join("\\n")
+        );
+        let text = shown(&error.context("x did not start"));
+        let mut lines = text.lines();
+        assert_eq!(
+            lines.next(),
+            Some("x did not start: the app failed: it ended; it last said:")
+        );
+        assert_eq!(lines.next(), Some("| app> line 29"));
+        assert_eq!(lines.last(), Some("| app> line 40\\u{1b}[2J"));
+        assert_eq!(shown(&anyhow!("one")), "one\n");
+    }
 }
