@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use crate::terminal::{is_agreed, say};
 use crate::trial::{self, Of};
-use crate::{installed, needs, review};
+use crate::{installed, needs};
 
 /// Whether packages that an app's command would fetch at each start are installed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,12 +88,8 @@ async fn keep(config: &Config, record: &Record, layers: &BTreeSet<Layer>) -> Res
     let mut config = config.clone();
     let of = Of::New(record);
     match trial::find_and_start(&mut config, &record.app, of, layers).await {
-        Ok(trial) => Ok(store.put(&Record {
-            // `reviewed` stays false: the user agreed to the package and has not seen the tools.
-            tools: Some(review::seen(&trial.tools)),
-            tried: trial.tried.keys().cloned().collect(),
-            ..record.clone()
-        })?),
+        // The user agreed to the package and has not seen the tools.
+        Ok(trial) => Ok(store.put(&trial.record(record, false))?),
         Err(error) => {
             store.remove(&record.app)?;
             Err(error)

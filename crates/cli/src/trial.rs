@@ -1,8 +1,8 @@
 //! Starting an app once, to see whether it runs and which tools it has. No tool is called.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config};
@@ -15,10 +15,13 @@ use tokio::sync::mpsc;
 use wire::ToolDescription;
 
 use crate::refused::{refused, words};
-use crate::{app_setup, login, needs};
+use crate::terminal::say;
+use crate::{app_setup, login, needs, review};
 
 /// Events of a start that are kept.
 const EVENTS: usize = 256;
+/// The value of a variable of the user's while an app is tried. Servers check at their start that it is set, and seldom more.
+const PLACEHOLDER: &str = "placeholder";
 
 /// What an app did at its start.
 #[derive(Debug)]
@@ -44,6 +47,16 @@ impl fmt::Display for Tried {
 }
 
 impl Trial {
+    /// The record of an installed app with these tools.
+    pub(crate) fn record(&self, before: &Record, reviewed: bool) -> Record {
+        Record {
+            tools: Some(review::seen(&self.tools)),
+            reviewed,
+            tried: self.tried.keys().cloned().collect(),
+            ..before.clone()
+        }
+    }
+
     /// The names of its tools.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.tools.iter().map(|tool| tool.name.as_str()).collect()
@@ -59,6 +72,21 @@ pub(crate) enum Of<'a> {
     Installed,
     /// The files of a record that is not saved yet, with any tools.
     New(&'a Record),
+}
+
+/// Replaces the user's variables of an app that may reach something, for a start before the user has agreed to the app: it
+/// could send them there.
+pub(crate) fn hide_variables(config: &mut Config, name: &str) {
+    let reaches = |app: &&mut App| !app.domains.is_empty() || !app.egress.is_empty();
+    let Some(app) = config.apps.get_mut(name).filter(reaches) else {
+        return;
+    };
+    for variable in mem::take(&mut app.env_from) {
+        say(&format!(
+            "note: {name} may reach a domain, so {variable} is a placeholder in this start\n"
+        ));
+        app.env.insert(variable, PLACEHOLDER.to_owned());
+    }
 }
 
 /// Refuses a name that no app has which is started here.

@@ -1,6 +1,6 @@
 //! `sluice app add`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +9,7 @@ use config::App;
 use names::WebUrl;
 use provision::{Host, Package, Record, launcher};
 use tokio::task::spawn_blocking;
+use wire::ToolDescription;
 
 use super::block::{self, Wish};
 use super::offers::Offers;
@@ -18,9 +19,9 @@ use crate::configuration::Found;
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::proposal::Tool;
-use crate::terminal::{Terminal, columns, is_agreed, say, say_nothing};
+use crate::terminal::{Terminal, ask, columns, is_agreed, say, say_nothing};
 use crate::trial::{self, Of, Tried};
-use crate::{installed, provider, review};
+use crate::{installed, needs, provider, review, words};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -74,6 +75,10 @@ pub(super) struct How {
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(mut args: Add) -> Result<Exit> {
     args.how.asks = !args.how.yes;
+    if args.how.asks && !Terminal::attended() {
+        say_nothing("fetched");
+        return Ok(Exit::Refused);
+    }
     let wish = wish(&args)?;
     // A note and no refusal: it is a guess, and the user has typed this command.
     if let Some(at) = secrets::first(&wish.command) {
@@ -107,9 +112,8 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Found)
     let Split { own, others } = section::split(&before, &wish.name)?;
     // A mistake, or what is missing, is found before anything is fetched.
     block::with(file.path(), &others, &block::of(wish, &[], &[]))?;
-    let mut missing = wish.env_from.iter();
-    if let Some(name) = missing.find(|name| std::env::var_os(name).is_none()) {
-        bail!("it needs the variable {name}, which is not set; export it and try again");
+    if let Some(reason) = needs::unset(&wish.env_from) {
+        bail!(reason);
     }
     let package = launcher(&wish.command, wish.env.keys().chain(&wish.env_from))?;
     let in_path = |name: &str| (Host::of_user().path.iter()).any(|it| it.join(name).is_file());
@@ -149,7 +153,7 @@ fn may_replace(name: &str, own: &str, how: &How, file: &Found) -> Result<bool> {
     if how.replace {
         return Ok(true);
     }
-    if how.yes || !Terminal::attended() {
+    if how.yes {
         bail!(
             "an app '{name}' is installed already; replace it with --replace, or update it with `sluice app update {name}`"
         );
@@ -173,8 +177,14 @@ async fn finish(
     (old, fetched): (Option<&Record>, Option<&Record>),
 ) -> Result<bool> {
     let mut data = block::data(wish, write)?;
-    let is_asked = !how.yes && Terminal::attended();
-    let mut offers = Offers::new(wish, file, others, is_asked);
+    let mut offers = Offers {
+        wish,
+        file,
+        others,
+        is_asked: !how.yes,
+        seen: BTreeSet::new(),
+        domains: Vec::new(),
+    };
     offers.folders(&mut data);
     let of = match fetched {
         // Its tools must be those of its first start.
@@ -186,6 +196,7 @@ async fn finish(
     let (config, trial) = loop {
         let lines = block::of(wish, &data, &[]) + &block::domains(&wish.name, &offers.domains);
         let mut config = block::with(file.path(), others, &lines)?;
+        trial::hide_variables(&mut config, &wish.name);
         match trial::find_and_start(&mut config, &wish.name, of, &layers).await {
             Ok(trial) => break (config, trial),
             // It may start with a domain that it tried to reach.
@@ -203,20 +214,19 @@ async fn finish(
         true => Vec::new(),
         false => trial.tools.iter().map(Tool::from).collect(),
     };
-    let text = block::of(wish, &data, &listed) + &block::domains(&wish.name, &offers.domains);
+    let domains = block::domains(&wish.name, &offers.domains);
+    let text = block::of(wish, &data, &listed) + &domains;
     // The proposed rules are loaded before they are written.
     block::with(file.path(), others, &text)?;
     say(&format!(
-        "{} starts, with {}. These lines would be added to {}:\n{text}\n",
+        "{} starts, with {}. These lines would be added to {}:\n{}{domains}\n",
         wish.name,
         trial.names().join(", "),
-        file.path().display()
+        file.path().display(),
+        block::of(wish, &data, &[])
     ));
-    for tool in &trial.tools {
-        say(&review::words(tool, 1, columns()));
-    }
     try_out::say_tried(&wish.name, &trial);
-    if !how.yes && !is_agreed("Type add to add it [no]: ", "add") {
+    if !how.yes && !is_wanted(&text, &trial.tools) {
         say_nothing("added");
         return Ok(false);
     }
@@ -229,12 +239,7 @@ async fn finish(
     };
     // The records come first: an interruption leaves a record that nothing uses, not an app without a record.
     if let Some(record) = fetched {
-        let record = Record {
-            tools: Some(review::seen(&trial.tools)),
-            reviewed: !how.yes || record.reviewed,
-            tried: trial.tried.keys().cloned().collect(),
-            ..record.clone()
-        };
+        let record = trial.record(record, !how.yes || record.reviewed);
         let store = installed::store()?;
         store.put(&record)?;
         store.tidy(&record)?;
@@ -248,6 +253,21 @@ async fn finish(
         wish.name
     ));
     Ok(true)
+}
+
+/// Whether the user agrees, who can read everything first.
+fn is_wanted(text: &str, tools: &[ToolDescription]) -> bool {
+    let prompt = "Type add to add it, or show to read its rules and descriptions first [no]: ";
+    let agreed = ask(prompt, "Type add or no.", |line| {
+        if line.trim() == "show" {
+            say(text);
+            let tools = tools.iter();
+            tools.for_each(|tool| say(&review::words(tool, 1, columns())));
+            return None;
+        }
+        words::read(line, "add")
+    });
+    agreed.unwrap_or(false)
 }
 
 /// Fetches a package into the store.

@@ -8,11 +8,13 @@ use clap::Args;
 use hub::trace::escape;
 
 use super::add::{self, How};
+use super::block::{self, Wish};
 use super::foreign::{self, Foreign};
 use super::secrets;
 use crate::exit::Exit;
-use crate::provider;
-use crate::terminal::{Terminal, say};
+use crate::question::Lines;
+use crate::terminal::{Terminal, columns, is_agreed, say, say_nothing};
+use crate::{exit, needs, provider, shell};
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
@@ -35,13 +37,20 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
         .with_context(|| format!("{} lists no servers", args.file.display()))?;
     // Once for all servers: the first one added changes the file that was trusted.
     let file = args.how.place.writable()?;
-    let (count, mut there, mut left_out) = (servers.len(), Vec::new(), Vec::new());
-    for (number, foreign) in servers.into_iter().enumerate() {
-        let Foreign {
-            wish,
-            notes,
-            missing,
-        } = foreign;
+    let is_there = |wish: &Wish| !args.how.replace && add::is_there(wish, &file).unwrap_or(false);
+    let new = servers.iter().filter(|it| unfit(it).is_none());
+    let is_new = |it: &&Wish| !is_there(it) && needs::unset(&it.env_from).is_none();
+    let new: Vec<&Wish> = new.map(|it| &it.wish).filter(is_new).collect();
+    if !new.is_empty() && !may_start(&new, &args.how) {
+        say_nothing("fetched");
+        return Ok(Exit::Refused);
+    }
+    let count = servers.len();
+    let [mut added, mut there, mut left_out] = [const { Vec::new() }; 3];
+    let mut reasons = String::new();
+    for (number, server) in servers.into_iter().enumerate() {
+        let reason = unfit(&server);
+        let Foreign { wish, notes, .. } = server;
         say(&format!(
             "\nserver {} of {count}: {}\n",
             number + 1,
@@ -50,39 +59,88 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
         for note in &notes {
             say(&format!("note: {}: {}\n", wish.name, escape(note)));
         }
-        let secret = secrets::first(&wish.command);
-        let added = if let Some(missing) = missing {
-            Err(anyhow!(missing))
-        } else if wish.command.is_empty() && wish.url.is_none() {
-            Err(anyhow!("it has no command and no url"))
-        } else if let Some(at) = secret {
-            // `app add` only gives a note, because there the user has typed the command.
-            Err(anyhow!(
-                "word {} of its command looks like a secret and is not copied; if the server also reads a variable, add it \
-                 with `sluice app add`, --env-from NAME and without that word",
-                at + 1
-            ))
-        } else if !args.how.replace && add::is_there(&wish, &file).unwrap_or(false) {
-            say(&format!("{} is already installed\n", wish.name));
-            Ok(true)
-        } else {
-            add::one(&wish, &[], &args.how, &file).await
+        let outcome = match reason {
+            Some(reason) => Err(anyhow!(reason)),
+            None if is_there(&wish) => {
+                say(&format!("{} is already installed\n", wish.name));
+                there.push(wish.name);
+                continue;
+            }
+            None => add::one(&wish, &[], &args.how, &file).await,
         };
-        match added {
-            Ok(true) => there.push(wish.name),
+        match outcome {
+            Ok(true) => added.push(wish.name),
             Ok(false) => left_out.push(wish.name),
             Err(error) => {
-                say(&format!("{} was not added: {error:#}\n", wish.name));
+                say(&format!("{} was not added: ", wish.name));
+                let reason = exit::shown(&error);
+                say(match reasons.contains(&reason) {
+                    true => "for the same reason\n",
+                    false => &reason,
+                });
+                reasons += &reason;
                 left_out.push(wish.name);
             }
         }
     }
-    let (is, are_not) = (there.join(", "), left_out.join(", "));
-    say(&format!("\nadded {} of {count}: {is}\n", there.len()));
-    provider::after_add(&args.how.place.file, args.how.yes).await;
-    if left_out.is_empty() {
-        return Ok(Exit::Done);
+    say("\n");
+    for (what, names) in [
+        ("added", &added),
+        ("already there", &there),
+        ("not added", &left_out),
+    ] {
+        if !names.is_empty() {
+            say(&format!("{what}: {}\n", names.join(", ")));
+        }
     }
-    say(&format!("not added: {are_not}\n"));
-    Ok(Exit::Failed)
+    if args.how.yes && !added.is_empty() {
+        say("no tool has a rule, so each call has the most restrictive one\n");
+    }
+    provider::after_add(&args.how.place.file, args.how.yes).await;
+    Ok(if left_out.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
+}
+
+/// Why a server cannot be added as it is.
+fn unfit(server: &Foreign) -> Option<String> {
+    let Foreign { wish, missing, .. } = server;
+    if missing.is_some() {
+        return missing.clone();
+    }
+    if wish.command.is_empty() && wish.url.is_none() {
+        return Some("it has no command and no url".to_owned());
+    }
+    // `app add` only gives a note, because there the user has typed the command.
+    let at = secrets::first(&wish.command)?;
+    Some(format!(
+        "word {} of its command looks like a secret and is not copied; if the server also reads a variable, add it with `sluice \
+         app add`, --env-from NAME and without that word",
+        at + 1
+    ))
+}
+
+/// Whether the user agrees that these commands, which another program's file names, are fetched and started.
+fn may_start(new: &[&Wish], how: &How) -> bool {
+    let mut lines = Lines::new(columns(), true);
+    for wish in new {
+        let mut text = wish.url.clone().unwrap_or(shell::command(&wish.command));
+        // An error is reported when it is added.
+        let data = block::data(wish, &[]).unwrap_or_default();
+        let data: Vec<String> = data.into_iter().map(|(path, _)| path).collect();
+        for (what, names) in [("reads", &data), ("gets your", &wish.env_from)] {
+            if !names.is_empty() {
+                text += &format!("; {what} {}", names.join(", "));
+            }
+        }
+        lines.said_by(&format!("{}> ", wish.name), &escape(&text));
+    }
+    say(&format!(
+        "These servers would be fetched and started, each in a sandbox; programs among them reach no network:\n{}",
+        lines.finish()
+    ));
+    let prompt = "Type start to start each once and review it [no]: ";
+    how.yes || is_agreed(prompt, "start")
 }

@@ -2,10 +2,10 @@
 //! is no.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::path::{Path, PathBuf};
 
 use hub::trace::escape;
+use names::DomainName;
 
 use super::block::{self, Data, Wish};
 use crate::app_setup;
@@ -17,31 +17,19 @@ const MOST: usize = 8;
 
 /// The offers for one app.
 pub(super) struct Offers<'a> {
-    wish: &'a Wish,
-    file: &'a Found,
+    pub(super) wish: &'a Wish,
+    pub(super) file: &'a Found,
     /// The configuration without the app.
-    others: &'a str,
+    pub(super) others: &'a str,
     /// Whether there is a user to ask. Otherwise the lines are printed.
-    is_asked: bool,
+    pub(super) is_asked: bool,
     /// What was offered before.
-    seen: BTreeSet<String>,
+    pub(super) seen: BTreeSet<String>,
     /// The domains that the user has allowed.
     pub(super) domains: Vec<String>,
 }
 
-impl<'a> Offers<'a> {
-    pub(super) fn new(wish: &'a Wish, file: &'a Found, others: &'a str, is_asked: bool) -> Self {
-        let (seen, domains) = (BTreeSet::new(), Vec::new());
-        Self {
-            wish,
-            file,
-            others,
-            is_asked,
-            seen,
-            domains,
-        }
-    }
-
+impl Offers<'_> {
     /// Offers to let it write the folders that its command names, and those of the files that its variables name.
     pub(super) fn folders(&mut self, data: &mut Data) {
         let read = data
@@ -88,12 +76,7 @@ impl<'a> Offers<'a> {
         };
         let planned = block::of(self.wish, data, &[]);
         let config = block::with(self.file.path(), self.others, &planned);
-        // Programs of the user's run what is there, or read it as settings, outside of any sandbox.
-        let home = env::var("HOME").unwrap_or_default();
-        let below = folder.strip_prefix(&home).unwrap_or_default();
-        let is_hidden = below.contains("/.") || format!("{folder}/").contains("/.git/");
-        let programs = env::var_os("PATH").unwrap_or_default();
-        if is_hidden || env::split_paths(&programs).any(|one| one.starts_with(folder)) {
+        if app_setup::is_of_programs(folder) {
             return false;
         }
         // What every app sees is no folder of the user's.
@@ -107,9 +90,21 @@ impl<'a> Offers<'a> {
         for name in tried.keys() {
             let lines = block::domains(&self.wish.name, std::slice::from_ref(name));
             let planned = block::of(self.wish, &Data::new(), &[]) + &lines;
-            // Such as an address, or a public suffix.
+            // An address or a public suffix is none.
+            let Ok(domain) = DomainName::new(name) else {
+                continue;
+            };
             let is_fit = block::with(self.file.path(), self.others, &planned).is_ok();
-            let says = format!("{} tried to connect to {}", self.wish.name, escape(name));
+            // The part that has an owner comes first: the beginning of a long name can look like another's.
+            let owner = domain.registrable();
+            let asked = match owner == domain.as_str() {
+                true => String::new(),
+                false => format!(" (asked for: {domain})"),
+            };
+            let says = format!(
+                "{} tried to connect to {owner}{asked}. Allowing it covers {domain} and all names below it",
+                self.wish.name
+            );
             if is_fit && self.offer(name, &says, "allow", &lines) {
                 self.domains.push(name.clone());
             }
@@ -127,7 +122,7 @@ impl<'a> Offers<'a> {
         }
         let file = self.file.path().display();
         say(&format!(
-            "{says}; to allow it, have these lines in {file}:\n{lines}\n"
+            "{says}. To allow it, have these lines in {file}:\n{lines}\n"
         ));
         false
     }

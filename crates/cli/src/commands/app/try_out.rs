@@ -83,10 +83,7 @@ fn accept(app: &App, trial: &Trial) -> Result<()> {
     // Other apps have no record: sessions do not compare their tools.
     if let Some(mut record) = installed::store()?.get(&app.name)? {
         say_new(record.tools.take());
-        record.tools = Some(now);
-        record.reviewed = true;
-        record.tried = trial.tried.keys().cloned().collect();
-        installed::store()?.put(&record)?;
+        installed::store()?.put(&trial.record(&record, true))?;
     }
     Ok(())
 }

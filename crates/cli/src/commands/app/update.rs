@@ -75,6 +75,7 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
     let mut config = args.place.file.open(false)?;
     let layers = args.place.layers();
+    trial::hide_variables(&mut config, &args.name);
     let trial = trial::find_and_start(&mut config, &args.name, Of::New(new), &layers).await?;
     let now = review::seen(&trial.tools);
     let seen = old.tools.clone().unwrap_or_default();
@@ -93,10 +94,5 @@ async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Reco
     try_out::say_tried(&args.name, &trial);
     let unasked = args.yes && difference.is_none();
     let is_taken = unasked || is_agreed("Type update to install it [no]: ", "update");
-    Ok(is_taken.then(|| Record {
-        tools: Some(now),
-        reviewed: !unasked || old.reviewed,
-        tried: trial.tried.keys().cloned().collect(),
-        ..new.clone()
-    }))
+    Ok(is_taken.then(|| trial.record(new, !unasked || old.reviewed)))
 }

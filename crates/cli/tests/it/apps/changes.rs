@@ -117,7 +117,7 @@ fn a_second_import_changes_nothing_and_succeeds() {
     );
     let import = ["app", "import", "mcp.json"];
     // Without a terminal nothing is written unless the user says so.
-    assert_eq!(stage.sluice(&import).status.code(), Some(1));
+    assert_eq!(stage.sluice(&import).status.code(), Some(3));
     assert_eq!(file(&stage), OWN);
     let write = [&import[..], &["--write"]].concat();
     stage.done(&write);

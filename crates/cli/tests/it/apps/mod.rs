@@ -17,11 +17,13 @@ use crate::home::Home;
 use crate::terminal::at_terminal;
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
-/// `name`, or `name|description|annotations|id`, where `id?` is not required. A tool returns its arguments as JSON, `raw` what a terminal acts
-/// on, and `fail` an error. It looks up the name in `LOOKUP` first, and ends without it if `NEEDS_IT` is set.
+/// `name`, or `name|description|annotations|id`, where `id?` is not required; `$KEY` in a line is the value of that variable. A tool returns
+/// its arguments as JSON, `raw` what a terminal acts on, and `fail` an error. `write` writes the file `id`, or one beside the program. It
+/// looks up the name in `LOOKUP` first, and ends without it if `NEEDS_IT` is set.
 const SERVER: &str = r##"#!/usr/bin/env node
 const fs = require("fs"), path = require("path");
-const lines = fs.readFileSync(process.argv[2] || path.join(__dirname, "tools.txt"), "utf8").trim().split("\n");
+const lines = fs.readFileSync(process.argv[2] || path.join(__dirname, "tools.txt"), "utf8").trim()
+  .replace("$KEY", process.env.KEY).split("\n");
 const tools = lines.map((line) => {
   const [name, description, said, required] = line.split("|");
   const inputSchema = { type: "object", required: required === "id" ? ["id"] : [], properties: required ? { id: {} } : {} };
@@ -35,8 +37,12 @@ const serve = () => require("readline").createInterface({ input: process.stdin }
   const { id, method, params } = JSON.parse(line);
   if (method === "tools/call") {
     const raw = "\x1b[2J https://evil.example/x";
-    const text = params.name === "raw" ? raw : JSON.stringify({ from: "eve", got: params.arguments });
-    answers[method] = { content: [{ type: "text", text }], isError: params.name === "fail" };
+    let text = params.name === "raw" ? raw : JSON.stringify({ from: "eve", got: params.arguments });
+    let isError = params.name === "fail";
+    if (params.name === "write") try {
+      fs.writeFileSync(params.arguments.id || path.join(__dirname, "kept.json"), "x");
+    } catch (error) { [text, isError] = [error.message, true]; }
+    answers[method] = { content: [{ type: "text", text }], isError };
   }
   if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method] || {} }));
 });
@@ -171,6 +177,12 @@ fn words(output: &Output) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
+}
+
+/// The same command where a user can be asked.
+fn unsure<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let words = words.iter().copied();
+    words.filter(|word| *word != "--yes").collect()
 }
 
 fn add<'a>(more: &[&'a str], package: &'a str) -> Vec<&'a str> {
@@ -474,14 +486,13 @@ fn what_a_tool_says_of_itself_makes_its_proposed_rule_stricter_and_never_weaker(
         "get_e",
     ];
     stage.publish("1.0.0", &tools.join("\n"), json!({}));
-    // Nobody is asked here, so it is only shown.
-    let words: Vec<&str> = add(&[], "@test/server")
-        .into_iter()
-        .filter(|&word| word != "--yes")
-        .collect();
-    let output = stage.sluice(&words);
-    let said = self::words(&output);
-    assert!(!output.status.success(), "{said}");
+    let add = stage.command(&unsure(&add(&[], "@test/server")));
+    let (code, said) = at_terminal(&add, &["show", "no"], |_| {});
+    let said = said.replace('\r', "");
+    assert_eq!(code, 3, "{said}");
+    // Who does not want to read them all is not shown a wall.
+    let (before, _) = said.split_once("or show to read").unwrap();
+    assert!(before.lines().count() < 12, "{before}");
     for (tool, effect, limit) in [
         ("get_a", "irreversible", "[]"),
         ("get_b", "write", "[]"),
@@ -546,12 +557,7 @@ fn what_is_still_asked_about_is_not_installed() {
     };
     stage.publish("1.0.0", "look", json!({}));
     let words = add(&[], "@test/server");
-    let unsure: Vec<&str> = words
-        .iter()
-        .copied()
-        .filter(|&word| word != "--yes")
-        .collect();
-    asked(&unsure, "add", None);
+    asked(&unsure(&words), "add", None);
     stage.done(&words);
     let agreed = Some((json!("1.0.0"), json!(["look"])));
     stage.publish("1.1.0", "look\nsend", json!({}));
@@ -576,8 +582,7 @@ fn descriptions_are_believed_only_at_a_terminal_and_when_read() {
     ] {
         let stage = Stage::new();
         stage.publish("1.0.0", "look", json!({}));
-        let words = add(&[], "@test/server");
-        let words: Vec<&str> = words.into_iter().filter(|&word| word != "--yes").collect();
+        let words = unsure(&add(&[], "@test/server"));
         let (code, shown) = at_terminal(&stage.command(&words), lines, |_| {});
         assert_eq!(code, 0, "{shown}");
         let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
@@ -585,6 +590,84 @@ fn descriptions_are_believed_only_at_a_terminal_and_when_read() {
         assert_eq!(config.contains(line), is_believed, "{lines:?}: {config}");
         assert_eq!(stage.tools("server"), ["look"]);
     }
+}
+
+#[test]
+fn descriptions_are_shown_with_schemas_page_by_page() {
+    let stage = Stage::new();
+    let long = "A word. ".repeat(300);
+    let tools = format!("look|{long}||id\nlast");
+    stage.publish("1.0.0", &tools, json!({}));
+    let add = stage.command(&unsure(&add(&[], "@test/server")));
+    let words = add.get_args().map(|word| word.to_str().unwrap());
+    let line = format!(
+        "stty rows 20 cols 80; exec {} {}",
+        env!("CARGO_BIN_EXE_sluice"),
+        words.collect::<Vec<_>>().join(" ")
+    );
+    let mut small = Command::new("sh");
+    small.args(["-c", &line]).current_dir(stage.path("home"));
+    for (name, value) in add.get_envs() {
+        match value {
+            Some(value) => small.env(name, value),
+            None => small.env_remove(name),
+        };
+    }
+    let believed = |lines: &[&str]| {
+        let (code, shown) = at_terminal(&small, lines, |_| {});
+        assert_eq!(code, 0, "{shown}");
+        let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+        stage.done(&["app", "remove", "server", "--yes"]);
+        (config.contains("descriptions = \"trusted\""), shown)
+    };
+    let (is_believed, shown) = believed(&["add", "read", "", "believe"]);
+    let schema = "\"required\":[\"id\"]";
+    assert!(
+        is_believed && shown.contains(schema) && shown.contains("| last> {"),
+        "{shown}"
+    );
+    // Who has not seen the last page is not asked.
+    let (is_believed, shown) = believed(&["add", "read", "no"]);
+    assert!(!is_believed && !shown.contains("Type believe"), "{shown}");
+}
+
+#[test]
+fn a_program_of_ones_own_is_not_asked_about() {
+    let stage = Stage::new();
+    let server = stage.path("home/server");
+    fs::write(&server, SERVER).unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&server, permissions).unwrap();
+    fs::write(stage.path("home/tools.txt"), "look").unwrap();
+    let names = stage.text("home/tools.txt");
+    let words = [
+        "app",
+        "add",
+        "server",
+        "--",
+        server.to_str().unwrap(),
+        &names,
+    ];
+    let (code, shown) = at_terminal(&stage.command(&words), &["add"], |_| {});
+    assert!(code == 0 && !shown.contains("Type read"), "{shown}");
+}
+
+#[test]
+fn nothing_is_fetched_where_nobody_can_be_asked() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let servers =
+        json!({ "mcpServers": { "server": { "command": "npx", "args": ["-y", "@test/server"] } } });
+    fs::write(stage.path("home/mcp.json"), servers.to_string()).unwrap();
+    let add = unsure(&add(&[], "@test/server"));
+    for words in [&["app", "import", "mcp.json"][..], &add] {
+        let said = self::words(&stage.sluice(words));
+        assert!(
+            said.contains("add --yes") && !said.contains("fetching"),
+            "{said}"
+        );
+    }
+    stage.nothing_is_left();
 }
 
 /// As an installation that was cut off between the files and the first start had left it.

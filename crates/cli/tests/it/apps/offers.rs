@@ -22,15 +22,64 @@ fn config(stage: &Stage) -> String {
     fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap_or_default()
 }
 
-/// What an import shows at a terminal where these lines are typed.
+/// What an import shows at a terminal where these lines are typed, once the user has agreed that it starts.
 fn import(stage: &Stage, lines: &[&str]) -> String {
-    let (code, shown) = at_terminal(
-        &stage.command(&["app", "import", "mcp.json"]),
-        lines,
-        |_| {},
-    );
+    let mut import = stage.command(&["app", "import", "mcp.json"]);
+    import.env("KEY", "mine");
+    let lines = [&["start"], lines].concat();
+    let (code, shown) = at_terminal(&import, &lines, |_| {});
     assert_eq!(code, 0, "{shown}");
     shown
+}
+
+#[test]
+fn no_command_of_a_file_starts_before_the_user_agrees() {
+    let stage = stage(&json!({ "KEY": "${KEY}" }), &[]);
+    let papers = stage.text("home/papers");
+    let arguments = json!(["-y", "@test/server", papers]);
+    let mut file: Value =
+        serde_json::from_slice(&fs::read(stage.path("home/mcp.json")).unwrap()).unwrap();
+    file["mcpServers"]["server"]["args"] = arguments;
+    fs::write(stage.path("home/mcp.json"), file.to_string()).unwrap();
+    let mut import = stage.command(&["app", "import", "mcp.json"]);
+    import.env("KEY", "mine");
+    let (code, shown) = at_terminal(&import, &["no"], |_| {});
+    let shown = shown.replace("\r\n| server> ", "");
+    let line = format!("npx -y @test/server {papers}; reads {papers}; gets your KEY");
+    assert!(code == 3 && shown.contains(&line), "{shown}");
+    assert!(
+        !shown.contains("fetching") && !shown.contains("mine"),
+        "{shown}"
+    );
+    stage.nothing_is_left();
+}
+
+#[test]
+fn a_first_start_with_domains_gets_no_secret() {
+    let secretive = |env: Value| {
+        let stage = stage(&env, &[]);
+        stage.publish("1.1.0", "key_$KEY", json!({}));
+        stage
+    };
+    let alone = secretive(json!({ "KEY": "${KEY}" }));
+    let shown = import(&alone, &["add"]);
+    assert!(shown.contains("server starts, with key_mine."), "{shown}");
+    let env = json!({ "KEY": "${KEY}", "LOOKUP": "api.example.org", "NEEDS_IT": "1" });
+    let online = secretive(env);
+    let shown = import(&online, &["allow", "add"]);
+    assert!(
+        shown.contains("server starts, with key_placeholder.") && !shown.contains("key_mine"),
+        "{shown}"
+    );
+    assert!(config(&online).contains("env_from = [\"KEY\"]"));
+}
+
+#[test]
+fn the_owner_of_a_domain_is_named_first() {
+    let stage = stage(&json!({ "LOOKUP": "paypal.com.evil.example" }), &[]);
+    let shown = import(&stage, &["no", "add"]);
+    let offer = "server tried to connect to evil.example (asked for: paypal.com.evil.example). Allowing it covers paypal.com.evil.example and all names below it. Type allow";
+    assert!(shown.contains(offer), "{shown}");
 }
 
 #[test]
@@ -40,7 +89,7 @@ fn a_domain_that_a_server_tried_is_offered() {
     let unasked = stage(&env, &[]);
     let said = unasked.done(&["app", "import", "mcp.json", "--write"]);
     assert!(
-        said.contains("server tried to connect to api.example.org; to allow it"),
+        said.contains("server tried to connect to example.org (asked for: api.example.org). Allowing it covers api.example.org"),
         "{said}"
     );
     assert!(
@@ -51,7 +100,7 @@ fn a_domain_that_a_server_tried_is_offered() {
         let stage = stage(&env, &[]);
         let shown = import(&stage, &[answer, "add"]);
         assert!(
-            shown.contains("tried to connect to api.example.org. Type allow"),
+            shown.contains("covers api.example.org and all names below it. Type allow"),
             "{shown}"
         );
         assert_eq!(config(&stage).contains(rule), is_allowed, "{shown}");
@@ -104,8 +153,8 @@ fn the_folder_of_a_variable_or_an_argument_is_offered_to_be_written() {
     let stage = both();
     let said = stage.done(&["app", "import", "mcp.json", "--write"]);
     for line in [
-        "which MEMORY_FILE_PATH names; to allow it",
-        "which its command names; to allow it",
+        "which MEMORY_FILE_PATH names. To allow it",
+        "which its command names. To allow it",
         "write = true",
     ] {
         assert!(said.contains(line), "no {line} in {said}");
@@ -128,12 +177,24 @@ fn the_folder_of_a_variable_or_an_argument_is_offered_to_be_written() {
 }
 
 #[test]
-fn a_home_is_never_offered() {
+fn folders_of_homes_and_programs_are_never_offered() {
     let bare = stage(&json!({}), &[]);
-    let env = json!({ "STORE": bare.text("home/store.json"), "FOLDER": bare.text("home/.ssh/known"), "OWN": bare.text("state/sluice/x") });
+    for folder in ["elsewhere/.git/hooks", "programs"] {
+        fs::create_dir_all(bare.path(folder)).unwrap();
+    }
+    let env = json!({
+        "STORE": bare.text("home/store.json"), "FOLDER": bare.text("home/.ssh/known"), "OWN": bare.text("state/sluice/x"),
+        "HOOKS": bare.text("elsewhere/.git/hooks/x"), "PROGRAMS": bare.text("programs/x"),
+    });
     let file = json!({ "mcpServers": { "server": { "command": "npx", "args": ["-y", "@test/server"], "env": env } } });
     fs::create_dir_all(bare.path("state/sluice")).unwrap();
     fs::write(bare.path("home/mcp.json"), file.to_string()).unwrap();
-    let said = bare.done(&["app", "import", "mcp.json", "--write"]);
-    assert!(!said.contains("write = true"), "{said}");
+    let path = std::env::var("PATH").unwrap();
+    let mut import = bare.command(&["app", "import", "mcp.json", "--write"]);
+    import.env("PATH", format!("{path}:{}", bare.text("programs")));
+    let said = super::words(&import.output().unwrap());
+    assert!(
+        said.contains("added: server") && !said.contains("write = true"),
+        "{said}"
+    );
 }

@@ -94,7 +94,9 @@ impl Stage {
             stage.write(name, text);
         }
         stage.write("mail/server.js", &server("mail"));
-        fs::create_dir_all(stage.path("code/.git")).unwrap();
+        for folder in ["code/.git", "memory"] {
+            fs::create_dir_all(stage.path(folder)).unwrap();
+        }
         stage.publish();
         stage
     }
