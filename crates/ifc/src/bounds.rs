@@ -1,19 +1,20 @@
 //! What a stored permission says of the arguments of a call.
 //!
-//! A permission covers the control arguments that its question showed, and no others. A data argument may vary, since the
-//! policy limits it. Nothing here reads a text of a model or an app but the arguments themselves.
+//! A permission covers the control arguments that its question showed, and no others. A data argument that the call had
+//! may vary, since the policy limits it. Nothing here reads a text of a model or an app but the arguments themselves.
 
 use std::fmt;
 
 use crate::json::{Json, leading_string};
 use crate::{Arguments, Label};
 
-/// The control arguments that a permission covers. A call without one of them, or with another one, is not covered.
+/// The control arguments that a permission covers. A call without one of them, with another one, or with a data argument
+/// that the permitted call lacked is not covered.
 ///
 /// `Debug` shows no value.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bounds {
-    /// A JSON object in canonical form.
+    /// A JSON object in canonical form, and on a line each the JSON strings of the names of data arguments.
     arguments: String,
     /// Whether the path of a file stands for every file below its folder.
     folders: bool,
@@ -39,9 +40,20 @@ impl Bounds {
         Self { arguments, folders }
     }
 
-    /// The JSON object of the arguments, of whose paths only the folders count if [`Bounds::folders`].
-    pub fn arguments(&self) -> &str {
+    /// The text for [`Bounds::new`].
+    pub fn stored(&self) -> &str {
         &self.arguments
+    }
+
+    /// The JSON object of the control arguments, of whose paths only the folders count if [`Bounds::folders`].
+    pub fn arguments(&self) -> &str {
+        // Canonical JSON has no line break.
+        self.arguments.lines().next().unwrap_or_default()
+    }
+
+    /// The names of the data arguments that may vary within their limits, in quotes.
+    pub fn data(&self) -> impl Iterator<Item = &str> {
+        self.arguments.lines().skip(1)
     }
 
     /// Whether the path of a file stands for every file below its folder.
@@ -57,7 +69,7 @@ impl Bounds {
         widens.then_some(wider)
     }
 
-    /// Whether these cover the control arguments of a call, by the canonical text of each value.
+    /// Whether these cover the arguments of a call, by the canonical text of each value of the control part.
     #[must_use]
     pub fn cover(&self, call: &Self) -> bool {
         let allows = |(bound, given): (Bound, Bound)| {
@@ -70,17 +82,19 @@ impl Bounds {
             bound.name == given.name && is_allowed
         };
         let is_as_long = self.in_folders().is_some() && self.iter().len() == call.iter().len();
-        self == call || self.folders && is_as_long && self.iter().zip(call.iter()).all(allows)
+        let is_same = self.arguments() == call.arguments();
+        call.data()
+            .all(|given| self.data().any(|data| data == given))
+            && (is_same || self.folders && is_as_long && self.iter().zip(call.iter()).all(allows))
     }
 
     /// Each argument, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Bound> {
-        let all = Arguments::parse(&self.arguments, &Label::bottom()).unwrap_or_default();
+        let all = Arguments::parse(self.arguments(), &Label::bottom()).unwrap_or_default();
         let bounds = all.iter().map(|(name, value)| {
             let value = value.reveal_tcb().to_owned();
-            let folder = (self.folders && names_path(name))
-                .then(|| folder(&value))
-                .flatten();
+            let is_wider = self.folders && names_path(name);
+            let folder = folder(&value).filter(|_| is_wider);
             Bound {
                 name: name.to_owned(),
                 below: folder.is_some(),
@@ -100,10 +114,8 @@ impl fmt::Debug for Bounds {
 /// Whether a name or a description speaks of a program or a request in some language.
 #[must_use]
 pub fn speaks_of_code(text: &str) -> bool {
-    let (text, within) = (
-        text.to_lowercase(),
-        ["sql", "query", "command", "shell", "expression"],
-    );
+    let text = text.to_lowercase();
+    let within = ["sql", "query", "command", "shell", "expression"];
     // "description" is no code.
     let ends = ["script", "code", "cmd", "exec", "eval", "bash", "statement"];
     let mut words = text.split(|c: char| !c.is_alphanumeric());

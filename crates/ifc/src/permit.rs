@@ -3,13 +3,13 @@
 use std::fmt;
 
 use crate::bounds::has_free_text;
-use crate::json::write_object;
+use crate::json::{write_object, write_string};
 use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
 use crate::{
     Approval, ArgumentPath, Bounds, Call, Cause, Collaboration, Delivery, Effect, Exceeded, Flow,
-    Label, Offer, Part, Release, Rule, Sink, Until,
+    Label, Labeled, Offer, Part, Release, Rule, Sink, Until,
 };
 
 /// The monitor's decision on a flow.
@@ -356,16 +356,16 @@ impl Rule {
         // An argument with data inside of it is bound as a whole.
         let is_data = |name: &str| self.arguments.contains_key(&ArgumentPath::of(name));
         let control = (call.arguments.iter()).filter(|(name, _)| !is_data(name));
-        let mut arguments = String::new();
-        write_object(
-            control,
-            |value, out| out.push_str(value.reveal_tcb()),
-            &mut arguments,
-        );
-        let reads = matches!(self.effect, Effect::Read | Effect::ReadOnce);
-        let is_covered =
-            arguments.chars().count() <= Approval::MOST && (reads || !has_free_text(&arguments));
-        is_covered.then(|| Bounds::new(arguments, false))
+        let value = |value: &Labeled, out: &mut String| out.push_str(value.reveal_tcb());
+        let mut bounds = String::new();
+        write_object(control, value, &mut bounds);
+        let is_short = bounds.chars().count() <= Approval::MOST;
+        let is_covered = is_short && (self.effect.reads() || !has_free_text(&bounds));
+        for (name, _) in call.arguments.iter().filter(|(name, _)| is_data(name)) {
+            bounds.push('\n');
+            write_string(name, &mut bounds);
+        }
+        is_covered.then(|| Bounds::new(bounds, false))
     }
 
     /// Whether this rule wants the user's consent to a collaboration or a domain.

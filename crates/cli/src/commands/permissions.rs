@@ -120,17 +120,21 @@ fn what(action: &Action, taints: &[String]) -> String {
     }
 }
 
-/// The control arguments that a permission covers, in full.
+/// The control arguments that a permission covers, in full, and the names of the data arguments.
 fn covered(bounds: &Bounds) -> String {
-    let all = bounds
+    let control = bounds
         .iter()
         .map(|Bound { name, value, below }| match below {
             true => escape(&format!("any {name} below \"{value}\"")),
             false => escape(&format!("{name} {value}")),
         });
-    match all.len() {
-        0 => "with no control argument".to_owned(),
-        _ => format!("with {}", all.collect::<Vec<_>>().join(" and ")),
+    let data = bounds
+        .data()
+        .map(|name| escape(&format!("any {name} within its limit")));
+    let all: Vec<String> = control.chain(data).collect();
+    match all.is_empty() {
+        true => "with no control argument".to_owned(),
+        false => format!("with {}", all.join(" and ")),
     }
 }
 

@@ -217,6 +217,37 @@ fn always_is_for_the_control_arguments_that_were_shown() {
     assert!(covers("{}", Answer::Always, "{}") && !covers("{}", Answer::Always, given));
 }
 
+/// A copy to someone else, or an attachment, was not in the call that the user read.
+#[test]
+fn always_covers_no_data_argument_that_was_absent() {
+    let (without, with) = (
+        r#"{"path":"/a/b/c.md"}"#,
+        r#"{"path":"/a/b/c.md","body":"x"}"#,
+    );
+    let other = with.replace("\"x\"", "[\"y\"]");
+    for answer in [Answer::Always, Answer::AlwaysFolder] {
+        assert!(!covers(without, answer, with));
+        for later in [without, with, &other] {
+            assert!(covers(with, answer, later), "{later}");
+        }
+    }
+}
+
+#[test]
+fn what_a_permission_covers_survives_storing() {
+    let call = Call {
+        arguments: Arguments::parse(r#"{"to\n":"a","body":"x"}"#, &Label::bottom()).unwrap(),
+        ..send(&taint(0))
+    };
+    let monitor = session(&Arc::new(InMemory::default()));
+    let bounds = question(&monitor, call, Effect::Read).lasting().unwrap();
+    let stored = Bounds::new(bounds.stored().to_owned(), false);
+    assert_eq!(stored, bounds);
+    assert_eq!(stored.data().collect::<Vec<_>>(), ["\"body\""]);
+    let names: Vec<String> = stored.iter().map(|bound| bound.name).collect();
+    assert_eq!(names, ["to\n"]);
+}
+
 #[test]
 fn a_folder_covers_the_files_below_it_only() {
     let at = |path: &str| format!(r#"{{"path":{}}}"#, serde_json_string(path));

@@ -120,7 +120,7 @@ pub(super) fn insert(
     let expired =
         connection.execute("DELETE FROM permission WHERE expires <= ?1", [now.millis()])?;
     let bounds = grant.action.arguments();
-    let arguments = bounds.map(|bounds| bounds.arguments().to_owned());
+    let arguments = bounds.map(|bounds| bounds.stored().to_owned());
     let folders = bounds.is_some_and(Bounds::folders);
     let mut values = parameters(&grant.action);
     values.extend([taints.into(), arguments.into(), folders.into()]);
