@@ -229,18 +229,34 @@ fn check_kind(name: &str, kind: ParameterKind, argument: &Argument<'_>) -> Resul
 const MAX_LINE: usize = 998;
 
 /// Escapes of characters that end a line, in lower case. Some programs decode them once more: templates those with a
-/// backslash, `mailto:` and URLs those with a percent sign.
-const LINE_ENDS: [&str; 8] = [
-    "\\r", "\\n", "\\x0", "\\u000", "\\u008", "\\u202", "%0a", "%0d",
+/// backslash, `mailto:` and URLs those with a percent sign, mails those with `=`, pages entities.
+const LINE_ENDS: &str = "\\r \\n %0a %0d %c2%85 %e2%80%a =0a =0d &newline;";
+
+/// What is before the number of a character, the base of the number, and its most digits.
+const ESCAPES: [(&str, u32, usize); 6] = [
+    ("\\x", 16, 2),
+    ("\\u", 16, 4),
+    ("\\u{", 16, 8),
+    ("\\0", 8, 2),
+    ("&#", 10, 32),
+    ("&#x", 16, 32),
 ];
 
 fn is_line(text: &str) -> bool {
     // U+0085 is a control character; these two are not.
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let lower = text.to_ascii_lowercase();
+    let has_escape = |(before, base, most): &(&str, u32, usize)| {
+        lower.split(*before).skip(1).any(|after| {
+            let digits = after.chars().take(*most).take_while(|c| c.is_digit(*base));
+            let code = u32::from_str_radix(&digits.collect::<String>(), *base);
+            code.is_ok_and(|code| char::from_u32(code).is_some_and(ends_line))
+        })
+    };
     text.chars().count() <= MAX_LINE
         && !text.contains(ends_line)
-        && !LINE_ENDS.iter().any(|escape| lower.contains(escape))
+        && !LINE_ENDS.split(' ').any(|escape| lower.contains(escape))
+        && !ESCAPES.iter().any(has_escape)
 }
 
 /// The largest whole number up to which every double is apart from its neighbours, 2^53.
@@ -547,12 +563,34 @@ mod tests {
             r"\u000D\u000a",
             r"\u2028",
             r"\x0A",
+            r"\u{a}",
+            r"\u{00000D}",
+            r"\U0000000A",
+            r"\012",
+            r"\015",
+            r"\u0085",
+            r"\x1b[2J",
             "%0d%0A",
+            "%E2%80%A8",
+            "=0A",
+            "=0d=0a",
+            "&#10;",
+            "&#0000010;",
+            "&#xA;",
+            "&#x0d ",
+            "&#8232;",
+            "&NewLine;",
         ] {
             let subject = format!("Hello{between}Bcc: eve@example.org");
             assert!(!taken(&subject), "{subject:?}");
         }
-        assert!(taken("Hello, Bcc: eve@example.org"));
+        for line in [
+            "Hello, Bcc: eve@example.org",
+            r"50%, a=10 & b=05 in C:\2026\x, #10 and &#228;",
+            "Caf%C3%A9 =C3=A9 \\u00e9 \\u{e9} &eacute; 5%10",
+        ] {
+            assert!(taken(line), "{line}");
+        }
         assert!(taken(&"ä".repeat(998)) && !taken(&"ä".repeat(999)));
     }
 
