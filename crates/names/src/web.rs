@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use url::{Host, Url};
+use url::{Host, Url, form_urlencoded};
 
 use crate::name::{BadName, DomainName};
 
@@ -37,10 +37,10 @@ pub enum BadUrl {
     #[error("write https://; http:// is possible for 127.0.0.1 and localhost alone")]
     Scheme,
     /// It has a user or a password.
-    #[error("leave out what stands before '@'; secrets belong in a header")]
+    #[error("leave out the user name and password before '@'; secrets belong in a header")]
     User,
     /// It has a fragment, which no server sees.
-    #[error("leave out '#' and what follows it")]
+    #[error("leave out '#' and the text after it")]
     Fragment,
     /// The host is no registrable name.
     #[error("the host: {0}; of this machine, 127.0.0.1 and localhost can be named")]
@@ -114,9 +114,11 @@ impl WebUrl {
         }
     }
 
-    /// The names in its query, decoded.
+    /// The names in its query, decoded. Some servers separate pairs by `;` too.
     pub fn query_names(&self) -> impl Iterator<Item = String> {
-        self.0.query_pairs().map(|(name, _)| name.into_owned())
+        let pairs = self.0.query().unwrap_or_default().split(';');
+        let pairs = pairs.flat_map(|pairs| form_urlencoded::parse(pairs.as_bytes()));
+        pairs.map(|(name, _)| name.into_owned())
     }
 
     /// Whether both hosts belong to one owner: they are below one registrable domain, or both this machine.
@@ -340,6 +342,13 @@ mod tests {
             "https://example.org/a?b=c&d=e%26f%3D%23%C3%BC"
         );
         assert!(url.with_query(&[("d", &"x".repeat(MAX_URL))]).is_err());
+    }
+
+    #[test]
+    fn a_query_has_the_names_that_any_server_reads() {
+        let url = WebUrl::new("https://example.org/?a=1&b%2Dc=2;state=x&d;e=;f").unwrap();
+        let names: Vec<String> = url.query_names().collect();
+        assert_eq!(names, ["a", "b-c", "state", "d", "e", "f"]);
     }
 
     #[test]
