@@ -26,10 +26,10 @@ pub(crate) struct LabelDraft {
 
 impl LabelDraft {
     /// One label for everything.
-    pub(crate) fn uniform(label: Label) -> Self {
+    pub(crate) fn uniform(rest: Option<Label>) -> Self {
         Self {
             rules: Some(Vec::new()),
-            rest: Some(label),
+            rest,
             ..Self::default()
         }
     }

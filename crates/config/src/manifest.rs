@@ -55,12 +55,12 @@ pub(crate) struct ToolDraft {
 }
 
 impl ToolDraft {
-    /// The most restrictive rule, for an unknown tool.
-    pub(crate) fn conservative(whole: Label) -> Self {
+    /// The most restrictive rule, for an unknown tool, whose results have this label.
+    pub(crate) fn conservative(rest: Option<Label>) -> Self {
         Self {
             effect: Some(Effect::Irreversible),
             limit: Some(Label::bottom()),
-            labels: LabelDraft::uniform(whole),
+            labels: LabelDraft::uniform(rest),
             ..Self::default()
         }
     }
@@ -110,16 +110,14 @@ impl ToolDraft {
 
     /// The rule without its conditions and examples. A key that was not written has the most restrictive value.
     pub(crate) fn finish(self, app: &str) -> ToolRule {
+        let arguments = self.arguments.into_iter();
+        let arguments = arguments.map(|(name, draft)| (name, draft.finish(app)));
         ToolRule {
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
             place: self.written.map(|at| at.file.place(at.span.start)),
             parameters: self.parameters,
-            arguments: self
-                .arguments
-                .into_iter()
-                .map(|(name, draft)| (name, draft.finish(app)))
-                .collect(),
+            arguments: arguments.collect(),
             once: self.once.map(Into::into),
             destinations: self.destinations,
             conditions: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hub::isc::ServedBy;
-use ifc::{Dimension, Label, Lattice};
+use ifc::{Dimension, Effect, Label, Lattice};
 use policy::AppRules;
 use sha2::{Digest, Sha256};
 
@@ -77,9 +77,8 @@ pub(crate) fn read_app(
         table.finish();
     }
     // The user's shapes win over the manifest's of the same name.
-    let mut shapes = manifest
-        .as_ref()
-        .map_or_else(Shapes::new, |m| m.shapes.clone());
+    let inherited = manifest.as_ref().map(|m| m.shapes.clone());
+    let mut shapes = inherited.unwrap_or_default();
     shapes.extend(self::shapes(table));
     let others = table.table("other_tools");
     let others = others.map(|table| self::others(&table, &shapes));
@@ -87,15 +86,23 @@ pub(crate) fn read_app(
     // otherwise.
     let by_app = table.context.by_app;
     let label = unlabelled(name.value, lattice, by_app);
-    let conservative = ToolDraft::conservative(label.clone());
-    let others = match (others, &manifest) {
+    // With a secret for each app, the rest is filled in when it is known what its tools may be given.
+    let conservative = ToolDraft::conservative((!by_app).then(|| label.clone()));
+    let mut others = match (others, &manifest) {
         (Some(others), _) => Some(others.over(conservative)),
         (None, None) => Some(conservative),
         (None, Some(_)) => None,
     };
     let mut drafts = tools(table, manifest, others.as_ref(), &shapes);
-    for draft in drafts.values_mut().filter(|_| by_app) {
-        draft.labels.rest.get_or_insert_with(|| label.clone());
+    let of_app: Vec<Source> = conditions(table).unwrap_or_default();
+    if let Some(lattice) = lattice.filter(|_| by_app) {
+        let acts = |draft: &&ToolDraft| !draft.effect.is_some_and(Effect::reads);
+        let acting = drafts.values().chain(&others).filter(acts);
+        let given: Label = acting.map(|it| given(it, &of_app, name.value)).collect();
+        let label = label.join(&given.meet(&lattice.whole(Dimension::Confidentiality)));
+        for draft in drafts.values_mut().chain(&mut others) {
+            draft.labels.rest.get_or_insert_with(|| label.clone());
+        }
     }
     if let Some(others) = &others {
         warnings::egress(table.context.sink, &app, "(other tools)", others);
@@ -104,7 +111,6 @@ pub(crate) fn read_app(
         app.among.extend(others.among(name.value));
         app.rules.other_tools = Some(others.finish(name.value));
     }
-    let of_app: Vec<Source> = conditions(table).unwrap_or_default();
     finish::tools(&table.context, &mut app, drafts, &of_app);
     app
 }
@@ -118,7 +124,7 @@ pub(crate) fn only_server(
     by_app: bool,
 ) -> App {
     let mut app = bare(name, Some(server), limits, lattice);
-    let rule = ToolDraft::conservative(unlabelled(name, lattice, by_app));
+    let rule = ToolDraft::conservative(Some(unlabelled(name, lattice, by_app)));
     app.rules.other_tools = Some(rule.finish(name));
     app
 }
@@ -217,6 +223,21 @@ fn unlabelled(app: &str, lattice: Option<&Lattice>, by_app: bool) -> Label {
         .flatten();
     let secret = own.unwrap_or_else(|| lattice.whole(Dimension::Confidentiality));
     secret.join(&lattice.whole(Dimension::Integrity))
+}
+
+/// The limits of a tool that acts: a text that is written into the app unasked can come back in its results.
+fn given(draft: &ToolDraft, of_app: &[Source], app: &str) -> Label {
+    let mut conditions = draft.conditions.iter().flatten().chain(of_app);
+    // The limit that a condition raises it to is not known before it is compiled.
+    if conditions.any(|condition| condition.text.contains("limit")) {
+        return Label::top();
+    }
+    let rule = draft.clone().finish(app);
+    let of_arguments = rule.arguments.into_values().flat_map(|own| {
+        let accepts = own.accepts.into_iter().map(|accept| accept.limit);
+        accepts.chain([own.label])
+    });
+    of_arguments.chain([rule.limit]).collect()
 }
 
 /// The label of an app's own secret. Labels have no capitals.

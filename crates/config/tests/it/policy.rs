@@ -99,6 +99,100 @@ fn the_manifests_of_the_work_apps_label_what_they_return() {
     assert_eq!(label("calendar", "create_event", created), "");
 }
 
+/// Three apps with a secret each; the tools of the notes app have these keys more.
+fn notes(write: &str, others: &str) -> Config {
+    config(&format!(
+        r#"
+        lattice.confidentiality = "apps"
+        [app.mail]
+        command = ["mail"]
+        [app.card]
+        command = ["card"]
+        [app.notes]
+        command = ["notes"]
+        [app.notes.tools.read]
+        effect = "read"
+        limit = "any"
+        parameters = ["id"]
+        [app.notes.tools.list]
+        effect = "read"
+        rest = ["untrusted"]
+        [app.notes.tools.write]
+        effect = "write"
+        parameters = {{ text = "string" }}
+        {write}
+        {others}
+        "#
+    ))
+}
+
+#[test]
+fn a_secret_of_another_app_is_written_with_a_question_only() {
+    for write in [
+        "",
+        r#"arguments.text.limit = ["untrusted", "secret:notes"]"#,
+    ] {
+        let config = notes(write, "");
+        let secret = config.lattice.label("secret:mail").unwrap();
+        let write = Call {
+            arguments: Arguments::parse(r#"{"text":"x"}"#, &secret).unwrap(),
+            ..call("notes", "write")
+        };
+        let verdict = config.policy().judge(&Sink::Call(&write)).verdict;
+        assert_eq!(verdict, policy::Verdict::Ask);
+    }
+}
+
+/// A text that was written into an app comes back from it.
+#[test]
+fn a_secret_that_may_be_written_is_in_later_results() {
+    let permit = r#"
+        cedar = '@limit("secret:card") permit (principal, action, resource) when { context.arguments.text == "x" };'
+    "#;
+    let any = r#"[app.notes.other_tools]
+        effect = "write"
+        limit = "any"
+    "#;
+    let accepts = r#"arguments.text = { limit = [], accepts = [{ form = "digits(4)", limit = ["secret:mail"] }] }"#;
+    let everything = ["untrusted", "secret:card", "secret:mail", "secret:notes"];
+    for (write, others, expected) in [
+        ("limit = []", "", &["untrusted", "secret:notes"][..]),
+        (
+            "limit = [\"untrusted\", \"secret:notes\"]",
+            "",
+            &["untrusted", "secret:notes"],
+        ),
+        (
+            "limit = [\"secret:mail\"]",
+            "",
+            &["untrusted", "secret:mail", "secret:notes"],
+        ),
+        (
+            "arguments.text.limit = [\"secret:mail\"]",
+            "",
+            &["untrusted", "secret:mail", "secret:notes"],
+        ),
+        (accepts, "", &["untrusted", "secret:mail", "secret:notes"]),
+        (permit, "", &everything),
+        ("limit = \"any\"", "", &everything),
+        ("limit = []", any, &everything),
+    ] {
+        let config = notes(write, others);
+        let of = |tool: &str| {
+            let result = config
+                .policy()
+                .label_result(&call("notes", tool), "x".to_owned(), false);
+            let mut names = config.lattice.describe(&result.label());
+            names.sort_by_key(|name| name.starts_with("secret"));
+            names
+        };
+        assert_eq!(of("read"), expected, "{write}{others}");
+        assert_eq!(of("write"), expected, "{write}{others}");
+        // The user has said what is in these.
+        assert_eq!(of("list"), ["untrusted"], "{write}{others}");
+    }
+}
+
 #[test]
 fn the_mail_manifest_limits_what_changes_the_world() {
     let config = mail();
