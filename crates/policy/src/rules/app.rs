@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ifc::{ArgumentPath, Call, Effect, Label};
+use ifc::{ArgumentPath, Call, Effect, Label, Labeled};
 
 use super::accepts::Accept;
 use super::arguments::{Arguments, Parameters};
@@ -115,10 +115,11 @@ impl ToolRule {
 
     /// Whether a data argument says who or what the call is about.
     pub(crate) fn is_data_destination(&self, path: &ArgumentPath, call: &Call) -> bool {
-        let mut whole = call.arguments.iter();
-        let whole = whole.find(|(name, _)| *path == ArgumentPath::of(*name));
-        let value = whole.map_or("", |(_, value)| value.reveal_tcb());
-        self.is_destination(path.last_name(), value)
+        let whole = || call.arguments.get(path.argument()).cloned();
+        let values = call.arguments.at(path);
+        let values = values.unwrap_or_else(|| whole().into_iter().collect());
+        let mut values = values.iter().map(Labeled::reveal_tcb);
+        values.any(|value| self.is_destination(path.last_name(), value))
     }
 
     /// The limit with everything that permits in its conditions could add.
