@@ -32,10 +32,8 @@ impl Claims {
             claim.is_none_or(|(axis, _)| self.known.contains_key(axis))
         };
         let said = claims.iter().filter(counts);
-        let said: Vec<Label> = said
-            .map(|claim| of(claim).unwrap_or_else(|| self.rest.clone()))
-            .collect();
-        let said: Label = said.iter().collect();
+        let said = said.map(|claim| of(claim).unwrap_or_else(|| self.rest.clone()));
+        let said: Label = said.collect();
         // An app must not gain by leaving a claim out.
         match self.known.keys().all(is_claimed) {
             true => said,

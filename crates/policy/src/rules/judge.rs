@@ -101,16 +101,15 @@ impl Judgement {
     /// # Errors
     /// Why the call is denied.
     pub(crate) fn rule(self) -> Result<Rule, ifc::PolicyError> {
-        let denied = |reason: Option<String>| {
-            ifc::PolicyError(reason.unwrap_or_else(|| "no rule allows it".to_owned()))
-        };
         // A denial for a reason is no rule. A limit that denies what exceeds it is one.
-        match (
-            self.reason.is_some() && self.verdict == Verdict::Deny,
-            self.effect,
-        ) {
-            (true, _) | (_, None) => Err(denied(self.reason)),
-            (false, Some(effect)) => Ok(Rule {
+        let is_rule = self.reason.is_none() || self.verdict != Verdict::Deny;
+        match self.effect.filter(|_| is_rule) {
+            None => {
+                let reason = self.reason;
+                let reason = reason.unwrap_or_else(|| "no rule allows it".to_owned());
+                Err(ifc::PolicyError(reason))
+            }
+            Some(effect) => Ok(Rule {
                 limit: self.limit,
                 arguments: self.arguments,
                 exceeded: self.exceeded,
@@ -153,11 +152,8 @@ pub(crate) fn judge(
     // for other callers it is denied here.
     if let Some(Err(reason)) = rule.parameters.as_ref().map(|p| p.check(&arguments)) {
         let reason = format!("{name}.{tool}: {reason}");
-        return Judgement::denied(
-            format!("{name}.{tool}.parameters"),
-            rule.place.clone(),
-            reason,
-        );
+        let of = format!("{name}.{tool}.parameters");
+        return Judgement::denied(of, rule.place.clone(), reason);
     }
     let control = call.control_label(rule.data());
     match finding(app, rule, call, &control, &arguments, session) {
@@ -203,9 +199,8 @@ pub(crate) fn judge_answer(answer: &Release, limits: Vec<(String, Label)>) -> Ju
     let sink = Sink::Answer(answer);
     let label = sink.label();
     // An answer may depend on the results of all of these apps. Without an app it has no limit.
-    let limit = limits
-        .iter()
-        .fold(Label::top(), |all, (_, limit)| all.meet(limit));
+    let all = limits.iter().map(|(_, limit)| limit);
+    let limit = all.fold(Label::top(), |all, limit| all.meet(limit));
     let exceeded = limits.iter().find(|(_, limit)| !label.flows_to(limit));
     let rule = match exceeded.or(limits.first()) {
         Some((app, _)) => format!("{app}.answer.limit"),
@@ -279,10 +274,8 @@ fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> 
         label: label.clone(),
         place: rule.place.clone(),
     };
-    let raised = finding
-        .raises
-        .iter()
-        .fold(rule.limit.clone(), |joined, (_, l)| joined.join(l));
+    let raises = finding.raises.iter();
+    let raised = raises.fold(rule.limit.clone(), |joined, (_, l)| joined.join(l));
     // Permits are named only if they decide. Otherwise the user is shown the limit to change.
     if !label.flows_to(&of_tool.limit) && label.flows_to(&raised) {
         // The permits that cover a taint which the tool's own limit does not.

@@ -52,11 +52,8 @@ pub(crate) fn judge_delivery(rules: &MessageRules, delivery: &Delivery) -> Judge
         Stage::Probe | Stage::Request => (from, to, receiver),
         Stage::Response => (to, from, sender),
     };
-    if serving
-        .serves
-        .as_ref()
-        .is_some_and(|served| !served.contains(asks))
-    {
+    let served = serving.serves.as_ref();
+    if served.is_some_and(|served| !served.contains(asks)) {
         let reason = format!(
             "app '{serves}' does not serve '{asks}'; add \"{asks}\" to serves of [app.{serves}]"
         );
