@@ -144,7 +144,7 @@ impl Door {
             }
             let (permit, lease) = self.permit(name, port).await?;
             let outside = self.connect(permit).await?;
-            Ok::<_, String>((outside, lease))
+            Ok::<_, Refusal>((outside, lease))
         };
         match opened.await {
             Ok((outside, lease)) => {
@@ -160,7 +160,7 @@ impl Door {
             }
             Err(refusal) => {
                 say_why(&mut inside, port, &refusal).await;
-                refusal
+                refusal.0
             }
         }
     }
@@ -222,26 +222,38 @@ impl Door {
     }
 }
 
+/// Why a connection is not opened, and the status of HTTP that says so.
+struct Refusal(String, &'static str);
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self(why, "403 Forbidden")
+    }
+}
+
 /// Reads until the first bytes are known to be for this name.
 async fn first_bytes(
     inside: &mut TcpStream,
     first: &mut Vec<u8>,
     name: &DomainName,
     port: u16,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let mut buffer = vec![0; MOST];
     let looking = async {
         loop {
             let room = buffer.get_mut(first.len()..).unwrap_or_default();
             let read = match inside.read(room).await {
-                Ok(0) => return Err("closed before it said what it wants".to_owned()),
+                Ok(0) => return Err("closed before it said what it wants".to_owned().into()),
                 Ok(read) => read,
-                Err(error) => return Err(format!("broken: {error}")),
+                Err(error) => return Err(format!("broken: {error}").into()),
             };
             first.extend(room.get(..read).unwrap_or_default());
             match look(name, port, first) {
                 Verdict::Fits => return Ok(()),
-                Verdict::Refused(misfit) => return Err(format!("refused: {misfit}")),
+                Verdict::Refused(misfit @ Misfit::NoHost) => {
+                    return Err(Refusal(format!("refused: {misfit}"), "400 Bad Request"));
+                }
+                Verdict::Refused(misfit) => return Err(format!("refused: {misfit}").into()),
                 Verdict::More | Verdict::FitsYet => {}
             }
         }
@@ -251,21 +263,18 @@ async fn first_bytes(
         Err(_) => Err(format!(
             "refused: it did not say what it wants within {} s",
             FIRST_BYTES.as_secs()
-        )),
+        )
+        .into()),
     }
 }
 
 /// Tells a program why it is not connected, in its own protocol. The reason quotes nothing that the program has not said
 /// or the configuration does not say.
-async fn say_why(inside: &mut TcpStream, port: u16, refusal: &str) {
+async fn say_why(inside: &mut TcpStream, port: u16, Refusal(why, status): &Refusal) {
     let words = match port {
         HTTPS => ACCESS_DENIED.to_vec(),
         HTTP => {
-            let body = format!("Sluice: {refusal}\n");
-            let status = match refusal.contains(&Misfit::NoHost.to_string()) {
-                true => "400 Bad Request",
-                false => "403 Forbidden",
-            };
+            let body = format!("Sluice: {why}\n");
             format!(
                 "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
                  Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -336,6 +345,35 @@ mod tests {
         drop(running);
         let why = refusal(door.permit(&name, 443).await);
         assert!(why.contains("only while a call of the app runs"), "{why}");
+    }
+
+    /// The words of one refusal may be quoted in another.
+    #[tokio::test]
+    async fn a_refusal_has_the_status_of_its_kind() {
+        let (door, _asked) = door(QUESTION);
+        let name = DomainName::new("example.org").unwrap();
+        let quoted = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", Misfit::NoHost);
+        for (request, expected) in [
+            ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "),
+            (&quoted, "HTTP/1.1 403 "),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let app = async {
+                let mut app = TcpStream::connect(listener.local_addr().unwrap())
+                    .await
+                    .unwrap();
+                app.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                app.read_to_string(&mut answer).await.unwrap();
+                answer
+            };
+            let pass = async {
+                let (inside, _) = listener.accept().await.unwrap();
+                door.pass(inside, &name, HTTP).await
+            };
+            let (answer, outcome) = tokio::join!(app, pass);
+            assert!(answer.starts_with(expected), "{answer} {outcome}");
+        }
     }
 
     #[tokio::test]
