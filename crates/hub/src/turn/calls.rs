@@ -464,6 +464,8 @@ impl TurnMachine {
     /// A question to the user.
     pub(super) fn trace_question<F: Flow>(&mut self, flow: trace::Flow, question: &Question<F>) {
         let rule = question.rule();
+        let asked = (question.flow().sink().label(), rule.name.clone());
+        self.turn.asked.push(asked);
         self.events.push(Event::Asked {
             step: self.turn.step,
             flow,

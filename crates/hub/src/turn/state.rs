@@ -124,6 +124,8 @@ pub(super) struct Turn {
     pub(super) clearance: Label,
     /// What the step's screening left in; everything without one. Questions are worded by it.
     pub(super) relevance: Relevance,
+    /// The names of the rules that asked, with the labels of the flows that they asked about.
+    pub(super) asked: Vec<(Label, String)>,
     /// Calls that the policy or the user refused.
     pub(super) refused: usize,
     /// Calls of which it is not known whether they ran.
@@ -156,6 +158,7 @@ impl Default for Turn {
             stop: StopReason::End,
             clearance: Label::top(),
             relevance: Relevance::Everything,
+            asked: Vec::new(),
             refused: 0,
             unknown: 0,
             dropped: 0,

@@ -1,8 +1,10 @@
 //! Addresses in the final answer are sinks of their own.
 
+use std::sync::Arc;
+
 use hub::Need;
 use hub::address::Inert;
-use ifc::{Label, Labeled, Prompt};
+use ifc::{Label, Labeled, Policy, PolicyError, Prompt, Rule, Sink};
 
 use super::{
     CallOutcome, EAGER, LAZY, Step, Table, World, call, results, returned, say, settings, setup,
@@ -69,6 +71,43 @@ fn an_address_is_not_laundered_by_repeating_it() {
     // Where the user says it, it is the user's.
     let answer = world.turn("open https://made.example/up").result.unwrap();
     assert!(answer.reveal_tcb().starts_with("https://made.example/up "));
+}
+
+/// A policy whose rules are named as those of a configuration.
+struct Named(Table);
+
+impl Policy for Named {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let rule = self.0.rule(sink)?;
+        let name = format!("app.{}", rule.name);
+        Ok(Rule { name, ..rule })
+    }
+
+    fn label_result(&self, call: &ifc::Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+/// The user copies it into the configuration.
+#[test]
+fn the_name_of_a_rule_that_asked_stays_readable() {
+    fn quotes(prompt: &Prompt) -> Step {
+        match results(prompt).as_slice() {
+            [] => call("inbox"),
+            [_] => call("send"),
+            _ => say("The rule app.send.limit asked. See app.post.limit and ![](app.send.limit)"),
+        }
+    }
+    for screening in [EAGER, LAZY] {
+        let policy = Named(Table::answering(Some(Label::top())));
+        let mut world = World::under(setup(Arc::new(policy), settings(screening)), quotes);
+        world.user = |_| ifc::Answer::Once;
+        let answer = world.turn("read my mail").result.unwrap();
+        assert_eq!(
+            answer.reveal_tcb(),
+            "The rule app.send.limit asked. See app[.]post[.]limit and ![] (app[.]send[.]limit)"
+        );
+    }
 }
 
 #[test]
