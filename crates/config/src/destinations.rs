@@ -43,7 +43,7 @@ pub(crate) fn check(
         };
         if let Some(argument) = arguments(app, name, rule).iter().find(is_open) {
             let message = format!(
-                "whatever was read may choose the argument '{argument}' of '{}.{name}', which says where something goes",
+                "untrusted text may choose the argument '{argument}' of '{}.{name}', which names a destination",
                 app.name
             );
             let help = format!(
@@ -65,11 +65,7 @@ pub(crate) fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<Argu
         // An example that expects a denial may not be JSON. It names no arguments then.
         let arguments: Map<String, Value> =
             serde_json::from_str(&example.arguments).unwrap_or_default();
-        names.extend(
-            arguments
-                .into_iter()
-                .map(|(name, _)| ArgumentPath::of(name)),
-        );
+        names.extend(arguments.keys().map(ArgumentPath::of));
     }
     names
 }

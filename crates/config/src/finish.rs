@@ -121,8 +121,7 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
         before = Some(outer.unwrap_or(path));
         if let Some(outer) = outer {
             let message = format!("the data argument '{path}' lies inside of '{outer}'");
-            let help =
-                "give a limit to one of them: a part of what has a limit has none of its own";
+            let help = "give a limit to one of them: an argument with a limit has no parts with limits of their own";
             let (file, span) = (&argument.file, &argument.span);
             context.sink.error(file, span, message, help);
             continue;

@@ -76,7 +76,7 @@ pub trait Mediator: Send {
 
     /// Asks the user about a connection that the app wants meanwhile.
     async fn connect(&mut self, asked: AskedConnection) {
-        asked.refuse("nobody is there to be asked");
+        asked.refuse("no user can be asked");
     }
 }
 

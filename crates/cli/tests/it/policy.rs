@@ -466,9 +466,7 @@ limit = ["untrusted"]
     };
     assert_eq!(
         warnings(OPEN),
-        [
-            "whatever was read may choose the argument 'to' of 'mail.send', which says where something goes",
-        ]
+        ["untrusted text may choose the argument 'to' of 'mail.send', which names a destination",]
     );
     // Beside rules, unforeseen text has more labels than `rest` says.
     let lax = OPEN.replace("structure = []", "structure = []\nrest = []");

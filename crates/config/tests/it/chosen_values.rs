@@ -218,6 +218,53 @@ fn a_chosen_value_is_no_destination_unasked() {
     );
 }
 
+/// `message: {to: …}` is a message to someone, whatever the argument is called.
+#[test]
+fn an_object_or_list_may_hold_a_destination() {
+    let notify = r#"
+[app.bank.tools.notify]
+effect = "write"
+limit = []
+parameters = ["message", "parts", "description"]
+arguments.message.limit = []
+arguments."parts[*].note".limit = []
+"#;
+    let expected = |argument: &str, value: &str, expect: &str| {
+        let path = if argument == "parts" {
+            "parts[*].note"
+        } else {
+            argument
+        };
+        let label = match argument {
+            "description" => r#"label = ["form:untrusted:bill"]"#.to_owned(),
+            _ => format!(r#"labels = {{ "{path}" = ["form:untrusted:bill"] }}"#),
+        };
+        format!(
+            "{BANK}{notify}examples = [{{ arguments = {{ {argument} = {value} }}, {label}, expect = \"{expect}\" }}]"
+        )
+    };
+    for (argument, value, expect) in [
+        ("message", "\"123456\"", "allow"),
+        ("message", "{ to = \"123456\" }", "ask"),
+        ("message", "[\"123456\"]", "ask"),
+        ("description", "\"123456\"", "allow"),
+        ("description", "{ to = \"123456\" }", "ask"),
+        ("description", "[\"123456\"]", "ask"),
+        ("parts", "[{ note = \"123456\" }]", "allow"),
+        ("parts", "[{ note = { to = \"123456\" } }]", "ask"),
+        ("parts", "[{ note = [\"123456\"] }]", "ask"),
+    ] {
+        let text = expected(argument, value, expect);
+        let read = |_: &Path| Ok(text.clone());
+        let loaded = Config::load_with(Path::new("sluice.toml"), &read);
+        assert!(
+            loaded.is_ok(),
+            "{argument} = {value}: {}",
+            loaded.unwrap_err()
+        );
+    }
+}
+
 /// The user's configuration names the place of such values.
 #[test]
 fn a_listed_value_is_a_destination() {
@@ -262,7 +309,7 @@ fn a_form_at_a_destination_is_warned_of() {
             .map(|warning| warning.message.clone())
             .collect()
     };
-    let expected = "whatever was read may choose the argument 'recipient' of 'bank.pay', which says where something goes";
+    let expected = "untrusted text may choose the argument 'recipient' of 'bank.pay', which names a destination";
     for (accepts, warned) in [
         (
             "arguments.recipient = { limit = [], accepts = [{ form = \"hex\", limit = [\"untrusted\"] }] }",

@@ -224,8 +224,8 @@ impl Kept {
 }
 
 /// Why what follows from an entry that is gone is not kept: it would outlive it.
-const ORPHAN: &str = "it follows from what was forgotten or would make room for it; what is said in a new session is \
-    remembered";
+const ORPHAN: &str = "it follows from a forgotten entry, or from one that would make room for it; \
+    a new session is remembered";
 
 pub(super) fn reason(error: &MemoryError) -> String {
     match error {

@@ -581,7 +581,7 @@ async fn what_follows_from_what_was_forgotten_meanwhile_is_not_kept_and_the_user
     let failed = failures(&stage);
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(
-        failed[0].starts_with("the answer is not remembered: it follows from what was forgotten"),
+        failed[0].starts_with("the answer is not remembered: it follows from a forgotten entry"),
         "{failed:?}"
     );
     assert_eq!(archive.entries().len(), 1);

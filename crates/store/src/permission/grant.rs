@@ -29,7 +29,7 @@ pub enum PermissionError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
     /// The limit is ⊤, or has taints that have no name.
-    #[error("what is unknown cannot be allowed in advance; allow it once")]
+    #[error("a permission cannot cover unknown labels; allow the call once")]
     Unlimited,
     /// The permission would expire at once.
     #[error("the permission would expire before it begins; choose a later time")]
