@@ -192,14 +192,9 @@ pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>>
         ProviderKind::OpenAi {
             images,
             completion_tokens,
-            local,
             ..
         } => {
             let endpoint = endpoint(provider)?.context("the provider has no address")?;
-            if *local {
-                let name = &provider.name;
-                owner::check(&endpoint.base_url).with_context(|| format!("the provider {name}"))?;
-            }
             let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
             config.api_key = key(&provider.name, &endpoint);
             config.images = *images;
@@ -232,25 +227,26 @@ pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
 }
 
 /// Where a provider's server is, and which key goes there; `None` if it has no server. It is an error if the environment
-/// would send a key to a server for which it was not named.
+/// would send a key to a server for which it was not named, or if another user's server is in the place of a local one.
 pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> {
     let ProviderKind::OpenAi {
         base_url,
         api_key_env,
+        local,
         ..
     } = &provider.kind
     else {
         return Ok(None);
     };
+    let name = || format!("the provider {}", provider.name);
     // A configured address needs none.
     let environment = address(llm::BASE_URL_VARIABLE)
         .or_else(|error| base_url.as_ref().map(|_| None).ok_or(error))?;
-    let endpoint = Endpoint::new(
-        base_url.as_deref(),
-        api_key_env.as_deref(),
-        environment.as_deref(),
-    );
-    let endpoint = endpoint.with_context(|| format!("the provider {}", provider.name))?;
+    let (url, key) = (base_url.as_deref(), api_key_env.as_deref());
+    let endpoint = Endpoint::new(url, key, environment.as_deref()).with_context(name)?;
+    if *local {
+        owner::check(&endpoint.base_url).with_context(name)?;
+    }
     Ok(Some(endpoint))
 }
 

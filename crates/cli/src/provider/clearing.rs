@@ -131,20 +131,13 @@ impl Settles for Clearing {
     fn question(&self, provider: &str, above: &[String]) -> (String, String) {
         let host = escape(self.known(provider).map_or(provider, |known| &known.host));
         let above = escape(&above.join(", "));
-        let file = escape(&shown(self.file.as_ref()));
-        let (always, words) = match &self.apps {
-            None => (
-                format!("\"always\" is written to {file}"),
-                "yes, always or no",
-            ),
-            Some(apps) => (
-                format!(
-                    "{file} cannot say it about the apps of {}",
-                    escape(&shown(Some(apps)))
-                ),
-                "yes or no",
-            ),
-        };
+        let file = shown(self.file.as_ref());
+        let always = escape(&match &self.apps {
+            None => format!("\"always\" is written to {file}"),
+            Some(apps) => format!("{file} says nothing of the apps of {}", shown(Some(apps))),
+        });
+        let apps = self.apps.as_ref();
+        let words = apps.map_or("yes, always or no", |_| "yes or no");
         (
             format!(
                 "\n| To answer, the model at {host} has to see what your apps returned (labelled {above}).\n\

@@ -32,7 +32,6 @@ const LOCAL_TIMEOUT: Duration = Duration::from_millis(300);
 const LOCAL_ANSWER: u64 = 256 << 10;
 /// Bytes of the name of a model of this machine.
 const LONGEST_NAME: usize = 128;
-
 /// How long a server that the user has named may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -44,7 +43,7 @@ pub(super) struct Candidate {
     /// The provider's name.
     name: &'static str,
     /// `None` if its server is asked for it, after the user's answer.
-    pub(super) model: Option<String>,
+    model: Option<String>,
     /// The address of its server; `None` for the embedded model.
     address: Option<String>,
     /// Whether what it is sent stays on this machine.
@@ -144,20 +143,12 @@ fn llama() -> Option<Candidate> {
     let port = set("LLAMA_ARG_PORT").and_then(|port| port.parse().ok());
     let port = port.unwrap_or(LLAMA_PORT);
     let listed = get(port, "/v1/models")?;
+    let first = listed.pointer("/data/0")?;
     // Another server at this port may forward what it gets.
-    if listed.pointer("/data/0/owned_by")?.as_str()? != "llamacpp" {
-        return None;
-    }
-    let model = listed
-        .pointer("/data/0/id")?
-        .as_str()
-        .filter(|id| is_name(id))?;
-    Some(local(
-        "llama.cpp runs on this machine",
-        "llama-cpp",
-        model,
-        port,
-    ))
+    let is_llama = first.get("owned_by")?.as_str()? == "llamacpp";
+    let model = first.get("id")?.as_str()?;
+    let found = "llama.cpp runs on this machine";
+    (is_llama && is_name(model)).then(|| local(found, "llama-cpp", model, port))
 }
 
 /// The embedded model, if it can be used. It is used without a question where there is no other.

@@ -29,12 +29,8 @@ const LOCAL: &str = "start Ollama or llama.cpp's server, or install the embedded
 
 /// Fills in the provider of a configuration that names none: the user's own, or one that the user is offered. Returns where
 /// the clearance of its providers is written.
-pub(crate) async fn provide(
-    file: &ConfigFile,
-    config: &mut Config,
-    json: bool,
-) -> Result<Clearing> {
-    let found = configuration::find(file.config.as_deref())?;
+pub(crate) async fn provide(at: &ConfigFile, config: &mut Config, json: bool) -> Result<Clearing> {
+    let found = configuration::find(at.config.as_deref())?;
     let is_written = settle(found.as_ref(), config, !json && Terminal::attended()).await?;
     if let Some(found) = found.as_ref().filter(|it| is_written && !it.is_json()) {
         *config = found.open(Examples::MustPass, true)?.config;
@@ -130,32 +126,28 @@ async fn offer(offers: &[Candidate], target: &Found, mut apps: BTreeSet<&str>) -
 
 /// Asks about a model. The clearance that it gets, as a value of `sluice.toml`; `None` if it is not used.
 fn question(candidate: &Candidate, apps: &BTreeSet<&str>, target: &Found) -> Option<String> {
-    let (found, shown, host) = (&candidate.found, candidate.shown(), candidate.host());
-    let names = Vec::from_iter(apps.iter().copied().filter(|_| host.is_some()));
-    let (what, asked) = match &host {
-        None => (
-            "What it is sent stays on this machine",
-            "Use it?".to_owned(),
-        ),
-        Some(host) => (
-            "Nothing is sent there before your answer",
-            format!("May text from your apps be sent to {host}?"),
-        ),
+    let (found, shown, host) = (candidate.found, candidate.shown(), candidate.host());
+    let names = BTreeSet::from_iter(apps.iter().copied().filter(|_| host.is_some()));
+    let list: Vec<&str> = names.iter().copied().collect();
+    let what = match host.is_some() {
+        true => "Nothing is sent there before your answer",
+        false => "What it is sent stays on this machine",
     };
+    let asked = host.map(|host| format!("May text from your apps be sent to {host}?"));
+    let asked = asked.unwrap_or_else(|| "Use it?".to_owned());
     let choices = match names.is_empty() {
         true => "yes or no".to_owned(),
-        false => format!("yes, no, or only these apps: {}", escape(&names.join(", "))),
+        false => format!("yes, no, or only these apps: {}", escape(&list.join(", "))),
     };
     let file = target.path().display();
     say(&format!(
         "{found}, and the configuration names no model. Sluice can use {shown}. {what}.\nA yes is written to {file}.\n"
     ));
-    let prompt = format!("{asked} {choices} [no]: ");
-    let apps = names.into_iter().collect();
-    let typed = ask(&prompt, &format!("Type {choices}."), |line| {
-        read(line, &apps)
-    });
-    typed.flatten()
+    let (prompt, unclear) = (
+        format!("{asked} {choices} [no]: "),
+        format!("Type {choices}."),
+    );
+    ask(&prompt, &unclear, |line| read(line, &names)).flatten()
 }
 
 /// The clearance that was typed, `Some(None)` for none; `None` if it is unclear. Commas or spaces divide the names of apps.

@@ -9,12 +9,14 @@ use serde_json::json;
 use test_support::{Server, json, status};
 
 use super::{RUN, Stage};
+use crate::terminal::at_terminal;
 
 /// A server of Ollama's and of llama.cpp's list. It prints its port, and a line for each connection.
 const FOREIGN: &str = r#"
 import json, socket, sys
 server = socket.socket()
-server.bind(("127.0.0.1", 0))
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(("127.0.0.1", int(sys.argv[1])))
 server.listen()
 print(server.getsockname()[1], flush=True)
 body = json.dumps({"models": [{"name": "big"}], "data": [{"id": "big", "owned_by": "llamacpp"}]})
@@ -28,7 +30,7 @@ while True:
 
 const FOREIGN_UID: u32 = 12345;
 
-/// A server of another user of this machine.
+/// A server of a user of this machine.
 struct Foreign {
     server: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -36,15 +38,19 @@ struct Foreign {
 }
 
 impl Foreign {
-    /// Only root can start one.
     fn start() -> Self {
+        Self::of(FOREIGN_UID, "0")
+    }
+
+    /// Only root can start one of another user.
+    fn of(uid: u32, port: &str) -> Self {
         let mut python = Command::new("/usr/bin/env");
         python
-            .args(["python3", "-c", FOREIGN])
+            .args(["python3", "-c", FOREIGN, port])
             .env("PATH", "/usr/bin:/bin")
             .current_dir("/")
             .stdout(Stdio::piped())
-            .uid(FOREIGN_UID);
+            .uid(uid);
         let mut server = python.spawn().unwrap();
         let mut output = BufReader::new(server.stdout.take().unwrap());
         let mut port = String::new();
@@ -88,6 +94,28 @@ fn another_users_server_is_not_offered() {
 }
 
 #[test]
+fn a_server_is_looked_at_again_before_it_is_written() {
+    let own = Foreign::of(rustix::process::geteuid().as_raw(), "0");
+    let stage = Stage::new("");
+    let before = stage.config();
+    let (port, host) = (own.port.clone(), format!("127.0.0.1:{}", own.port));
+    let command = stage.command(&RUN, &[("OLLAMA_HOST", &host)]);
+    let (mut first, mut second) = (Some(own), None);
+    let (code, shown) = at_terminal(&command, &["yes"], |shown| {
+        // The user's server ends while the question is open, and another user takes its port.
+        if shown.contains("yes or no [no]: ")
+            && let Some(own) = first.take()
+        {
+            own.stop();
+            second = Some(Foreign::of(FOREIGN_UID, &port));
+        }
+    });
+    assert!(code == 1 && shown.contains("uid 12345"), "{shown}");
+    assert_eq!(stage.config(), before);
+    assert_eq!(second.unwrap().stop(), "");
+}
+
+#[test]
 fn a_local_model_is_used_only_from_its_owner() {
     let foreign = Foreign::start();
     let provider = |local: &str| {
@@ -97,6 +125,17 @@ fn a_local_model_is_used_only_from_its_owner() {
         )
     };
     let (code, _, said) = Stage::new(&provider("local = true\n")).run(&RUN, &[]);
+    assert!(code == 1 && said.contains("uid 12345"), "{said}");
+    let proxy = [
+        "proxy",
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        "own",
+        "--app",
+        "notes",
+    ];
+    let (code, _, said) = Stage::new(&provider("local = true\n")).run(&proxy, &[]);
     assert!(code == 1 && said.contains("uid 12345"), "{said}");
     // The address of a machine elsewhere has no such owner.
     let elsewhere = provider("local = true\n").replace("127.0.0.1", "192.0.2.1");
