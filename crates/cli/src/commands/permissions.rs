@@ -14,8 +14,8 @@ use crate::ids::PERMISSIONS;
 use crate::json_lines;
 use crate::permissions::{AND, apps, now, open, open_in};
 use crate::place::ConfigFile;
-use crate::terminal::say;
-use crate::words::minute;
+use crate::terminal::{is_agreed, say, say_nothing};
+use crate::words::{counted, minute};
 
 #[derive(Debug, Args)]
 pub(crate) struct Permissions {
@@ -37,18 +37,26 @@ enum PermissionsAction {
         json: bool,
     },
     /// Revoke permissions, in running sessions too.
-    #[command(after_help = "Example:\n  sluice permissions revoke 1f0c9e…")]
+    #[command(
+        after_help = "Example:\n  sluice permissions revoke 1f0c9e…\n  sluice permissions revoke --all"
+    )]
     Revoke {
         /// The ids that `list` shows, or their beginnings.
-        #[arg(required = true, value_name = "ID")]
+        #[arg(required_unless_present = "all", value_name = "ID")]
         ids: Vec<String>,
+        /// Revoke all.
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+        /// Revoke all without asking.
+        #[arg(long, requires = "all")]
+        yes: bool,
     },
 }
 
 /// Lists or revokes permissions.
 pub(crate) fn permissions(args: &Permissions) -> Result<Exit> {
     match &args.action {
-        PermissionsAction::Revoke { ids } => revoke(ids),
+        PermissionsAction::Revoke { ids, all, yes } => revoke(ids, *all, *yes),
         PermissionsAction::List { json } => list(&args.file.open(*json)?, *json),
     }
 }
@@ -154,15 +162,20 @@ fn standing(standing: &Standing) -> String {
 
 /// Revokes by ids alone. The configuration may have mistakes or be untrusted, and a permission may be unreadable, while a
 /// running session still uses them.
-fn revoke(ids: &[String]) -> Result<Exit> {
+fn revoke(ids: &[String], is_all: bool, yes: bool) -> Result<Exit> {
     // Ids are the same in every lattice.
     let permissions = open_in(Lattice::four_point())?;
     let all = permissions.ids()?;
     // All or none, in case of a typing mistake.
-    let meant: Vec<PermissionId> = ids
-        .iter()
-        .map(|id| PERMISSIONS.find(&all, id))
-        .collect::<Result<_>>()?;
+    let found = ids.iter().map(|id| PERMISSIONS.find(&all, id));
+    let found: Vec<PermissionId> = found.collect::<Result<_>>()?;
+    let meant = if is_all { all } else { found };
+    let count = counted(meant.len(), "permission", "permissions");
+    let prompt = format!("Type revoke to revoke {count} [no]: ");
+    if is_all && !yes && !is_agreed(&prompt, "revoke") {
+        say_nothing("revoked");
+        return Ok(Exit::Refused);
+    }
     for id in meant {
         permissions.revoke(id)?;
         say(&format!("{id} is revoked\n"));

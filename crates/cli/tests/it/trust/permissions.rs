@@ -66,3 +66,14 @@ fn a_mistake_in_the_configuration_keeps_nothing_allowed() {
     assert!(revoked.status.success(), "{}", text(&revoked.stderr));
     assert_eq!(permissions.ids().unwrap(), [second]);
 }
+
+#[test]
+fn all_are_revoked_when_the_user_says_so() {
+    let (stage, permissions, both) = stage();
+    let unasked = stage.run(&["permissions", "revoke", "--all"]);
+    assert_eq!(unasked.status.code(), Some(3), "{}", text(&unasked.stderr));
+    assert_eq!(permissions.ids().unwrap(), both);
+    let revoked = stage.run(&["permissions", "revoke", "--all", "--yes"]);
+    assert!(revoked.status.success(), "{}", text(&revoked.stderr));
+    assert_eq!(permissions.ids().unwrap(), []);
+}
