@@ -41,6 +41,10 @@ async fn talk(
         () = cancel.notified() => return Ok(Exit::Interrupted),
     };
     let mut worst = Exit::Done;
+    if std::io::stdin().is_terminal() {
+        user.idle();
+        say("Ctrl-C interrupts an answer; Ctrl-D ends the chat.\n");
+    }
     loop {
         user.idle();
         let line = tokio::select! {

@@ -101,7 +101,11 @@ impl<'a> Dialogue<'a> {
                 let all = lay_out(self.question, self.columns, self.keep_for, true);
                 format!("\n{}", all.finish())
             }
-            false => "Type one of the letters or words in brackets.\n".to_owned(),
+            false => {
+                let choices = self.choices().chain([Answer::No]).map(choice);
+                let choices = choices.map(|(key, name)| format!("\"{key}\" ({name})"));
+                format!("Type {}.\n", choices.collect::<Vec<_>>().join(", "))
+            }
         };
         Next::Say(again + &self.prompt())
     }

@@ -280,6 +280,10 @@ fn only_an_offered_answer_allows() {
             unreachable!("{line} is no answer");
         };
         assert!(again.ends_with(&dialogue.prompt()), "{again}");
+        assert!(
+            again.starts_with("Type \"o\" (once), \"d\" (deny).\n"),
+            "{again}"
+        );
     }
     assert_eq!(dialogue.hear(Some("yes\n")), Next::Done(Answer::No));
     // An answer that lasts is a full word.

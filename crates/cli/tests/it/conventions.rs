@@ -141,6 +141,25 @@ fn a_chat_says_why_a_line_cannot_be_read() {
     assert!(stderr.contains("lines of UTF-8 text"), "{stderr}");
 }
 
+#[test]
+fn a_chat_says_how_it_ends() {
+    let home = Home::with(CONFIG);
+    let chat = home.sluice(&["chat", "--no-app"]);
+    let mut script = Command::new("script");
+    let line = format!("{} chat --no-app", chat.get_program().to_string_lossy());
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    for (name, value) in chat.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    // The end of its input is Ctrl-D.
+    let (code, shown, _) = said(&script.stdin(Stdio::null()).output().unwrap());
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(shown.matches("Ctrl-D ends the chat.").count(), 1, "{shown}");
+}
+
 /// The user's shell goes on at this terminal, and would show nothing of what is typed there.
 #[test]
 fn ctrl_c_at_a_hidden_prompt_brings_the_echo_back() {
