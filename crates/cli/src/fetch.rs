@@ -29,9 +29,10 @@ pub(crate) async fn provide_for(
     named: &BTreeSet<String>,
     fetch: Fetch,
     layers: &BTreeSet<Layer>,
+    verbose: bool,
 ) -> Result<()> {
     self::fetch(config, fetch, layers).await?;
-    for (app, reason) in needs::provide(config) {
+    for (app, reason) in needs::provide(config, verbose) {
         if named.contains(&app) {
             bail!("the app {app} cannot be started: {reason}");
         }

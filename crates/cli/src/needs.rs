@@ -19,9 +19,9 @@ use crate::{installed, remote_app};
 /// Why apps cannot be started, by their names.
 pub(crate) type Unready = Vec<(String, String)>;
 
-/// Gives each app the mounts that its command needs beside its own, and says in a line what they are, except for installed
-/// packages. An app that cannot be started is removed from the configuration, and returned with the reason.
-pub(crate) fn provide(config: &mut Config) -> Unready {
+/// Gives each app the mounts that its command needs beside its own. `verbose` says in a line what they are, except for
+/// installed packages. An app that cannot be started is removed from the configuration, and returned with the reason.
+pub(crate) fn provide(config: &mut Config, verbose: bool) -> Unready {
     let here = Here::of(config);
     let mut unready = Unready::new();
     config.apps.retain(|name, app| {
@@ -35,7 +35,7 @@ pub(crate) fn provide(config: &mut Config) -> Unready {
                 if start.is_some_and(|start| start.reviewed.is_some()) {
                     found.retain(|found| found.purpose == Purpose::Data);
                 }
-                if !found.is_empty() {
+                if verbose && !found.is_empty() {
                     say(&format!("{}\n", line(name, &found)));
                 }
                 true
@@ -206,7 +206,7 @@ mod tests {
         let own = format!("[mcp_servers]\nfile = \"mcp.json\"\n{own}");
         fs::write(home.join("sluice.toml"), own).unwrap();
         let mut config = Config::load(&home.join("sluice.toml")).unwrap();
-        assert_eq!(provide(&mut config), Unready::new());
+        assert_eq!(provide(&mut config, true), Unready::new());
         config.apps.get("files").unwrap().holds()
     }
 

@@ -83,7 +83,8 @@ pub(crate) async fn config(args: &SessionArgs) -> Result<(Config, Clearing)> {
     };
     let are_there = |config: &Config| config.apps.values().any(|app| !app.client);
     let were_there = are_there(&config);
-    fetch::provide_for(&mut config, &named, fetch, &args.place.layers()).await?;
+    let layers = args.place.layers();
+    fetch::provide_for(&mut config, &named, fetch, &layers, args.verbose).await?;
     if were_there && !args.no_app && !are_there(&config) {
         bail!("no app can be started; the notes say why; ask the model alone with --no-app");
     }

@@ -81,7 +81,7 @@ pub(crate) async fn doctor(args: &Doctor) -> Result<Exit> {
 /// Starts every app once, one after the other, so that none slows down another.
 async fn starts(config: &mut Config, layers: &BTreeSet<Layer>) -> Vec<Finding> {
     // `provide` removes from the configuration what cannot be started.
-    let unready = needs::provide(config).into_iter();
+    let unready = needs::provide(config, true).into_iter();
     let missing = |(app, reason)| Finding::new(format!("app {app}"), false, reason);
     let mut findings: Vec<_> = unready.map(missing).collect();
     // A session with such a mount does not start, so no app is tried.

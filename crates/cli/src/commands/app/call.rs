@@ -55,7 +55,7 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
     config.apps.retain(|name, _| *name == args.name);
     config.screener.kind = ScreenerKind::Naive;
     let (named, layers) = ([args.name.clone()].into(), args.place.layers());
-    fetch::provide_for(&mut config, &named, Fetch::No, &layers).await?;
+    fetch::provide_for(&mut config, &named, Fetch::No, &layers, false).await?;
     let options = compose::Options {
         allow_degraded: layers,
         facts: SessionFacts {
