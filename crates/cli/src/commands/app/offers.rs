@@ -15,6 +15,9 @@ use crate::terminal::{is_agreed, say};
 /// Most questions for one app: a hostile one could try any number of domains.
 const MOST: usize = 8;
 
+/// A package that would write beside its program, and the variable that names another place.
+const BESIDE: (&str, &str) = ("@modelcontextprotocol/server-memory", "MEMORY_FILE_PATH");
+
 /// The offers for one app.
 pub(super) struct Offers<'a> {
     pub(super) wish: &'a Wish,
@@ -32,6 +35,15 @@ pub(super) struct Offers<'a> {
 impl Offers<'_> {
     /// Offers to let it write the folders that its command names, and those of the files that its variables name.
     pub(super) fn folders(&mut self, data: &mut Data) {
+        let (package, variable) = BESIDE;
+        let is_it = self.wish.command.iter().any(|it| it.starts_with(package));
+        if is_it && !self.wish.env.contains_key(variable) {
+            say(&format!(
+                "note: {} can store nothing, because what is installed stays read-only; add it with --env {variable}=FOLDER/FILE \
+                 and --write FOLDER, or set {variable} in the file that you import\n",
+                self.wish.name
+            ));
+        }
         let read = data
             .iter()
             .filter(|(path, write)| !write && Path::new(path).is_dir());

@@ -75,6 +75,53 @@ fn a_first_start_with_domains_gets_no_secret() {
 }
 
 #[test]
+fn an_import_says_what_it_left_alone() {
+    let stage = stage(&json!({}), &[]);
+    let write = ["app", "import", "mcp.json", "--write"];
+    let said = stage.done(&write);
+    assert!(said.contains("added: server\nno tool has a rule"), "{said}");
+    let gone = json!({ "command": "npx", "args": ["-y", "@test/gone"] });
+    let dead = json!({ "command": "no-such-program" });
+    let mut file: Value =
+        serde_json::from_slice(&fs::read(stage.path("home/mcp.json")).unwrap()).unwrap();
+    for (name, server) in [("first", &dead), ("second", &dead), ("third", &gone)] {
+        file["mcpServers"][name] = server.clone();
+    }
+    fs::write(stage.path("home/mcp.json"), file.to_string()).unwrap();
+    let said = super::words(&stage.sluice(&write));
+    for line in [
+        "first was not added: there is no program 'no-such-program' in PATH",
+        "second was not added: for the same reason\n",
+        "\nalready there: server\nnot added: first, second, third\n",
+    ] {
+        assert!(said.contains(line), "no {line} in {said}");
+    }
+    assert!(!said.contains("\nadded: "), "{said}");
+}
+
+#[test]
+fn the_memory_server_is_told_where_to_store() {
+    let stage = stage(&json!({}), &[]);
+    let (description, files) = (
+        json!({ "name": "@modelcontextprotocol/server-memory", "bin": { "memory": "main.js" } }),
+        vec![
+            ("main.js", super::SERVER.to_owned()),
+            ("tools.txt", "look".to_owned()),
+        ],
+    );
+    let package = super::Package {
+        version: "1.0.0".to_owned(),
+        description,
+        files,
+        elsewhere: None,
+    };
+    let name = "@modelcontextprotocol/server-memory";
+    stage.registry.publish(name, package);
+    let said = stage.done(&super::add(&[], name));
+    assert!(said.contains("--env MEMORY_FILE_PATH="), "{said}");
+}
+
+#[test]
 fn the_owner_of_a_domain_is_named_first() {
     let stage = stage(&json!({ "LOOKUP": "paypal.com.evil.example" }), &[]);
     let shown = import(&stage, &["no", "add"]);
