@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use config::App;
 use hub::trace::escape;
 use provision::{
@@ -207,13 +207,6 @@ pub(crate) fn unmet(app: &App) -> Option<Package> {
     let record = store().and_then(|store| Ok(store.get(&app.name)?));
     // An unreadable record is not replaced: `of` reports it.
     matches!(record, Ok(None)).then_some(package)
-}
-
-/// The record of an installed app.
-pub(crate) fn record(app: &str) -> Result<Record> {
-    let missing =
-        || format!("no app '{app}' is installed; list the installed apps with `sluice app list`");
-    store()?.get(app)?.with_context(missing)
 }
 
 #[cfg(test)]

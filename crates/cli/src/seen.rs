@@ -77,15 +77,16 @@ impl RemoteTools {
         })
     }
 
-    /// Forgets the tools of an app at any server. Whether there were any.
-    pub(crate) fn forget(&self, app: &str) -> Result<bool> {
-        let mut found = false;
-        self.0.change(|all: &mut Vec<Reviewed>| {
-            let before = all.len();
-            all.retain(|one| one.app != app);
-            found = all.len() < before;
-        })?;
-        Ok(found)
+    /// Whether there are tools of an app at any server.
+    pub(crate) fn knows(&self, app: &str) -> Result<bool> {
+        let all: Vec<Reviewed> = self.0.read()?;
+        Ok(all.iter().any(|one| one.app == app))
+    }
+
+    /// Forgets the tools of an app at any server.
+    pub(crate) fn forget(&self, app: &str) -> Result<()> {
+        let forget = |all: &mut Vec<Reviewed>| all.retain(|one| one.app != app);
+        self.0.change(forget)
     }
 }
 

@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::installed::{self, package};
-use crate::json_lines;
 use crate::place::Place;
 use crate::seen::RemoteTools;
 use crate::terminal::{is_agreed, say, say_nothing};
+use crate::{configuration, json_lines};
 
 #[derive(Debug, Args)]
 pub(crate) struct App {
@@ -46,14 +46,16 @@ enum Action {
                       Variables that look like secrets are not copied; the app reads them from your environment."
     )]
     Import(import::Import),
-    /// List the installed apps.
+    /// List the apps that are installed or configured.
     #[command(after_help = "Example:\n  sluice app list --json")]
     List {
         /// Print JSON, one app per line.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        place: Place,
     },
-    /// Show what is installed for an app: version, files, hash and reviewed tools.
+    /// Show an app: version, files, hash and reviewed tools of what is installed, and its lines in the configuration.
     #[command(after_help = "Example:\n  sluice app show files")]
     Show {
         /// The app.
@@ -61,6 +63,8 @@ enum Action {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        place: Place,
     },
     /// Start an app once and list its tools with their descriptions.
     #[command(after_help = "Example:\n  sluice app tools files --json")]
@@ -110,26 +114,64 @@ pub(crate) async fn app(args: App) -> Result<Exit> {
         Action::Tools(args) => try_out::tools(&args).await,
         Action::Call(args) => call::call(args).await,
         Action::Test(args) => try_out::test(&args).await,
-        Action::List { json } => list(json),
-        Action::Show { name, json } => show(&name, json),
+        Action::List { json, place } => list(json, &place),
+        Action::Show { name, json, place } => show(&name, json, &place),
         Action::Remove { name, yes, place } => remove(&name, yes, &place),
     }
 }
 
-fn list(json: bool) -> Result<Exit> {
+fn list(json: bool, place: &Place) -> Result<Exit> {
     let records = installed::store()?.all()?;
-    if records.is_empty() && !json {
-        say("no app is installed; add one with `sluice app add NAME -- COMMAND`\n");
-    }
     for record in &records {
         let text = format!("{:<20} {} {}", record.app, package(record), record.version);
         json_lines::show(json, &value(record)?, &text)?;
     }
+    let text = text(place)?;
+    let mut names = section::names(&text);
+    names.retain(|name| !records.iter().any(|record| record.app == *name));
+    if records.is_empty() && names.is_empty() && !json {
+        say("there is no app; add one with `sluice app add NAME -- COMMAND`\n");
+    }
+    for name in &names {
+        let own = section::split(&text, name).map(|split| split.own);
+        let own = own.unwrap_or_default();
+        let is_start = |line: &&str| line.starts_with("command =") || line.starts_with("url =");
+        let start = own.lines().find(is_start).unwrap_or_default();
+        let value = json!({ "app": name, "lines": own });
+        json_lines::show(json, &value, &format!("{name:<20} {start}"))?;
+    }
     Ok(Exit::Done)
 }
 
-fn show(name: &str, json: bool) -> Result<Exit> {
-    let record = installed::record(name)?;
+fn show(name: &str, json: bool, place: &Place) -> Result<Exit> {
+    let record = installed::store()?.get(name)?;
+    let text = text(place)?;
+    let own = section::split(&text, name)?.own;
+    if record.is_none() && own.is_empty() {
+        bail!(unknown(name, &text)?);
+    }
+    let mut shown = json!({ "app": name });
+    let mut lines = format!("{}:", escape(name));
+    if let Some(record) = &record {
+        shown = value(record)?;
+        lines = described(record)?;
+    }
+    if let (false, Some(members)) = (own.is_empty(), shown.as_object_mut()) {
+        members.insert("lines".to_owned(), json!(own));
+        lines += &format!("\n  lines in the configuration:\n{}", own.trim_end());
+    }
+    json_lines::show(json, &shown, &lines)?;
+    Ok(Exit::Done)
+}
+
+/// The configuration, only to be shown: it need not be trusted.
+fn text(place: &Place) -> Result<String> {
+    let found = configuration::find(place.file.config.as_deref())?;
+    found.map_or_else(|| Ok(String::new()), |found| found.text())
+}
+
+/// What is installed for an app.
+fn described(record: &Record) -> Result<String> {
     let scripts = match record.scripts {
         true => "install scripts ran",
         false => "no install script ran",
@@ -141,17 +183,29 @@ fn show(name: &str, json: bool) -> Result<Exit> {
     let mut text = format!(
         "{}: {} {}\n  {scripts}\n  files   {}\n  sha256  {}\n  tools   {}{seen}",
         record.app,
-        package(&record),
+        package(record),
         record.version,
-        installed::store()?.tree(&record)?.display(),
+        installed::store()?.tree(record)?.display(),
         record.sha256,
-        tools(&record).join(", ")
+        tools(record).join(", ")
     );
     for place in &record.tried {
         text += &format!("\n  tried to reach {}", escape(place));
     }
-    json_lines::show(json, &value(&record)?, &text)?;
-    Ok(Exit::Done)
+    Ok(text)
+}
+
+/// Says that there is no such app, and which there are.
+fn unknown(name: &str, text: &str) -> Result<String> {
+    let mut names = section::names(text);
+    names.extend(installed::store()?.all()?.into_iter().map(|it| it.app));
+    names.sort();
+    names.dedup();
+    Ok(format!(
+        "no app '{}' is installed or configured; `sluice app list` has: {}",
+        escape(name),
+        escape(&names.join(", "))
+    ))
 }
 
 fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
@@ -160,6 +214,9 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
     let file = place.writable()?;
     let text = file.text()?;
     let Split { own, others } = section::split(&text, name)?;
+    if own.is_empty() && record.is_none() && !RemoteTools::of_user()?.knows(name)? {
+        bail!(unknown(name, &text)?);
+    }
     let name = escape(name);
     if !own.is_empty() {
         // Other lines may still name it.
@@ -181,11 +238,8 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
         file.rewrite(&text, &others)?;
     }
     // The same name may have been an installed app first and a remote server later.
-    let removed = store.remove(&name)?;
-    let forgotten = RemoteTools::of_user()?.forget(&name)?;
-    if own.is_empty() && !removed && !forgotten {
-        bail!("no app '{name}' is installed; list the installed apps with `sluice app list`");
-    }
+    store.remove(&name)?;
+    RemoteTools::of_user()?.forget(&name)?;
     say("removed\n");
     Ok(Exit::Done)
 }

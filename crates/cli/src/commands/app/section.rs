@@ -15,6 +15,14 @@ pub(super) struct Split {
     pub(super) others: String,
 }
 
+/// The names of the apps in a configuration.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let file: Table = toml::from_str(text).unwrap_or_default();
+    let apps = file.get("app").and_then(Value::as_table);
+    apps.map(|apps| apps.keys().cloned().collect())
+        .unwrap_or_default()
+}
+
 /// Takes the tables of an app out of a configuration. Comments between two tables of the app go with it; any other comment
 /// stays.
 ///

@@ -51,6 +51,44 @@ fn removing_an_app_gives_the_file_back_and_keeps_its_trust() {
 }
 
 #[test]
+fn an_unknown_app_is_an_error_at_once() {
+    let stage = trusted();
+    let remove = stage.command(&["app", "remove", "note"]);
+    let (code, shown) = at_terminal(&remove, &[], |_| {});
+    assert!(
+        code == 1 && shown.contains("`sluice app list` has: notes") && !shown.contains("Type"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_program_of_ones_own_is_listed_and_shown() {
+    let stage = trusted();
+    stage.done(&add(&[], "@test/server"));
+    let listed = stage.done(&["app", "list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed}");
+    assert!(lines[0].contains("npm @test/server"), "{listed}");
+    assert!(
+        lines[1].starts_with("notes ") && lines[1].ends_with("command = [\"/bin/cat\"]"),
+        "{listed}"
+    );
+    let shown = stage.done(&["app", "show", "notes"]);
+    assert!(shown.contains("[app.notes] # by hand\ncommand"), "{shown}");
+    let shown = stage.done(&["app", "show", "server"]);
+    assert!(
+        shown.contains("sha256") && shown.contains("\n[app.server]\n"),
+        "{shown}"
+    );
+    let json = stage.sluice(&["app", "list", "--json"]).stdout;
+    assert!(
+        String::from_utf8(json)
+            .unwrap()
+            .contains("\"app\":\"notes\""),
+    );
+}
+
+#[test]
 fn an_app_that_another_line_names_is_not_removed() {
     let stage = Stage::new();
     let config = format!(
