@@ -30,10 +30,9 @@ pub(crate) struct Clearing {
 #[derive(Debug, Clone)]
 struct Known {
     name: String,
-    /// The host that gets what is sent to it.
-    host: String,
-    /// Its model, address and key, if it has a server.
-    server: Option<String>,
+    model: String,
+    /// Its server, if it has one.
+    server: Option<Endpoint>,
     /// The secrets of its clearance, by name.
     secrets: Vec<String>,
 }
@@ -42,15 +41,11 @@ impl Clearing {
     /// For the providers of one file and the apps of a configuration.
     pub(super) fn new(file: Option<Found>, apps: Option<Found>, config: &Config) -> Self {
         let secret = config.lattice.whole(Dimension::Confidentiality);
-        let known = |provider: &Provider| {
-            let endpoint = compose::endpoint(provider).ok().flatten();
-            let host = endpoint.as_ref().map(|endpoint| host(&endpoint.base_url));
-            Known {
-                name: provider.name.clone(),
-                host: host.unwrap_or_else(|| provider.name.clone()),
-                server: endpoint.map(|endpoint| server(&provider.model, &endpoint)),
-                secrets: config.lattice.describe(&provider.clearance.meet(&secret)),
-            }
+        let known = |provider: &Provider| Known {
+            name: provider.name.clone(),
+            model: provider.model.clone(),
+            server: compose::endpoint(provider).ok().flatten(),
+            secrets: config.lattice.describe(&provider.clearance.meet(&secret)),
         };
         let providers = config.providers.iter().map(known).collect();
         let apps = apps.filter(|apps| file.as_ref() != Some(apps));
@@ -101,25 +96,24 @@ impl Clearing {
     /// The servers of the providers, and where they are configured: one of them has failed.
     pub(crate) fn servers(&self) -> String {
         let file = shown(self.file.as_ref());
-        let known = self.providers.iter();
-        let lines = known.filter_map(|Known { name, server, .. }| {
-            Some(format!("{name} is {}; change it in {file} ({MODEL_VARIABLE} counts only where no [[provider]] is written)\n", server.as_ref()?))
-        });
-        lines.collect()
+        let mut lines = String::new();
+        for known in &self.providers {
+            let Some(server) = &known.server else {
+                continue;
+            };
+            let (name, model, at) = (&known.name, &known.model, &server.base_url);
+            lines += &format!("{name} is the model {model} at {at}");
+            if let Some(variable) = &server.key_variable {
+                let is_set = compose::key_of(variable).is_some();
+                let unset = if is_set { "" } else { ", which is not set" };
+                lines += &format!(", with the key in ${variable}{unset}");
+            }
+            lines += &format!(
+                "; change it in {file} ({MODEL_VARIABLE} counts only where no [[provider]] is written)\n"
+            );
+        }
+        lines
     }
-}
-
-fn server(model: &str, endpoint: &Endpoint) -> String {
-    let key = endpoint.key_variable.iter().map(|variable| {
-        let is_set = compose::key_of(variable).is_some();
-        let unset = if is_set { "" } else { ", which is not set" };
-        format!(", with the key in ${variable}{unset}")
-    });
-    format!(
-        "the model {model} at {}{}",
-        endpoint.base_url,
-        String::from_iter(key)
-    )
 }
 
 fn shown(file: Option<&Found>) -> String {
@@ -129,7 +123,8 @@ fn shown(file: Option<&Found>) -> String {
 
 impl Settles for Clearing {
     fn question(&self, provider: &str, above: &[String]) -> (String, String) {
-        let host = escape(self.known(provider).map_or(provider, |known| &known.host));
+        let server = self.known(provider).and_then(|known| known.server.as_ref());
+        let host = server.map_or_else(|| escape(provider), |it| escape(&host(&it.base_url)));
         let above = escape(&above.join(", "));
         let file = shown(self.file.as_ref());
         let always = escape(&match &self.apps {
