@@ -8,19 +8,9 @@ use crate::{
     kernels::PANEL,
 };
 
-/// How much the cache may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheLimits {
-    /// Bytes of keys and values that stay when no call is running. A token of SmolLM2-135M takes 45 KiB.
-    pub bytes: usize,
-}
-
-impl Default for CacheLimits {
-    /// 512 MiB: 11,600 tokens of SmolLM2-135M, a whole context and a half.
-    fn default() -> Self {
-        Self { bytes: 512 << 20 }
-    }
-}
+/// Bytes of keys and values that usually stay when no call is running: 11,600 tokens of SmolLM2-135M, which are a whole
+/// context and a half.
+pub const CACHE_BYTES: usize = 512 << 20;
 
 /// Keys and values of up to 32 tokens in a row, of all layers, packed for the multiplications. They are
 /// made of conversations, so there is no `Debug`.
@@ -87,7 +77,7 @@ impl Block {
 
 /// The blocks of the sequences that were used last. Sequences that begin alike share their first blocks.
 pub(crate) struct Cache {
-    limits: CacheLimits,
+    most_bytes: usize,
     block_bytes: usize,
     /// The least recently used first. None is the beginning of another.
     sequences: VecDeque<Known>,
@@ -99,9 +89,9 @@ struct Known {
 }
 
 impl Cache {
-    pub(crate) fn new(limits: CacheLimits, config: &Config) -> Self {
+    pub(crate) fn new(most_bytes: usize, config: &Config) -> Self {
         Self {
-            limits,
+            most_bytes,
             block_bytes: config.block_bytes(),
             sequences: VecDeque::new(),
         }
@@ -151,7 +141,7 @@ impl Cache {
         });
         // After the insertion: a sequence that alone is too long keeps its beginning. Blocks that a running call
         // holds live on in its `Arc`s.
-        while self.bytes() > self.limits.bytes
+        while self.bytes() > self.most_bytes
             && let Some(oldest) = self.sequences.front_mut()
         {
             oldest.blocks.pop();

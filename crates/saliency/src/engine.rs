@@ -7,7 +7,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::{
     Observer,
     backward::{Outputs, backward},
-    cache::{Cache, CacheLimits},
+    cache::Cache,
     forward::{Goal, forward, losses},
     state::Sequence,
     weights::Model,
@@ -51,11 +51,8 @@ pub enum SaliencyError {
         vocab: usize,
     },
     /// The model's numbers overflow.
-    #[error("the loss of output token {output} is not a number; the model file is damaged")]
-    NotFinite {
-        /// The output token, from 0.
-        output: usize,
-    },
+    #[error("the loss of output token {0} is not a number; the model file is damaged")]
+    NotFinite(usize),
     /// The operating system gave no threads.
     #[error("no threads for the saliency engine: {0}")]
     Threads(String),
@@ -77,8 +74,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with a thread for each core.
-    pub fn new(model: Arc<Model>, limits: CacheLimits) -> Result<Self, SaliencyError> {
+    /// An engine with a thread for each core. Its cache holds so many bytes when no call is running.
+    pub fn new(model: Arc<Model>, cache_bytes: usize) -> Result<Self, SaliencyError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = ThreadPoolBuilder::new()
             .num_threads(cores)
@@ -86,7 +83,7 @@ impl Engine {
             .build()
             .map_err(|error| SaliencyError::Threads(error.to_string()))?;
         Ok(Self {
-            cache: Mutex::new(Cache::new(limits, &model.config)),
+            cache: Mutex::new(Cache::new(cache_bytes, &model.config)),
             model,
             threads,
         })
@@ -205,7 +202,7 @@ impl Engine {
             // Checked before the backward pass: the gradients would be NaN too, and any comparison of
             // a screener with NaN is false.
             if let Some(at) = losses.iter().position(|loss| !loss.is_finite()) {
-                return Err(SaliencyError::NotFinite { output: first + at });
+                return Err(SaliencyError::NotFinite(first + at));
             }
             all.extend(losses);
             let outputs = Outputs {

@@ -21,7 +21,7 @@ mod state;
 pub mod tokenizer;
 mod weights;
 
-pub use cache::CacheLimits;
+pub use cache::CACHE_BYTES;
 pub use config::{Config, ModelError};
 pub use engine::{Engine, Losses, SaliencyError};
 pub use observer::{Observer, Row};

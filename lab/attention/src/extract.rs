@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use saliency::gguf::Gguf;
 use saliency::tokenizer::Tokenizer;
-use saliency::{CacheLimits, Engine, Model};
+use saliency::{CACHE_BYTES, Engine, Model};
 use screen::attention::{
     Columns, EncodeError, Encoded, Reducer, RegionFeatures, Spoken, Transcript, Window, encode,
     features,
@@ -44,7 +44,7 @@ impl Extractor {
         let columns = Columns::full(u16::try_from(layers)?, u16::try_from(heads)?);
         let names: Vec<String> = columns.names().collect();
         Ok(Self {
-            engine: Engine::new(model, CacheLimits::default())?,
+            engine: Engine::new(model, CACHE_BYTES)?,
             tokenizer,
             columns,
             names: names.into(),

@@ -9,7 +9,7 @@ use agentdojo::report::table;
 use anyhow::{Context, Result, ensure};
 use saliency::gguf::Gguf;
 use saliency::tokenizer::Tokenizer;
-use saliency::{CacheLimits, Engine, Model, Observer, Row};
+use saliency::{CACHE_BYTES, Engine, Model, Observer, Row};
 use screen::attention::{Encode, Transcript};
 
 use crate::data::Step;
@@ -158,7 +158,7 @@ pub fn speed(
         let history = tokens.get(..*new).unwrap_or(tokens);
         let mut seconds = Vec::new();
         for _ in 0..plan.runs {
-            let engine = Engine::new(Arc::clone(model), CacheLimits::default())?;
+            let engine = Engine::new(Arc::clone(model), CACHE_BYTES)?;
             seconds.push(once(&engine, history, output)?);
         }
         points.push(Point::new(0, *new, seconds));
@@ -182,7 +182,7 @@ fn added(
     let (known, rest) = tokens
         .split_at_checked(plan.cached)
         .unwrap_or((tokens, &[]));
-    let engine = Engine::new(Arc::clone(model), CacheLimits::default())?;
+    let engine = Engine::new(Arc::clone(model), CACHE_BYTES)?;
     // The last history token is never cached, so one more is given.
     let filled: Vec<u32> = known.iter().chain(rest.first()).copied().collect();
     engine.observe(&filled, &[], &mut Sums(Vec::new()))?;

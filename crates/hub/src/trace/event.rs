@@ -14,7 +14,6 @@ pub const UNANSWERED: &str = "none in time";
 /// [`show`](super::show()) says to people. Unknown members are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Event {
     /// A session began.
     SessionStarted {

@@ -12,7 +12,6 @@ use half::f16;
 
 /// How a tensor's values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TensorType {
     /// Single precision.
     F32,

@@ -26,7 +26,6 @@ use vocabulary::Vocabulary;
 
 /// Why a vocabulary cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TokenizerError {
     /// The file lacks something.
     #[error(transparent)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::naive::{Change, Naive, config, random};
 use crate::{Saliency, saliency};
 use proptest::prelude::*;
-use saliency::{CacheLimits, Engine, Model, ModelError, Observer, Row, SaliencyError};
+use saliency::{Engine, Model, ModelError, Observer, Row, SaliencyError};
 
-const ROOMY: CacheLimits = CacheLimits { bytes: 64 << 20 };
+const ROOMY: usize = 64 << 20;
 
-fn engine(seed: u64, limits: CacheLimits) -> Engine {
+fn engine(seed: u64, cache_bytes: usize) -> Engine {
     let model = Model::from_weights(config(), random(seed)).unwrap();
-    Engine::new(Arc::new(model), limits).unwrap()
+    Engine::new(Arc::new(model), cache_bytes).unwrap()
 }
 
 fn tokens(seed: u32, count: u32) -> Vec<u32> {
@@ -123,7 +123,7 @@ fn a_broken_model_gives_no_numbers() {
     weights.layers[1].down[0] = f32::NAN;
     let model = Model::from_weights(config(), weights).unwrap();
     let engine = Engine::new(Arc::new(model), ROOMY).unwrap();
-    let error = SaliencyError::NotFinite { output: 0 };
+    let error = SaliencyError::NotFinite(0);
     assert_eq!(saliency(&engine, &[1, 2], &[3]), Err(error));
 
     let mut weights = random(1);
@@ -169,7 +169,7 @@ fn what_was_not_used_for_longest_is_dropped() {
         losses(&engine, &first, &[1]);
         engine.cached_bytes() / 2
     };
-    let engine = engine(1, CacheLimits { bytes: 4 * block });
+    let engine = engine(1, 4 * block);
     let fill = |seed| losses(&engine, &tokens(seed, 65), &[1]);
     fill(1);
     fill(2);
@@ -186,7 +186,7 @@ fn what_was_not_used_for_longest_is_dropped() {
 
 #[test]
 fn sessions_at_the_same_time_have_the_results_of_one_after_the_other() {
-    let engine = engine(1, CacheLimits { bytes: 200_000 });
+    let engine = engine(1, 200_000);
     std::thread::scope(|scope| {
         for seed in 0..4 {
             let engine = &engine;
@@ -249,14 +249,14 @@ proptest! {
         blocks in 0..12_usize,
     ) {
         // 2 layers, 2 key heads, keys and values of 32 by 32 floats.
-        let limits = CacheLimits { bytes: blocks * 2 * 2 * 2 * 32 * 32 * 4 };
-        let engine = engine(7, limits);
+        let bytes = blocks * 2 * 2 * 2 * 32 * 32 * 4;
+        let engine = engine(7, bytes);
         for (seed, length, outputs) in asked {
             let (history, output) = (tokens(seed, length), tokens(seed + 1, outputs));
             let found = saliency(&engine, &history, &output).unwrap();
             let alone = saliency(&self::engine(7, ROOMY), &history, &output).unwrap();
             prop_assert_eq!(found, alone);
-            prop_assert!(engine.cached_bytes() <= limits.bytes);
+            prop_assert!(engine.cached_bytes() <= bytes);
         }
     }
 }

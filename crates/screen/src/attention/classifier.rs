@@ -97,7 +97,6 @@ impl Default for Platt {
 
 /// Why a classifier cannot be used. The screener then answers "everything".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ClassifierError {
     /// Its parts do not fit each other.
     #[error("the classifier's {0} do not fit; train it again")]

@@ -226,7 +226,6 @@ pub struct Columns(Vec<Column>);
 
 /// Why names are no columns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ColumnsError {
     /// There is no such feature.
     #[error("there is no feature `{0}`; train the classifier again with this version")]

@@ -66,7 +66,6 @@ pub struct Encoded {
 
 /// Why the model cannot read something. The screener then answers "everything".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum EncodeError {
     /// The chat template needs a token that the vocabulary lacks.
     #[error("the model has no token `{0}`; use a model with the ChatML template")]

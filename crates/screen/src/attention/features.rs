@@ -23,7 +23,6 @@ pub struct RegionFeatures {
 
 /// Why a step has no features. The screener then answers "everything".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum FeatureError {
     /// Rows are missing, or not those of this step.
     #[error("the attention rows are not those of this step; give the same tokens to the model")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use saliency::gguf::{Gguf, GgufError};
 use saliency::tokenizer::{Tokenizer, TokenizerError};
-use saliency::{CacheLimits, Engine, Model, ModelError, SaliencyError};
+use saliency::{CACHE_BYTES, Engine, Model, ModelError, SaliencyError};
 
 use super::{AttentionScreener, Classifier, ClassifierError, WeightsError};
 
@@ -14,7 +14,6 @@ pub const WEIGHTS: &[u8] = include_bytes!("../../weights/attention.bin");
 
 /// Why there is no screener.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum OpenError {
     /// The file is no model file.
     #[error("{path}: {source}")]
@@ -73,7 +72,7 @@ pub fn open(model: &Path, sha256: &str, weights: &[u8]) -> Result<AttentionScree
     };
     let gguf = Gguf::open(model).map_err(file)?;
     let tokenizer = Tokenizer::from_gguf(&gguf)?;
-    let engine = Engine::new(Arc::new(Model::from_gguf(&gguf)?), CacheLimits::default())?;
+    let engine = Engine::new(Arc::new(Model::from_gguf(&gguf)?), CACHE_BYTES)?;
     let screener =
         AttentionScreener::new(Arc::new(engine), Arc::new(tokenizer), Arc::new(classifier))?;
     Ok(screener)

@@ -49,7 +49,6 @@ pub struct Band {
 
 /// Why there are no scores. The screener then answers "everything", and says why in its report.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ScreenError {
     /// There is no draft.
     #[error("no step was drafted, and without one there is nothing to compare the text with")]
@@ -186,11 +185,6 @@ impl AttentionScreener {
             low: threshold(*RECALLS.end()).unwrap_or(0.0),
             high: threshold(*RECALLS.start()).unwrap_or(1.0),
         }
-    }
-
-    /// A region of this probability or more is relevant.
-    pub fn threshold(&self) -> f32 {
-        self.threshold
     }
 
     /// What the draft depends on. The same step is computed once.

@@ -17,7 +17,6 @@ const HASH: usize = 32;
 
 /// Why bytes are no classifier.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum WeightsError {
     /// It is no file of weights, or of another version.
     #[error("this is no file of weights of version {VERSION}; make it with this version")]

@@ -15,7 +15,6 @@ pub struct DatabaseError {
 
 /// What is wrong with a file of the store, and a remedy.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum DatabaseFault {
     /// Other users could read or replace the file, or it is not a plain file: why, and the remedy.
     #[error("{0}; {1}")]

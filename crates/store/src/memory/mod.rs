@@ -132,7 +132,6 @@ impl Limits {
 
 /// Errors of memories.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum MemoryError {
     /// The file.
     #[error(transparent)]

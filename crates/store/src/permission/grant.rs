@@ -23,7 +23,6 @@ pub struct Grant {
 
 /// Why an operation on permissions was not done. In doubt nothing is allowed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PermissionError {
     /// The file.
     #[error(transparent)]

@@ -1,7 +1,7 @@
 //! The engine against PyTorch's autograd in f64 (`lab/attention/python/reference.py`).
 use std::{path::PathBuf, sync::Arc};
 
-use saliency::{CacheLimits, Engine, Model, Observer, Row, gguf::Gguf};
+use saliency::{CACHE_BYTES, Engine, Model, Observer, Row, gguf::Gguf};
 use serde_json::Value;
 
 /// The issue asks for this.
@@ -13,7 +13,7 @@ const ABSOLUTE: f64 = 1e-4;
 fn engine() -> Option<Engine> {
     let path = super::model()?;
     let model = Model::from_gguf(&Gguf::open(&path).unwrap()).unwrap();
-    Some(Engine::new(Arc::new(model), CacheLimits::default()).unwrap())
+    Some(Engine::new(Arc::new(model), CACHE_BYTES).unwrap())
 }
 
 fn golden(name: &str) -> Value {
