@@ -232,7 +232,13 @@ const TYPES: [(&str, &[&str]); 6] = [
 ];
 
 impl Reader {
-    fn error(&mut self, key: Option<&str>, message: impl Into<String>, help: impl Into<String>) {
+    /// Notes an error; there is nothing to go on with then.
+    fn error<T>(
+        &mut self,
+        key: Option<&str>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
         let mut at = self.at.clone();
         at.extend(key.map(str::to_owned));
         self.errors.push(SchemaError {
@@ -240,6 +246,7 @@ impl Reader {
             message: message.into(),
             help: help.into(),
         });
+        None
     }
 
     /// Reads what stands below a key.
@@ -253,20 +260,12 @@ impl Reader {
 
     fn schema(&mut self, value: &Value, depth: usize) -> Option<Schema> {
         if depth > MAX_DEPTH {
-            self.error(
-                None,
-                format!("the schema is nested deeper than {MAX_DEPTH}"),
-                "make it flatter",
-            );
-            return None;
+            let message = format!("the schema is nested deeper than {MAX_DEPTH}");
+            return self.error(None, message, "make it flatter");
         }
         let Some(all) = value.as_object() else {
-            self.error(
-                None,
-                "a schema is a table",
-                "write { type = \"string\" }, or another type",
-            );
-            return None;
+            let help = "write { type = \"string\" }, or another type";
+            return self.error(None, "a schema is a table", help);
         };
         let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
         let named = all.get("type").and_then(Value::as_str);
@@ -274,8 +273,7 @@ impl Reader {
         let Some((name, keys)) = known else {
             let key = all.contains_key("type").then_some("type");
             let help = format!("write type = one of {}", names.join(", "));
-            self.error(key, "this is no type of a message", help);
-            return None;
+            return self.error(key, "this is no type of a message", help);
         };
         for key in all.keys() {
             // A key that means nothing here means a restriction to whoever wrote it, `pattern` for one: passed over, it
@@ -284,19 +282,15 @@ impl Reader {
                 let mut takes = vec!["type", "description"];
                 takes.extend(*keys);
                 let help = format!("{name} takes {}", takes.join(", "));
-                self.error(Some(key), format!("'{key}' says nothing here"), help);
+                self.error::<()>(Some(key), format!("'{key}' says nothing here"), help);
             }
         }
         let description = match all.get("description") {
             None => None,
             Some(Value::String(text)) => Some(text.clone()),
             Some(_) => {
-                self.error(
-                    Some("description"),
-                    "a description is a string",
-                    "write it in words",
-                );
-                None
+                let message = "a description is a string";
+                self.error(Some("description"), message, "write it in words")
             }
         };
         let shape = match *name {
@@ -317,7 +311,7 @@ impl Reader {
         {
             let help = "leave it out: it is always false";
             let message = "a message has no properties that the schema does not name";
-            self.error(Some("additionalProperties"), message, help);
+            self.error::<()>(Some("additionalProperties"), message, help);
         }
         let required = self.required(all);
         let mut properties = BTreeMap::new();
@@ -332,15 +326,12 @@ impl Reader {
                 }
                 if let Some(name) = required.iter().find(|name| !named.contains_key(*name)) {
                     let message = format!("the required '{name}' is not among the properties");
-                    self.error(Some("required"), message, "add it, or leave it out here");
+                    self.error::<()>(Some("required"), message, "add it, or leave it out here");
                 }
             }
             Some(_) => {
-                self.error(
-                    Some("properties"),
-                    "properties are a table",
-                    "write properties = { NAME = { type = \"string\" } }",
-                );
+                let help = "write properties = { NAME = { type = \"string\" } }";
+                self.error::<()>(Some("properties"), "properties are a table", help);
             }
         }
         Some(Shape::Object(properties))
@@ -354,25 +345,16 @@ impl Reader {
             let names = names.iter().map(|name| name.as_str().map(str::to_owned));
             names.collect::<Option<Vec<String>>>()
         });
-        names.unwrap_or_else(|| {
-            self.error(
-                Some("required"),
-                "required is a list of names",
-                "write required = [\"NAME\"]",
-            );
-            Vec::new()
-        })
+        let (message, help) = ("required is a list of names", "write required = [\"NAME\"]");
+        let names = names.or_else(|| self.error(Some("required"), message, help));
+        names.unwrap_or_default()
     }
 
     fn array(&mut self, all: &Map<String, Value>, depth: usize) -> Option<Shape> {
         let most = self.count(all, "maxItems", DEFAULT_ITEMS);
         let Some(items) = all.get("items") else {
-            self.error(
-                None,
-                "an array needs the schema of its items",
-                "add items = { type = \"string\" }, or another type",
-            );
-            return None;
+            let help = "add items = { type = \"string\" }, or another type";
+            return self.error(None, "an array needs the schema of its items", help);
         };
         let items = Box::new(self.below(&["items"], items, depth)?);
         Some(Shape::Array { items, most })
@@ -383,18 +365,17 @@ impl Reader {
         let given = given.iter().filter(|key| all.contains_key(**key));
         if given.count() > 1 {
             let message = "a string has a maxLength, an enum or a format";
-            self.error(None, message, "leave one of them");
-            return None;
+            return self.error(None, message, "leave one of them");
         }
         if let Some(values) = all.get("enum") {
             return self.values(values);
         }
         if let Some(format) = all.get("format") {
             let found = format.as_str().and_then(Format::named);
-            if found.is_none() {
+            let found = found.or_else(|| {
                 let help = format!("it is one of {}", Format::names().join(", "));
-                self.error(Some("format"), "this is no format of a message", help);
-            }
+                self.error(Some("format"), "this is no format of a message", help)
+            });
             return found.map(Shape::Formed);
         }
         let longest = self.count(all, "maxLength", DEFAULT_LENGTH);
@@ -410,33 +391,25 @@ impl Reader {
                 .collect::<Option<Vec<String>>>()
         });
         let words = words.filter(|words| (1..=MAX_VALUES).contains(&words.len()));
-        if words.is_none() {
-            let help = format!("write 1 to {MAX_VALUES} strings of at most {MAX_VALUE} characters");
-            self.error(Some("enum"), "an enum is a short list of words", help);
-        }
+        let help = format!("write 1 to {MAX_VALUES} strings of at most {MAX_VALUE} characters");
+        let message = "an enum is a short list of words";
+        let words = words.or_else(|| self.error(Some("enum"), message, help));
         words.map(Shape::OneOf)
     }
 
     fn count(&mut self, all: &Map<String, Value>, key: &str, default: u64) -> usize {
         let count = all.get(key).map_or(Some(default), Value::as_u64);
         let count = count.and_then(|count| usize::try_from(count).ok());
-        count.unwrap_or_else(|| {
-            self.error(
-                Some(key),
-                format!("'{key}' is a count"),
-                "write a whole number",
-            );
-            0
-        })
+        let message = format!("'{key}' is a count");
+        let count = count.or_else(|| self.error(Some(key), message, "write a whole number"));
+        count.unwrap_or_default()
     }
 
     fn bounds(&mut self, all: &Map<String, Value>) -> Bounds {
         let mut end = |key: &str| {
-            let end = all.get(key).map(Value::as_f64);
-            if end == Some(None) {
-                self.error(Some(key), format!("'{key}' is a number"), "write a number");
-            }
-            end.flatten()
+            let message = format!("'{key}' is a number");
+            let end = all.get(key)?.as_f64();
+            end.or_else(|| self.error(Some(key), message, "write a number"))
         };
         Bounds {
             least: end("minimum"),

@@ -4,6 +4,7 @@
 //! sources of the answer, so that the user's statements are not as untrusted as a mail that was read in the same turn.
 
 use ifc::{History, Label, Labeled, redact};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::{AnswerShape, Completion, CompletionRequest, Purpose};
@@ -26,7 +27,8 @@ const VALUE: usize = 200;
 const TOKENS: u32 = 320;
 
 /// A fact. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fact {
     /// Of whom or what.
     pub entity: String,
@@ -120,27 +122,16 @@ impl FactQuestion {
     /// # Errors
     /// The answer is not what the schema asks for. Then there is no fact.
     pub fn read(&self, answer: &Completion) -> Result<Vec<Fact>, String> {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Facts {
-            facts: Vec<Written>,
-        }
-        #[derive(serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Written {
-            entity: String,
-            attribute: String,
-            value: String,
+            facts: Vec<Fact>,
         }
         // What the parser says of it would quote it.
         let found: Facts = serde_json::from_str(answer.text.trim())
             .map_err(|_| "the model's answer is no list of facts".to_owned())?;
-        let facts = found.facts.into_iter().map(|fact| Fact {
-            entity: fact.entity,
-            attribute: fact.attribute,
-            value: fact.value,
-        });
-        Ok(facts.filter(Fact::is_proper).take(MOST).collect())
+        let proper = found.facts.into_iter().filter(Fact::is_proper);
+        Ok(proper.take(MOST).collect())
     }
 }
 
