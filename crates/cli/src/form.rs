@@ -172,21 +172,14 @@ impl<'a> FormDialogue<'a> {
 
 /// A field and its options in the app's words, which are escaped.
 fn described(number: usize, field: &Field) -> Vec<String> {
-    let title = match field.title.is_empty() {
-        true => &field.name,
-        false => &field.title,
-    };
-    let needed = match field.required {
-        true => ", required",
-        false => "",
-    };
+    let needed = if field.required { ", required" } else { "" };
     let description = match field.description.is_empty() {
         true => String::new(),
         false => format!(": {}", escape(&field.description)),
     };
     let first = format!(
         "{number}. {} ({}{needed}){description}",
-        escape(title),
+        escape(titled(&field.title, &field.name)),
         kind(&field.kind)
     );
     let options = match &field.kind {
@@ -194,14 +187,15 @@ fn described(number: usize, field: &Field) -> Vec<String> {
         _ => &[],
     };
     let option = |(at, option): (usize, &FieldOption)| {
-        let title = match option.title.is_empty() {
-            true => &option.value,
-            false => &option.title,
-        };
-        format!("   option {}: {}", at + 1, escape(title))
+        let title = escape(titled(&option.title, &option.value));
+        format!("   option {}: {title}", at + 1)
     };
     let options = options.iter().enumerate().map(option);
     std::iter::once(first).chain(options).collect()
+}
+
+fn titled<'a>(title: &'a str, name: &'a str) -> &'a str {
+    if title.is_empty() { name } else { title }
 }
 
 /// The kind of a field, in our words.

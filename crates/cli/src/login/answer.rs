@@ -18,12 +18,13 @@ const MAX_CODE: usize = 16 << 10;
 
 /// An authorization request, which goes through the user's browser.
 pub(crate) struct AuthorizationRequest {
-    issuer: WebUrl,
+    pub(crate) issuer: WebUrl,
     registration: Registration,
-    client: Client,
-    tokens: WebUrl,
+    pub(crate) client: Client,
+    /// The endpoint for tokens.
+    pub(crate) tokens: WebUrl,
     redirect: String,
-    resource: String,
+    pub(crate) resource: String,
     /// Binds the answer to this request (RFC 6749 §10.12).
     pub(crate) state: String,
     /// Proves that this program asked for the code (PKCE, RFC 7636).
@@ -151,15 +152,6 @@ impl AuthorizationRequest {
             ("resource", &self.resource),
         ];
         Ok(self.client.ask(&self.tokens, &pairs))
-    }
-
-    /// The endpoint for tokens, and this client.
-    pub(crate) fn into_client(self) -> (String, Client) {
-        (self.registration.tokens, self.client)
-    }
-
-    pub(crate) fn endpoint(&self) -> &WebUrl {
-        &self.tokens
     }
 }
 
@@ -338,7 +330,7 @@ mod tests {
         let named = "https://tokens.example.com";
         assert_eq!(host(tokens).unwrap().as_str(), named);
         let asked = agreed_to(of(tokens), Some(named)).unwrap();
-        assert_eq!(asked.endpoint().as_str(), tokens);
+        assert_eq!(asked.tokens.as_str(), tokens);
         for (tokens, agreed) in [
             (tokens, None),
             (tokens, Some("https://example.com")),

@@ -130,7 +130,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         registration,
         client,
         callback.redirect(),
-        found.resource.clone(),
+        found.resource,
         elsewhere.as_ref(),
     )?;
     // Before this, Ctrl-C ends the program at once: there is nothing to save.
@@ -138,9 +138,7 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
     show(args, &asked.page(scopes)?, scopes)?;
     let exchanged = async {
         let came_back = callback.wait(&asked.state).await?;
-        steps
-            .run(asked.endpoint(), asked.exchange(&came_back)?)
-            .await
+        steps.run(&asked.tokens, asked.exchange(&came_back)?).await
     };
     let report = tokio::select! {
         // If both are ready, the interruption counts.
@@ -156,8 +154,8 @@ pub(super) async fn login(args: &Login) -> Result<Exit> {
         Report::Refused(code) => bail!("{issuer} refuses a token: {code}"),
         _ => bail!("{issuer} sends an unexpected answer"),
     };
-    keep(&app.name, &server, &issuer, found.resource, asked, granted)?;
     let server_address = address(&server);
+    keep(app.name.clone(), server_address.clone(), asked, granted)?;
     let value = json!({ "app": app.name, "logged_in": true, "server": server_address, "issuer": issuer.as_str() });
     let text = format!("logged in; the token is sent to {} only", server.origin());
     json_lines::show(args.json, &value, &text)?;
@@ -395,23 +393,15 @@ fn asked_for(host: &str, scopes: &[String], columns: usize) -> String {
     lines.finish()
 }
 
-fn keep(
-    app: &str,
-    server: &WebUrl,
-    issuer: &WebUrl,
-    resource: String,
-    asked: AuthorizationRequest,
-    granted: Granted,
-) -> Result<()> {
-    let (endpoint, client) = asked.into_client();
+fn keep(app: String, server: String, asked: AuthorizationRequest, granted: Granted) -> Result<()> {
     let mut login = Kept {
-        app: app.to_owned(),
-        server: address(server),
-        issuer: issuer.to_string(),
-        endpoint,
-        client: client.name,
-        client_secret: client.secret,
-        resource,
+        app,
+        server,
+        issuer: asked.issuer.to_string(),
+        endpoint: asked.tokens.to_string(),
+        client: asked.client.name,
+        client_secret: asked.client.secret,
+        resource: asked.resource,
         access: Value::new(granted.access.clone())?,
         refresh: None,
         expires: None,
