@@ -7,7 +7,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use sandbox::Layer;
+use sandbox::Layer::{
+    self, Capabilities, CgroupNamespace, IpcNamespace, Landlock, LandlockNetwork, LandlockScope,
+    MountNamespace, NetNamespace, NoNewPrivileges, PidNamespace, ProcessLimit, Rlimits, Seccomp,
+    UserNamespace, UtsNamespace,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -54,11 +58,7 @@ const fn unshare(namespace: &'static [Test]) -> Missing {
     Missing(libc::SYS_unshare, namespace)
 }
 
-const LANDLOCK: [Layer; 3] = [
-    Layer::Landlock,
-    Layer::LandlockNetwork,
-    Layer::LandlockScope,
-];
+const LANDLOCK: [Layer; 3] = [Landlock, LandlockNetwork, LandlockScope];
 const NO_LANDLOCK: Missing = Missing(libc::SYS_landlock_create_ruleset, &[]);
 /// 2 is LANDLOCK_RULE_NET_PORT: rules on paths are still there.
 const NO_LANDLOCK_NETWORK: Missing = Missing(libc::SYS_landlock_add_rule, &[Test::Is(1, 2)]);
@@ -112,7 +112,7 @@ pub const fn all() -> &'static [Weaker] {
 const ALL: &[Weaker] = &[
     without(
         "seccomp",
-        &[Layer::Seccomp],
+        &[Seccomp],
         &[NO_SECCOMP],
         &[
             "a file without a name (memfd)",
@@ -155,40 +155,30 @@ const ALL: &[Weaker] = &[
     ),
     without(
         "landlock and seccomp",
-        &[
-            Layer::Landlock,
-            Layer::LandlockNetwork,
-            Layer::LandlockScope,
-            Layer::Seccomp,
-        ],
+        &[Landlock, LandlockNetwork, LandlockScope, Seccomp],
         &[NO_LANDLOCK, NO_SECCOMP],
         &["leave a socket in a writable mount"],
     ),
     without(
         "landlock-network",
-        &[Layer::LandlockNetwork],
+        &[LandlockNetwork],
         &[NO_LANDLOCK_NETWORK],
         &["take a port"],
     ),
     Weaker {
         for_root: true,
-        ..without(
-            "user-namespace",
-            &[Layer::UserNamespace],
-            &[NO_USER],
-            &["be root"],
-        )
+        ..without("user-namespace", &[UserNamespace], &[NO_USER], &["be root"])
     },
     without(
         "mount-namespace",
-        &[Layer::MountNamespace],
+        &[MountNamespace],
         &[NO_MOUNT],
         &["see that the hub's secret is there"],
     ),
     without(
         "pid-namespace",
         // The bound on root's processes is one of the namespace.
-        &[Layer::PidNamespace, Layer::ProcessLimit],
+        &[PidNamespace, ProcessLimit],
         &[NO_PID],
         &[
             "see whether a process of the host is there",
@@ -197,7 +187,7 @@ const ALL: &[Weaker] = &[
     ),
     without(
         "net-namespace",
-        &[Layer::NetNamespace],
+        &[NetNamespace],
         &[NO_NET],
         &[
             "connect to the host by a permitted port of another address",
@@ -208,7 +198,7 @@ const ALL: &[Weaker] = &[
         companion: Some("net-namespace"),
         ..without(
             "net-namespace and landlock-network",
-            &[Layer::NetNamespace, Layer::LandlockNetwork],
+            &[NetNamespace, LandlockNetwork],
             &[NO_NET, NO_LANDLOCK_NETWORK],
             &["have a way to a public address"],
         )
@@ -217,20 +207,20 @@ const ALL: &[Weaker] = &[
         companion: Some("seccomp"),
         ..without(
             "ipc-namespace",
-            &[Layer::IpcNamespace, Layer::Seccomp],
+            &[IpcNamespace, Seccomp],
             &[NO_IPC, NO_SECCOMP],
             &["read a message queue of the host"],
         )
     },
     without(
         "uts-namespace",
-        &[Layer::UtsNamespace],
+        &[UtsNamespace],
         &[unshare(&[Test::Has(0, libc::CLONE_NEWUTS as u64)])],
         &["learn the host's name"],
     ),
     without(
         "cgroup-namespace",
-        &[Layer::CgroupNamespace],
+        &[CgroupNamespace],
         &[unshare(&[Test::Has(0, libc::CLONE_NEWCGROUP as u64)])],
         &["learn the names of the host's control groups"],
     ),
@@ -239,14 +229,14 @@ const ALL: &[Weaker] = &[
         companion: Some("rlimits"),
         ..without(
             "process-limit",
-            &[Layer::PidNamespace, Layer::ProcessLimit, Layer::Rlimits],
+            &[PidNamespace, ProcessLimit, Rlimits],
             &[NO_PID, NO_PROCESS_LIMIT, NO_LIMITS],
             &["processes without end"],
         )
     },
     without(
         "rlimits",
-        &[Layer::Rlimits],
+        &[Rlimits],
         &[NO_LIMITS],
         &[
             "private pages",
@@ -256,7 +246,7 @@ const ALL: &[Weaker] = &[
     ),
     without(
         "capabilities",
-        &[Layer::Capabilities],
+        &[Capabilities],
         &[NO_BOUNDING],
         &["have a capability in the bounding set"],
     ),
@@ -265,11 +255,11 @@ const ALL: &[Weaker] = &[
         ..without(
             "landlock-scope",
             &[
-                Layer::PidNamespace,
-                Layer::ProcessLimit,
-                Layer::Landlock,
-                Layer::LandlockNetwork,
-                Layer::LandlockScope,
+                PidNamespace,
+                ProcessLimit,
+                Landlock,
+                LandlockNetwork,
+                LandlockScope,
             ],
             &[NO_PID, NO_LANDLOCK],
             &["signal a process of the host by kill"],
@@ -280,12 +270,12 @@ const ALL: &[Weaker] = &[
         ..without(
             "set-id companions",
             &[
-                Layer::UserNamespace,
-                Layer::MountNamespace,
-                Layer::Landlock,
-                Layer::LandlockNetwork,
-                Layer::LandlockScope,
-                Layer::Seccomp,
+                UserNamespace,
+                MountNamespace,
+                Landlock,
+                LandlockNetwork,
+                LandlockScope,
+                Seccomp,
             ],
             &[NO_USER, NO_MOUNT, NO_LANDLOCK, NO_SECCOMP],
             &["swap a folder for another mount's"],
@@ -297,13 +287,13 @@ const ALL: &[Weaker] = &[
         ..without(
             "no-new-privileges",
             &[
-                Layer::UserNamespace,
-                Layer::MountNamespace,
-                Layer::Landlock,
-                Layer::LandlockNetwork,
-                Layer::LandlockScope,
-                Layer::Seccomp,
-                Layer::NoNewPrivileges,
+                UserNamespace,
+                MountNamespace,
+                Landlock,
+                LandlockNetwork,
+                LandlockScope,
+                Seccomp,
+                NoNewPrivileges,
             ],
             &[NO_USER, NO_MOUNT, NO_LANDLOCK, NO_SECCOMP, NO_PROMISE],
             SET_ID,

@@ -22,6 +22,7 @@ impl Exit {
 }
 
 /// The work's result, or `None` after Ctrl-C.
+#[cfg(feature = "bench")]
 pub(crate) async fn interruptible<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),

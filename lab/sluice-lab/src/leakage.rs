@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use ifc::Screener;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, interruptible};
 use crate::progress::Progress;
 use crate::small_model;
 use crate::terminal::print;
@@ -37,10 +37,7 @@ enum TasksArg {
 
 pub(crate) async fn leakage(args: Leakage) -> Result<Exit> {
     let progress = Progress::new();
-    let rows = tokio::select! {
-        rows = run(&args, &progress) => Some(rows),
-        _ = tokio::signal::ctrl_c() => None,
-    };
+    let rows = interruptible(run(&args, &progress)).await;
     progress.clear();
     let Some(rows) = rows else {
         return Ok(Exit::Interrupted);

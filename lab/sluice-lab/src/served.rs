@@ -1,17 +1,15 @@
 //! A model behind the API that `sluice` knows, and every prompt that it was given.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion, CompletionRequest};
-use ifc::{Label, PromptMessage};
+use ifc::PromptMessage;
 use llm::models::{Cache, QWEN_CODER_1_5B, find};
-use llm::{Broker, Cleared, DeltaSink, Embedded, Provider, ProviderError};
-use server::openai_server::{ModelServer, ModelServerConfig};
+use llm::{Cleared, DeltaSink, Embedded, Provider, ProviderError};
 
-use crate::sluice::binary;
+use crate::sluice::{binary, serve_model};
 
 /// The model's name in configurations, whichever it is.
 pub(crate) const NAME: &str = "lab";
@@ -64,15 +62,7 @@ pub(crate) async fn serve(model: Arc<dyn Provider>) -> Result<Served> {
         model,
         shown: Arc::clone(&shown),
     };
-    // It runs on this machine, so it may see everything.
-    let broker = Arc::new(Broker::new(Arc::new(recorder), Label::top()));
-    let config = ModelServerConfig {
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        allow_remote: false,
-    };
-    let server = ModelServer::bind(broker, config).await?;
-    let base_url = server.base_url();
-    tokio::spawn(server.serve(std::future::pending()));
+    let base_url = serve_model(Arc::new(recorder)).await?;
     Ok(Served { base_url, shown })
 }
 

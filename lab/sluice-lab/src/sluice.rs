@@ -2,11 +2,16 @@
 
 use std::env;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use ifc::Label;
+use llm::{Broker, Provider};
 use serde_json::Value;
+use server::openai_server::{ModelServer, ModelServerConfig};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, Command};
 
@@ -19,7 +24,11 @@ const DONE: i32 = 0;
 const REFUSED: i32 = 3;
 const INTERRUPTED: i32 = 130;
 
-pub(crate) struct Sluice(PathBuf);
+pub(crate) struct Sluice {
+    program: PathBuf,
+    /// Sandbox layers that the kernel may lack, as the option has them.
+    degraded: String,
+}
 
 /// Where a session finds its configuration and keeps its state.
 #[derive(Debug, Clone)]
@@ -74,9 +83,14 @@ pub(crate) struct Session {
 }
 
 impl Sluice {
-    /// The one beside this program.
-    pub(crate) fn find() -> Result<Self> {
-        Ok(Self(binary("sluice")?))
+    /// The one beside this program. From now on Ctrl-C ends it and not this program: it ends its spokes, and says that it
+    /// was interrupted.
+    pub(crate) fn find(degraded: &[String]) -> Result<Self> {
+        tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
+        Ok(Self {
+            program: binary("sluice")?,
+            degraded: degraded.join(","),
+        })
     }
 
     /// One query to its end, or several in one chat. `forward` prints each event as it comes.
@@ -90,17 +104,15 @@ impl Sluice {
         let progress = Progress::new();
         progress.say("loading the model");
         let mut command = self.command(home);
-        match queries {
-            [query] => command
-                .args(["run", "--json", "--config"])
-                .arg(&home.config)
-                .args(arguments)
-                .arg(query),
-            _ => command
-                .args(["chat", "--json", "--config"])
-                .arg(&home.config)
-                .args(arguments),
+        let (verb, query) = match queries {
+            [query] => ("run", Some(query)),
+            _ => ("chat", None),
         };
+        command.args([verb, "--json", "--config"]).arg(&home.config);
+        if !self.degraded.is_empty() {
+            command.args(["--allow-degraded", &self.degraded]);
+        }
+        command.args(arguments).args(query);
         if let Some(aside) = &home.aside {
             command.stderr(File::create(aside)?);
         }
@@ -110,9 +122,9 @@ impl Sluice {
             .spawn()?;
         let stdin = child.stdin.take().context("no input to write to")?;
         let stdout = child.stdout.take().context("no output to read")?;
-        let lines = match queries {
-            [_] => String::new(),
-            _ => queries.iter().map(|query| format!("{query}\n")).collect(),
+        let lines = match query {
+            Some(_) => String::new(),
+            None => queries.iter().map(|query| format!("{query}\n")).collect(),
         };
         // Beside the reading: a child that waits for its output to be read would otherwise never
         // read its input.
@@ -158,7 +170,7 @@ impl Sluice {
 
     /// `sluice` in this home, with nobody at its terminal and no key of the user's.
     fn command(&self, home: &Home) -> Command {
-        let mut command = Command::new(&self.0);
+        let mut command = Command::new(&self.program);
         command.stdin(Stdio::null()).kill_on_drop(true);
         command.env("XDG_STATE_HOME", &home.state);
         // A key in the environment would let a session reach a paid model.
@@ -183,6 +195,20 @@ impl Session {
             _ => {}
         }
     }
+}
+
+/// Serves a model on loopback, by the API that `sluice` knows; its base URL.
+pub(crate) async fn serve_model(model: Arc<dyn Provider>) -> Result<String> {
+    // It runs on this machine, so it may see everything.
+    let broker = Arc::new(Broker::new(model, Label::top()));
+    let config = ModelServerConfig {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        allow_remote: false,
+    };
+    let server = ModelServer::bind(broker, config).await?;
+    let base_url = server.base_url();
+    tokio::spawn(server.serve(std::future::pending()));
+    Ok(base_url)
 }
 
 /// Another binary of this project: in `$SLUICE_BIN_DIR`, or beside this one.

@@ -60,8 +60,7 @@ enum ModelArg {
 }
 
 pub(crate) async fn cases(args: Cases) -> Result<Exit> {
-    // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted.
-    tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
+    let sluice = Sluice::find(&args.allow_degraded)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = match &args.keep {
         Some(folder) => {
@@ -89,7 +88,6 @@ pub(crate) async fn cases(args: Cases) -> Result<Exit> {
         }
         ModelArg::WorstCase => None,
     };
-    let sluice = Sluice::find()?;
     let mut rows = Vec::new();
     for study in &studies {
         let own;
@@ -130,11 +128,7 @@ async fn run(
     folder: &std::path::Path,
 ) -> Result<Option<Row>> {
     let world = World::create(folder, &study.setting, (way, args.strict), &served.base_url)?;
-    let mut arguments = study.arguments(way);
-    let degraded = args.allow_degraded.join(",");
-    if !degraded.is_empty() {
-        arguments.extend(["--allow-degraded", &degraded]);
-    }
+    let arguments = study.arguments(way);
     // The embedded model serves all runs: what it was shown in the last one is not this one's.
     served.forget();
     let session = sluice

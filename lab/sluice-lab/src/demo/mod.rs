@@ -3,21 +3,17 @@
 mod report;
 mod world;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ifc::Label;
-use llm::Broker;
 use models::WorstCase;
-use server::openai_server::{ModelServer, ModelServerConfig};
 
 use self::report::Damage;
 use self::world::{ATTACKER, Model, Protection, World};
 use crate::exit::Exit;
-use crate::sluice::{Session, Sluice};
+use crate::sluice::{Session, Sluice, serve_model};
 use crate::terminal::{print, say};
 
 const QUERY: &str = "Summarise my newest email";
@@ -40,9 +36,6 @@ pub(crate) struct Demo {
 
 /// Runs the demo in a folder of its own.
 pub(crate) async fn demo(args: Demo) -> Result<Exit> {
-    // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted;
-    // without a handler of its own this process would be gone before that.
-    tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let folder = match &args.keep {
         Some(folder) => new_folder(folder)?,
@@ -51,7 +44,7 @@ pub(crate) async fn demo(args: Demo) -> Result<Exit> {
     let stage = Stage {
         args: &args,
         folder: &folder,
-        sluice: Sluice::find()?,
+        sluice: Sluice::find(&args.allow_degraded)?,
     };
     if args.embedded {
         let exit = stage.embedded().await?;
@@ -99,7 +92,8 @@ impl Stage<'_> {
     /// with it.
     async fn worst_case(&self) -> Result<Exit> {
         self.heading("The worst case: a model that obeys every instruction it can see")?;
-        let model = Model::At(worst_case().await?);
+        let model = WorstCase::newest_email().provider(world::WORST_CASE);
+        let model = Model::At(serve_model(Arc::new(model)).await?);
         let mut columns = Vec::new();
         for (name, protection) in [
             ("unprotected", Protection::Off),
@@ -132,12 +126,7 @@ impl Stage<'_> {
     }
 
     async fn run(&self, world: &World, app: Option<&str>) -> Result<Session> {
-        let mut arguments: Vec<&str> = Vec::new();
-        arguments.extend(app.map(|app| ["--app", app]).into_iter().flatten());
-        let degraded = self.args.allow_degraded.join(",");
-        if !degraded.is_empty() {
-            arguments.extend(["--allow-degraded", &degraded]);
-        }
+        let arguments: Vec<&str> = app.into_iter().flat_map(|app| ["--app", app]).collect();
         self.sluice
             .ask(world.home(), &[QUERY], &arguments, self.args.json)
             .await
@@ -162,21 +151,6 @@ impl Stage<'_> {
         }
         Ok(())
     }
-}
-
-/// Starts the worst-case model behind the API that `sluice` knows; its base URL.
-async fn worst_case() -> Result<String> {
-    let model = WorstCase::newest_email().provider(world::WORST_CASE);
-    // It runs on this machine, so it may see everything, like the embedded model.
-    let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
-    let config = ModelServerConfig {
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        allow_remote: false,
-    };
-    let server = ModelServer::bind(broker, config).await?;
-    let base_url = server.base_url();
-    tokio::spawn(server.serve(std::future::pending()));
-    Ok(base_url)
 }
 
 fn new_folder(folder: &Path) -> Result<PathBuf> {

@@ -23,6 +23,7 @@ use self::system::System;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::served::{NAME, serve};
+use crate::sluice::Sluice;
 use crate::terminal::print;
 
 #[derive(Debug, Args)]
@@ -39,8 +40,6 @@ pub(crate) struct LangChain {
 }
 
 pub(crate) async fn langchain(args: LangChain) -> Result<Exit> {
-    // Ctrl-C reaches `sluice` as well, which ends its spokes and says that it was interrupted.
-    tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
     let wanted = |benchmark: &Benchmark| match &args.only {
         Some(words) => benchmark.name.contains(words.as_str()),
         None => true,
@@ -70,10 +69,11 @@ async fn run(
     benchmarks: &[Benchmark],
     progress: &Progress,
 ) -> Result<Option<Vec<Row>>> {
+    let sluice = Sluice::find(&args.allow_degraded)?;
     let mut rows = Vec::new();
     for (number, benchmark) in benchmarks.iter().enumerate() {
         let served = serve(Arc::new(benchmark.model().provider(NAME))).await?;
-        let runner = Runner::new(benchmark, served, &args.allow_degraded)?;
+        let runner = Runner::new(benchmark, served, &sluice)?;
         let most = args.queries.unwrap_or(usize::MAX);
         let count = benchmark.queries.len().min(most);
         for (at, query) in benchmark.queries.iter().take(most).enumerate() {

@@ -36,9 +36,8 @@ pub(super) struct Row {
 pub(super) struct Runner<'a> {
     benchmark: &'a Benchmark,
     served: Served,
-    sluice: Sluice,
+    sluice: &'a Sluice,
     case_apps: PathBuf,
-    degraded: String,
 }
 
 const LATTICE: &str = "[lattice]\nintegrity = { categories = [\"places\", \"foods\", \"others\"] }\nconfidentiality = { categories = [\"people\"] }\n";
@@ -48,14 +47,13 @@ impl<'a> Runner<'a> {
     pub(super) fn new(
         benchmark: &'a Benchmark,
         served: Served,
-        degraded: &[String],
+        sluice: &'a Sluice,
     ) -> Result<Self> {
         Ok(Self {
             benchmark,
             served,
-            sluice: Sluice::find()?,
+            sluice,
             case_apps: binary("sluice-case-apps")?,
-            degraded: degraded.join(","),
         })
     }
 
@@ -64,13 +62,10 @@ impl<'a> Runner<'a> {
         &self,
         query: &Query,
         system: System,
-        mut arguments: Vec<String>,
+        arguments: Vec<String>,
     ) -> Result<Option<Row>> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let home = self.world(&folder, system)?;
-        if !self.degraded.is_empty() {
-            arguments.extend(["--allow-degraded".to_owned(), self.degraded.clone()]);
-        }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         self.served.forget();
         let session = self
