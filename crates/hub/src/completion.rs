@@ -1,9 +1,10 @@
 //! What the turn machine asks of a language model, and what it gets back.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ifc::{ArgumentPath, Arguments, Label, PastCall, Prompt};
+use ifc::{ArgumentPath, Arguments, Label, PastCall, Prompt, Unread};
 use serde::{Deserialize, Serialize};
 
 /// One call of a language model: the only text it may see, and how it must answer.
@@ -64,6 +65,8 @@ pub struct Completion {
     pub stop: StopReason,
     /// What it cost.
     pub usage: Usage,
+    /// What its server needs back with the step that it becomes.
+    pub unread: Option<Arc<Unread>>,
 }
 
 /// A tool call as a model wrote it. Nothing is checked yet. `Debug` does not show it.

@@ -134,7 +134,7 @@ pub fn consult(
         // The judge reads everything, so its provider needs a clearance for all of it.
         label: history.label(),
         messages,
-        images: Vec::new(),
+        beside: Vec::new(),
         tools: Vec::new(),
         kept,
         masked: 0,

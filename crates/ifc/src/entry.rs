@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::image::Pictured;
 use crate::own::{Made, OwnText};
-use crate::{Arguments, Image, Label, Labeled, Message, PastCall};
+use crate::{Arguments, Image, Label, Labeled, Message, PastCall, Unread};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -14,6 +14,8 @@ pub(crate) struct Entry {
     /// The images of its first text. Most messages have none, and an entry is small, since each step walks over all of
     /// them.
     images: Option<Arc<Vec<Pictured>>>,
+    /// As labelled as the message's existence.
+    pub(crate) unread: Option<Arc<Unread>>,
     /// Shared by the copies of a history, since labels change rarely.
     pub(crate) came: Arc<Came>,
 }
@@ -57,6 +59,7 @@ impl Entry {
             label,
             message,
             images: (!images.is_empty()).then(|| Arc::new(images)),
+            unread: None,
             came: Arc::new(Came {
                 made,
                 own,

@@ -10,7 +10,7 @@ use crate::message::Origin;
 use crate::own::{Made, OwnText, OwnTool};
 use crate::{
     Arguments, Author, Call, CallId, Label, Labeled, Message, PastCall, Ran, RegionId, RegionRef,
-    Relevance, Tool,
+    Relevance, Tool, Unread,
 };
 
 /// Everything that a language model may be shown a part of.
@@ -163,17 +163,26 @@ impl History {
         }
     }
 
-    /// Sets the id that the model's server gave a call, which prompts for that server repeat. The id must come from the
-    /// step that made the call.
-    pub fn name_call(&mut self, call: CallId, wire_id: impl Into<String>) {
-        let calls = self.entries.iter_mut().rev();
-        let mut calls = calls.flat_map(|entry| match &mut entry.message {
-            Message::Assistant { calls, .. } => calls.as_mut_slice(),
-            _ => &mut [],
-        });
-        if let Some(call) = calls.find(|past| past.id == call) {
-            call.wire_id = Some(wire_id.into());
+    /// Sets what the model's server gave with the step at this position, the ids of its calls included. It must come from
+    /// the completion that the step is.
+    pub fn carry(&mut self, at: usize, unread: Option<Arc<Unread>>) {
+        let Some(entry) = self.entries.get_mut(at) else {
+            return;
+        };
+        if let Message::Assistant { calls, .. } = &mut entry.message {
+            let ids = unread.iter().flat_map(|unread| &unread.calls);
+            let ids = ids.map(|(id, _)| id.clone());
+            for (call, id) in calls.iter_mut().zip(ids.chain(std::iter::repeat(None))) {
+                call.wire_id = id;
+            }
+            entry.unread = unread;
         }
+    }
+
+    /// What the model's server gave with the message at this position.
+    #[must_use]
+    pub fn unread(&self, at: usize) -> Option<&Arc<Unread>> {
+        self.entries.get(at)?.unread.as_ref()
     }
 
     /// Appends the result of a call (Algorithm 4, line 13) under the label of the call: that of its step, unless the user
@@ -250,12 +259,14 @@ impl History {
             .map(|entry| (&entry.label, &entry.message))
     }
 
-    /// The bytes of all texts and images.
+    /// The bytes of all texts and images, and of what is not read.
     pub fn bytes(&self) -> usize {
         let images = self.entries.iter().flat_map(Entry::images);
         let images = images.map(|pictured| pictured.image.bytes().len());
         let texts = self.texts().map(|(_, text)| text.len());
-        texts.chain(images).sum()
+        let unread = self.entries.iter().flat_map(|entry| &entry.unread);
+        let unread = unread.map(|unread| unread.bytes());
+        texts.chain(images).chain(unread).sum()
     }
 
     /// How many images of the message at this position a prompt at `label` shows.
@@ -421,7 +432,9 @@ impl History {
         let fixed = |entry: Entry| {
             let made = Made::fixed(entry.label.clone());
             let images = entry.images().to_vec();
-            Entry::new(entry.label, made, entry.message, images)
+            let mut fixed = Entry::new(entry.label, made, entry.message, images);
+            fixed.unread = entry.unread;
+            fixed
         };
         Self {
             tools: self.tools.clone(),

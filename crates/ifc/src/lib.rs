@@ -62,7 +62,7 @@ pub use label::{Label, Taint};
 pub use labeled::Labeled;
 pub use lattice::{Dimension, Lattice, LatticeError, Order};
 pub use ledger::{Ran, Receipt};
-pub use message::{Author, CallId, Message, PastCall, Tool};
+pub use message::{Author, CallId, Message, PastCall, Tool, Unread};
 pub use monitor::Monitor;
 pub use permissions::{Collaboration, Direction, Permissible, Permissions};
 pub use permit::{Answer, Basis, Decision, Denial, Permit, Question};

@@ -107,6 +107,43 @@ pub enum Author {
     Hub,
 }
 
+/// What a model's server gave with a step and needs back, such as its signed thoughts. Nothing here reads it. It has the
+/// label of the step, and goes back to that server with it.
+#[derive(Clone)]
+pub struct Unread {
+    /// The provider that gave it.
+    pub provider: String,
+    /// Members of the message: a JSON object, or nothing.
+    pub members: String,
+    /// The id of each call of the step, and its members.
+    pub calls: Vec<(Option<String>, String)>,
+}
+
+impl Unread {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let calls = self.calls.iter();
+        let calls = calls.map(|(id, members)| id.as_ref().map_or(0, String::len) + members.len());
+        self.members.len() + calls.sum::<usize>()
+    }
+}
+
+/// Two steps are the same whatever came with them unread.
+impl PartialEq for Unread {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Unread {}
+
+impl fmt::Debug for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unread({} bytes)", self.bytes())
+    }
+}
+
 /// A tool call that the model made. Its arguments are labelled text like any other.
 #[derive(Debug, Clone)]
 pub struct PastCall {

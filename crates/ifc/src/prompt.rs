@@ -1,8 +1,9 @@
 //! A prompt: the only text that a language-model provider may be given.
 
 use std::fmt;
+use std::sync::Arc;
 
-use crate::{Image, Label, Labeled};
+use crate::{Image, Label, Labeled, Unread};
 
 /// The mark for masked text (`◇` in the paper). It is the same for every length and label, so it tells nothing.
 pub const REDACTED: &str = "[redacted]";
@@ -26,12 +27,23 @@ pub struct Prompt {
     pub(crate) label: Label,
     pub(crate) messages: Vec<PromptMessage>,
     /// Each with the position of its message.
-    pub(crate) images: Vec<(usize, Image)>,
+    pub(crate) beside: Vec<(usize, Beside)>,
     pub(crate) tools: Vec<PromptTool>,
     pub(crate) kept: usize,
     pub(crate) masked: usize,
     /// Whether the redactor wrote a mark.
     pub(crate) is_marked: bool,
+}
+
+/// What a message has beside its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    unreachable_pub,
+    reason = "the compiler names it where it refuses a prompt of others"
+)]
+pub enum Beside {
+    Image(Image),
+    Unread(Arc<Unread>),
 }
 
 /// One message of a [`Prompt`].
@@ -95,8 +107,23 @@ impl Prompt {
 
     /// The images of the message at this position, in the order of their notes in its text.
     pub fn images(&self, position: usize) -> impl Iterator<Item = &Image> {
-        let images = self.images.iter();
-        images.filter_map(move |(at, image)| (*at == position).then_some(image))
+        self.beside(position).filter_map(|beside| match beside {
+            Beside::Image(image) => Some(image),
+            Beside::Unread(_) => None,
+        })
+    }
+
+    /// What the model's server gave with the message at this position. It is for that server alone.
+    pub fn unread(&self, position: usize) -> Option<&Unread> {
+        self.beside(position).find_map(|beside| match beside {
+            Beside::Unread(unread) => Some(&**unread),
+            Beside::Image(_) => None,
+        })
+    }
+
+    fn beside(&self, position: usize) -> impl Iterator<Item = &Beside> {
+        let all = self.beside.iter();
+        all.filter_map(move |(at, beside)| (*at == position).then_some(beside))
     }
 
     /// The tools that the model may call.
@@ -130,7 +157,7 @@ impl Prompt {
         }
         let note = PromptMessage::System(REDACTED_NOTE.to_owned());
         self.messages.insert(0, note);
-        for (position, _) in &mut self.images {
+        for (position, _) in &mut self.beside {
             *position += 1;
         }
         self
@@ -163,7 +190,7 @@ impl fmt::Debug for Prompt {
         write!(
             f,
             "Prompt({:?}, {:?}, {:?}, {:?})",
-            self.label, self.messages, self.images, self.tools
+            self.label, self.messages, self.beside, self.tools
         )
     }
 }

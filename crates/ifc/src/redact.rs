@@ -1,9 +1,11 @@
 //! The redactor (RTBAS Algorithm 3), by region.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::entry::Entry;
 use crate::json::{Json, Kind};
+use crate::prompt::Beside;
 use crate::{
     CallId, History, Label, Labeled, Message, PastCall, Prompt, PromptCall, PromptMessage,
     PromptTool, REDACTED, Tool, UNDESCRIBED,
@@ -43,21 +45,29 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         .filter_map(|tool| redactor.tool(tool, history.declared(&tool.name)))
         .collect();
     let entries = &history.entries;
-    let (mut messages, mut images) = (Vec::with_capacity(entries.len()), Vec::new());
+    let mut messages = Vec::with_capacity(entries.len());
+    let mut beside = Vec::new();
     for entry in entries {
         let Some(message) = redactor.message(entry) else {
             continue;
         };
         if !entry.images().is_empty() {
             let shown = entry.images_at(label).cloned();
-            images.extend(shown.map(|image| (messages.len(), image)));
+            beside.extend(shown.map(|image| (messages.len(), Beside::Image(image))));
+        }
+        if let Some(own) = entry
+            .unread
+            .as_ref()
+            .filter(|_| entry.label.flows_to(label))
+        {
+            beside.push((messages.len(), Beside::Unread(Arc::clone(own))));
         }
         messages.push(message);
     }
     Prompt {
         label: label.clone(),
         messages,
-        images,
+        beside,
         tools,
         kept: redactor.kept,
         masked: redactor.masked,

@@ -58,6 +58,11 @@ impl History {
         if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
             return false;
         }
+        // From the first run. That of the second one is carried anew.
+        entry.unread = None;
+        if let Message::Assistant { calls, .. } = &mut entry.message {
+            calls.iter_mut().for_each(|call| call.wire_id = None);
+        }
         let came = Arc::make_mut(&mut entry.came);
         let old = std::mem::replace(&mut came.made, Made::at(label, floor, &labels));
         if let (Remade::Calls, Some(words)) = (remade, came.own.first_mut()) {

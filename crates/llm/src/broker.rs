@@ -258,7 +258,7 @@ impl Broker {
     ) -> Result<Answer, ProviderError> {
         let options = &*options.below(request.prompt.label());
         // One for all attempts: what the first provider has streamed rules out the next.
-        let mut watched = Watched::new(sink);
+        let mut watched = Watched { sink, used: false };
         let mut failure = None;
         for (name, provider) in self.known(route) {
             // Each provider is decided on by itself: the next one may be cleared for what this one may not see.
@@ -267,7 +267,6 @@ impl Broker {
             };
             match provider.complete(&cleared, &mut watched).await {
                 Ok(completion) => {
-                    watched.pass_ids();
                     return Ok(Answer {
                         completion,
                         provider: name.to_owned(),
@@ -275,7 +274,6 @@ impl Broker {
                 }
                 // Text that was streamed cannot be taken back, and another provider's answer would be joined to it.
                 Err(error) if error.kind.is_outage() && !watched.used => {
-                    watched.ids.clear();
                     failure = Some(error);
                 }
                 // About the request or the answer: another provider would only be one more that has seen the prompt.
@@ -344,37 +342,15 @@ impl fmt::Debug for Broker {
 }
 
 /// Remembers whether any text went through: such an answer cannot be taken back by asking another
-/// provider. Ids of calls wait for the end of the answer, since those of a provider that broke off would be taken for
-/// the ids of the next one's calls.
+/// provider.
 struct Watched<'a> {
     sink: &'a mut dyn DeltaSink,
     used: bool,
-    ids: BTreeMap<usize, String>,
-}
-
-impl<'a> Watched<'a> {
-    fn new(sink: &'a mut dyn DeltaSink) -> Self {
-        Self {
-            sink,
-            used: false,
-            ids: BTreeMap::new(),
-        }
-    }
-
-    fn pass_ids(&mut self) {
-        for (position, id) in &self.ids {
-            self.sink.call_id(*position, id);
-        }
-    }
 }
 
 impl DeltaSink for Watched<'_> {
     fn text(&mut self, piece: &str) {
         self.used |= !piece.is_empty();
         self.sink.text(piece);
-    }
-
-    fn call_id(&mut self, position: usize, id: &str) {
-        self.ids.insert(position, id.to_owned());
     }
 }

@@ -327,5 +327,6 @@ fn from_wire(answer: Answer) -> Completion {
             time_to_first_token: usage.time_to_first_token,
             total_time: usage.total_time,
         },
+        unread: None,
     }
 }

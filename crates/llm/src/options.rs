@@ -27,8 +27,10 @@ pub struct RequestOptions {
     pub stream: Option<bool>,
     /// Which calls are wished, where the request leaves the choice to the model.
     pub tool_choice: Option<ToolChoice>,
+    /// Whether arguments must fit a tool's parameters exactly, by the tool's name, where that is said.
+    pub strict: BTreeMap<String, bool>,
     /// More members of an OpenAI-compatible body: `temperature`, `top_p`, `seed`, `stop`,
-    /// `response_format`. They come before the provider's own members of the same name.
+    /// `response_format`, and any that the API does not have. They come before the provider's own members of the same name.
     pub members: Map<String, Value>,
     /// The labels of `model` and of `members`, by name; a name that is not here has the label ⊥. The broker sends none
     /// that is above the label of the prompt.

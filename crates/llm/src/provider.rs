@@ -42,10 +42,6 @@ pub trait Provider: Send + Sync {
 pub trait DeltaSink: Send {
     /// The next piece of text; never empty.
     fn text(&mut self, piece: &str);
-
-    /// What the server calls the answer's call at this position, from 0. It is as labelled as the
-    /// answer.
-    fn call_id(&mut self, _position: usize, _id: &str) {}
 }
 
 /// A sink for callers that wait for the whole answer.
@@ -91,6 +87,9 @@ pub enum ErrorKind {
     /// No connection, or it broke: what the network said.
     #[error("unreachable: {0}; check its address and that it runs")]
     Unreachable(String),
+    /// The answer ended before its end.
+    #[error("the answer broke off before its end; try again, or look at the server's log")]
+    Cut,
     /// It took too long.
     #[error("{what} took longer than {} ms; raise the timeout or use another provider", after.as_millis())]
     Timeout {
@@ -109,9 +108,10 @@ pub enum ErrorKind {
         /// The server's own names for the error, if it gave any: for programs.
         names: Box<ErrorNames>,
     },
-    /// Too many requests, even after the retries. The wait is the one that the server asks for.
-    #[error("too many requests; wait{} and try again", wait(*.0))]
-    RateLimited(Option<Duration>),
+    /// Too many requests, even after the retries. The wait is the one that the server asks for; the server's message,
+    /// limited.
+    #[error("too many requests{}{}; wait{} and try again", if .1.is_empty() { "" } else { ": " }, .1, wait(*.0))]
+    RateLimited(Option<Duration>, String),
     /// The answer breaks the protocol.
     #[error("malformed answer: {0}; check that the address is an OpenAI-compatible API")]
     Malformed(String),
@@ -156,7 +156,7 @@ impl ErrorKind {
     /// Whether another provider may answer the same request: this one is away or busy.
     pub fn is_outage(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Timeout { .. } | Self::RateLimited(_) => true,
+            Self::Unreachable(_) | Self::Timeout { .. } | Self::RateLimited(..) | Self::Cut => true,
             // Below 500 it is about the request, the key or the model's name, which the user must correct. Another
             // provider would only be one more that has seen the prompt.
             Self::Status { code, .. } => *code >= 500,
@@ -216,10 +216,11 @@ mod tests {
 
     #[test]
     fn errors_are_one_line_that_names_the_provider() {
-        let error = ErrorKind::RateLimited(Some(Duration::from_secs(3))).at("main");
+        let error =
+            ErrorKind::RateLimited(Some(Duration::from_secs(3)), "slow".to_owned()).at("main");
         assert_eq!(
             error.to_string(),
-            "provider `main`: too many requests; wait 3 s and try again"
+            "provider `main`: too many requests: slow; wait 3 s and try again"
         );
         assert!(error.kind.is_outage());
     }

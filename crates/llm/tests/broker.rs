@@ -10,7 +10,7 @@ use hub::{AnswerShape, Completion, CompletionRequest, Purpose};
 use ifc::{History, Label, Labeled, redact};
 use llm::{
     Broker, BrokerError, Cleared, DeltaSink, ErrorKind, NoDeltas, Provider, ProviderError,
-    RequestOptions, Scripted, call_answer, text_answer,
+    RequestOptions, Scripted, text_answer,
 };
 
 /// A provider that is away, before or after its first word, and counts who asked.
@@ -32,7 +32,6 @@ impl Provider for Away {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        sink.call_id(0, "id-of-the-one-that-is-away");
         if self.begins {
             sink.text("so");
         }
@@ -118,59 +117,6 @@ async fn the_next_provider_is_asked_only_before_the_first_word() {
         let provider = answer.ok().map(|answer| answer.provider);
         assert_eq!(provider.as_deref(), expected);
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-    }
-}
-
-/// What a server calls its calls.
-#[derive(Default)]
-struct Ids(Vec<(usize, String)>);
-
-impl DeltaSink for Ids {
-    fn text(&mut self, _: &str) {}
-
-    fn call_id(&mut self, position: usize, id: &str) {
-        self.0.push((position, id.to_owned()));
-    }
-}
-
-/// Answers with a call that has an id, or none.
-struct Calls(Option<&'static str>);
-
-#[async_trait]
-impl Provider for Calls {
-    fn name(&self) -> &str {
-        "local"
-    }
-
-    async fn complete(
-        &self,
-        _: &Cleared<'_>,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<Completion, ProviderError> {
-        // Some servers repeat it in each piece.
-        for id in [self.0, self.0].into_iter().flatten() {
-            sink.call_id(0, id);
-        }
-        Ok(call_answer("look", "{}"))
-    }
-}
-
-#[tokio::test]
-async fn ids_are_those_of_the_provider_that_answered() {
-    for (own, expected) in [
-        (Some("own"), vec![(0, "own".to_owned())]),
-        (None, Vec::new()),
-    ] {
-        let (cloud, _) = away("cloud", false);
-        let broker = Broker::new(cloud, Label::bottom())
-            .with_provider(Arc::new(Calls(own)), Label::bottom())
-            .and_then(|broker| broker.with_default_route(["cloud", "local"]))
-            .unwrap();
-        let mut ids = Ids::default();
-        let request = request("hi", Label::bottom());
-        let answer = broker.complete(&request, &mut ids).await.unwrap();
-        assert_eq!(answer.provider, "local");
-        assert_eq!(ids.0, expected);
     }
 }
 

@@ -426,10 +426,6 @@ impl<F: Front> DeltaSink for Pieces<'_, F> {
         let alone = text.alone.as_mut().map(|alone| alone.push(piece));
         text.said.push_str(alone.as_ref().unwrap_or(&shown));
     }
-
-    fn call_id(&mut self, position: usize, id: &str) {
-        self.front.call_id(position, id);
-    }
 }
 
 async fn notified(cancel: Option<&Notify>) {

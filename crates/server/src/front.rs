@@ -111,11 +111,6 @@ pub(crate) trait Front: Send {
         let _ = said;
     }
 
-    /// What the model's server calls the completion's call at this position.
-    fn call_id(&mut self, position: usize, id: &str) {
-        let _ = (position, id);
-    }
-
     /// Sees how the completion ended before the machine does.
     fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
         let _ = answer;

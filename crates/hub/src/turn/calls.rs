@@ -39,7 +39,9 @@ impl TurnMachine {
         let past = (full.clone(), call.proposed.clone());
         self.turn.proposed.push(past);
         let times = self.turn.times_proposed(&call.proposed, &full);
-        if times > self.settings.limits.repeats {
+        let is_polled =
+            || self.reads(&call.proposed, &full) && self.may_have_changed(calls.count, &full, 1);
+        if times > self.settings.limits.repeats && !is_polled() {
             // Back in the queue: the end of the turn answers all calls that have not run.
             calls.queue.push_front((id, call));
             self.state = State::Calls(calls);
@@ -374,11 +376,13 @@ impl TurnMachine {
     /// The step that made a call, and the call, under the labels that they have now.
     fn relabelled(&self, calls: &mut Calls, id: CallId, call: Call) -> Option<(Completion, Call)> {
         let messages = self.guard.history.messages();
-        let mut steps = messages.filter_map(|(label, message)| match message {
-            Message::Assistant { calls, .. } => Some((label, calls)),
-            _ => None,
-        });
-        let (label, made) = steps.find(|(_, made)| made.iter().any(|past| past.id == id))?;
+        let mut steps = messages
+            .enumerate()
+            .filter_map(|(at, (label, message))| match message {
+                Message::Assistant { calls, .. } => Some((at, label, calls)),
+                _ => None,
+            });
+        let (at, label, made) = steps.find(|(.., made)| made.iter().any(|past| past.id == id))?;
         let past = made.iter().find(|past| past.id == id)?;
         let arguments = Arguments::parse_labeled(&past.arguments).ok()?;
         calls.label = label.clone();
@@ -387,6 +391,7 @@ impl TurnMachine {
             text: calls.text.reveal_tcb().to_owned(),
             calls: made.iter().map(ProposedCall::from).collect(),
             usage: Usage::default(),
+            unread: self.guard.history.unread(at).cloned(),
             stop: match self.settings.execution {
                 Execution::Elsewhere => self.turn.stop,
                 // Where it was cut off, its text says so.

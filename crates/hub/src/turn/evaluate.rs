@@ -13,8 +13,8 @@
 //! withholds nothing, nor does a refusal that has no such cause.
 
 use ifc::{
-    Effect, History, Label, Labeled, Message, PastCall, Prompt, Question, REDACTED, Remade, Sink,
-    redact,
+    Author, Effect, History, Label, Labeled, Message, PastCall, Prompt, Question, REDACTED, Remade,
+    Sink, redact,
 };
 
 use super::machine::{Refinement, TurnMachine};
@@ -193,17 +193,44 @@ impl TurnMachine {
         })
     }
 
-    /// Whether a completion only repeats: it reads again what the step before has just read, or proposes what the user
-    /// has refused. Small models do that instead of answering. Repeated writes may be meant.
+    /// Whether a completion only repeats: it reads once more what the step before has just read again with the same result,
+    /// or proposes what the user has refused. Small models do that instead of answering. Repeated writes may be meant.
     pub(super) fn repeats(&self, completion: &Completion, label: &Label) -> bool {
         let calls = &completion.calls;
         let is_same_read = same_calls(calls, self.turn.last_calls(label))
-            && calls.iter().all(|call| self.reads(call, label));
+            && calls.iter().all(|call| self.reads(call, label))
+            && !self.may_have_changed(calls.len(), label, 0);
         let is_refused = |call: &ProposedCall| {
             let call = self.read(call, label);
             call.is_ok_and(|call| self.guard.monitor.is_refused(&call))
         };
         !calls.is_empty() && (is_same_read || calls.iter().all(is_refused))
+    }
+
+    /// Whether a read may bring something else when it is made again, as the state of a job does: its step has `count`
+    /// results, and they are others than those of the step before, or it is the first step. As far as a step under `label`
+    /// may know, and without the newest `skipped` steps.
+    pub(super) fn may_have_changed(&self, count: usize, label: &Label, skipped: usize) -> bool {
+        let mut steps: Vec<Vec<&str>> = Vec::new();
+        for (own, message) in self.guard.history.messages() {
+            match message {
+                Message::User(_) => steps.clear(),
+                Message::Assistant { .. } if own.flows_to(label) => steps.push(Vec::new()),
+                Message::Result {
+                    content,
+                    author: Author::App,
+                    ..
+                } if own.join(&content.label()).flows_to(label) => {
+                    if let Some(step) = steps.last_mut() {
+                        step.push(content.reveal_tcb());
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut steps = steps.into_iter().rev().skip(skipped);
+        let newest = steps.next().unwrap_or_default();
+        newest.len() == count && steps.next() != Some(newest)
     }
 
     /// A draft that stays blocked is the step, and its calls are asked about.
@@ -506,15 +533,20 @@ impl TurnMachine {
 
     /// Compares a read with its second run, if there is one, and relabels what was made from it.
     pub(super) fn refined(&mut self, at: usize, label: Label, input: Input) {
-        let remade = match input {
-            Input::Completed(completion) => self.remade(at, &label, &completion),
-            _ => None,
+        let (remade, unread) = match input {
+            Input::Completed(completion) => {
+                let remade = self.remade(at, &label, &completion);
+                (remade, completion.unread.filter(|_| remade.is_some()))
+            }
+            _ => (None, None),
         };
         if let Some(remade) = remade {
             // The regions get other numbers.
             let relevant = self.guard.history.pieces_of(&self.turn.relevance);
             let floor = self.above_request(Label::bottom());
-            self.guard.history.refine_tcb(at, &label, &floor, remade);
+            let history = &mut self.guard.history;
+            history.refine_tcb(at, &label, &floor, remade);
+            history.carry(at, unread.clone());
             self.turn.relevance = self.guard.history.regions_of(&relevant);
         }
         self.turn.refined += 1;
@@ -524,6 +556,7 @@ impl TurnMachine {
             after: self.guard.history.messages().len(),
             label,
             remade,
+            unread,
         });
     }
 

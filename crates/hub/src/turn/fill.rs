@@ -294,6 +294,7 @@ impl TurnMachine {
             text: fill.step.text,
             stop: fill.step.stop,
             calls,
+            unread: fill.step.unread,
             label: fill.label,
         })
     }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use ifc::{
     Call, CallId, Decision, Dimension, Draft, DraftCall, History, Label, Labeled, Lattice,
-    MemoryWrite, Message, Permit, Policy, PromptMessage, REDACTED, Relevance, Remade, Tool, redact,
+    MemoryWrite, Message, Permit, Policy, PromptMessage, REDACTED, Relevance, Remade, Tool, Unread,
+    redact,
 };
 
 use super::state::{State, Strategy, Turn};
@@ -64,6 +65,8 @@ pub struct Refinement {
     pub label: Label,
     /// What came out the same; nothing if the step keeps its label.
     pub remade: Option<Remade>,
+    /// What came unread with the second run.
+    pub unread: Option<Arc<Unread>>,
 }
 
 impl TurnMachine {
@@ -203,7 +206,11 @@ impl TurnMachine {
         // Without the label of the prompt, which the history adds itself: else the words would keep it when the label of
         // what they were made from falls.
         let text = Labeled::trusted_tcb(text.reveal_tcb());
-        self.guard.history.push_step(label, &floor, text, calls)
+        let history = &mut self.guard.history;
+        let ids = history.push_step(label, &floor, text, calls);
+        let newest = history.messages().len() - 1;
+        history.carry(newest, self.turn.unread.take());
+        ids
     }
 
     /// A call as the trace has it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ifc::{
     Arguments, Call, CallId, Delivery, Label, Labeled, Permit, Prompt, Receipt, Release, Relevance,
+    Unread,
 };
 
 use super::step::{Retained, StepCall};
@@ -119,6 +120,8 @@ pub(super) struct Turn {
     pub(super) step: usize,
     /// Why the completion of the newest step ended.
     pub(super) stop: StopReason,
+    /// What came unread with it.
+    pub(super) unread: Option<Arc<Unread>>,
     /// The clearance that the prompts of the step keep to; ⊤ where they may show everything. It stays the same until
     /// the step is over: another one could leave out what the draft was made from.
     pub(super) clearance: Label,
@@ -156,6 +159,7 @@ impl Default for Turn {
             own_call: None,
             step: 0,
             stop: StopReason::End,
+            unread: None,
             clearance: Label::top(),
             relevance: Relevance::Everything,
             asked: Vec::new(),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use ifc::{ArgumentPath, Arguments, ArgumentsError, Label, Labeled};
+use ifc::{ArgumentPath, Arguments, ArgumentsError, Label, Labeled, Unread};
 
 use crate::isc::Malformed;
 use crate::{Completion, ProposedCall, StopReason};
@@ -13,6 +14,7 @@ pub(super) struct Step {
     pub(super) text: String,
     pub(super) stop: StopReason,
     pub(super) calls: Vec<StepCall>,
+    pub(super) unread: Option<Arc<Unread>>,
     /// The label of the prompt that it was made from.
     pub(super) label: Label,
 }
@@ -25,6 +27,7 @@ impl Step {
             text: completion.text,
             stop: completion.stop,
             calls: calls.collect(),
+            unread: completion.unread,
             label,
         }
     }
@@ -50,6 +53,7 @@ impl Step {
             text: below.text,
             stop: below.stop,
             calls: calls.collect(),
+            unread: below.unread,
             label,
         }
     }

@@ -20,11 +20,11 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Label, Labeled, Prompt, RegionId, RegionRef, Relevance};
+use ifc::{Arguments, Label, Labeled, Prompt, RegionId, RegionRef, Relevance};
 
 use super::machine::TurnMachine;
 use super::state::{Calls, State, Strategy, Summarising, Trial, Wording};
-use super::step::Step;
+use super::step::{Step, StepCall};
 use super::summary::{Summary, Trimmed};
 use crate::trace::{self, Score, Text};
 use crate::{
@@ -157,8 +157,8 @@ impl TurnMachine {
             Next::Try(strategy) => self.state = State::Make(strategy),
             Next::Made(step) => self.make(step),
             Next::Words(words, label, wording) => {
-                let text = self.labelled_text(words.text, words.stop, &label);
-                self.answered(wording, text, &label);
+                self.turn.unread = words.unread;
+                self.words(words.text, words.stop, &label, wording);
             }
             Next::Stop(stop) => self.stop(stop),
         }
@@ -403,18 +403,43 @@ impl TurnMachine {
         Labeled::label_tcb(text, label.clone())
     }
 
+    /// Goes on with an answer in words. One without any is a failure of the model: its server may have shown its thoughts
+    /// alone.
+    fn words(&mut self, words: String, stop: StopReason, label: &Label, wording: Wording) {
+        if words.trim().is_empty() && self.settings.execution == Execution::Here {
+            let why = match stop {
+                StopReason::Length => "the token limit cut it off before the first word",
+                _ => "it has no words, which a model may do that only thinks",
+            };
+            let why = format!(
+                "the model's answer is empty: {why}; ask again, or raise limits.completion_tokens"
+            );
+            return self.stop(Stop::Model(Labeled::label_tcb(why, label.clone())));
+        }
+        let text = self.labelled_text(words, stop, label);
+        self.answered(wording, text, label);
+    }
+
     /// Appends a step (line 18) and goes on with its calls, or with the answer that it is.
     fn make(&mut self, step: Step) {
         let Step {
             text,
             stop,
-            calls,
+            mut calls,
+            unread,
             label,
         } = step;
-        let text = self.labelled_text(text, stop, &label);
-        if calls.is_empty() {
-            return self.answered(Wording::Step, text, &label);
+        self.turn.unread = unread;
+        // Calls that were cut off can be none. Asked again, the model would be cut off again.
+        let is_call =
+            |call: &StepCall| Arguments::parse(&call.proposed.arguments, &Label::bottom()).is_ok();
+        if stop == StopReason::Length && !calls.iter().any(is_call) {
+            calls.clear();
         }
+        if calls.is_empty() {
+            return self.words(text, stop, &label, Wording::Step);
+        }
+        let text = self.labelled_text(text, stop, &label);
         let past = calls
             .iter()
             .map(|call| (call.proposed.tool.clone(), call.past_arguments()));

@@ -8,7 +8,7 @@ use ifc::{
     Rule, Sink, redact,
 };
 
-use crate::common::{label, lattice};
+use crate::common::{label, lattice, named};
 
 /// Every tool wants ⊥; what a mail says may be anything.
 struct Rules;
@@ -73,7 +73,8 @@ fn shown(history: &History, label: &Label) -> Vec<String> {
 fn the_control_part_and_what_comes_of_it_are_below_and_nothing_else() {
     let untrusted = label("untrusted");
     let (mut history, ids) = stepped(&untrusted, &[MAIL, r#"{"to":"eve"}"#]);
-    history.name_call(ids[0], "hidden_in_a_name");
+    let newest = history.messages().len() - 1;
+    history.carry(newest, Some(named("hidden_in_a_name")));
     let yes = permit(&history, call(MAIL, &untrusted), Answer::Once).unwrap();
     assert!(history.approve(ids[0], yes.approval().unwrap()));
     assert_eq!(history.call_label(ids[0]), Some(Label::bottom()));

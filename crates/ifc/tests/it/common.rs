@@ -1,8 +1,8 @@
 //! Labels for tests.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use ifc::{Label, Lattice, Order};
+use ifc::{Label, Lattice, Order, Unread};
 use proptest::prelude::*;
 
 /// As many categories as a lattice may have beside the one confidentiality taint.
@@ -21,6 +21,15 @@ pub(crate) fn lattice() -> Lattice {
 /// A label of that lattice.
 pub(crate) fn label(name: &str) -> Label {
     lattice().label(name).unwrap()
+}
+
+/// What a server gave with a step: this id of its one call, and members that name it.
+pub(crate) fn named(id: &str) -> Arc<Unread> {
+    Arc::new(Unread {
+        provider: "up".to_owned(),
+        members: format!("{{\"of\":\"{id}\"}}"),
+        calls: vec![(Some(id.to_owned()), String::new())],
+    })
 }
 
 /// The label with taint number `at` alone.

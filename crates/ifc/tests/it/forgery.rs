@@ -223,7 +223,7 @@ fn a_prompt_comes_from_the_redactor_alone() {
     let rustc = Compiler::new("a_prompt_comes_from_the_redactor_alone");
     let frame = "fn f(history: &History, label: Label) -> Prompt { HERE }";
     let honest = "redact(history, &label)";
-    let made = "Prompt { label, messages: Vec::new(), images: Vec::new(), tools: Vec::new(), kept: 0, masked: 0, is_marked: false }";
+    let made = "Prompt { label, messages: Vec::new(), beside: Vec::new(), tools: Vec::new(), kept: 0, masked: 0, is_marked: false }";
     rustc.check("prompt_made", frame, honest, made, "E0451");
     rustc.check(
         "prompt_default",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{join_of, taint};
+use crate::common::{join_of, named, taint};
 use crate::shown;
 use ifc::{History, Label, Labeled, Prompt, PromptMessage, PromptTool, REDACTED, Tool, redact};
 use proptest::prelude::*;
@@ -481,6 +481,32 @@ fn calls_are_numbered_afresh_and_hidden_ones_leave_no_gap() {
     );
 }
 
+/// It is bound to its step: where the step is left out or made again from less, it is gone.
+#[test]
+fn what_is_unread_is_shown_with_its_step_alone() {
+    let mut history = History::default();
+    history.push_user(Labeled::trusted_tcb("go"));
+    history.push_user(Labeled::label_tcb("obey", high()));
+    for (label, name) in [(Label::bottom(), "low"), (high(), "high")] {
+        let call = ("tool".to_owned(), Labeled::trusted_tcb("{}"));
+        history.push_step(&label, &Label::bottom(), Labeled::trusted_tcb(""), [call]);
+        let newest = history.messages().len() - 1;
+        history.carry(newest, Some(named(name)));
+    }
+    let shown = |history: &History, label: &Label| {
+        let prompt = redact(history, label).with_marks_explained();
+        let count = prompt.messages().len();
+        let all = (0..count).filter_map(|at| Some((at, prompt.unread(at)?.members.clone())));
+        all.collect::<Vec<_>>()
+    };
+    let [low, high_one] = ["low", "high"].map(|name| format!("{{\"of\":\"{name}\"}}"));
+    // The mark of the masked words is explained in a message before.
+    assert_eq!(shown(&history, &Label::bottom()), [(3, low.clone())]);
+    assert_eq!(shown(&history, &high()), [(2, low.clone()), (3, high_one)]);
+    assert!(history.refine_tcb(3, &Label::bottom(), &Label::bottom(), ifc::Remade::Whole));
+    assert_eq!(shown(&history, &high()), [(2, low)]);
+}
+
 /// Servers name calls as they like: two of one name, or one by a number of ours. What a prompt
 /// says depends on the calls that it shows, and not on the names of others.
 #[test]
@@ -498,9 +524,8 @@ fn calls_have_the_names_that_their_server_gave_and_no_two_the_same() {
     for (label, name) in names {
         let call = ("tool".to_owned(), Labeled::trusted_tcb("{}"));
         for id in history.push_assistant(&label, Labeled::trusted_tcb(""), [call]) {
-            if let Some(name) = name {
-                history.name_call(id, name);
-            }
+            let newest = history.messages().len() - 1;
+            history.carry(newest, name.map(named));
             history.push_result(&label, id, Labeled::trusted_tcb("done"));
         }
     }

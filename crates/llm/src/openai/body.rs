@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hub::{AnswerShape, CompletionRequest};
-use ifc::{Image, Prompt, PromptCall, PromptMessage};
+use ifc::{Image, Prompt, PromptCall, PromptMessage, Unread};
 use serde::Serialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::config::OpenAiConfig;
 use super::json::{ANSWER_TOOL, ANSWER_TOOL_WORDS, Wanted};
@@ -39,7 +39,7 @@ pub(super) fn body(
     // Then the answer's tool is the only one: a model that is to answer by a call must not make a real one.
     let tools = match &by_call {
         Some(wanted) => vec![answer_tool(wanted)?],
-        None => tools(names, &request.prompt)?,
+        None => tools(names, &request.prompt, options)?,
     };
     // No server can answer it, so it is refused here, where the reason is known.
     if request.shape == AnswerShape::Calls && tools.is_empty() {
@@ -166,6 +166,8 @@ struct Function<'a> {
     description: &'a str,
     /// Sent as it stands in the prompt.
     parameters: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
 }
 
 /// What a user says: a text, or parts of which some are images.
@@ -201,12 +203,31 @@ fn messages(config: &OpenAiConfig, names: &ToolNames, prompt: &Prompt) -> Vec<Va
         if is_result {
             of_results.extend(&images);
         }
-        messages.push(self::message(names, message, &images));
+        let mut written = self::message(names, message, &images);
+        let own = prompt.unread(at);
+        if let Some(own) = own.filter(|own| own.provider == config.name) {
+            give_back(&mut written, own);
+        }
+        messages.push(written);
     }
     if !of_results.is_empty() {
         messages.push(user(content(OF_RESULTS, &of_results)));
     }
     messages
+}
+
+/// Adds to a step what this server gave with it.
+fn give_back(message: &mut Value, unread: &Unread) {
+    let add = |to: &mut Value, members: &str| {
+        if let (Some(to), Ok(members)) = (to.as_object_mut(), serde_json::from_str(members)) {
+            let members: Map<String, Value> = members;
+            to.extend(members);
+        }
+    };
+    add(message, &unread.members);
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    let calls = calls.into_iter().flatten().zip(&unread.calls);
+    calls.for_each(|(call, (_, members))| add(call, members));
 }
 
 /// Adds words to the user's last message. Some chat templates refuse a second message of the user.
@@ -246,7 +267,11 @@ fn message(names: &ToolNames, message: &PromptMessage, images: &[&Image]) -> Val
     }
 }
 
-fn tools<'a>(names: &'a ToolNames, prompt: &'a Prompt) -> Result<Vec<Tool<'a>>, String> {
+fn tools<'a>(
+    names: &'a ToolNames,
+    prompt: &'a Prompt,
+    options: &RequestOptions,
+) -> Result<Vec<Tool<'a>>, String> {
     prompt
         .tools()
         .iter()
@@ -257,9 +282,13 @@ fn tools<'a>(names: &'a ToolNames, prompt: &'a Prompt) -> Result<Vec<Tool<'a>>, 
                     tool.name
                 )
             })?;
+            let strict = options.strict.get(&tool.name).copied();
+            // The API refuses it for an open schema, such as one that stands for a masked schema.
+            let fits = |strict: &bool| !strict || tool.parameters.contains("additionalProperties");
             Ok(Tool {
                 r#type: "function",
                 function: Function {
+                    strict: strict.filter(fits),
                     name: names.sent(&tool.name),
                     description: &tool.description,
                     parameters,
@@ -278,6 +307,7 @@ fn answer_tool<'a>(wanted: &Wanted<'a>) -> Result<Tool<'a>, String> {
             name: ANSWER_TOOL,
             description: ANSWER_TOOL_WORDS,
             parameters: parameters.map_err(|error| error.to_string())?,
+            strict: None,
         },
     })
 }

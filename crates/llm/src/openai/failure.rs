@@ -8,7 +8,7 @@ use std::{
 use reqwest::Response;
 use serde_json::Value;
 
-use super::answer::refused::{ApiError, ErrorBody, Refused};
+use super::answer::refused::{ApiError, Refused};
 use super::config::OpenAiConfig;
 use super::retry;
 use crate::ApiKey;
@@ -50,13 +50,11 @@ impl OpenAiConfig {
         let body = read_body(response, ERROR_BODY_LIMIT).await;
         // A body that cannot be read must not hide the status, which decides what happens next.
         let body = body.map(|(body, _)| body).unwrap_or_default();
-        let reported = match serde_json::from_slice::<ErrorBody>(&body) {
-            Ok(body) => body.error,
-            // Not the API's form, such as a gateway's HTML: its words are quoted, cut to one line.
-            Err(_) => ApiError {
-                message: String::from_utf8_lossy(&body).into_owned(),
-                ..ApiError::default()
-            },
+        let text = String::from_utf8_lossy(&body);
+        // Not JSON, such as a gateway's HTML: its words are quoted, cut to one line.
+        let reported = match serde_json::from_str(&text) {
+            Ok(value) => ApiError::of(&value, true).unwrap_or_default(),
+            Err(_) => ApiError::words(&text),
         };
         self.reported(code, &reported, asked, key)
     }
@@ -70,6 +68,8 @@ impl OpenAiConfig {
     ) -> Failure {
         let error = match refused {
             Refused::Malformed(reason) => return Failure::last(self.malformed(&reason, key)),
+            // What has reached the sink cannot be sent again.
+            Refused::Cut => return Failure::new(ErrorKind::Cut.at(&self.name), !has_begun),
             Refused::TooLarge { what, limit } => return self.too_large(what, limit),
             Refused::Reported(error) => error,
         };
@@ -94,8 +94,7 @@ impl OpenAiConfig {
         let mut message = self.quote(&reported.message, key);
         message.push_str(hint(&reported.message));
         let kind = match code {
-            // A spent quota is no limit on the rate: waiting does not help.
-            429 if !is_called(reported, &["insufficient_quota"]) => ErrorKind::RateLimited(asked),
+            429 if !is_spent(reported, asked) => ErrorKind::RateLimited(asked, message),
             _ if is_context_length(reported) => ErrorKind::ContextLength(message),
             413 => ErrorKind::RequestTooLarge(message),
             _ => ErrorKind::Status {
@@ -211,6 +210,15 @@ fn is_context_length(error: &ApiError) -> bool {
     )
         // Of servers that give no code; the words are the original's.
         || error.message.contains("maximum context length")
+}
+
+/// Whether the server names a spent quota, which is no limit on the rate: waiting does not help. Some servers say "quota" of
+/// their rates too, and then say how long to wait.
+fn is_spent(error: &ApiError, asked: Option<Duration>) -> bool {
+    let words = error.message.to_ascii_lowercase();
+    let spent = ["quota", "billing", "credits", "insufficient balance"];
+    is_called(error, &["insufficient_quota", "insufficient_balance"])
+        || (asked.is_none() && spent.iter().any(|word| words.contains(word)))
 }
 
 /// Whether a server calls an error by one of these names.

@@ -24,7 +24,7 @@ pub use self::endpoint::{
 };
 pub use self::json::JsonForm;
 use self::{
-    answer::{Bounds, Piece, Reader, refused::Refused},
+    answer::{Bounds, Reader},
     body::ToolNames,
     failure::{Failure, describe, read_body},
 };
@@ -205,53 +205,25 @@ impl OpenAi {
         if !response.status().is_success() {
             return Err(self.config.refusal(response, sending.key).await);
         }
-        // By what the server sends, not by what was asked for: some servers ignore `stream`, in both directions.
-        let streamed = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
         let limits = self.config.limits;
         let mut reader = Reader::new(Bounds {
             stream: limits.response,
             event: limits.event,
         });
-        if streamed {
-            self.read_stream(response, &mut reader, sending, started, sink)
-                .await?;
-        } else {
-            let limit = limits.response;
-            let (body, cut) = read_body(response, limit).await.map_err(|error| {
-                let retry = !error.is_timeout();
-                Failure::new(self.config.network(error), retry)
-            })?;
-            // A cut answer could still parse, as one that lacks its end.
-            if cut {
-                return Err(self.config.too_large("the answer", limit));
-            }
-            let taken = reader.whole(&body, started.elapsed());
-            self.pass_on(taken, &mut reader, sending, sink)?;
-        }
+        self.read(response, &mut reader, sending, started, sink)
+            .await?;
         let has_begun = reader.has_begun();
-        if let Some(mut completion) = reader.complete(started.elapsed()) {
-            for call in &mut completion.calls {
-                call.tool = sending.names.received(&call.tool).to_owned();
-            }
-            return Ok(completion);
+        let completion = reader.complete(&self.config.name, started.elapsed());
+        let refuse = |refused| self.config.refused(refused, has_begun, sending.key);
+        let mut completion = completion.map_err(refuse)?;
+        for call in &mut completion.calls {
+            call.tool = sending.names.received(&call.tool).to_owned();
         }
-        Err(match streamed {
-            // What has reached the sink cannot be sent again.
-            true => {
-                let kind = ErrorKind::Unreachable("the answer ended too early".to_owned());
-                Failure::new(kind.at(&self.config.name), !has_begun)
-            }
-            false => {
-                let reason = "the answer does not say why it ended";
-                Failure::last(self.config.malformed(reason, sending.key))
-            }
-        })
+        Ok(completion)
     }
 
-    async fn read_stream(
+    /// Reads an answer to its end, and passes on the pieces that come, also those before a refusal.
+    async fn read(
         &self,
         mut response: Response,
         reader: &mut Reader,
@@ -259,36 +231,22 @@ impl OpenAi {
         started: Instant,
         sink: &mut dyn DeltaSink,
     ) -> Result<(), Failure> {
-        while !reader.is_finished() {
-            let chunk = match response.chunk().await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
+        while !reader.is_over() {
+            let taken = match response.chunk().await {
+                Ok(Some(chunk)) => reader.push(&chunk, started.elapsed()),
+                Ok(None) => reader.end(started.elapsed()),
                 Err(error) => {
                     let retry = !reader.has_begun() && !error.is_timeout();
                     return Err(Failure::new(self.config.network(error), retry));
                 }
             };
-            let taken = reader.stream(&chunk, started.elapsed());
-            self.pass_on(taken, reader, sending, sink)?;
+            while let Some(piece) = reader.poll() {
+                sink.text(&piece);
+            }
+            let refuse = |refused| (self.config).refused(refused, reader.has_begun(), sending.key);
+            taken.map_err(refuse)?;
         }
         Ok(())
-    }
-
-    /// Passes on the pieces that came, also those before a refusal.
-    fn pass_on(
-        &self,
-        taken: Result<(), Refused>,
-        reader: &mut Reader,
-        sending: &Sending<'_>,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<(), Failure> {
-        while let Some(piece) = reader.poll() {
-            match piece {
-                Piece::Text(text) => sink.text(&text),
-                Piece::CallId { call, id } => sink.call_id(call, &id),
-            }
-        }
-        taken.map_err(|refused| (self.config).refused(refused, reader.has_begun(), sending.key))
     }
 }
 

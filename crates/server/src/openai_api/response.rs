@@ -217,7 +217,7 @@ impl From<ProviderError> for ApiError {
             ErrorKind::TooLarge { .. } | ErrorKind::RequestTooLarge(_) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, None)
             }
-            ErrorKind::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, None),
+            ErrorKind::RateLimited(..) => (StatusCode::TOO_MANY_REQUESTS, None),
             ErrorKind::Timeout { .. } => (StatusCode::GATEWAY_TIMEOUT, None),
             ErrorKind::Status { code, .. } => {
                 let status = StatusCode::from_u16(*code).unwrap_or_default();
@@ -232,7 +232,9 @@ impl From<ProviderError> for ApiError {
                     None,
                 )
             }
-            ErrorKind::Unreachable(_) | ErrorKind::Malformed(_) => (StatusCode::BAD_GATEWAY, None),
+            ErrorKind::Unreachable(_) | ErrorKind::Malformed(_) | ErrorKind::Cut => {
+                (StatusCode::BAD_GATEWAY, None)
+            }
             ErrorKind::Model(_) => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
         let mut answer = Self::new(status, error.to_string());
@@ -242,7 +244,7 @@ impl From<ProviderError> for ApiError {
                 answer.code = names.code.map(Cow::from);
                 answer.kind = names.kind.map_or(answer.kind, Cow::from);
             }
-            ErrorKind::RateLimited(retry_after) => {
+            ErrorKind::RateLimited(retry_after, _) => {
                 answer.retry_after = retry_after.or(answer.retry_after);
             }
             _ => {}

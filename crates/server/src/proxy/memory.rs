@@ -7,10 +7,10 @@ use std::{
 };
 
 use hub::Refinement;
-use ifc::{Approval, Author, Call, CallId, History, Label, Labeled, Message, PastCall};
+use ifc::{Approval, Author, Call, CallId, History, Label, Labeled, Message, Unread};
 
 use super::kept::Kept;
-use super::transcript::{Chain, Digest, canonical};
+use super::transcript::{Chain, Digest};
 
 /// Limits on what a proxy remembers. A forgotten answer gets the most restrictive label, so a tight limit costs questions,
 /// not security.
@@ -58,6 +58,8 @@ pub(super) enum Step {
         fixed: bool,
         text: Labeled,
         calls: Vec<RememberedCall>,
+        /// What the upstream needs back.
+        unread: Option<Arc<Unread>>,
     },
     /// What the hub answered to a refused call, which is the `call`-th of all these steps.
     Note {
@@ -75,53 +77,8 @@ pub(super) struct RememberedCall {
     pub(super) arguments: Labeled,
     /// The id under which the client knows it; refused ones it does not know.
     pub(super) client: Option<String>,
-    pub(super) upstream: Option<String>,
     /// What the user's yes to it endorsed.
     pub(super) approval: Option<Arc<Approval>>,
-}
-
-/// The ids that an upstream gave to the calls of one turn.
-#[derive(Debug, Default)]
-pub(super) struct UpstreamIds {
-    /// Of the completion under way, by position.
-    newest: Vec<Option<String>>,
-    /// Tool, canonical arguments and id of each call.
-    all: Vec<(String, String, String)>,
-}
-
-impl UpstreamIds {
-    pub(super) fn begin(&mut self) {
-        self.newest.clear();
-    }
-
-    pub(super) fn learn(&mut self, position: usize, id: &str) {
-        if self.newest.len() <= position {
-            self.newest.resize(position + 1, None);
-        }
-        if let Some(slot) = self.newest.get_mut(position) {
-            *slot = Some(id.to_owned());
-        }
-    }
-
-    /// The completion had these calls, by tool and arguments.
-    pub(super) fn end<'a>(&mut self, calls: impl Iterator<Item = (&'a str, &'a str)>) {
-        let with_ids = calls.zip(self.newest.drain(..));
-        self.all
-            .extend(with_ids.filter_map(|((tool, arguments), id)| {
-                Some((tool.to_owned(), canonical(arguments), id?))
-            }));
-    }
-
-    /// The id of a call that the machine took. Of two equal ones each has its own.
-    pub(super) fn of(&mut self, tool: &str, arguments: &str) -> Option<String> {
-        if self.all.is_empty() {
-            return None;
-        }
-        let arguments = canonical(arguments);
-        let mut all = self.all.iter();
-        let at = all.position(|(known, with, _)| known == tool && *with == arguments)?;
-        Some(self.all.remove(at).2)
-    }
 }
 
 /// What is remembered of one message.
@@ -136,13 +93,12 @@ pub(super) enum Recalled {
 
 impl Taken {
     /// What a turn appended to the first `from` messages of its history. `clients` are the ids of
-    /// the calls that were handed over, `upstream` those that the model's server gave.
+    /// the calls that were handed over.
     pub(super) fn of(
         history: &History,
         from: usize,
         refinements: &[Refinement],
         clients: &HashMap<CallId, String>,
-        upstream: &mut UpstreamIds,
         refused: Vec<Call>,
     ) -> Self {
         let mut order: Vec<CallId> = Vec::new();
@@ -157,21 +113,22 @@ impl Taken {
                     order.extend(calls.iter().map(|call| call.id));
                     let mut came = history.as_they_came(at).into_iter();
                     let text = came.next().unwrap_or_else(|| Labeled::trusted_tcb(""));
-                    let past_calls = calls.iter().zip(came).map(|(call, arguments)| {
-                        let upstream = upstream_id(upstream, label, call);
-                        RememberedCall {
-                            tool: call.tool.clone(),
-                            arguments,
-                            client: clients.get(&call.id).cloned(),
-                            upstream,
-                            approval: call.approval.clone(),
-                        }
-                    });
+                    let past_calls =
+                        calls
+                            .iter()
+                            .zip(came)
+                            .map(|(call, arguments)| RememberedCall {
+                                tool: call.tool.clone(),
+                                arguments,
+                                client: clients.get(&call.id).cloned(),
+                                approval: call.approval.clone(),
+                            });
                     steps.push(Step::Said {
                         label: label.clone(),
                         fixed: refinements.peek().is_some(),
                         text,
                         calls: past_calls.collect(),
+                        unread: history.unread(at).cloned(),
                     });
                 }
                 Message::Result {
@@ -231,30 +188,28 @@ impl Taken {
 
     fn bytes(&self) -> usize {
         let steps = self.steps.iter().map(|step| match step {
-            Step::Said { text, calls, .. } => {
+            Step::Said {
+                text,
+                calls,
+                unread,
+                ..
+            } => {
+                let unread = unread.as_ref().map_or(0, |unread| unread.bytes());
                 let calls = calls.iter();
                 let calls = calls.map(|call| {
-                    let id = call.upstream.as_ref().map_or(0, String::len);
                     let approval = call.approval.as_ref().map_or(0, |own| own.bytes());
-                    call.tool.len() + call.arguments.len() + id + approval + OVERHEAD
+                    call.tool.len() + call.arguments.len() + approval + OVERHEAD
                 });
-                text.len() + calls.sum::<usize>()
+                text.len() + unread + calls.sum::<usize>()
             }
             Step::Note { text, .. } => text.len(),
-            Step::Refined(_) => 0,
+            Step::Refined(refinement) => refinement.unread.as_ref().map_or(0, |it| it.bytes()),
         });
         let refused = self.refused.iter();
         let refused = refused.map(|call| call.tool.len() + call.arguments.len());
         let beside = refused.sum::<usize>();
         steps.map(|bytes| bytes + OVERHEAD).sum::<usize>() + beside + OVERHEAD
     }
-}
-
-/// The id that the upstream gave a call, unless a part of the call was made above its step: then the id
-/// comes from there too.
-fn upstream_id(upstream: &mut UpstreamIds, label: &Label, call: &PastCall) -> Option<String> {
-    let id = upstream.of(&call.tool, call.arguments.reveal_tcb());
-    id.filter(|_| call.arguments.label().flows_to(label))
 }
 
 /// About what an entry, a step or a call takes beside its text.
@@ -323,6 +278,7 @@ mod tests {
                 fixed: false,
                 text: Labeled::label_tcb("x", label.clone()),
                 calls: Vec::new(),
+                unread: None,
             }],
             refused: Vec::new(),
         }

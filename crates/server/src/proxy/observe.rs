@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use hub::{Completion, Screening, StopReason};
 use ifc::{
     Answer, Call, Draft, Effect, History, Label, Labeled, Nonce, Policy, PolicyError, Relevance,
-    Results, Rule, Screener, Sink,
+    Results, Rule, Screener, Sink, Unread,
 };
 
 use super::{
     approve::Approver,
-    memory::{RememberedCall, Step, Taken, UpstreamIds},
+    memory::{RememberedCall, Step, Taken},
     transcript::fresh,
 };
 use crate::{
@@ -101,6 +101,7 @@ pub(super) struct Seen {
     pub(super) text: String,
     pub(super) calls: Vec<CallOut>,
     pub(super) stop: StopReason,
+    unread: Option<Arc<Unread>>,
 }
 
 impl Seen {
@@ -117,16 +118,16 @@ impl Seen {
             text: completion.text.clone(),
             calls: calls.collect::<Result<_, ApiError>>()?,
             stop: completion.stop,
+            unread: completion.unread.clone(),
         })
     }
 
     /// The step as it is remembered, under the label of the prompt.
-    pub(super) fn taken(&self, label: &Label, ids: &mut UpstreamIds) -> Taken {
+    pub(super) fn taken(&self, label: &Label) -> Taken {
         let past_calls = self.calls.iter().map(|call| RememberedCall {
             tool: call.name.clone(),
             arguments: Labeled::label_tcb(call.arguments.clone(), label.clone()),
             client: Some(call.id.clone()),
-            upstream: ids.of(&call.name, &call.arguments),
             approval: None,
         });
         let said = Step::Said {
@@ -134,6 +135,7 @@ impl Seen {
             fixed: true,
             text: Labeled::label_tcb(self.text.clone(), label.clone()),
             calls: past_calls.collect(),
+            unread: self.unread.clone(),
         };
         Taken {
             steps: vec![said],

@@ -320,6 +320,7 @@ impl Reading<'_> {
                     fixed,
                     text,
                     calls,
+                    unread,
                 } => {
                     let pairs = calls
                         .iter()
@@ -330,10 +331,9 @@ impl Reading<'_> {
                         // The beginning of the conversation is the same as then.
                         false => history.push_step(label, &Label::bottom(), text, pairs),
                     };
+                    let newest = history.messages().len() - 1;
+                    history.carry(newest, unread.clone());
                     for (past, id) in calls.iter().zip(&ids) {
-                        if let Some(upstream) = &past.upstream {
-                            self.rebuilt.history.name_call(*id, upstream);
-                        }
                         if let Some(approval) = &past.approval {
                             self.rebuilt.history.approve(*id, approval);
                         }
@@ -356,11 +356,16 @@ impl Reading<'_> {
     /// What was found out about a step then, at the same place.
     fn refined(&mut self, refinement: &Refinement) {
         let Refinement {
-            at, label, remade, ..
+            at,
+            label,
+            remade,
+            unread,
+            ..
         } = refinement;
         if let Some(remade) = remade {
             let history = &mut self.rebuilt.history;
             history.refine_tcb(*at, label, &Label::bottom(), *remade);
+            history.carry(*at, unread.clone());
         }
         self.rebuilt.refinements.push(refinement.clone());
     }
@@ -393,7 +398,6 @@ impl Reading<'_> {
                 tool: call.tool.clone(),
                 arguments: Labeled::trusted_tcb(call.arguments.clone()),
                 client: Some(call.id.clone()),
-                upstream: None,
                 approval: None,
             })
             .collect();

@@ -12,7 +12,7 @@ use ifc::{Answer, CallId, History, Labeled};
 use llm::{ProviderError, RequestOptions};
 
 use super::{
-    memory::{Taken, UpstreamIds},
+    memory::Taken,
     observe::Seen,
     rebuild::Rebuilt,
     sessions::Session,
@@ -51,7 +51,6 @@ pub(super) struct Turn<'a> {
     showable: bool,
     /// What the upstream wrote first, if everything of it goes to the client.
     seen: Option<Result<Seen, ApiError>>,
-    ids: UpstreamIds,
 }
 
 pub(super) struct Answered {
@@ -82,7 +81,6 @@ impl<'a> Turn<'a> {
             failure: None,
             showable: false,
             seen: None,
-            ids: UpstreamIds::default(),
         }
     }
 
@@ -118,7 +116,7 @@ impl<'a> Turn<'a> {
         let ended = driver.turn().await?;
         if let Some(seen) = self.seen.take() {
             let seen = seen?;
-            let taken = seen.taken(&label, &mut self.ids);
+            let taken = seen.taken(&label);
             self.stop = seen.stop;
             return Ok(self.finish(&seen.text, seen.calls, chain, taken, agent.history()));
         }
@@ -206,7 +204,7 @@ impl<'a> Turn<'a> {
     }
 
     fn taken(
-        &mut self,
+        &self,
         history: &History,
         agent: &TurnMachine,
         from: usize,
@@ -218,7 +216,7 @@ impl<'a> Turn<'a> {
         // Those before were remembered with the steps before.
         let own = refinements.filter(|refinement| refinement.after >= from);
         let own: Vec<_> = own.cloned().collect();
-        Taken::of(history, from, &own, clients, &mut self.ids, refused)
+        Taken::of(history, from, &own, clients, refused)
     }
 
     /// A text of the machine as it can be shown now. Behind what was streamed, a client renders it otherwise
@@ -327,7 +325,6 @@ impl Front for Turn<'_> {
         self.showable = shown || self.shared.observe;
         // The machine gets over some failures, such as that of a draft by another model.
         self.failure = None;
-        self.ids.begin();
         self.newest = self.shown.len();
         self.said.clear();
         let options = match purpose {
@@ -360,19 +357,12 @@ impl Front for Turn<'_> {
         self.said = said;
     }
 
-    fn call_id(&mut self, position: usize, id: &str) {
-        self.ids.learn(position, id);
-    }
-
     fn completed(&mut self, answer: &mut Result<llm::Answer, ProviderError>) {
         match answer {
             Ok(answer) => {
                 if self.shared.observe && self.seen.is_none() {
                     self.seen = Some(Seen::new(&answer.completion));
                 }
-                let calls = answer.completion.calls.iter();
-                self.ids
-                    .end(calls.map(|call| (&*call.tool, &*call.arguments)));
                 let usage = &answer.completion.usage;
                 add(
                     &mut self.usage,

@@ -36,6 +36,7 @@ mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shown;
 use hub::isc::Asks;
@@ -47,7 +48,7 @@ use hub::{
 use ifc::{
     Address, Answer, ArgumentPath, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled,
     Lattice, Monitor, Origin, Policy, PolicyError, Prompt, PromptMessage, Relevance, Rule, Sink,
-    Tool,
+    Tool, Unread,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
@@ -846,8 +847,117 @@ fn a_model_that_reads_the_same_again_is_asked_for_words() {
     let mut world = world(LAZY, |_| call("inbox"));
     let outcome = world.turn("go");
     assert_eq!(outcome.result.unwrap().reveal_tcb(), "in words");
-    assert_eq!(world.sent, ["inbox {}"]);
+    // What it reads could have changed once; the second result is the first one.
+    assert_eq!(world.sent, ["inbox {}", "inbox {}"]);
     assert!(world.trace().contains(&"repetition dropped".to_owned()));
+}
+
+#[test]
+fn a_read_that_changes_is_polled_until_it_ends() {
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    fn polls(prompt: &Prompt) -> Step {
+        match results(prompt).last() {
+            Some((_, done)) if done.contains("done") => say("it is done"),
+            _ => call("inbox"),
+        }
+    }
+    let mut world = world(LAZY, polls);
+    world.app = |_| match READ.fetch_add(1, Ordering::SeqCst) {
+        6 => returned("done"),
+        count => returned(format!("running, {count}0 %")),
+    };
+    let outcome = world.turn("go");
+    assert_eq!(outcome.result.unwrap().reveal_tcb(), "it is done");
+    assert_eq!(world.sent.len(), 7);
+    // One that never ends is bounded by the steps.
+    READ.store(100, Ordering::SeqCst);
+    let app = world.app;
+    let mut world = self::world(LAZY, polls);
+    world.app = app;
+    let outcome = world.turn("go");
+    assert_eq!(
+        outcome.result.unwrap_err(),
+        Stop::Steps(Limits::default().steps)
+    );
+}
+
+#[test]
+fn an_answer_without_words_is_a_failure_that_says_so() {
+    for (model, expected) in [
+        (say as fn(&str) -> Step, "it has no words"),
+        (|_| vec![("cut", String::new())], "the token limit cut"),
+        // The call was cut off, and asked again it would be once more.
+        (
+            |_| vec![("cut", String::new()), ("send", "{\"to\":\"e".to_owned())],
+            "the token limit cut",
+        ),
+    ] {
+        let mut world = world(LAZY, |_| Vec::new());
+        world.agent.user(Labeled::trusted_tcb("go")).unwrap();
+        let outcome = loop {
+            match world.agent.poll() {
+                Need::Complete(request) => {
+                    world.prompts.push(shown(&request.prompt));
+                    let mut brought = Completion::default();
+                    for (tool, rest) in model("") {
+                        match tool {
+                            "cut" => brought.stop = StopReason::Length,
+                            "say" => brought.text = rest,
+                            tool => brought.calls = completion("", &[(tool, &rest)]).calls,
+                        }
+                    }
+                    world
+                        .agent
+                        .handle_completion("scripted", Ok(brought))
+                        .unwrap();
+                }
+                Need::User(outcome) => break outcome.unwrap(),
+                need => world.serve(need).unwrap(),
+            }
+        };
+        let stop = outcome.result.unwrap_err();
+        assert!(matches!(stop, Stop::Model(_)), "{stop:?}");
+        assert!(
+            stop.reveal_tcb().contains(expected),
+            "{}",
+            stop.reveal_tcb()
+        );
+        assert_eq!(world.prompts.len(), 1);
+    }
+}
+
+#[test]
+fn what_came_unread_goes_back_with_its_step() {
+    let mut world = world(LAZY, reads);
+    world.agent.user(Labeled::trusted_tcb("go")).unwrap();
+    let carried = loop {
+        match world.agent.poll() {
+            Need::Complete(request) => {
+                let count = request.prompt.messages().len();
+                let all =
+                    (0..count).filter_map(|at| Some((at, request.prompt.unread(at)?.clone())));
+                let all: Vec<_> = all.collect();
+                if !all.is_empty() {
+                    break all;
+                }
+                let mut brought = completion("", &[("inbox", "{}")]);
+                brought.unread = Some(Arc::new(Unread {
+                    provider: "scripted".to_owned(),
+                    members: "{\"thought\":1}".to_owned(),
+                    calls: vec![(Some("up".to_owned()), String::new())],
+                }));
+                world
+                    .agent
+                    .handle_completion("scripted", Ok(brought))
+                    .unwrap();
+            }
+            need => world.serve(need).unwrap(),
+        }
+    };
+    let [(2, unread)] = carried.as_slice() else {
+        panic!("{carried:?}");
+    };
+    assert_eq!(unread.members, "{\"thought\":1}");
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! Chunks of a stream, or one whole message, put together to a completion.
+//!
+//! Servers write the same things in many forms, so nothing here insists on one: a member of a type that is not known counts
+//! as absent. Members that the API does not have are collected unread, since their server may need them back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hub::{Completion, ProposedCall, StopReason, Usage};
-use serde::Deserialize;
-use serde_json::Value;
+use ifc::Unread;
+use serde_json::{Deserializer, Map, Value, value::RawValue};
 
 use super::refused::{ApiError, Refused};
 
@@ -13,15 +17,11 @@ use super::refused::{ApiError, Refused};
 const MAX_CALLS: usize = 128;
 /// Bytes of a call's id. Some servers keep a signed thought in it.
 const MAX_ID: usize = 4096;
-
-/// What is passed on of an answer before it is whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
-    /// The next piece of its text; never empty.
-    Text(String),
-    /// What the server calls the call at this position.
-    CallId { call: usize, id: String },
-}
+/// Bytes of what is carried unread. Long thoughts take some hundred kilobytes.
+const MAX_UNREAD: usize = 1 << 20;
+/// Members that are read, or have no meaning in a request.
+const READ: [&str; 5] = ["role", "content", "refusal", "tool_calls", "annotations"];
+const READ_OF_CALL: [&str; 4] = ["index", "id", "type", "function"];
 
 /// Puts a completion together.
 #[derive(Debug, Default)]
@@ -30,10 +30,11 @@ pub(super) struct Assembly {
     calls: Vec<PartialCall>,
     stop: Option<StopReason>,
     usage: Usage,
-    /// The server has said that it stopped, and not why.
-    unnamed_stop: bool,
+    /// Anything of a message has come, even if it said nothing.
+    has_message: bool,
+    unread: Map<String, Value>,
     /// Received and not yet polled.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<String>,
 }
 
 #[derive(Debug, Default)]
@@ -43,56 +44,47 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: String,
+    unread: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
-struct Chunk {
-    #[serde(default)]
-    choices: Vec<Choice>,
-    usage: Option<Value>,
-    error: Option<ApiError>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    /// In a stream.
-    delta: Option<Delta>,
-    /// In a whole answer.
-    message: Option<Delta>,
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Delta {
-    content: Option<String>,
-    refusal: Option<String>,
-    tool_calls: Option<Vec<CallDelta>>,
-}
-
-#[derive(Deserialize)]
-struct CallDelta {
-    index: Option<usize>,
-    id: Option<String>,
-    function: Option<FunctionDelta>,
-}
-
-#[derive(Default, Deserialize)]
-struct FunctionDelta {
-    name: Option<String>,
-    arguments: Option<String>,
-}
+/// The members of an object, as they are written.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 impl Assembly {
-    /// Takes a chunk of a stream, or a whole answer, as JSON that has come so long after the request.
-    pub(super) fn chunk(&mut self, data: &[u8], at: Duration) -> Result<(), Refused> {
-        let chunk: Chunk = serde_json::from_slice(data)
-            .map_err(|error| Refused::Malformed(format!("not a chat completion: {error}")))?;
+    /// Takes JSON that has come so long after the request: a chunk of a stream, several, or a whole answer. `is_error` says
+    /// that the server calls it an error.
+    pub(super) fn take(&mut self, data: &str, is_error: bool, at: Duration) -> Result<(), Refused> {
+        // What is no object says nothing: some servers keep a connection alive so.
+        if !data.trim_start().starts_with(['{', '[']) {
+            return match is_error {
+                true => Err(Refused::Reported(ApiError::words(data))),
+                false => Ok(()),
+            };
+        }
+        for chunk in Deserializer::from_str(data).into_iter::<&RawValue>() {
+            let chunk = chunk.map_err(|error| match is_error {
+                true => Refused::Reported(ApiError::words(data)),
+                false => Refused::Malformed(format!("not a chat completion: {error}")),
+            })?;
+            self.chunk(chunk, is_error, at)?;
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self, chunk: &RawValue, is_error: bool, at: Duration) -> Result<(), Refused> {
+        let members = members(chunk);
+        let choices = items(members.get("choices").copied());
         // Before anything else of the chunk: some servers report an error with status 200, beside empty choices.
-        if let Some(error) = chunk.error {
+        let has_error = members.get("error").is_some_and(|it| it.get() != "null");
+        if (is_error || has_error || choices.is_empty())
+            && let Ok(value) = serde_json::from_str(chunk.get())
+            && let Some(error) = ApiError::of(&value, is_error)
+        {
             return Err(Refused::Reported(error));
         }
-        if let Some(usage) = chunk.usage {
+        if let Some(usage) = members.get("usage").filter(|it| it.get() != "null") {
             // An answer is not refused for what is said of its cost: what is no count is 0.
+            let usage: Value = serde_json::from_str(usage.get()).unwrap_or_default();
             let count = |at: &str| {
                 let count = usage.pointer(at).and_then(Value::as_u64);
                 count.and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
@@ -103,26 +95,41 @@ impl Assembly {
             // Cached tokens are a part of the prompt's: a server that counts otherwise must not make the rest negative.
             self.usage.cached_tokens = cached.min(self.usage.prompt_tokens);
         }
-        // One is asked for. A chunk without any has the usage.
-        let Some(choice) = chunk.choices.into_iter().next() else {
-            return Ok(());
-        };
-        match (choice.delta, choice.message) {
-            (Some(delta), _) => self.delta(delta, false, at)?,
-            (None, Some(message)) => self.delta(message, true, at)?,
-            (None, None) => {}
+        for (position, choice) in choices.into_iter().enumerate() {
+            let choice = self::members(choice);
+            // One is asked for. A server that sends more of them sends other answers.
+            if number(choice.get("index")).unwrap_or(position) == 0 {
+                self.choice(&choice, at)?;
+            }
         }
-        match choice.finish_reason.as_deref() {
-            None => {}
-            // From some servers in each chunk, from others in the last one only.
-            Some("") => self.unnamed_stop = true,
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: &Members<'_>, at: Duration) -> Result<(), Refused> {
+        self.has_message = true;
+        let part = |name| choice.get(name).map(|it| self::members(it));
+        match (
+            part("delta").filter(|it| !it.is_empty()),
+            part("message"),
+            choice.get("text"),
+        ) {
+            (Some(delta), ..) => self.delta(&delta, false, at)?,
+            (None, Some(message), _) => self.delta(&message, true, at)?,
+            (None, None, text) => self.say(text, at),
+        }
+        // From some servers an empty one in each chunk, from others in the last one only.
+        let reason = choice
+            .get("finish_reason")
+            .map(|it| it.get().trim_matches('"'));
+        match reason {
+            None | Some("" | "null" | "true" | "false") => {}
             Some(reason) => self.stop = Some(stop_reason(reason)),
         }
         Ok(())
     }
 
-    /// What is to be passed on next.
-    pub(super) fn poll(&mut self) -> Option<Piece> {
+    /// What is to be passed on next: a piece of the text; never empty.
+    pub(super) fn poll(&mut self) -> Option<String> {
         self.pieces.pop_front()
     }
 
@@ -131,50 +138,78 @@ impl Assembly {
         !self.text.is_empty() || !self.calls.is_empty()
     }
 
-    /// The answer, with the names of tools as the server writes them; `None` when the server has not said why it stopped. `is_finished` says that it has said that nothing
-    /// follows.
-    pub(super) fn complete(mut self, is_finished: bool, at: Duration) -> Option<Completion> {
+    /// The answer of this provider, with the names of tools as the server writes them; `None` when the server has not said
+    /// why it stopped. `is_finished` says that it has said that nothing follows.
+    pub(super) fn complete(
+        mut self,
+        provider: &str,
+        is_finished: bool,
+        at: Duration,
+    ) -> Option<Completion> {
         self.usage.total_time = at;
-        let unnamed = (self.unnamed_stop && is_finished).then_some(StopReason::End);
+        let unnamed = (self.has_message && is_finished).then_some(StopReason::End);
         let stop = self.stop.or(unnamed)?;
         // Some servers send nothing for a call without arguments. Of one that was cut off they had not come yet.
         let none = if stop == StopReason::End { "{}" } else { "" };
+        let written = |members: Map<String, Value>| match members.is_empty() {
+            true => String::new(),
+            false => Value::Object(members).to_string(),
+        };
+        let mut unread = Unread {
+            provider: provider.to_owned(),
+            members: written(self.unread),
+            calls: Vec::new(),
+        };
+        let mut calls = Vec::new();
+        for call in self.calls {
+            // It goes into requests as it is, so nothing that could break a line or a terminal.
+            let is_word = call.id.bytes().all(|byte| byte.is_ascii_graphic());
+            let is_id = is_word && (1..=MAX_ID).contains(&call.id.len());
+            let members = written(call.unread);
+            unread.calls.push((is_id.then_some(call.id), members));
+            calls.push(ProposedCall {
+                tool: call.name,
+                arguments: match call.arguments.trim().is_empty() {
+                    true => none.to_owned(),
+                    false => call.arguments,
+                },
+            });
+        }
+        let is_carried = (1..=MAX_UNREAD).contains(&unread.bytes());
         Some(Completion {
             stop,
             text: self.text,
-            calls: self
-                .calls
-                .into_iter()
-                .map(|call| ProposedCall {
-                    tool: call.name,
-                    arguments: if call.arguments.trim().is_empty() {
-                        none.to_owned()
-                    } else {
-                        call.arguments
-                    },
-                })
-                .collect(),
+            calls,
             usage: self.usage,
+            unread: is_carried.then(|| Arc::new(unread)),
         })
     }
 
-    /// Takes a piece of the message, or the whole one, in which each call stands once.
-    fn delta(&mut self, delta: Delta, is_whole: bool, at: Duration) -> Result<(), Refused> {
-        // A refusal is an answer to the user like any other text.
-        for piece in [delta.content, delta.refusal].into_iter().flatten() {
-            if !piece.is_empty() {
-                self.usage.time_to_first_token.get_or_insert(at);
-                self.text.push_str(&piece);
-                self.pieces.push_back(Piece::Text(piece));
-            }
+    fn say(&mut self, content: Option<&&RawValue>, at: Duration) {
+        let piece = text(content);
+        if !piece.is_empty() {
+            self.usage.time_to_first_token.get_or_insert(at);
+            self.text.push_str(&piece);
+            self.pieces.push_back(piece);
         }
-        for (position, call) in delta.tool_calls.into_iter().flatten().enumerate() {
+    }
+
+    /// Takes a piece of the message, or the whole one, in which each call stands once.
+    fn delta(&mut self, delta: &Members<'_>, is_whole: bool, at: Duration) -> Result<(), Refused> {
+        // A refusal is an answer to the user like any other text.
+        self.say(delta.get("content"), at);
+        self.say(delta.get("refusal"), at);
+        collect(&mut self.unread, delta, &READ);
+        let calls = items(delta.get("tool_calls").copied());
+        for (position, call) in calls.into_iter().enumerate() {
+            let call = members(call);
             self.usage.time_to_first_token.get_or_insert(at);
             // A whole answer has no indexes; some servers leave them out of streams too.
-            let index = call.index.filter(|_| !is_whole);
-            let id = call.id.unwrap_or_default();
-            let function = call.function.unwrap_or_default();
-            let name = function.name.unwrap_or_default();
+            let index = number(call.get("index")).filter(|_| !is_whole);
+            let id = text(call.get("id"));
+            let function = call.get("function").map(|it| members(it));
+            let function = function.unwrap_or_default();
+            let name = text(function.get("name"));
             let known = match is_whole {
                 true => None,
                 false => self.known(index, position, &id, &name),
@@ -186,21 +221,21 @@ impl Assembly {
             let lost = || Refused::Malformed("lost a tool call".to_owned());
             let slot = self.calls.get_mut(place).ok_or_else(lost)?;
             // The first one names the call: some servers repeat it in each piece, some make a new one for each.
-            if slot.id.is_empty() && !id.is_empty() {
-                // It goes to a proxy's client as it is, so nothing that could break a line or a terminal.
-                let is_word = id.bytes().all(|byte| byte.is_ascii_graphic());
-                if id.len() <= MAX_ID && is_word {
-                    let id = id.clone();
-                    self.pieces.push_back(Piece::CallId { call: place, id });
-                }
+            if slot.id.is_empty() {
                 slot.id = id;
             }
             // Some servers repeat the name in each piece; none sends it in parts.
             if !name.is_empty() {
                 slot.name = name;
             }
-            slot.arguments
-                .push_str(&function.arguments.unwrap_or_default());
+            collect(&mut slot.unread, &call, &READ_OF_CALL);
+            match function.get("arguments") {
+                // Some servers write the object itself, and not its text.
+                Some(object) if object.get().starts_with('{') => {
+                    slot.arguments.push_str(object.get());
+                }
+                arguments => slot.arguments.push_str(&text(arguments)),
+            }
         }
         Ok(())
     }
@@ -240,6 +275,118 @@ impl Assembly {
             ..PartialCall::default()
         });
         Ok(at)
+    }
+}
+
+/// The members of an object; none of anything else.
+fn members(value: &RawValue) -> Members<'_> {
+    serde_json::from_str(value.get()).unwrap_or_default()
+}
+
+/// The items of a list; anything else is one item.
+fn items(value: Option<&RawValue>) -> Vec<&RawValue> {
+    match value.filter(|it| it.get() != "null") {
+        None => Vec::new(),
+        Some(value) => serde_json::from_str(value.get()).unwrap_or_else(|_| vec![value]),
+    }
+}
+
+/// A count, also one that is written as a text.
+fn number(value: Option<&&RawValue>) -> Option<usize> {
+    text(value).trim().parse().ok()
+}
+
+/// A text: a string, a number, or the parts of a list. Thoughts among the parts are none.
+fn text(value: Option<&&RawValue>) -> String {
+    let Some(value) = value.copied() else {
+        return String::new();
+    };
+    let part = |part: &RawValue| {
+        let members = members(part);
+        let kind = members.get("type").map_or("", |kind| kind.get());
+        match kind.contains("thinking") || kind.contains("reasoning") {
+            true => String::new(),
+            false => members
+                .get("text")
+                .map_or_else(|| string(part), |it| string(it)),
+        }
+    };
+    match value.get().starts_with(['[', '{']) {
+        true => items(Some(value)).into_iter().map(part).collect(),
+        false => string(value),
+    }
+}
+
+/// A string or a number; nothing of any other type. Half a character costs itself.
+fn string(value: &RawValue) -> String {
+    let raw = value.get();
+    if !raw.starts_with('"') {
+        let is_number = raw.starts_with(|it: char| it == '-' || it.is_ascii_digit());
+        return if is_number {
+            raw.to_owned()
+        } else {
+            String::new()
+        };
+    }
+    serde_json::from_str(raw).unwrap_or_else(|_| {
+        let mut parts = raw.split("\\u");
+        let mut mended = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let is_half = part.as_bytes().first().is_some_and(|it| b"dD".contains(it))
+                && !part
+                    .as_bytes()
+                    .get(1)
+                    .is_some_and(|it| (b'0'..b'8').contains(it));
+            mended.push_str("\\u");
+            mended.push_str(if is_half {
+                "fffd"
+            } else {
+                part.get(..4).unwrap_or("")
+            });
+            mended.push_str(part.get(4..).unwrap_or(""));
+        }
+        serde_json::from_str(&mended).unwrap_or_default()
+    })
+}
+
+/// Adds the members that are not read to those of the pieces before.
+fn collect(known: &mut Map<String, Value>, members: &Members<'_>, read: &[&str]) {
+    let unread = members.iter().filter(|(name, _)| !read.contains(&&***name));
+    for (name, value) in unread {
+        match serde_json::from_str(value.get()) {
+            Ok(Value::Null) | Err(_) => {}
+            Ok(value) => join(known, name, value),
+        }
+    }
+}
+
+/// Adds a piece of a member: texts and lists go on, anything else is replaced.
+fn join(known: &mut Map<String, Value>, name: &str, more: Value) {
+    match (known.get_mut(name), more) {
+        (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
+        (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),
+        (Some(Value::Array(list)), Value::Array(more)) => {
+            for item in more {
+                match (list.last_mut(), item) {
+                    // The next piece of the newest item.
+                    (Some(Value::Object(last)), Value::Object(item))
+                        if item.contains_key("index")
+                            && ["index", "type"]
+                                .iter()
+                                .all(|it| last.get(*it) == item.get(*it)) =>
+                    {
+                        for (name, more) in item.into_iter().filter(|(_, it)| !it.is_null()) {
+                            match name.as_str() {
+                                "text" | "summary" | "data" => join(last, &name, more),
+                                _ => drop(last.insert(name, more)),
+                            }
+                        }
+                    }
+                    (_, item) => list.push(item),
+                }
+            }
+        }
+        (_, more) => drop(known.insert(name.to_owned(), more)),
     }
 }
 

@@ -9,9 +9,8 @@ use std::time::Duration;
 use hub::Completion;
 
 use self::assembly::Assembly;
-pub(crate) use self::assembly::Piece;
 use self::refused::Refused;
-use self::sse::{SseError, SseParser};
+use self::sse::{Event, SseParser, TooLarge};
 
 /// What an answer may have at most, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +21,8 @@ pub(crate) struct Bounds {
     pub(crate) event: usize,
 }
 
-/// Reads one answer. After an error it must not be used again, but for the pieces that came before it.
+/// Reads one answer: a stream of events, or JSON. Which one it is follows from its first byte, since servers send both under
+/// any content type. After an error it must not be used again, but for the pieces that came before it.
 ///
 /// Times are those since the request.
 #[derive(Debug)]
@@ -30,9 +30,15 @@ pub(crate) struct Reader {
     bounds: Bounds,
     received: usize,
     parser: SseParser,
+    /// Whether it is JSON; `None` before its first byte.
+    is_json: Option<bool>,
+    /// Such an answer so far.
+    json: Vec<u8>,
     assembly: Assembly,
     /// The server has said that nothing follows.
     is_finished: bool,
+    /// Nothing follows.
+    is_over: bool,
 }
 
 impl Reader {
@@ -42,37 +48,44 @@ impl Reader {
             bounds,
             received: 0,
             parser: SseParser::new(bounds.event),
+            is_json: None,
+            json: Vec::new(),
             assembly: Assembly::default(),
             is_finished: false,
+            is_over: false,
         }
     }
 
-    /// Takes the next bytes of a stream. What follows `[DONE]` is passed over, whether it is an event, an error or no
+    /// Takes the next bytes. What follows `[DONE]` is passed over, whether it is an event, an error or no
     /// event at all: a later piece is not read, so the rest of this one must not count either.
-    pub(crate) fn stream(&mut self, bytes: &[u8], at: Duration) -> Result<(), Refused> {
+    pub(crate) fn push(&mut self, bytes: &[u8], at: Duration) -> Result<(), Refused> {
         // All bytes count, comments and empty events too: they keep a connection alive, and say nothing.
         let room = self.bounds.stream.saturating_sub(self.received);
         let within = bytes.get(..room).unwrap_or(bytes);
         self.received = self.received.saturating_add(within.len());
-        let pushed = self.parser.push(within);
-        while !self.is_finished
-            && let Some(event) = self.parser.next_event()
-        {
-            match event.trim() {
-                "[DONE]" => self.is_finished = true,
-                _ => self.assembly.chunk(event.as_bytes(), at)?,
+        if self.is_json.is_none() {
+            let first = within.iter().find(|byte| byte.is_ascii_graphic());
+            self.is_json = first.map(|byte| matches!(byte, b'{' | b'['));
+        }
+        let mut pushed = Ok(());
+        if self.is_json == Some(true) {
+            self.json.extend_from_slice(within);
+        } else {
+            pushed = self.parser.push(within);
+            while !self.is_finished
+                && let Some(event) = self.parser.next_event()
+            {
+                self.event(&event, at)?;
             }
         }
         // Errors of the parser are behind the events that were ready.
         match pushed {
             _ if self.is_finished => Ok(()),
-            Err(SseError::TooLarge) => Err(Refused::TooLarge {
+            Err(TooLarge) => Err(Refused::TooLarge {
                 what: "an event of the answer",
                 limit: self.bounds.event,
             }),
-            Err(SseError::NotUtf8) => {
-                Err(Refused::Malformed("an event is not valid UTF-8".to_owned()))
-            }
+            // A cut answer could still parse, as one that lacks its end.
             Ok(()) if within.len() < bytes.len() => Err(Refused::TooLarge {
                 what: "the answer",
                 limit: self.bounds.stream,
@@ -81,20 +94,38 @@ impl Reader {
         }
     }
 
-    /// Takes the body of an answer that is no stream.
-    pub(crate) fn whole(&mut self, body: &[u8], at: Duration) -> Result<(), Refused> {
-        self.is_finished = true;
-        self.assembly.chunk(body, at)
+    fn event(&mut self, event: &Event, at: Duration) -> Result<(), Refused> {
+        let data = event.data.trim();
+        let rest = data.strip_suffix("[DONE]");
+        self.is_finished = rest.is_some();
+        self.assembly.take(rest.unwrap_or(data), event.is_error, at)
     }
 
-    /// What is to be passed on next.
-    pub(crate) fn poll(&mut self) -> Option<Piece> {
+    /// The body has ended.
+    pub(crate) fn end(&mut self, at: Duration) -> Result<(), Refused> {
+        self.is_over = true;
+        if self.is_json == Some(true) {
+            self.is_finished = true;
+            let text = String::from_utf8_lossy(&self.json);
+            let text = text.trim().trim_start_matches('\u{feff}');
+            let text = text.strip_suffix("[DONE]").unwrap_or(text);
+            return self.assembly.take(text, false, at);
+        }
+        // Some servers leave out the empty line after the last event. Of a stream that was cut it is no event.
+        match self.parser.finish().map(|event| self.event(&event, at)) {
+            Some(Err(refused @ Refused::Reported(_))) => Err(refused),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is to be passed on next: a piece of the text; never empty.
+    pub(crate) fn poll(&mut self) -> Option<String> {
         self.assembly.poll()
     }
 
-    /// Whether the server has said that nothing follows.
-    pub(crate) fn is_finished(&self) -> bool {
-        self.is_finished
+    /// Whether nothing follows.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_finished || self.is_over
     }
 
     /// Whether anything of an answer has come.
@@ -102,8 +133,17 @@ impl Reader {
         self.assembly.has_begun()
     }
 
-    /// The answer, or `None` when the server has not said why it stopped: a cut-off answer must not pass for a whole one.
-    pub(crate) fn complete(self, at: Duration) -> Option<Completion> {
-        self.assembly.complete(self.is_finished, at)
+    /// The answer of this provider. One whose server has neither said why nor that it ended is cut off, and must not pass
+    /// for a whole one.
+    pub(crate) fn complete(self, provider: &str, at: Duration) -> Result<Completion, Refused> {
+        let stray = self.parser.stray().to_owned();
+        let completion = self.assembly.complete(provider, self.is_finished, at);
+        completion.ok_or_else(|| match self.is_finished {
+            true => Refused::Malformed("there is no message in it".to_owned()),
+            false if !stray.is_empty() => {
+                Refused::Malformed(format!("not a chat completion: {stray}"))
+            }
+            false => Refused::Cut,
+        })
     }
 }

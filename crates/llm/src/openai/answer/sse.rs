@@ -2,19 +2,26 @@
 
 use std::collections::VecDeque;
 
-/// Why a stream of events is refused.
+/// Characters of a line that is no field: enough for a message.
+const STRAY: usize = 300;
+
+/// An event is longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SseError {
-    /// An event is longer than the limit.
-    TooLarge,
-    /// An event is not UTF-8.
-    NotUtf8,
+pub(super) struct TooLarge;
+
+/// An event.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Its `data`; bytes that are no UTF-8 are replaced.
+    pub(super) data: String,
+    /// Whether the server calls it an error, by its name or by its field (`error:`).
+    pub(super) is_error: bool,
 }
 
 /// Splits a byte stream into events, regardless of how the network cut it.
 ///
 /// Holds at most one unfinished event of `limit` bytes beside the events that one `push` finished.
-/// Fields other than `data` are ignored: chat completions do not use them.
+/// A line that is a JSON object counts as `data`: some servers leave the field's name out.
 #[derive(Debug)]
 pub(super) struct SseParser {
     limit: usize,
@@ -22,11 +29,14 @@ pub(super) struct SseParser {
     line: Vec<u8>,
     /// The `data` lines of the unfinished event, each ended by `\n`.
     data: Vec<u8>,
+    is_error: bool,
+    /// The beginning of the first line that is no field.
+    stray: String,
     /// The last byte was `\r`, so a `\n` that follows belongs to it.
     after_cr: bool,
     /// No line has ended yet, so a byte-order mark may lead this one.
     first_line: bool,
-    ready: VecDeque<String>,
+    ready: VecDeque<Event>,
 }
 
 impl SseParser {
@@ -35,6 +45,8 @@ impl SseParser {
             limit,
             line: Vec::new(),
             data: Vec::new(),
+            is_error: false,
+            stray: String::new(),
             after_cr: false,
             first_line: true,
             ready: VecDeque::new(),
@@ -42,16 +54,16 @@ impl SseParser {
     }
 
     /// Takes the next bytes. After an error the parser must not be used again.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
         for &byte in bytes {
             let after_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
             match byte {
                 // The second half of a CRLF, which may come with the next bytes of the network.
                 b'\n' if after_cr => {}
-                b'\n' | b'\r' => self.end_line()?,
+                b'\n' | b'\r' => self.end_line(),
                 // Both count: an event can also grow by many short lines.
                 _ if self.line.len() + self.data.len() >= self.limit => {
-                    return Err(SseError::TooLarge);
+                    return Err(TooLarge);
                 }
                 _ => self.line.push(byte),
             }
@@ -59,12 +71,24 @@ impl SseParser {
         Ok(())
     }
 
-    /// The data of the next whole event.
-    pub(super) fn next_event(&mut self) -> Option<String> {
+    /// The next whole event.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
         self.ready.pop_front()
     }
 
-    fn end_line(&mut self) -> Result<(), SseError> {
+    /// The event that the end of the stream leaves without its empty line.
+    pub(super) fn finish(&mut self) -> Option<Event> {
+        self.end_line();
+        self.end_event();
+        self.ready.pop_front()
+    }
+
+    /// The beginning of the first line that is no field; empty if there is none.
+    pub(super) fn stray(&self) -> &str {
+        &self.stray
+    }
+
+    fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let mut line = line.as_slice();
         if std::mem::take(&mut self.first_line) {
@@ -74,27 +98,44 @@ impl SseParser {
             return self.end_event();
         }
         // The HTML standard, "Interpreting an event stream": one space after the colon is dropped,
-        // and a line without a colon is a field with an empty value. Comments begin with a colon,
-        // so they are no `data`.
-        let value = match line.strip_prefix(b"data") {
-            Some([]) => &[],
-            Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
-            _ => return Ok(()),
+        // and a line without a colon is a field with an empty value. Comments begin with a colon.
+        let colon = line.iter().position(|byte| *byte == b':');
+        let (field, value) = line.split_at(colon.unwrap_or(line.len()));
+        let value = value.get(1..).unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let value = match field.to_ascii_lowercase().as_slice() {
+            b"data" => value,
+            b"error" => {
+                self.is_error = true;
+                value
+            }
+            b"event" => {
+                self.is_error |= value.eq_ignore_ascii_case(b"error");
+                return;
+            }
+            b"" | b"id" | b"retry" => return,
+            _ if line.starts_with(b"{") => line,
+            _ => {
+                if self.stray.is_empty() {
+                    let text = String::from_utf8_lossy(line);
+                    self.stray = text.chars().take(STRAY).collect();
+                }
+                return;
+            }
         };
         self.data.extend_from_slice(value);
         self.data.push(b'\n');
-        Ok(())
     }
 
-    fn end_event(&mut self) -> Result<(), SseError> {
+    fn end_event(&mut self) {
         let mut data = std::mem::take(&mut self.data);
+        let is_error = std::mem::take(&mut self.is_error);
         // Without the last line's own `\n`. An event without `data` lines, such as a comment that
         // keeps the connection alive, is none.
         if data.pop().is_some() {
-            let data = String::from_utf8(data).map_err(|_| SseError::NotUtf8)?;
-            self.ready.push_back(data);
+            let data = String::from_utf8_lossy(&data).into_owned();
+            self.ready.push_back(Event { data, is_error });
         }
-        Ok(())
     }
 }
 
@@ -104,12 +145,12 @@ mod tests {
 
     use super::*;
 
-    fn parse(chunks: &[&[u8]]) -> Result<Vec<String>, SseError> {
+    fn parse(chunks: &[&[u8]]) -> Result<Vec<String>, TooLarge> {
         let mut parser = SseParser::new(1000);
         let mut events = Vec::new();
         for chunk in chunks {
             parser.push(chunk)?;
-            events.extend(std::iter::from_fn(|| parser.next_event()));
+            events.extend(std::iter::from_fn(|| parser.next_event().map(|it| it.data)));
         }
         Ok(events)
     }
@@ -130,15 +171,31 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_encoding_are_enforced() {
+    fn limits_are_enforced_and_wrong_bytes_cost_themselves() {
         let long = vec![b'x'; 1001];
-        assert_eq!(parse(&[&long]), Err(SseError::TooLarge));
+        assert_eq!(parse(&[&long]), Err(TooLarge));
         let many = "data: x\n".repeat(1000);
-        assert_eq!(parse(&[many.as_bytes()]), Err(SseError::TooLarge));
-        assert_eq!(parse(&[b"data: \xff\n\n"]), Err(SseError::NotUtf8));
+        assert_eq!(parse(&[many.as_bytes()]), Err(TooLarge));
+        assert_eq!(parse(&[b"data: a\xffb\n\n"]).unwrap(), ["a\u{fffd}b"]);
         // The limit is per event, not per stream.
         let stream = "data: x\n\n".repeat(1000);
         assert_eq!(parse(&[stream.as_bytes()]).unwrap().len(), 1000);
+    }
+
+    #[test]
+    fn errors_and_lines_without_a_field_are_found() {
+        let mut parser = SseParser::new(1000);
+        let lines = "event: error\ndata: a\n\nERROR: b\n\nData: c\n\n{\"d\":1}\n\nwell\n\ndata: e";
+        parser.push(lines.as_bytes()).unwrap();
+        let ready = std::iter::from_fn(|| parser.next_event()).map(|it| (it.data, it.is_error));
+        let ready: Vec<_> = ready.collect();
+        let expected = [("a", true), ("b", true), ("c", false), ("{\"d\":1}", false)];
+        assert_eq!(
+            ready,
+            expected.map(|(data, is_error)| (data.to_owned(), is_error))
+        );
+        assert_eq!(parser.finish().unwrap().data, "e");
+        assert_eq!((parser.finish(), parser.stray()), (None, "well"));
     }
 
     proptest! {
