@@ -183,6 +183,8 @@ pub struct ProxySettings {
     pub approval_timeout: Duration,
     /// The label of images in what a client's user says. Without one, images are refused.
     pub images: Option<Label>,
+    /// Whether members of requests that the API does not have go to the upstream. Otherwise they are refused.
+    pub unknown_members: bool,
 }
 
 /// What the proxy does with a call that would violate the policy.

@@ -64,4 +64,6 @@ pub(crate) struct ClientTool {
     pub(crate) description: String,
     /// A JSON Schema, as the client has written it.
     pub(crate) parameters: String,
+    /// Whether its arguments must fit exactly, if the client says so.
+    pub(crate) strict: Option<bool>,
 }

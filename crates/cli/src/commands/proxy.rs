@@ -212,6 +212,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         images: config.proxy.images.clone(),
     };
     setup.models = Some(provider);
+    setup.unknown_members = config.proxy.unknown_members;
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     setup.hosts.clone_from(&args.host);

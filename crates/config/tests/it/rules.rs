@@ -1312,11 +1312,12 @@ fn apps_at_clients_and_the_proxy() {
     assert_eq!(config.proxy.on_violation, OnViolation::Ask);
     assert_eq!(config.proxy.approval_timeout.as_secs(), 120);
     let config = ok(
-        "[proxy]\napp = \"b\"\non_violation = \"drop\"\napproval_timeout_s = 5\n[app.a]\nclient = true\n[app.b]\nclient = true\n",
+        "[proxy]\napp = \"b\"\non_violation = \"drop\"\nunknown_members = \"refuse\"\napproval_timeout_s = 5\n[app.a]\nclient = true\n[app.b]\nclient = true\n",
     );
     assert_eq!(config.proxy.app.as_deref(), Some("b"));
     assert_eq!(config.proxy.on_violation, OnViolation::Drop);
     assert_eq!(config.proxy.approval_timeout.as_secs(), 5);
+    assert!(!config.proxy.unknown_members);
     assert_eq!(
         ok("[app.a]\nclient = true\n[app.b]\nclient = true\n")
             .proxy

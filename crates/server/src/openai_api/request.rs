@@ -46,7 +46,14 @@ const WORDS: [&str; 16] = [
 ];
 const ONLY_TEXT: &str = "only parts of type `text` are supported";
 
-/// The members that we know. Others are ignored.
+/// Parts of the names of members by which a model would see text that is in no message, fetch some, or have the
+/// conversation kept: it would pass the guard by.
+const PAST_THE_GUARD: &str = "_tool audio cached context conversation data_source document fetch file input \
+instructions mcp memory modalities plugin previous_ prompt retriev search store system template thread url vector web";
+/// Names that have such a part and another meaning.
+const HARMLESS: &str = "chat_template_kwargs prompt_cache_key prompt_cache_retention";
+
+/// A request.
 #[derive(Deserialize)]
 struct ChatBody {
     model: String,
@@ -58,23 +65,9 @@ struct ChatBody {
     n: Option<u32>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
-    logprobs: Option<bool>,
-    response_format: Option<Value>,
-    stop: Option<Value>,
-    temperature: Option<Value>,
-    top_p: Option<Value>,
-    seed: Option<Value>,
-    frequency_penalty: Option<Value>,
-    presence_penalty: Option<Value>,
-    logit_bias: Option<Value>,
-    reasoning_effort: Option<Value>,
-    verbosity: Option<Value>,
-    service_tier: Option<Value>,
-    parallel_tool_calls: Option<Value>,
-    functions: Option<Value>,
-    function_call: Option<Value>,
-    audio: Option<Value>,
-    web_search_options: Option<Value>,
+    /// The other members, which are the upstream's.
+    #[serde(flatten)]
+    more: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -121,7 +114,8 @@ struct CalledFunction {
 
 #[derive(Deserialize)]
 struct ToolEntry {
-    function: Function,
+    r#type: Option<String>,
+    function: Option<Function>,
 }
 
 #[derive(Deserialize)]
@@ -129,15 +123,27 @@ struct Function {
     name: String,
     description: Option<String>,
     parameters: Option<Box<RawValue>>,
+    strict: Option<bool>,
 }
 
-/// Reads the body of a request. Where `takes_images` is false, an image is refused.
+/// What may be in a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Takes {
+    pub(crate) images: bool,
+    /// Members that the API does not have.
+    pub(crate) unknown_members: bool,
+}
+
+/// Reads the body of a request.
 ///
 /// # Errors
 /// What is wrong with it, in one line that names the member.
-pub(crate) fn read(body: &[u8], takes_images: bool) -> Result<Conversation, String> {
+pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
     let mut body = parse(body)?;
-    body.refuse_unsupported()?;
+    let members = members(std::mem::take(&mut body.more), takes.unknown_members)?;
+    if body.messages.iter().any(|it| it.function_call.is_some()) {
+        return Err(LEGACY.to_owned());
+    }
     if body.n.is_some_and(|n| n != 1) {
         return Err("`n` must be 1; ask again for another answer".to_owned());
     }
@@ -146,7 +152,7 @@ pub(crate) fn read(body: &[u8], takes_images: bool) -> Result<Conversation, Stri
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
     let messages = std::mem::take(&mut body.messages).into_iter().enumerate();
     let messages = messages.map(|(number, message)| {
-        let read = message.read(takes_images);
+        let read = message.read(takes.images);
         read.map_err(|error| format!("messages[{number}]: {error}"))
     });
     Ok(Conversation {
@@ -160,7 +166,7 @@ pub(crate) fn read(body: &[u8], takes_images: bool) -> Result<Conversation, Stri
         },
         streams: body.stream.unwrap_or(false),
         streams_usage: body.stream_options.take().unwrap_or_default().include_usage == Some(true),
-        members: body.members()?,
+        members,
         model: body.model,
     })
 }
@@ -179,7 +185,9 @@ fn parse(body: &[u8]) -> Result<ChatBody, String> {
     }
     // A call names its tool by this alone: of two, it would be unclear which rule, description or schema was meant.
     let mut names = HashSet::new();
-    let mut called = tools.iter().map(|tool| &tool.function.name);
+    let mut called = tools
+        .iter()
+        .filter_map(|tool| Some(&tool.function.as_ref()?.name));
     match called.find(|name| !names.insert(*name)) {
         Some(name) => Err(format!("`tools`: there are two called `{name}`")),
         None => Ok(body),
@@ -223,56 +231,62 @@ const OBJECT: Kind = (Value::is_object, "an object");
 const STOP: Kind = (is_stop, "a string or a list of strings");
 const BIAS: Kind = (is_bias, "an object of numbers by token number");
 
-impl ChatBody {
-    /// Refuses members that would change the meaning of the conversation if they were ignored.
-    fn refuse_unsupported(&self) -> Result<(), String> {
-        let legacy = self.functions.is_some()
-            || self.function_call.is_some()
-            || self.messages.iter().any(|m| m.function_call.is_some());
-        if legacy {
-            let message =
-                "`functions` and `function_call` are not supported; use `tools` and `tool_choice`";
-            return Err(message.to_owned());
-        }
-        let members = [
-            ("logprobs", self.logprobs == Some(true)),
-            ("audio", self.audio.is_some()),
-            // A search upstream would be a tool without a decision.
-            ("web_search_options", self.web_search_options.is_some()),
-        ];
-        match members.iter().find(|(_, is_given)| *is_given) {
-            Some((name, _)) => Err(format!("`{name}` is not supported; leave it out")),
-            None => Ok(()),
-        }
-    }
+/// The members that only say how to write the answer, each of the type that the API gives it: text in the place of a number
+/// or of a word of the API could come from anywhere.
+const KINDS: [(&str, Kind); 12] = [
+    ("temperature", NUMBER),
+    ("top_p", NUMBER),
+    ("seed", NUMBER),
+    ("stop", STOP),
+    ("frequency_penalty", NUMBER),
+    ("presence_penalty", NUMBER),
+    ("logit_bias", BIAS),
+    ("reasoning_effort", WORD),
+    ("verbosity", WORD),
+    ("service_tier", WORD),
+    ("parallel_tool_calls", FLAG),
+    ("response_format", OBJECT),
+];
+const LEGACY: &str =
+    "`functions` and `function_call` are not supported; use `tools` and `tool_choice`";
 
-    /// The members that only say how to write the answer, each of the type that the API gives it: text in the place of
-    /// a number or of a word of the API could come from anywhere.
-    fn members(&mut self) -> Result<Map<String, Value>, String> {
-        let members = [
-            ("temperature", &mut self.temperature, NUMBER),
-            ("top_p", &mut self.top_p, NUMBER),
-            ("seed", &mut self.seed, NUMBER),
-            ("stop", &mut self.stop, STOP),
-            ("frequency_penalty", &mut self.frequency_penalty, NUMBER),
-            ("presence_penalty", &mut self.presence_penalty, NUMBER),
-            ("logit_bias", &mut self.logit_bias, BIAS),
-            ("reasoning_effort", &mut self.reasoning_effort, WORD),
-            ("verbosity", &mut self.verbosity, WORD),
-            ("service_tier", &mut self.service_tier, WORD),
-            ("parallel_tool_calls", &mut self.parallel_tool_calls, FLAG),
-            ("response_format", &mut self.response_format, OBJECT),
-        ];
-        let mut given = Map::new();
-        for (name, value, (fits, kind)) in members {
-            match value.take() {
-                Some(value) if fits(&value) => drop(given.insert(name.to_owned(), value)),
-                Some(_) => return Err(format!("`{name}` must be {kind}")),
-                None => {}
+/// The members for the upstream. One that cannot be passed on is refused by its name: ignored, it would change what the
+/// client means.
+fn members(more: Map<String, Value>, takes_unknown: bool) -> Result<Map<String, Value>, String> {
+    let mut given = Map::new();
+    // An absent member, and one that switches off what is not supported, says nothing.
+    for (name, value) in more.into_iter().filter(|(_, value)| !value.is_null()) {
+        let own = KINDS.iter().find(|(known, _)| *known == name);
+        let is_past = PAST_THE_GUARD.split(' ').any(|part| name.contains(part));
+        match own {
+            Some((_, (fits, _))) if fits(&value) => {}
+            Some((_, (_, kind))) => return Err(format!("`{name}` must be {kind}")),
+            None if name == "functions" || name == "function_call" => return Err(LEGACY.to_owned()),
+            None if !name.bytes().all(|byte| byte.is_ascii_graphic())
+                || name.len() > NAME_LIMIT =>
+            {
+                return Err("a member's name must be 1 to 64 visible ASCII characters".to_owned());
             }
+            None if value == Value::Bool(false) && takes_unknown => {}
+            // The answer's probabilities are not passed back.
+            None if name.contains("logprobs") => {
+                return Err(format!("`{name}` is not supported; leave it out"));
+            }
+            None if is_past && !HARMLESS.split(' ').any(|own| own == name) => {
+                let why = "the model could see or keep by it what the guard does not";
+                return Err(format!(
+                    "`{name}` is not supported, since {why}; leave it out"
+                ));
+            }
+            None if !takes_unknown => {
+                let help = "leave it out, or write unknown_members = \"pass\" in [proxy]";
+                return Err(format!("`{name}` is not known; {help}"));
+            }
+            None => {}
         }
-        Ok(given)
+        given.insert(name, value);
     }
+    Ok(given)
 }
 
 fn is_stop(value: &Value) -> bool {
@@ -387,11 +401,23 @@ impl Part {
 
 impl ToolEntry {
     fn read(self) -> Result<ClientTool, String> {
-        let Function {
+        let kind = self.r#type.unwrap_or_default();
+        // Others run upstream, without a decision.
+        let own = self
+            .function
+            .filter(|_| kind.is_empty() || kind == "function");
+        let Some(Function {
             name,
             description,
             parameters,
-        } = self.function;
+            strict,
+        }) = own
+        else {
+            let kind = llm::one_line(&kind);
+            return Err(format!(
+                "`tools`: `{kind}` is not supported; only functions are"
+            ));
+        };
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if !((1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(fits)) {
             let message = "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -";
@@ -399,6 +425,7 @@ impl ToolEntry {
         }
         Ok(ClientTool {
             name,
+            strict,
             description: description.unwrap_or_default(),
             // As the client has written it.
             parameters: match parameters {
@@ -413,12 +440,17 @@ impl ToolEntry {
 mod tests {
     use super::*;
 
+    const TAKES: Takes = Takes {
+        images: false,
+        unknown_members: true,
+    };
+
     fn body(message: &str) -> String {
         format!(r#"{{"model":"m","messages":[{message}]}}"#)
     }
 
     fn accepts(body: impl AsRef<[u8]>) -> bool {
-        read(body.as_ref(), false).is_ok()
+        read(body.as_ref(), TAKES).is_ok()
     }
 
     /// What is labelled is what goes upstream, since that is written anew. But the client means one conversation, and of
@@ -467,7 +499,7 @@ mod tests {
         let written = Value::from(arguments).to_string();
         let call = format!(r#"{{"id":"1","function":{{"name":"a","arguments":{written}}}}}"#);
         let message = format!(r#"{{"Role":"system","role":"assistant","tool_calls":[{call}]}}"#);
-        let read = read(body(&message).as_bytes(), false).unwrap();
+        let read = read(body(&message).as_bytes(), TAKES).unwrap();
         let [message] = read.messages.as_slice() else {
             panic!("{} messages", read.messages.len());
         };

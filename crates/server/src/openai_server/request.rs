@@ -13,6 +13,11 @@ use crate::openai_api::request;
 /// Tokens of an answer when the client names no limit.
 const DEFAULT_MAX_TOKENS: u32 = 1024;
 
+const TAKES: request::Takes = request::Takes {
+    images: false,
+    unknown_members: true,
+};
+
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) model: String,
@@ -39,7 +44,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Asked, String> {
         members,
         streams,
         streams_usage,
-    } = request::read(body, false)?;
+    } = request::read(body, TAKES)?;
     if members.contains_key("stop") {
         return Err("`stop` is not supported by this server; leave it out".to_owned());
     }

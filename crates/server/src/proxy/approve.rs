@@ -39,6 +39,9 @@ pub trait Observer: Send + Sync {
     /// agent says of itself, and the same ones come with most of its requests.
     fn tools(&self, _: &[(&str, &str)]) {}
 
+    /// A client has asked for what the proxy does not serve, by method and path.
+    fn unserved(&self, _: &str) {}
+
     /// The trace cannot be written: from now on nothing is done.
     fn failed(&self, _: &str) {}
 }

@@ -27,6 +27,7 @@ use super::{
 use crate::conversation::Conversation;
 use crate::openai_api::{
     http::{self, Slot},
+    request::Takes,
     response::ApiError,
     stream::{StreamItem, StreamSender, stream},
 };
@@ -70,7 +71,12 @@ async fn answer<D: Dialect>(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (bytes, slot) = http::admit(headers, body, &shared.budget, &shared.slots).await?;
-    let read = D::read(&bytes, shared.labels.images.is_some());
+    let takes = Takes {
+        // Where nothing says how images are labelled, one is refused.
+        images: shared.labels.images.is_some(),
+        unknown_members: shared.unknown_members,
+    };
+    let read = D::read(&bytes, takes);
     let mut request = read.map_err(ApiError::invalid)?;
     // What was read holds the same text once more.
     drop(bytes);
@@ -171,14 +177,11 @@ fn label_members(
     options: &mut RequestOptions,
 ) -> Result<(), ApiError> {
     let members = options.members.iter();
-    let texts =
-        members.filter(|(_, value)| value.is_object() || value.is_array() || value.is_string());
-    let mut labels: Vec<(String, Label)> = texts
+    let mut labels: Vec<(String, Label)> = members
         .map(|(name, value)| {
-            (
-                name.clone(),
-                reader.label_beside(name, value.to_string(), chain),
-            )
+            // A name that the API does not have can be any text as well.
+            let text = format!("{name} {value}");
+            (name.clone(), reader.label_beside(name, text, chain))
         })
         .collect();
     if let Some(model) = options.model.as_ref().filter(|_| !is_listed) {
@@ -230,12 +233,15 @@ async fn stream_answer<D: Dialect>(
 
 /// The client's wishes, for the upstream.
 fn options(key: Option<ApiKey>, request: &mut Conversation) -> RequestOptions {
+    let strict = request.tools.iter();
+    let strict = strict.filter_map(|tool| Some((tool.name.clone(), tool.strict?)));
     RequestOptions {
         model: Some(request.model.clone()),
         bearer: key,
         token_limit: request.token_limit,
         stream: None,
         tool_choice: request.tool_choice.take(),
+        strict: strict.collect(),
         members: std::mem::take(&mut request.members),
         labels: BTreeMap::new(),
     }

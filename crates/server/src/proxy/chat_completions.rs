@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::dialect::Dialect;
 use crate::conversation::Conversation;
-use crate::openai_api::request;
+use crate::openai_api::request::{self, Takes};
 use crate::openai_api::response::{ApiError, Choice, Envelope};
 use crate::openai_api::stream::Frame;
 
@@ -16,8 +16,8 @@ impl Dialect for ChatCompletions {
 
     type Answer = Envelope;
 
-    fn read(body: &[u8], takes_images: bool) -> Result<Conversation, String> {
-        request::read(body, takes_images)
+    fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
+        request::read(body, takes)
     }
 
     fn begin(id: &str, model: &str) -> Envelope {

@@ -4,6 +4,7 @@ use hub::Usage;
 use serde_json::Value;
 
 use crate::conversation::Conversation;
+use crate::openai_api::request::Takes;
 use crate::openai_api::response::{ApiError, Choice};
 use crate::openai_api::stream::Frame;
 
@@ -14,11 +15,11 @@ pub(super) trait Dialect: Send + Sync + 'static {
     /// What names one answer in all of its parts.
     type Answer: Clone + Send + Sync + 'static;
 
-    /// Reads the body of a request. Where nothing says how images are labelled, one is refused.
+    /// Reads the body of a request.
     ///
     /// # Errors
     /// What is wrong with it, in one line that names the member.
-    fn read(body: &[u8], takes_images: bool) -> Result<Conversation, String>;
+    fn read(body: &[u8], takes: Takes) -> Result<Conversation, String>;
 
     /// An answer under an id that cannot be guessed, by the model that the client has named.
     fn begin(id: &str, model: &str) -> Self::Answer;

@@ -30,7 +30,7 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc};
 use axum::{
     Json, Router,
     extract::{Request, State},
-    http::{HeaderMap, header::CONTENT_TYPE},
+    http::{HeaderMap, Method, StatusCode, Uri, header::CONTENT_TYPE},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -106,6 +106,8 @@ pub struct ProxySetup {
     /// Whether everything is only watched: nothing is withheld, masked or asked, by whatever the
     /// other parts say, and the observer sees what would have been.
     pub observe: bool,
+    /// Whether members of requests that the API does not have go to the upstream. Otherwise they are refused.
+    pub unknown_members: bool,
     /// Connections held at once.
     pub connections: usize,
     /// Requests served at once.
@@ -134,6 +136,7 @@ impl ProxySetup {
             hosts: Vec::new(),
             tokens: Vec::new(),
             observe: false,
+            unknown_members: true,
             connections: http::MAX_CONNECTIONS,
             requests: MAX_REQUESTS,
             body_bytes: BODY_BYTES,
@@ -269,6 +272,7 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         sessions: Sessions::new(),
         secret,
         observe: setup.observe,
+        unknown_members: setup.unknown_members,
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
         tokens: Tokens::new(&setup.tokens),
@@ -283,11 +287,23 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         Some(desk) => api.merge(desk),
         None => api,
     };
+    let observer = shared.observer.clone();
     let router = all
-        .fallback(http::nothing_here)
+        .fallback(move |method, uri| unserved(observer, method, uri))
         // On the desk as well: a web page that rebinds its name must not answer a question.
         .layer(middleware::from_fn_with_state(hosts, http::check_host));
     Ok((router, shared))
+}
+
+/// What the proxy does not serve, for the client and for the one who watches.
+async fn unserved(observer: Arc<dyn Observer>, method: Method, uri: Uri) -> ApiError {
+    let request = llm::one_line(&format!("{method} {}", uri.path()));
+    observer.unserved(&request);
+    let path = ChatCompletions::PATH;
+    let message = format!(
+        "{request} is not served: this proxy speaks chat completions at {path}, and lists models at /v1/models"
+    );
+    ApiError::invalid(message).with_status(StatusCode::NOT_FOUND)
 }
 
 /// Says whose request it is. Refuses clients without a token.

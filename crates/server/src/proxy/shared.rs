@@ -34,6 +34,7 @@ pub(super) struct Shared {
     pub(super) sessions: Sessions,
     pub(super) secret: Digest,
     pub(super) observe: bool,
+    pub(super) unknown_members: bool,
     pub(super) slots: Arc<Semaphore>,
     pub(super) budget: Budget,
     pub(super) tokens: Tokens,

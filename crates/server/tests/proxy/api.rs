@@ -215,15 +215,16 @@ async fn text_that_must_not_be_shown_is_never_streamed() {
 }
 
 #[tokio::test]
-async fn wishes_reach_the_upstream_and_nothing_else_does() {
+async fn wishes_reach_the_upstream_as_they_are() {
     let upstream = Upstream::start(|_| says("ok"));
     let stage = serve(setup(&upstream)).await;
     let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}});
     let more = json!({
         "temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ["END"], "max_tokens": 12,
         "response_format": format, "parallel_tool_calls": false, "tool_choice": "required",
-        "user": "someone", "metadata": {"a": "b"}, "store": true, "made_up": [1], "n": null,
-        "stream": null, "temperature_": 1,
+        "user": "someone", "metadata": {"a": "b"}, "store": false, "made_up": [1], "n": null,
+        "stream": null, "top_k": 5, "reasoning": {"effort": "low"}, "none": null,
+        "prompt_cache_key": "key", "chat_template_kwargs": {"enable_thinking": false},
     });
     let (status, _) = stage.request(&[user("hi")], more).await;
     assert_eq!(status, 200);
@@ -239,21 +240,30 @@ async fn wishes_reach_the_upstream_and_nothing_else_does() {
     assert_eq!(
         names,
         [
+            "chat_template_kwargs",
+            "made_up",
             "max_tokens",
             "messages",
+            "metadata",
             "model",
             "parallel_tool_calls",
+            "prompt_cache_key",
+            "reasoning",
             "response_format",
             "seed",
             "stop",
+            "store",
             "stream",
             "temperature",
             "tool_choice",
             "tools",
-            "top_p"
+            "top_k",
+            "top_p",
+            "user"
         ]
     );
     assert_eq!(sent["response_format"], format);
+    assert_eq!(sent["reasoning"], json!({"effort": "low"}));
     assert_eq!(sent["tool_choice"], "required");
     assert_eq!(
         (&sent["max_tokens"], &sent["seed"]),
@@ -344,6 +354,30 @@ async fn what_is_not_supported_is_refused_clearly() {
     check(hi(), json!({"function_call": "auto"}), "use `tools`").await;
     check(hi(), json!({"logprobs": true}), "`logprobs`").await;
     check(hi(), json!({"n": 2}), "`n` must be 1").await;
+    // By these the model would see or keep what the guard does not.
+    for member in [
+        "store",
+        "previous_response_id",
+        "plugins",
+        "mcp_servers",
+        "chat_template",
+        "documents",
+    ] {
+        check(
+            hi(),
+            json!({ member: true }),
+            &format!("`{member}` is not supported"),
+        )
+        .await;
+    }
+    check(hi(), json!({"a b": 1}), "a member's name").await;
+    let search = json!([{"type": "web_search"}]);
+    check(
+        hi(),
+        json!({"tools": search}),
+        "`web_search` is not supported",
+    )
+    .await;
     check(
         hi(),
         json!({"web_search_options": {}}),
@@ -361,7 +395,102 @@ async fn what_is_not_supported_is_refused_clearly() {
         "two called `a`",
     )
     .await;
+    let mut strict = setup(&upstream);
+    strict.unknown_members = false;
+    let stage = serve(strict).await;
+    let (status, answer) = stage.request(&[user("hi")], json!({"top_k": 5})).await;
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(
+        status == 400 && message.contains("`top_k` is not known"),
+        "{message}"
+    );
     assert_eq!(upstream.requests().len(), 0);
+}
+
+/// The guard's own rules, with who asked for what.
+#[derive(Default)]
+struct Unserved(std::sync::Mutex<Vec<String>>);
+
+impl server::proxy::Observer for Unserved {
+    fn event(&self, _: &str, _: &Event) {}
+
+    fn unserved(&self, request: &str) {
+        self.0.lock().unwrap().push(request.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_served_says_what_is() {
+    let upstream = Upstream::start(|_| says("ok"));
+    let mut setup = setup(&upstream);
+    let unserved = Arc::new(Unserved::default());
+    setup.observer = unserved.clone();
+    let stage = serve(setup).await;
+    for path in ["responses", "messages", "chat/completion"] {
+        let url = format!("{}/{path}", stage.url);
+        let answer = stage.client.post(url).body("{}").send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 404);
+        let text = answer.text().await.unwrap();
+        assert!(
+            text.contains("this proxy speaks chat completions at /v1/chat/completions"),
+            "{text}"
+        );
+    }
+    let seen = unserved.0.lock().unwrap();
+    assert_eq!(
+        *seen,
+        [
+            "POST /v1/responses",
+            "POST /v1/messages",
+            "POST /v1/chat/completion"
+        ]
+    );
+}
+
+/// A model that is told to think goes on from its own thoughts, which no client brings back.
+#[tokio::test]
+async fn what_the_upstream_needs_back_goes_back_with_its_step() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => {
+            let signed = json!({"google": {"thought_signature": "SIG"}});
+            let call = json!({"id": "up-1", "type": "function", "extra_content": signed,
+                "function": {"name": "clock", "arguments": "{}"}});
+            let message = json!({"role": "assistant", "content": null, "reasoning_content": "hm",
+                "tool_calls": [call]});
+            let choice = json!({"index": 0, "message": message, "finish_reason": "tool_calls"});
+            ModelReply::Raw(json!({"choices": [choice]}).to_string())
+        }
+        _ => says("It is noon."),
+    });
+    let stage = serve(setup(&upstream)).await;
+    for stream in [false, true] {
+        let mut messages = vec![user("go")];
+        let answer = match stream {
+            false => stage.message(&messages).await,
+            true => stage.streamed(&messages).await,
+        };
+        // They are the upstream's alone.
+        assert!(!answer.to_string().contains("SIG") && !answer.to_string().contains("hm"));
+        messages.extend([answer.clone(), result(&answer, 0, "noon")]);
+        stage.message(&messages).await;
+        let step = upstream.last().1["messages"][1].clone();
+        assert_eq!(step["reasoning_content"], "hm");
+        let call = &step["tool_calls"][0];
+        assert_eq!(call["extra_content"]["google"]["thought_signature"], "SIG");
+        assert_eq!(call["id"], "up-1");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_strict_stays_so() {
+    let upstream = Upstream::start(|_| says("ok"));
+    let stage = serve(setup(&upstream)).await;
+    let closed = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let function = json!({"name": "clock", "strict": true, "parameters": closed});
+    let more = json!({"tools": [{"type": "function", "function": function}]});
+    let (status, _) = stage.request(&[user("hi")], more).await;
+    assert_eq!(status, 200);
+    assert_eq!(upstream.last().1["tools"][0]["function"]["strict"], true);
 }
 
 #[tokio::test]

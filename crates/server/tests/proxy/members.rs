@@ -60,6 +60,11 @@ fn members(text: &str) -> Vec<(&'static str, Value)> {
         ("tools", tool("name", json!(name))),
         ("tools", tool("description", json!(text))),
         ("tools", tool("parameters", schema)),
+        (
+            "chat_template_kwargs",
+            json!({"chat_template_kwargs": {"note": text}}),
+        ),
+        ("made_up", json!({"made_up": [1, text]})),
     ]
 }
 

@@ -16,6 +16,9 @@ use crate::terminal::{say, uncleared};
 /// Sets of tools that are checked; an agent has a few.
 const TOOL_SETS: usize = 256;
 
+/// Requests that are not served and are shown.
+const UNSERVED: usize = 16;
+
 /// Counts decisions, and prints events for programs.
 pub(super) struct Tally {
     json: bool,
@@ -36,6 +39,8 @@ struct Counts {
     tools: HashSet<u64>,
     /// The sets of taints that the upstream is not cleared for.
     uncleared: BTreeSet<Vec<String>>,
+    /// What agents have asked for that is not served.
+    unserved: BTreeSet<String>,
 }
 
 impl Tally {
@@ -143,6 +148,17 @@ impl Observer for Tally {
         for line in errors.iter().map(escape) {
             say(&format!(
                 "warning: the agent's tools do not fit the rules: {line}\n"
+            ));
+        }
+    }
+
+    /// Once for each, and not for very many.
+    fn unserved(&self, request: &str) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.unserved.len() < UNSERVED && counts.unserved.insert(request.to_owned()) {
+            let request = escape(request);
+            say(&format!(
+                "note: an agent asked for {request}, which is not served; this proxy speaks chat completions at /v1/chat/completions\n"
             ));
         }
     }
