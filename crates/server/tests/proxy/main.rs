@@ -17,6 +17,7 @@ mod load;
 mod members;
 mod memory;
 mod names;
+mod oddities;
 mod refined;
 mod refused;
 mod stage;

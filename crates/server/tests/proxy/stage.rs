@@ -148,7 +148,12 @@ pub(crate) fn setup_with(
     upstream: &Upstream,
     change: impl FnOnce(&mut OpenAiConfig),
 ) -> ProxySetup {
-    let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
+    setup_at(&upstream.url, change)
+}
+
+/// The same before a server at this base URL.
+pub(crate) fn setup_at(url: &str, change: impl FnOnce(&mut OpenAiConfig)) -> ProxySetup {
+    let mut config = OpenAiConfig::new("upstream", url, "default");
     config.pass_through = true;
     config.retry.attempts = 0;
     config.images = true;
