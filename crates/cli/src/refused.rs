@@ -1,4 +1,4 @@
-//! The places that an app tried to reach or to write and may not.
+//! What an app tried to reach or to write and may not, and what of it is left out.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -6,10 +6,13 @@ use std::path::Path;
 
 use hub::trace::{Event, escape};
 use tokio::sync::mpsc;
+use wire::Wish;
 
+use crate::terminal::say;
 use crate::{app_setup, installed};
 
-/// The refused places among a spoke's events, with the reasons.
+/// The refused places among a spoke's events, with the reasons. What of the app is left out, as a tool that nothing can
+/// describe, is said at once.
 pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, String> {
     let mut tried = BTreeMap::new();
     while let Ok(event) = events.try_recv() {
@@ -22,6 +25,16 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
                 if let Some(reason) = outcome.strip_prefix("refused: ") {
                     tried.insert(to, reason.to_owned());
                 }
+            }
+            // Of lines that are no message, the first says enough.
+            Event::Unheard {
+                app,
+                request,
+                reason,
+                times,
+            } if times == 1 || request != Wish::Line.name() => {
+                let (app, reason) = (escape(&app), escape(&reason));
+                say(&format!("note: {app}, {times} {request}: {reason}\n"));
             }
             _ => {}
         }

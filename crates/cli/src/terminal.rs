@@ -179,8 +179,8 @@ impl User for Terminal {
         let mut dialogue = FormDialogue::new(view, columns());
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
-            say("There is no terminal to ask at, so the answer is no.\n");
-            return FormAnswer::Declined;
+            say("There is no terminal to ask at, so the app gets no answer.\n");
+            return FormAnswer::Dismissed;
         }
         let mut prompt = dialogue.prompt();
         loop {

@@ -1,6 +1,6 @@
 //! What an app says of a result's label (`_meta.ifc`), as words that a configuration may give a meaning.
 
-use rmcp::model::MetaObject;
+use ifc::json::Json;
 use serde_json::Value;
 use wire::limits::{MAX_CLAIM_BYTES, MAX_CLAIMS};
 
@@ -8,12 +8,20 @@ use wire::limits::{MAX_CLAIM_BYTES, MAX_CLAIMS};
 const AXES: [&str; 2] = ["integrity", "confidentiality"];
 
 /// Each claim as `AXIS:VALUE`; one of another form is `unreadable`. Empty if the app claims nothing.
-pub(crate) fn claims(meta: Option<&MetaObject>) -> Vec<String> {
-    let meta = meta.and_then(|meta| serde_json::to_value(meta).ok());
-    let Some(said) = meta.as_ref().and_then(|meta| meta.get("ifc")) else {
+/// `meta` is `_meta` as the app wrote it.
+pub(crate) fn claims(meta: Option<&str>) -> Vec<String> {
+    let unreadable = || vec!["unreadable".to_owned()];
+    let Some(meta) = meta.filter(|meta| *meta != "null") else {
         return Vec::new();
     };
-    read(said).unwrap_or_else(|| vec!["unreadable".to_owned()])
+    // Of a name that stands twice, the claim that is not read may be the one that restricts.
+    let read_once = Json::read(meta).is_ok();
+    let meta = serde_json::from_str::<Value>(meta);
+    match meta.map(|meta| meta.as_object().map(|meta| meta.get("ifc").cloned())) {
+        Ok(Some(None)) if read_once => Vec::new(),
+        Ok(Some(Some(said))) if read_once => read(&said).unwrap_or_else(unreadable),
+        _ => unreadable(),
+    }
 }
 
 fn read(said: &Value) -> Option<Vec<String>> {
@@ -28,6 +36,9 @@ fn read(said: &Value) -> Option<Vec<String>> {
             Value::Array(values) => values.as_slice(),
             one => std::slice::from_ref(one),
         };
+        if values.is_empty() {
+            return None;
+        }
         for value in values {
             claims.push(format!("{axis}:{}", value.as_str()?));
         }
@@ -43,8 +54,7 @@ mod tests {
     use serde_json::json;
 
     fn check(meta: Value, expected: &[&str]) {
-        let meta: MetaObject = serde_json::from_value(meta).expect("an object");
-        assert_eq!(claims(Some(&meta)), expected);
+        assert_eq!(claims(Some(&meta.to_string())), expected);
     }
 
     #[test]
@@ -61,10 +71,18 @@ mod tests {
         let unreadable = |ifc: Value| check(json!({ "ifc": ifc }), &["unreadable"]);
         unreadable(json!("trusted"));
         unreadable(json!({"integrity": 1}));
+        unreadable(json!({"integrity": []}));
         unreadable(json!({"integrity": ["trusted", null]}));
         unreadable(json!({"trust": "trusted"}));
         unreadable(json!({"integrity": "x".repeat(MAX_CLAIM_BYTES)}));
         unreadable(json!({"integrity": vec!["x"; MAX_CLAIMS + 1]}));
+        check(json!("trusted"), &["unreadable"]);
+        for twice in [
+            r#"{"ifc":{"integrity":"untrusted"},"ifc":{}}"#,
+            r#"{"ifc":{"integrity":"untrusted","integrity":"trusted"}}"#,
+        ] {
+            assert_eq!(claims(Some(twice)), ["unreadable"], "{twice}");
+        }
         assert!(claims(None).is_empty());
     }
 }

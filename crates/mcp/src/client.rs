@@ -6,23 +6,21 @@ use std::time::Duration;
 
 use ifc::{Arguments, Label};
 use jsonschema::Validator;
-use rmcp::model::CallToolResponse;
-use rmcp::service::{
-    ClientCacheConfig, ClientInitializeError, RoleClient, RunningService, serve_client,
-};
+use rmcp::model::{CallToolRequest, InputRequiredResult, PingRequest};
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_client};
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use wire::limits::MAX_SERVER_INFO_BYTES;
 use wire::{
-    AppLimits, Breach, FailureReason, Offer, Quote, ServerInfo, SpokeFault, ToolDescription, head,
+    AppLimits, Breach, FailureReason, Offer, Quote, Refusal, ServerInfo, SpokeFault,
+    ToolDescription, Wish, head,
 };
 
-use crate::claims::claims;
 use crate::exact;
-use crate::failure::answered;
 use crate::guard::breach;
 use crate::mediator::{Asked, Mediator, Waiting};
+use crate::pages::PAGES_TIME;
 use crate::process::{AppFailure, AppProcess, Ending};
 use crate::render::{Rendered, render};
 use crate::schema;
@@ -40,6 +38,10 @@ pub struct AppClient {
     max_result: usize,
     ending: EndOnDrop,
 }
+
+/// The time in which an app must answer a ping after a call that took too long. A server that works on one thing at a time
+/// reads nothing meanwhile.
+const PING_TIME: Duration = Duration::from_secs(10);
 
 /// How often one call may need input before it goes on. Each round is a question or a completion.
 const MAX_INPUT_ROUNDS: usize = 8;
@@ -79,14 +81,18 @@ impl AppClient {
         // From here on the app ends with this future, also when its caller drops it.
         let ending = EndOnDrop(ending);
         let max_line = size(limits.max_line_bytes);
-        let transport = GuardedTransport::open(pipes, ending.0.clone(), output_ended, max_line);
-        let time = Duration::from_millis(limits.start_timeout_ms);
         let mediator = Mediator::new(offer.clone(), requests);
+        let log = mediator.requests();
+        let transport =
+            GuardedTransport::open(pipes, ending.0.clone(), output_ended, max_line, log);
+        let time = Duration::from_millis(limits.start_timeout_ms);
+        // A list that does not end leaves time for what it has.
+        let deadline = Instant::now() + (time * 9 / 10).min(PAGES_TIME);
         let outcome = tokio::select! {
             biased;
             // First: an app that has broken a rule has not started, even if its answer was ready.
             reason = ending.0.cause() => Err(reason),
-            outcome = timeout(time, handshake(transport, mediator.clone(), &ending.0)) => {
+            outcome = timeout(time, handshake(transport, mediator.clone(), deadline, &ending.0)) => {
                 outcome.unwrap_or(Err(FailureReason::StartTimeout(limits.start_timeout_ms)))
             }
         };
@@ -121,9 +127,15 @@ impl AppClient {
         &self.toolbox.described
     }
 
+    /// What of the app's tools is left out or unchecked, and why: how many they are, and their names.
+    pub fn notes(&self) -> impl Iterator<Item = (Wish, Refusal, u64, &str)> {
+        let notes = self.toolbox.notes.iter();
+        notes.map(|((wish, why), (count, names))| (*wish, *why, *count, names.as_str()))
+    }
+
     /// Calls a tool after its arguments (JSON text of an object) have been checked against its schema.
-    /// The time counts from now, but not while the app waits for an answer of ours. When `cancel` resolves first the app
-    /// is told and the call ends; its late answer is thrown away.
+    /// The time counts from now, but not while the app waits for an answer of ours. When it is over, or `cancel` resolves
+    /// first, the app is told and the call ends; its late answer is thrown away.
     ///
     /// # Errors
     /// Why there is no result. If the app is gone as well, [`AppClient::ended`] says so.
@@ -145,11 +157,14 @@ impl AppClient {
             biased;
             // First: what a call has done is done, so its result counts although the app has ended after it, or the
             // call was cancelled at the same moment.
-            result = self.checked_call(tool, arguments, Arc::clone(validator)) => result,
+            result = self.checked_call(tool, arguments, validator.clone()) => result,
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
             () = self.at_work(time) => Err(FailureReason::CallTimeout(ms)),
         };
+        if let Err(FailureReason::CallTimeout(_)) = result {
+            self.end_unless_alive();
+        }
         // The end of the app is recorded at once, for the task that waits for it.
         if let Err(reason) = &result
             && reason.ends_app()
@@ -157,6 +172,20 @@ impl AppClient {
             self.ending.0.record(reason.clone());
         }
         result
+    }
+
+    /// Ends the app if it does not answer a ping either.
+    fn end_unless_alive(&self) {
+        let (peer, ending) = (self.service.peer().clone(), self.ending.0.clone());
+        tokio::spawn(async move {
+            let ping = PingRequest::default();
+            let ping = exact::ask(&peer, ping, Breach::CallAnswer, &ending);
+            // An error is an answer.
+            if timeout(PING_TIME, ping).await.is_err() {
+                let ms = u64::try_from(PING_TIME.as_millis()).unwrap_or(u64::MAX);
+                ending.record(FailureReason::Unresponsive(ms));
+            }
+        });
     }
 
     /// Stops the clock of all calls until the returned guard is dropped. It is for waits that are not seen
@@ -198,7 +227,7 @@ impl AppClient {
         &self,
         tool: &str,
         arguments: &str,
-        validator: Arc<Validator>,
+        validator: Option<Arc<Validator>>,
     ) -> Result<CallResult, FailureReason> {
         let Checked { text, members } = check_arguments(arguments.to_owned(), validator).await?;
         if self.has_changed(tool).await {
@@ -208,21 +237,16 @@ impl AppClient {
             let rendered = extra
                 .call(self.service.peer(), &members, &self.ending.0)
                 .await?;
-            return self.accept(rendered, false, Vec::new());
+            return self.accept(rendered);
         }
         let mut params = exact::call(tool.to_owned(), text);
         for _ in 0..=MAX_INPUT_ROUNDS {
-            let called = self.service.peer().call_tool_once(params.clone());
-            let called = answered(called, Breach::CallAnswer, &self.ending.0).await?;
-            let needed = match called {
-                CallToolResponse::Complete(result) => {
-                    let is_error = result.is_error.unwrap_or(false);
-                    let claims = claims(result.meta.as_ref());
-                    return self.accept(render(result), is_error, claims);
-                }
-                CallToolResponse::InputRequired(needed) => needed,
-                // A result of another shape has no text that could be labelled.
-                _ => break,
+            let request = CallToolRequest::new(params.clone());
+            let (peer, ending) = (self.service.peer(), &self.ending.0);
+            let called = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
+            let Ok(needed) = serde_json::from_str::<InputRequiredResult>(&called) else {
+                let rendered = render(&called).ok_or_else(|| breach(Breach::CallAnswer))?;
+                return self.accept(rendered);
             };
             // The same call again, as the protocol has it: what is asked for stands beside it.
             (params.input_responses, params.request_state) = self.mediator.inputs(needed).await?;
@@ -238,7 +262,8 @@ impl AppClient {
         // Dropped before `seen`, as when this call runs out of time, it makes the next call look again.
         if let Some(unseen) = self.mediator.takes_change() {
             let offer = self.mediator.offer();
-            let now = tools::list(self.service.peer(), offer, &self.ending.0).await;
+            let deadline = Instant::now() + PAGES_TIME;
+            let now = tools::list(self.service.peer(), offer, deadline, &self.ending.0).await;
             // Without a list nothing is known of any tool.
             let now = now.unwrap_or_default();
             let names = self.toolbox.described.iter().map(|tool| &tool.name);
@@ -250,25 +275,16 @@ impl AppClient {
         changed.contains(tool)
     }
 
-    fn accept(
-        &self,
-        rendered: Rendered,
-        is_error: bool,
-        claims: Vec<String>,
-    ) -> Result<CallResult, FailureReason> {
-        let Rendered {
-            text: content,
-            images,
-        } = rendered;
+    fn accept(&self, rendered: Rendered) -> Result<CallResult, FailureReason> {
         // Refused, not cut: no label rule reads half a JSON text, and the cut part could be what its labels depend on.
-        if content.len() > self.max_result {
+        if rendered.text.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(self.max_result as u64));
         }
         Ok(CallResult {
-            content,
-            is_error,
-            claims,
-            images,
+            content: rendered.text,
+            is_error: rendered.is_error,
+            claims: rendered.claims,
+            images: rendered.images,
         })
     }
 }
@@ -284,7 +300,7 @@ struct Checked {
 /// Parses and checks on another thread: an app's schema can be made to take long.
 async fn check_arguments(
     arguments: String,
-    validator: Arc<Validator>,
+    validator: Option<Arc<Validator>>,
 ) -> Result<Checked, FailureReason> {
     let checked = tokio::task::spawn_blocking(move || {
         let unusable = || Quote::head("the arguments are not a JSON object within the limits");
@@ -296,7 +312,9 @@ async fn check_arguments(
         let text = read.to_json();
         let value: Value = serde_json::from_str(&text).map_err(|_| unusable())?;
         // Numbers are rounded here, which can only make the schema's bounds less sharp. The app has to know them itself.
-        schema::check(&validator, &value)?;
+        if let Some(validator) = validator {
+            schema::check(&validator, &value)?;
+        }
         match value {
             Value::Object(members) => Ok(Checked { text, members }),
             _ => Err(unusable()),
@@ -313,6 +331,7 @@ type Handshaken = (RunningService<RoleClient, Mediator>, ServerInfo, Toolbox);
 async fn handshake(
     transport: GuardedTransport,
     mediator: Mediator,
+    deadline: Instant,
     ending: &Ending,
 ) -> Result<Handshaken, FailureReason> {
     let offer = mediator.offer().clone();
@@ -320,10 +339,6 @@ async fn handshake(
         Ok(service) => service,
         Err(error) => return Err(initialize_failure(error, ending).await),
     };
-    // An app answers each call itself: rmcp would keep an answer for as long as the app once said, and give it again in
-    // the place of an error.
-    let no_cache = ClientCacheConfig::disabled();
-    service.peer().set_response_cache_config(no_cache).await;
     let info = service.peer().peer_info();
     let server = info.and_then(|info| info.server_info.clone()).map_or_else(
         || ServerInfo {
@@ -335,7 +350,7 @@ async fn handshake(
             version: short(&it.version),
         },
     );
-    let toolbox = tools::list(service.peer(), &offer, ending).await?;
+    let toolbox = tools::list(service.peer(), &offer, deadline, ending).await?;
     Ok((service, server, toolbox))
 }
 

@@ -1,16 +1,18 @@
 //! Resources and prompts of an app, as tools of it: what is called, decided on and labelled like any other.
 
 use rmcp::model::{
-    GetPromptRequestParams, PromptMessage, ReadResourceRequestParams, Role, ServerCapabilities,
-    Tool,
+    GetPromptRequest, GetPromptRequestParams, ListPromptsRequest, ListResourcesRequest,
+    ReadResourceRequest, ReadResourceRequestParams, ServerCapabilities,
 };
 use rmcp::service::{Peer, RoleClient};
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use wire::{Breach, FailureReason, Offer};
 
-use crate::failure::answered;
+use crate::exact;
 use crate::guard::breach;
-use crate::pages;
+use crate::pages::{self, PAGES_TIME};
 use crate::process::Ending;
 use crate::render::{Rendered, render_contents, render_messages};
 
@@ -57,8 +59,8 @@ impl Extra {
         }
     }
 
-    /// The tool, in words of ours.
-    pub(crate) fn tool(self) -> Tool {
+    /// The tool, in words of ours, as an app would list it.
+    pub(crate) fn tool(self) -> Value {
         let text = |description: &str| json!({"type": "string", "description": description});
         let (description, properties) = match self {
             Self::ListResources => (
@@ -86,13 +88,9 @@ impl Extra {
             Self::GetPrompt => json!(["name"]),
             Self::ListResources | Self::ListPrompts => json!([]),
         };
-        let schema = Map::from_iter([
-            ("type".to_owned(), json!("object")),
-            ("properties".to_owned(), properties),
-            ("required".to_owned(), required),
-            ("additionalProperties".to_owned(), json!(false)),
-        ]);
-        Tool::new(self.name(), description, schema)
+        let schema = json!({"type": "object", "properties": properties, "required": required,
+            "additionalProperties": false});
+        json!({"name": self.name(), "description": description, "inputSchema": schema})
     }
 
     /// Asks the app.
@@ -108,29 +106,23 @@ impl Extra {
             value.unwrap_or_default().to_owned()
         };
         match self {
-            Self::ListResources | Self::ListPrompts => self.list(peer, ending).await,
+            Self::ListResources | Self::ListPrompts => self.list(peer, ending).await?,
             Self::ReadResource => {
                 let params = ReadResourceRequestParams::new(text("uri"));
-                let read = peer.read_resource(params);
-                let read = answered(read, Breach::CallAnswer, ending).await?;
-                Ok(render_contents(read.contents))
+                let request = ReadResourceRequest::new(params);
+                let read = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
+                render_contents(&read)
             }
             Self::GetPrompt => {
                 let given = arguments.get("arguments").and_then(Value::as_object);
                 let mut params = GetPromptRequestParams::new(text("name"));
                 params.arguments = given.cloned();
-                let prompt = peer.get_prompt(params);
-                let prompt = answered(prompt, Breach::CallAnswer, ending).await?;
-                let said = |it: PromptMessage| {
-                    let who = match it.role {
-                        Role::User => "user",
-                        _ => "assistant",
-                    };
-                    (who, it.content)
-                };
-                Ok(render_messages(prompt.messages.into_iter().map(said)))
+                let request = GetPromptRequest::new(params);
+                let prompt = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
+                render_messages(&prompt)
             }
         }
+        .ok_or_else(|| breach(Breach::CallAnswer))
     }
 
     /// All pages, as JSON that label rules can read.
@@ -138,31 +130,29 @@ impl Extra {
         self,
         peer: &Peer<RoleClient>,
         ending: &Ending,
-    ) -> Result<Rendered, FailureReason> {
-        let too_long = FailureReason::ResultTooLong(MAX_ENTRIES as u64);
-        let listed = pages::all(MAX_ENTRIES, too_long, Breach::CallAnswer, |params| async {
-            let (page, next) = match self {
-                Self::ListPrompts => {
-                    let page = peer.list_prompts(Some(params));
-                    let page = answered(page, Breach::CallAnswer, ending).await?;
-                    (serde_json::to_value(page.prompts), page.next_cursor)
-                }
-                _ => {
-                    let page = peer.list_resources(Some(params));
-                    let page = answered(page, Breach::CallAnswer, ending).await?;
-                    (serde_json::to_value(page.resources), page.next_cursor)
-                }
-            };
-            match page {
-                Ok(Value::Array(page)) => Ok((page, next)),
-                _ => Err(breach(Breach::CallAnswer)),
+    ) -> Result<Option<Rendered>, FailureReason> {
+        let is_prompts = self == Self::ListPrompts;
+        let kind = if is_prompts { "prompts" } else { "resources" };
+        let deadline = Instant::now() + PAGES_TIME;
+        let page = |params| async move {
+            if is_prompts {
+                let request = ListPromptsRequest::with_param(params);
+                exact::ask(peer, request, Breach::CallAnswer, ending).await
+            } else {
+                let request = ListResourcesRequest::with_param(params);
+                exact::ask(peer, request, Breach::CallAnswer, ending).await
             }
-        });
-        let entries = listed.await?;
-        let kind = match self {
-            Self::ListPrompts => "prompts",
-            _ => "resources",
         };
-        Ok(Rendered::text(json!({ kind: entries }).to_string()))
+        let listed = pages::all(kind, MAX_ENTRIES, deadline, Breach::CallAnswer, page).await?;
+        let (entries, cut) = listed;
+        let Ok(entries) = to_raw_value(&entries) else {
+            return Ok(None);
+        };
+        let note = cut.map_or(String::new(), |why| {
+            format!(",\"note\":{}", json!(why.to_string()))
+        });
+        Ok(Some(Rendered::text(format!(
+            "{{\"{kind}\":{entries}{note}}}"
+        ))))
     }
 }

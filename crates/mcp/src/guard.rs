@@ -1,20 +1,19 @@
 //! What an app writes, checked byte by byte before anything interprets it. No I/O here.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use wire::json::{JsonError, JsonScan};
 use wire::{Breach, FailureReason, Quote};
 
-/// Messages that an app may write in one go without being asked (logs, progress, requests of its
-/// own). A chatty server logs a few per call; a loop writes thousands in a second.
+/// Requests that an app may write in one go. Each is answered, unlike a notification, which is skipped: a server may log as
+/// much as it likes.
 pub(crate) const FLOOD_MESSAGES: u64 = 1_000;
 
-/// Bytes of such messages in one go.
+/// Bytes of such requests in one go.
 pub(crate) const FLOOD_BYTES: u64 = 4 << 20;
 
 /// The time in which a used-up allowance is full again.
@@ -23,141 +22,197 @@ const FLOOD_REFILL: Duration = Duration::from_secs(10);
 /// Calls given up whose answers may still come. An app that leaves more unanswered works on nothing.
 pub(crate) const MAX_ABANDONED: usize = 64;
 
-/// Capacity that is kept for the next line; more is given back.
-const KEPT_LINE: usize = 64 << 10;
+/// The one notification that is looked at.
+pub(crate) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Cuts a stream into lines, and refuses a line at the byte that goes too far.
+/// What is kept of a line that is not kept whole: of its beginning, for its id and for the log.
+const HEAD: usize = 256;
+
+/// And of its end, where some servers write the id.
+const TAIL: usize = 64;
+
+/// A line of an app, without its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    Whole(Vec<u8>),
+    /// An object that goes too far: its first and last bytes, and the limit.
+    Cut(Vec<u8>, Vec<u8>, FailureReason),
+}
+
+/// Cuts a stream into lines, of which it keeps no more than the limits allow.
 #[derive(Debug)]
 pub(crate) struct LineGuard {
     line: Vec<u8>,
+    tail: Vec<u8>,
     scan: JsonScan,
     max_line: usize,
+    cut: Option<FailureReason>,
 }
 
 impl LineGuard {
     pub(crate) fn new(max_line: usize) -> Self {
         Self {
             line: Vec::new(),
+            tail: Vec::new(),
             scan: JsonScan::default(),
             max_line,
+            cut: None,
         }
     }
 
-    /// Takes bytes until a line is complete (given without its end) or the input is used up.
-    pub(crate) fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, FailureReason> {
+    /// Takes bytes until a line is complete or the input is used up.
+    pub(crate) fn feed(&mut self, input: &mut &[u8]) -> Option<Line> {
         let end = input.iter().position(|byte| *byte == b'\n');
-        let wanted = end.unwrap_or(input.len());
-        // Look no further than the limit allows, so that a long portion costs no more than a short one.
-        let room = self.max_line.saturating_sub(self.line.len());
-        let Some((now, rest)) = input.split_at_checked(wanted.min(room)) else {
-            return Ok(None);
-        };
-        // Before it is kept: text that is nested too deep is refused while its line is still under way.
-        self.scan.feed(now).map_err(json_failure)?;
-        if wanted > room {
-            return Err(FailureReason::LineTooLong(self.max_line as u64));
-        }
-        self.append(now);
-        if end.is_none() {
-            *input = rest;
-            return Ok(None);
-        }
+        let (now, rest) = input.split_at_checked(end.unwrap_or(input.len()))?;
+        self.take(now);
         *input = rest.split_first().map_or(rest, |(_, after)| after);
+        end?;
         self.scan = JsonScan::default();
-        Ok(Some(std::mem::take(&mut self.line)))
+        let line = std::mem::take(&mut self.line);
+        let tail = std::mem::take(&mut self.tail);
+        Some(match self.cut.take() {
+            Some(reason) => Line::Cut(line, tail, reason),
+            None => Line::Whole(line),
+        })
     }
 
-    /// A line that has been dealt with gives its memory to the next.
-    pub(crate) fn recycle(&mut self, mut line: Vec<u8>) {
-        if line.capacity() <= KEPT_LINE && self.line.capacity() == 0 {
-            line.clear();
-            self.line = line;
+    fn take(&mut self, now: &[u8]) {
+        let mut now = now;
+        if self.line.is_empty() && self.cut.is_none() {
+            // White space and the mark of UTF-8, with which some servers begin.
+            while let [b' ' | b'\t' | b'\r' | 0xef | 0xbb | 0xbf, rest @ ..] = now {
+                now = rest;
+            }
         }
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        let needed = self.line.len().saturating_add(bytes.len());
-        if needed > self.line.capacity() {
-            let goal = needed
-                .max(self.line.capacity().saturating_mul(2))
-                .min(self.max_line);
-            self.line
-                .reserve_exact(goal.saturating_sub(self.line.len()));
+        let first = self.line.first().or(now.first());
+        if first.is_some_and(|first| *first != b'{') {
+            // No message, of which the log gets the beginning. Its brackets count for nothing.
+            let room = HEAD.saturating_sub(self.line.len()).min(now.len());
+            self.line.extend(now.iter().take(room));
+            return;
         }
-        self.line.extend_from_slice(bytes);
+        if self.cut.is_none() {
+            self.cut = match self.scan.feed(now) {
+                // Before it is kept, so that a line that is nested too deep takes no memory.
+                Err(error) => Some(json_failure(error, self.max_line)),
+                Ok(()) if self.line.len().saturating_add(now.len()) > self.max_line => {
+                    Some(FailureReason::LineTooLong(self.max_line as u64))
+                }
+                Ok(()) => None,
+            };
+            if self.cut.is_none() {
+                return self.line.extend_from_slice(now);
+            }
+            let room = HEAD.saturating_sub(self.line.len()).min(now.len());
+            self.line.extend(now.iter().take(room));
+            self.line.truncate(HEAD);
+            self.line.shrink_to_fit();
+        }
+        let last = now.len().saturating_sub(TAIL);
+        self.tail.extend(now.iter().skip(last));
+        let surplus = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..surplus);
     }
 }
 
 /// What a line is, as far as must be known to let it pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// Nothing but white space: tolerated, but counted.
-    Blank,
-    /// An answer or error to one of our requests.
-    Answer(u64),
+    /// An answer to the request with this number: its result as it is written, or its error.
+    Answer(u64, Result<String, FailureReason>),
     /// A request of the app to us.
     Request,
-    /// A notification.
-    Notification,
+    /// The notice that the app's tools have changed.
+    ToolsChanged,
+    /// Another notification, or nothing but white space. Nothing of ours depends on it.
+    Ignored,
+    /// No message.
+    Noise,
 }
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
-    #[serde(borrow)]
-    jsonrpc: Option<Cow<'a, str>>,
     /// Ours are numbers; an answer with anything else answers no request.
     id: Option<Value>,
-    method: Option<IgnoredAny>,
-    result: Option<IgnoredAny>,
-    error: Option<IgnoredAny>,
+    method: Option<Value>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 /// Says what a line is.
-pub(crate) fn classify(line: &[u8]) -> Result<Kind, FailureReason> {
-    let Some(first) = line.iter().find(|byte| !byte.is_ascii_whitespace()) else {
-        return Ok(Kind::Blank);
+pub(crate) fn classify(line: &str) -> Kind {
+    if line.trim_ascii().is_empty() {
+        return Kind::Ignored;
+    }
+    // A key that stands twice is an error here: `rmcp` reads a request again, and could take the other one. Arrays are none
+    // either: MCP has had no batches of JSON-RPC since 2025-06-18.
+    let Ok(it) = serde_json::from_str::<Envelope<'_>>(line) else {
+        return Kind::Noise;
     };
-    // Arrays too: MCP has had no batches of JSON-RPC since 2025-06-18.
-    if *first != b'{' {
-        return Err(FailureReason::InvalidJson);
-    }
-    // A key that stands twice is an error here. Otherwise the app could show this guard one id, and `rmcp`,
-    // which reads the line again, another.
-    let it: Envelope<'_> = serde_json::from_slice(line).map_err(|_| not_an_envelope(line))?;
-    if it.jsonrpc.as_deref() != Some("2.0") {
-        return Err(breach(Breach::Message));
-    }
     let answers = it.result.is_some() || it.error.is_some();
     match (it.method.is_some(), it.id, answers) {
-        (true, Some(_), false) => Ok(Kind::Request),
-        (true, None, false) => Ok(Kind::Notification),
-        (false, id, true) => {
-            // None of ours, or `null`, by which JSON-RPC answers a request that could not be read.
-            let unknown = || breach(Breach::UnknownAnswer);
-            let id = id.as_ref().and_then(Value::as_u64);
-            id.map(Kind::Answer).ok_or_else(unknown)
+        (true, Some(_), false) => Kind::Request,
+        (true, None, false) if it.method.is_some_and(|it| it == TOOLS_CHANGED) => {
+            Kind::ToolsChanged
         }
-        _ => Err(breach(Breach::Message)),
+        (true, None, false) => Kind::Ignored,
+        (false, Some(id), _) => match number(&id) {
+            Some(id) => Kind::Answer(
+                id,
+                match it.error {
+                    Some(error) => Err(app_error(error.get())),
+                    None => Ok(it.result.map_or("null", |it| it.get()).to_owned()),
+                },
+            ),
+            None => Kind::Noise,
+        },
+        _ => Kind::Noise,
     }
 }
 
-/// Whether a notification says that the app's tools have changed.
-pub(crate) fn is_of_tools(line: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Method<'a> {
-        #[serde(borrow)]
-        method: Cow<'a, str>,
-    }
-    let it: Result<Method<'_>, _> = serde_json::from_slice(line);
-    it.is_ok_and(|it| it.method == "notifications/tools/list_changed")
+/// An id of ours, which some servers give back as text.
+fn number(id: &Value) -> Option<u64> {
+    let text = id.as_str().and_then(|id| id.parse().ok());
+    id.as_u64().or(text)
 }
 
-/// Tells bad JSON from JSON of a wrong shape.
-fn not_an_envelope(line: &[u8]) -> FailureReason {
-    match serde_json::from_slice::<IgnoredAny>(line) {
-        Ok(_) => breach(Breach::Message),
-        Err(_) => FailureReason::InvalidJson,
+/// A JSON-RPC error, whatever its form is: all of its words.
+fn app_error(error: &str) -> FailureReason {
+    let value: Value = serde_json::from_str(error).unwrap_or_default();
+    let code = value.get("code").and_then(Value::as_i64);
+    let message = value.get("message").unwrap_or(&value);
+    let message = message.as_str().unwrap_or(error);
+    let data = value.get("data").filter(|data| !data.is_null());
+    let data = data.map(|data| data.as_str().map_or(data.to_string(), str::to_owned));
+    let said = match data {
+        Some(data) => Quote::head(&format!("{message}\n{data}")),
+        None => Quote::head(message),
+    };
+    let code = code.and_then(|code| i32::try_from(code).ok()).unwrap_or(0);
+    FailureReason::AppError { code, said }
+}
+
+/// The number of the request that a line answers of which only both ends are known.
+pub(crate) fn answered_by(head: &[u8], tail: &[u8]) -> Option<u64> {
+    let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+    let id = |rest: &str| -> Option<(u64, String)> {
+        let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+        let rest = rest.trim_start_matches('"');
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (id, rest) = rest.split_at_checked(digits)?;
+        Some((id.parse().ok()?, rest.to_owned()))
+    };
+    let before = head.split("\"result\"").next()?;
+    if before.contains("\"method\"") {
+        return None;
     }
+    // Before the result, or as the very last member.
+    let first = before.split_once("\"id\"").and_then(|(_, rest)| id(rest));
+    let last = tail.rsplit_once("\"id\"").and_then(|(_, rest)| id(rest));
+    let last = last.filter(|(_, rest)| rest.trim_matches(['"', ' ', '\r']) == "}");
+    first.or(last).map(|(id, _)| id)
 }
 
 pub(crate) fn breach(breach: Breach) -> FailureReason {
@@ -167,19 +222,32 @@ pub(crate) fn breach(breach: Breach) -> FailureReason {
     }
 }
 
-fn json_failure(error: JsonError) -> FailureReason {
+fn json_failure(error: JsonError, max_line: usize) -> FailureReason {
     match error {
         JsonError::TooDeep(limit) => FailureReason::TooDeep(limit as u64),
         JsonError::TooManyNodes(limit) => FailureReason::TooManyValues(limit as u64),
-        JsonError::Invalid | JsonError::NotAnObject => FailureReason::InvalidJson,
+        // A scan reports no other.
+        _ => FailureReason::LineTooLong(max_line as u64),
     }
 }
 
 /// Which of our requests are unanswered.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// The handshake, whose answer `rmcp` itself reads.
+    pub(crate) initialize: Option<u64>,
     awaited: BTreeSet<u64>,
     abandoned: BTreeSet<u64>,
+}
+
+/// What becomes of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Wanted,
+    /// Its request was given up.
+    Late,
+    /// It answers nothing, or for a second time.
+    Unasked,
 }
 
 impl Ledger {
@@ -199,14 +267,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether the answer is wanted (`true`) or comes too late (`false`).
-    pub(crate) fn answered(&mut self, id: u64) -> Result<bool, FailureReason> {
-        if self.awaited.remove(&id) {
-            Ok(true)
-        } else if self.abandoned.remove(&id) {
-            Ok(false)
-        } else {
-            Err(breach(Breach::UnknownAnswer))
+    /// Whether an answer is wanted. Each is once.
+    pub(crate) fn answered(&mut self, id: u64) -> Due {
+        match (self.awaited.remove(&id), self.abandoned.remove(&id)) {
+            (true, _) => Due::Wanted,
+            (false, true) => Due::Late,
+            (false, false) => Due::Unasked,
         }
     }
 }
@@ -251,16 +317,22 @@ impl FloodMeter {
 mod tests {
     use super::*;
 
+    fn whole(line: &[u8]) -> Option<Line> {
+        Some(Line::Whole(line.to_vec()))
+    }
+
     #[test]
     fn lines_come_whole_in_any_portions() {
         for portion in 1..12 {
             let mut guard = LineGuard::new(100);
             let mut lines = Vec::new();
-            for chunk in b"{\"a\":1}\n\n[2]\nrest".chunks(portion) {
+            for chunk in b"{\"a\":1}\n\n  [2]\nrest".chunks(portion) {
                 let mut input = chunk;
-                while let Some(line) = guard.feed(&mut input).unwrap() {
-                    lines.push(String::from_utf8(line.clone()).unwrap());
-                    guard.recycle(line);
+                while let Some(line) = guard.feed(&mut input) {
+                    let Line::Whole(line) = line else {
+                        panic!("{line:?}")
+                    };
+                    lines.push(String::from_utf8(line).unwrap());
                 }
                 assert!(input.is_empty());
             }
@@ -269,83 +341,106 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_have_its_limit_and_no_more() {
-        assert_eq!(
-            LineGuard::new(3).feed(&mut &b"abc\n"[..]),
-            Ok(Some(b"abc".to_vec()))
-        );
-        let expected = Err(FailureReason::LineTooLong(3));
-        assert_eq!(LineGuard::new(3).feed(&mut &b"abcd\n"[..]), expected);
-        assert_eq!(LineGuard::new(3).feed(&mut &b"abcdefgh"[..]), expected);
+    fn an_object_may_have_its_limit_and_no_more() {
+        let fed = |text: &str| {
+            let mut guard = LineGuard::new(9);
+            let line = guard.feed(&mut text.as_bytes());
+            assert_eq!(guard.feed(&mut &b"{}\n"[..]), whole(b"{}"), "the next one");
+            line
+        };
+        assert_eq!(fed("{\"id\":12}\n"), whole(b"{\"id\":12}"));
+        let cut = |head: &str, tail: &str| {
+            let reason = FailureReason::LineTooLong(9);
+            Some(Line::Cut(head.into(), tail.into(), reason))
+        };
+        assert_eq!(fed("{\"id\":123}\n"), cut("{\"id\":123}", "{\"id\":123}"));
+        let text = "x".repeat(1_000);
+        assert_eq!(fed(&format!("{text}\n")), whole(&b"x".repeat(HEAD)));
     }
 
     #[test]
-    fn nesting_is_refused_long_before_the_line_ends() {
+    fn nesting_takes_no_memory() {
         let mut guard = LineGuard::new(1 << 20);
-        let result = guard.feed(&mut &b"[".repeat(1 << 16)[..]);
-        assert_eq!(result, Err(FailureReason::TooDeep(64)));
-        assert_eq!(guard.line.capacity(), 0);
+        let nested = [&b"{\"a\":"[..], &b"[".repeat(1 << 16), b"]},\"id\":7}\n"].concat();
+        match guard.feed(&mut nested.as_slice()) {
+            Some(Line::Cut(head, tail, FailureReason::TooDeep(64))) => {
+                assert!(head.capacity() <= HEAD && tail.len() <= TAIL);
+                assert_eq!(answered_by(&head, &tail), Some(7));
+            }
+            other => panic!("{other:?}"),
+        }
+        // What is no object has no depth.
+        let mut input = &b"[[[[".repeat(100)[..];
+        assert_eq!(guard.feed(&mut input), None);
+    }
+
+    #[test]
+    fn a_cut_answer_is_known_by_its_ends() {
+        let check = |head: &str, tail: &str, expected: Option<u64>| {
+            assert_eq!(answered_by(head.as_bytes(), tail.as_bytes()), expected);
+        };
+        check(r#"{"jsonrpc":"2.0","id":7,"result":{"x"#, "xx}}", Some(7));
+        check(
+            r#"{"result":{"id":3,"x"#,
+            r#"xx"},"jsonrpc":"2.0","id":7}"#,
+            Some(7),
+        );
+        check(r#"{"result":{"id":3,"x"#, r#"xx","id":4}}"#, None);
+        check(r#"{"method":"notifications/message","id":7,"#, "}", None);
     }
 
     #[test]
     fn messages_are_told_apart() {
-        let check = |line: &str, expected: Result<Kind, FailureReason>| {
-            assert_eq!(classify(line.as_bytes()), expected, "{line}");
-        };
-        check(" \r", Ok(Kind::Blank));
+        let check = |line: &str, expected: Kind| assert_eq!(classify(line), expected, "{line}");
+        let result = |id: u64, text: &str| Kind::Answer(id, Ok(text.to_owned()));
+        check(" \r", Kind::Ignored);
         check(
-            r#"{"jsonrpc":"2.0","id":7,"result":{"x":[1]}}"#,
-            Ok(Kind::Answer(7)),
+            r#"{"jsonrpc":"2.0","id":7,"result":{"x":[1.10,1e400,"\ud800"]}}"#,
+            result(7, r#"{"x":[1.10,1e400,"\ud800"]}"#),
         );
-        check(
-            r#"{"jsonrpc":"2.0","id":7,"error":{"code":1}}"#,
-            Ok(Kind::Answer(7)),
-        );
+        // Of forms that are met with.
+        check(r#"{"id":"7","result":{},"error":null}"#, result(7, "{}"));
+        check(r#"{"jsonrpc":"2.0","id":7}"#, result(7, "null"));
         check(
             r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#,
-            Ok(Kind::Request),
+            Kind::Request,
         );
         check(
             r#"{"jsonrpc":"2.0","method":"notifications/x","params":{}}"#,
-            Ok(Kind::Notification),
+            Kind::Ignored,
         );
         check(
-            r#"{"jsonrpc":"2.0","id":"7","result":{}}"#,
-            Err(breach(Breach::UnknownAnswer)),
+            r#"{"method":"notifications\/tools\/list_changed","params":7}"#,
+            Kind::ToolsChanged,
         );
-        check(
+        check(r#"{"method":7}"#, Kind::Ignored);
+        for noise in [
             r#"{"jsonrpc":"2.0","id":null,"error":{}}"#,
-            Err(breach(Breach::UnknownAnswer)),
-        );
-        check(
             r#"{"jsonrpc":"2.0","id":7,"method":"a","result":{}}"#,
-            Err(breach(Breach::Message)),
-        );
-        check(
-            r#"{"jsonrpc":"1.0","id":7,"result":{}}"#,
-            Err(breach(Breach::Message)),
-        );
-        check(r#"{"id":7,"result":{}}"#, Err(breach(Breach::Message)));
-        check(
             r#"{"jsonrpc":"2.0","id":7,"id":8,"result":{}}"#,
-            Err(breach(Breach::Message)),
-        );
-        check("[]", Err(FailureReason::InvalidJson));
-        check("Server started", Err(FailureReason::InvalidJson));
-        check(
+            r#"{"level":30,"msg":"started"}"#,
+            "[]",
+            "Server started",
             r#"{"jsonrpc":"2.0","id":7,"result":{}"#,
-            Err(FailureReason::InvalidJson),
-        );
+        ] {
+            check(noise, Kind::Noise);
+        }
     }
 
     #[test]
-    fn of_notifications_one_is_known() {
-        let is = |method: &str| {
-            is_of_tools(format!(r#"{{"method":{method},"params":{{}}}}"#).as_bytes())
+    fn an_error_of_any_form_keeps_its_words() {
+        let check = |error: &str, code: i32, said: &str| {
+            let said = Quote::head(said);
+            assert_eq!(app_error(error), FailureReason::AppError { code, said });
         };
-        assert!(is(r#""notifications/tools/list_changed""#));
-        assert!(is(r#""notifications\/tools\/list_changed""#));
-        assert!(!is(r#""notifications/message""#) && !is("7"));
+        check(r#"{"code":-32001,"message":"a\nb"}"#, -32001, "a\nb");
+        check(
+            r#"{"code":"E1","message":"m","data":{"n":1}}"#,
+            0,
+            "m\n{\"n\":1}",
+        );
+        check(r#""it broke""#, 0, "it broke");
+        check(r#"{"message":7}"#, 0, r#"{"message":7}"#);
     }
 
     #[test]
@@ -353,12 +448,12 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.asked(1);
         ledger.asked(2);
-        assert_eq!(ledger.answered(1), Ok(true));
-        assert_eq!(ledger.answered(1), Err(breach(Breach::UnknownAnswer)));
+        assert_eq!(ledger.answered(1), Due::Wanted);
+        assert_eq!(ledger.answered(1), Due::Unasked);
         assert_eq!(ledger.gave_up(2), Ok(()));
-        assert_eq!(ledger.answered(2), Ok(false));
-        assert_eq!(ledger.answered(2), Err(breach(Breach::UnknownAnswer)));
-        assert_eq!(ledger.answered(3), Err(breach(Breach::UnknownAnswer)));
+        assert_eq!(ledger.answered(2), Due::Late);
+        assert_eq!(ledger.answered(2), Due::Unasked);
+        assert_eq!(ledger.answered(3), Due::Unasked);
     }
 
     #[test]

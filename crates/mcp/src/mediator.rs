@@ -26,8 +26,8 @@ const MAX_INPUT_REQUESTS: usize = 4;
 pub enum Asked {
     /// A question for the user, on which the hub decides.
     Request(Request),
-    /// Something that has been refused already.
-    Refused(Wish, Refusal),
+    /// Something that has been refused already, and the words of the app that say which it is.
+    Refused(Wish, Refusal, String),
 }
 
 /// A request of the app that waits for an answer. Dropped, it counts as dismissed.
@@ -63,6 +63,11 @@ impl Mediator {
             waiting: Arc::new(watch::Sender::new(0)),
             tools_changed: Arc::default(),
         }
+    }
+
+    /// Where what the app asks is handed on.
+    pub(crate) fn requests(&self) -> mpsc::Sender<Asked> {
+        self.requests.clone()
     }
 
     /// What the app is offered.
@@ -107,8 +112,8 @@ impl Mediator {
             let response = match request {
                 InputRequest::Elicitation(it) => {
                     let answered = self.handle(ServerRequest::ElicitRequest(it)).await;
-                    // There is no error in an input response.
-                    answered.unwrap_or_else(|_| elicited(ElicitationAction::Decline))
+                    // There is no error in an input response, and the user has not said no.
+                    answered.unwrap_or_else(|_| elicited(ElicitationAction::Cancel))
                 }
                 _ => return Err(breach(Breach::CallAnswer)),
             };
@@ -159,7 +164,8 @@ impl Mediator {
 
     /// Reports a refusal. If the receiver is gone, the app is about to end.
     async fn refused(&self, wish: Wish, why: Refusal) {
-        let _ = self.requests.send(Asked::Refused(wish, why)).await;
+        let refused = Asked::Refused(wish, why, String::new());
+        let _ = self.requests.send(refused).await;
     }
 
     /// Hands a request on and waits for the answer.
@@ -240,6 +246,7 @@ impl Service<RoleClient> for Mediator {
     fn get_info(&self) -> ClientConfig {
         let forms = FormElicitationCapability::default();
         let mut capabilities = ClientCapabilities::default();
+        // Also where there is nobody to ask: some servers list other tools then, and would not be the reviewed app.
         capabilities.elicitation = Some(ElicitationCapability::new().with_form(forms));
         let own = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
         let mut config = ClientConfig::new(capabilities, own);

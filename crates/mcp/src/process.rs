@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
-use wire::limits::MAX_QUOTE_BYTES;
+use wire::limits::MAX_STDERR_BYTES;
 use wire::{AppCommand, FailureReason, Quote};
 
 /// After the app's end of output: the time in which it must have exited.
@@ -229,14 +229,15 @@ impl Ending {
         self.shared.process_gone.send_replace(true);
     }
 
-    fn keep_stderr(&self, bytes: &[u8]) {
+    /// Keeps what belongs to the app's log, of which a failure shows the end.
+    pub(crate) fn keep_stderr(&self, bytes: &[u8]) {
         let mut stderr = self
             .shared
             .stderr
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         stderr.extend_from_slice(bytes);
-        let surplus = stderr.len().saturating_sub(MAX_QUOTE_BYTES);
+        let surplus = stderr.len().saturating_sub(MAX_STDERR_BYTES);
         stderr.drain(..surplus);
     }
 }

@@ -1,27 +1,33 @@
-//! Arguments against a tool's input schema. Fails closed: a schema that cannot be used makes the tool
-//! unusable, and arguments that cannot be checked are refused.
+//! Arguments against a tool's input schema. Arguments that a schema cannot judge are refused.
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
-use wire::Quote;
+use wire::{Quote, head};
 
 /// Steps that one pattern of an app's schema may take back, so that none can take for ever.
 const BACKTRACK_LIMIT: usize = 100_000;
 
-/// Bytes that one compiled pattern may have.
-const PATTERN_BYTES: usize = 1 << 20;
+/// Bytes that one compiled pattern may have: enough for ten thousand of any character.
+const PATTERN_BYTES: usize = 32 << 20;
 
-/// Compiles a schema. References outside of the schema are errors: nothing is fetched.
+/// Bytes that a problem may have in words.
+const PROBLEM_BYTES: usize = 2 << 10;
+
+/// Compiles a schema, by the draft that it names, the newest or the oldest. References outside of the schema are errors:
+/// nothing is fetched.
 pub(crate) fn compile(schema: &Value) -> Option<Validator> {
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(BACKTRACK_LIMIT)
         .size_limit(PATTERN_BYTES)
         .dfa_size_limit(PATTERN_BYTES);
-    jsonschema::options()
+    let options = jsonschema::options()
         .offline()
-        .with_pattern_options(patterns)
-        .build(schema)
-        .ok()
+        .with_pattern_options(patterns);
+    // Servers write keywords of one draft under the name of another, or under the name of none.
+    let drafts = [Draft::Draft202012, Draft::Draft4];
+    let by = |draft| options.clone().with_draft(draft).build(schema);
+    let named = options.build(schema).ok();
+    named.or_else(|| drafts.into_iter().find_map(|draft| by(draft).ok()))
 }
 
 /// Checks arguments; the error says the first thing that is wrong and where, for the model.
@@ -34,7 +40,8 @@ pub(crate) fn check(validator: &Validator, arguments: &Value) -> Result<(), Quot
             path.as_str()
         };
         // The value itself is left out: it can be long, and the model has written it.
-        Quote::head(&format!("{place}: {}", error.masked()))
+        let problem = format!("{place}: {}", error.masked());
+        Quote::head(head(&problem, PROBLEM_BYTES))
     })
 }
 
@@ -81,6 +88,22 @@ mod tests {
     }
 
     #[test]
+    fn schemas_of_older_drafts_check_arguments() {
+        let bounded = json!({"properties": {"n": {"type": "integer", "minimum": 0, "exclusiveMinimum": true}}});
+        assert_eq!(problem(&bounded, &json!({"n": 1})), None);
+        assert!(problem(&bounded, &json!({"n": 0})).is_some());
+        let own = json!({"$schema": "https://example.invalid/own", "properties": {"n": {"type": "integer"}}});
+        assert!(problem(&own, &json!({"n": "x"})).is_some());
+    }
+
+    #[test]
+    fn patterns_with_large_counts_check_arguments() {
+        let long = json!({"properties": {"a": {"pattern": "^.{1,10000}$"}}});
+        assert_eq!(problem(&long, &json!({"a": "é".repeat(9_999)})), None);
+        assert!(problem(&long, &json!({"a": ""})).is_some());
+    }
+
+    #[test]
     fn unusable_schemas_are_refused() {
         for schema in [
             json!({"type": "objekt"}),
@@ -108,5 +131,14 @@ mod tests {
         let schema = json!({"properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}});
         assert_eq!(problem(&schema, &json!({"next": {"next": {"v": 1}}})), None);
         assert!(problem(&schema, &json!({"next": {"next": {"v": "x"}}})).is_some());
+        for looped in [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}},
+                "properties": {"v": {"$ref": "#/$defs/a"}}}),
+        ] {
+            // Any verdict will do.
+            let _ = problem(&looped, &json!({"v": 1}));
+        }
     }
 }

@@ -5,17 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientNotification, JsonRpcMessage, NumberOrString};
+use rmcp::model::{
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, NumberOrString,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use wire::{Breach, FailureReason};
+use wire::{Breach, FailureReason, Refusal, Wish, head};
 
 use crate::exact;
-use crate::guard::{FloodMeter, Kind, Ledger, LineGuard, breach, classify, is_of_tools};
+use crate::guard::{
+    Due, FloodMeter, Kind, Ledger, Line, LineGuard, TOOLS_CHANGED, answered_by, classify,
+};
+use crate::mediator::Asked;
 use crate::process::{Ending, Pipes};
 
 /// Portion in which stdout is read.
@@ -26,6 +32,9 @@ const INCOMING_QUEUE: usize = 1;
 
 /// Messages that wait for the app to read. More senders wait themselves.
 const OUTGOING_QUEUE: usize = 16;
+
+/// Of a line that is no message, what the log gets.
+const LOGGED_BYTES: usize = 80;
 
 /// The time in which an app must take one message from its stdin. Longer than any call should be
 /// busy without reading, because a single-threaded server does not read while it works.
@@ -46,6 +55,7 @@ impl GuardedTransport {
         ending: Ending,
         output_ended: oneshot::Sender<()>,
         max_line: usize,
+        asked: mpsc::Sender<Asked>,
     ) -> Self {
         let (incoming_tx, incoming) = mpsc::channel(INCOMING_QUEUE);
         let (outgoing, outgoing_rx) = mpsc::channel(OUTGOING_QUEUE);
@@ -56,6 +66,8 @@ impl GuardedTransport {
             started: Instant::now(),
             ledger: Arc::clone(&ledger),
             incoming: incoming_tx,
+            asked,
+            ending: ending.clone(),
         };
         tokio::spawn(read_all(pipes.stdout, reader, ending.clone(), output_ended));
         tokio::spawn(write_all(pipes.stdin, outgoing_rx, ending.clone()));
@@ -72,8 +84,12 @@ impl GuardedTransport {
         let mut ledger = lock(&self.ledger);
         match item {
             JsonRpcMessage::Request(request) => {
-                if let Some(id) = number(&request.id) {
-                    ledger.asked(id);
+                let Some(id) = number(&request.id) else {
+                    return;
+                };
+                ledger.asked(id);
+                if let ClientRequest::InitializeRequest(_) = request.request {
+                    ledger.initialize = Some(id);
                 }
             }
             JsonRpcMessage::Notification(it) => {
@@ -128,6 +144,8 @@ struct Reader {
     started: Instant,
     ledger: Arc<Mutex<Ledger>>,
     incoming: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
+    asked: mpsc::Sender<Asked>,
+    ending: Ending,
 }
 
 /// Reads until the app's output ends, breaks a rule, or is not wanted any more.
@@ -152,40 +170,104 @@ impl Reader {
         // A read error is an end of output like any other; the supervisor finds out which.
         while let Ok(read @ 1..) = stdout.read(&mut portion).await {
             let mut input = portion.get(..read).unwrap_or_default();
-            while let Some(line) = self.guard.feed(&mut input)? {
-                if let Some(message) = self.judge(&line)?
+            while let Some(line) = self.guard.feed(&mut input) {
+                let kind = match &line {
+                    Line::Whole(line) => classify(&String::from_utf8_lossy(line)),
+                    Line::Cut(head, tail, reason) => match answered_by(head, tail) {
+                        Some(id) => Kind::Answer(id, Err(reason.clone())),
+                        None => Kind::Noise,
+                    },
+                };
+                let (Line::Whole(line) | Line::Cut(line, ..)) = line;
+                if let Some(message) = self.judge(kind, &line).await?
                     && self.incoming.send(message).await.is_err()
                 {
                     return Ok(());
                 }
-                self.guard.recycle(line);
             }
         }
         Ok(())
     }
 
-    /// Lets pass what answers us or asks us. Of notifications only that of changed tools does: nothing of
-    /// ours depends on another.
-    fn judge(
+    /// Lets pass what answers us or asks us, and the notice of changed tools.
+    async fn judge(
         &mut self,
+        kind: Kind,
         line: &[u8],
     ) -> Result<Option<RxJsonRpcMessage<RoleClient>>, FailureReason> {
-        let wanted = match classify(line)? {
+        let text = || String::from_utf8_lossy(line);
+        let message = match kind {
             // Not counted as a flood: there is one for each question of ours, and its length has a limit.
-            Kind::Answer(id) => lock(&self.ledger).answered(id)?,
-            kind @ (Kind::Blank | Kind::Request | Kind::Notification) => {
-                self.flood.count(line.len(), self.started.elapsed())?;
-                kind == Kind::Request || kind == Kind::Notification && is_of_tools(line)
+            Kind::Answer(id, result) => {
+                let (due, initialize) = {
+                    let mut ledger = lock(&self.ledger);
+                    (ledger.answered(id), ledger.initialize)
+                };
+                match due {
+                    Due::Wanted if initialize == Some(id) => Some(handshake(id, result)),
+                    Due::Wanted => Some(exact::answer(request_id(id), result)),
+                    Due::Late => return Ok(None),
+                    Due::Unasked => None,
+                }
             }
+            Kind::Noise => None,
+            Kind::Request => {
+                self.flood.count(line.len(), self.started.elapsed())?;
+                serde_json::from_str(&text()).ok()
+            }
+            // Without what else it holds, which may be odd.
+            Kind::ToolsChanged => {
+                let notice = json!({"jsonrpc": "2.0", "method": TOOLS_CHANGED});
+                serde_json::from_value(notice).ok()
+            }
+            Kind::Ignored => return Ok(None),
         };
-        if !wanted {
-            return Ok(None);
+        if message.is_none() {
+            let said = head(&text(), LOGGED_BYTES).to_owned();
+            self.ending.keep_stderr(format!("{said}\n").as_bytes());
+            // Without a receiver the app is about to end.
+            let skipped = Asked::Refused(Wish::Line, Refusal::NoMessage, said);
+            let _ = self.asked.send(skipped).await;
         }
-        // A line that passed the guard and is no message to `rmcp` would leave its request waiting for good.
-        serde_json::from_slice(line)
-            .map(Some)
-            .map_err(|_| breach(Breach::Message))
+        Ok(message)
     }
+}
+
+/// The answer to the handshake, of which we take what we need in the form that `rmcp` reads.
+fn handshake(id: u64, result: Result<String, FailureReason>) -> RxJsonRpcMessage<RoleClient> {
+    let read = || -> Result<Value, FailureReason> {
+        let said: Value = serde_json::from_str(&result?).unwrap_or_default();
+        let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
+        let server = said.get("serverInfo").unwrap_or(&Value::Null);
+        let has = |name: &&str| {
+            let has = said.pointer(&format!("/capabilities/{name}"));
+            has.is_some_and(|has| !has.is_null() && *has != false)
+        };
+        let has = ["tools", "resources", "prompts"].into_iter().filter(has);
+        Ok(json!({
+            "protocolVersion": text(&said, "protocolVersion"),
+            "capabilities": has.map(|name| (name.to_owned(), json!({}))).collect::<serde_json::Map<_, _>>(),
+            "serverInfo": {
+                "name": text(server, "name").unwrap_or_default(),
+                "version": text(server, "version").unwrap_or_default(),
+            },
+        }))
+    };
+    let message = read().and_then(|result| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
+        serde_json::from_value(message).map_err(|_| crate::guard::breach(Breach::Initialize))
+    });
+    message.unwrap_or_else(|reason| {
+        let said = reason
+            .quote()
+            .map_or(String::new(), |it| it.as_str().to_owned());
+        let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, said, None);
+        JsonRpcMessage::error(error, Some(request_id(id)))
+    })
+}
+
+fn request_id(id: u64) -> NumberOrString {
+    NumberOrString::Number(i64::try_from(id).unwrap_or_default())
 }
 
 /// Hands messages to the app, one after the other.
@@ -231,17 +313,16 @@ mod tests {
     /// What `rmcp` takes a line for.
     fn taken(line: &str) -> Option<Kind> {
         let read: RxJsonRpcMessage<RoleClient> = serde_json::from_str(line).ok()?;
-        let answer = |id: &NumberOrString| number(id).map(Kind::Answer);
         match &read {
             JsonRpcMessage::Request(_) => Some(Kind::Request),
-            JsonRpcMessage::Notification(_) => Some(Kind::Notification),
-            JsonRpcMessage::Response(it) => answer(&it.id),
-            JsonRpcMessage::Error(it) => it.id.as_ref().and_then(answer),
+            JsonRpcMessage::Notification(_) => Some(Kind::Ignored),
+            // No answer is read by it.
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
         }
     }
 
-    /// Two readers look at each line. If they took one for two things, an answer could be counted for one call and given
-    /// to another, or a request pass for a notification, which is not looked at.
+    /// Two readers look at a request. If they took it for two things, it could pass for a notification, which is not looked
+    /// at.
     #[test]
     fn a_line_is_for_rmcp_what_it_was_for_the_guard() {
         let members: [&[&str]; 5] = [
@@ -286,22 +367,16 @@ mod tests {
             };
             lines = lines.iter().flat_map(longer).collect();
         }
-        let (mut passed, mut understood) = (0, 0);
+        let mut understood = 0;
         for line in lines {
             let line = line + "}";
-            // What the guard refuses ends the app.
-            let Ok(kind) = classify(line.as_bytes()) else {
-                continue;
-            };
-            passed += 1;
-            if let Some(taken) = taken(&line) {
+            let kind = classify(&line);
+            let is_request = kind == Kind::Request;
+            if let (true, Some(taken)) = (is_request, taken(&line)) {
                 understood += 1;
                 assert_eq!(taken, kind, "{line}");
             }
         }
-        assert!(
-            understood > 30 && passed >= understood,
-            "{understood} of {passed}"
-        );
+        assert!(understood > 15, "{understood}");
     }
 }

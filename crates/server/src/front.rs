@@ -49,10 +49,10 @@ pub(crate) trait Front: Send {
         false
     }
 
-    /// Shows an app's question and brings the answer. Without anybody there the answer is no.
+    /// Shows an app's question and brings the answer. Where there is no user, there is none: nobody has said no.
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         let _ = view;
-        FormAnswer::Declined
+        FormAnswer::Dismissed
     }
 
     /// The user's choice among several apps that serve a functionality; `None` is none of them.

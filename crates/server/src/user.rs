@@ -46,9 +46,9 @@ impl FormView {
 pub enum FormAnswer {
     /// What the user typed, by the names of the fields. It goes to the app.
     Accepted(Map<String, Value>),
-    /// The user does not answer this app, or there is no user.
+    /// The user does not answer this app.
     Declined,
-    /// The user left in the middle.
+    /// The user left in the middle, or there is no user.
     Dismissed,
 }
 
@@ -111,7 +111,7 @@ pub trait User: Send {
     /// Answers an app's question.
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         let _ = view;
-        FormAnswer::Declined
+        FormAnswer::Dismissed
     }
 
     /// Chooses among apps that could do what was asked (SecGPT §4.1.4).

@@ -127,6 +127,10 @@ impl Hub {
             tokio::select! {
                 started = &mut starting => return match started {
                     Ok(client) => {
+                        for (wish, why, times, names) in client.notes() {
+                            let said = Quote::head(names);
+                            self.send(&SpokeFrame::Refused { wish, why, times, said }).await?;
+                        }
                         let (server, tools) = (client.server().clone(), client.tools().to_vec());
                         self.send(&SpokeFrame::Ready { server, tools }).await?;
                         Ok(client)
@@ -134,15 +138,15 @@ impl Hub {
                     Err(failure) => Err(self.report(failure).await),
                 },
                 Some(asked) = asked.recv() => {
-                    let (wish, why) = match asked {
+                    let (wish, why, said) = match asked {
                         Asked::Request(request) => {
                             // No call runs before the app is ready, and there is none that it could be about.
                             request.answer(Reply::Refused(Refusal::NoCall));
-                            (Wish::Question, Refusal::NoCall)
+                            (Wish::Question, Refusal::NoCall, String::new())
                         }
-                        Asked::Refused(wish, why) => (wish, why),
+                        Asked::Refused(wish, why, said) => (wish, why, said),
                     };
-                    self.refused(wish, why).await?;
+                    self.refused(wish, why, &said).await?;
                 }
                 frame = self.inbox.next() => {
                     let frame = frame?;
@@ -176,13 +180,22 @@ impl Hub {
     }
 
     /// Tells the hub of a request that is not passed on, when there are twice as many as before.
-    async fn refused(&mut self, wish: Wish, why: Refusal) -> Result<(), Outcome> {
+    async fn refused(&mut self, wish: Wish, why: Refusal, said: &str) -> Result<(), Outcome> {
         let count = self.refused.entry((wish, why)).or_default();
         *count = count.saturating_add(1);
         let times = *count;
         // An app that asks without end costs the hub few frames so.
         match times.is_power_of_two() {
-            true => self.send(&SpokeFrame::Refused { wish, why, times }).await,
+            true => {
+                let said = Quote::head(said);
+                self.send(&SpokeFrame::Refused {
+                    wish,
+                    why,
+                    times,
+                    said,
+                })
+                .await
+            }
             false => Ok(()),
         }
     }
@@ -353,12 +366,12 @@ impl<'a> Running<'a> {
     async fn ask(&mut self, asked: Asked) -> Result<(), Outcome> {
         let request = match asked {
             Asked::Request(request) => request,
-            Asked::Refused(wish, why) => return self.hub.refused(wish, why).await,
+            Asked::Refused(wish, why, said) => return self.hub.refused(wish, why, &said).await,
         };
         // A cancelled call is not among them, so the user is not asked on behalf of one that was given up.
         match self.asks.begin(self.cancels.keys().copied(), request) {
             Ok(frame) => self.hub.send(&frame).await,
-            Err(why) => self.hub.refused(Wish::Question, why).await,
+            Err(why) => self.hub.refused(Wish::Question, why, "").await,
         }
     }
 

@@ -36,6 +36,7 @@ fn main() -> io::Result<()> {
                 eprintln!("cancelled");
             }
             Some("tools/list") => list_tools(&mode, &id, &message)?,
+            Some("ping") => answer(&id, &json!({}))?,
             // As it came: what a reader of JSON makes of it is another question.
             Some("tools/call") if mode == "says-the-line" => {
                 answer(&id, &json!({"content": [{"type": "text", "text": line}]}))?;
@@ -56,7 +57,18 @@ fn before_anything(mode: &str) -> io::Result<()> {
         "exit-at-start" => exit(0),
         "flood-without-newline" => flood(b"x"),
         "nesting" => flood(b"["),
-        "broken-json" => say_raw(b"Listening on stdio\n"),
+        "noisy" => {
+            say_raw(
+                "\u{feff}Listening on stdio [[[[\n{not json, but begins like it}\n\n".as_bytes(),
+            )?;
+            say_raw(
+                &[
+                    b"x".repeat(1 << 20).as_slice(),
+                    b"\n[\xff]\n{\"level\":30}\n",
+                ]
+                .concat(),
+            )
+        }
         "silent" => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
@@ -135,24 +147,27 @@ fn list_tools(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
     let named = |name: &str, schema: Value| json!({"name": name, "inputSchema": schema});
     let object = || json!({"type": "object"});
     let tools = match mode {
-        "many-tools" => (0..300)
+        "many-tools" => (0..1_030)
             .map(|i| named(&format!("t{i}"), object()))
             .collect(),
-        "bad-tool-name" => vec![named("send mail\n", object())],
+        "bad-tools" => vec![
+            named("send mail\n", object()),
+            echo.clone(),
+            echo,
+            named(
+                "huge",
+                json!({"type": "object", "description": "x".repeat(300_000)}),
+            ),
+            named(
+                "fetching",
+                json!({"$ref": "https://example.invalid/s.json"}),
+            ),
+            json!({"name": "bare"}),
+        ],
         "says-the-line" => vec![named("echo", object())],
-        "two-tools-one-name" => vec![named("a", object()), named("a", object())],
-        "bad-schema" => vec![named("a", json!({"type": "objekt"}))],
-        "fetching-schema" => vec![named(
-            "a",
-            json!({"$ref": "https://example.invalid/s.json"}),
-        )],
-        "long-schema" => vec![named(
-            "a",
-            json!({"type": "object", "description": "x".repeat(70_000)}),
-        )],
         "long-description" => {
             vec![
-                json!({"name": "a", "description": "é".repeat(5_000), "inputSchema": {"type": "object"}}),
+                json!({"name": "a", "description": "é".repeat(40_000), "inputSchema": {"type": "object"}}),
             ]
         }
         "speaking-names" => vec![
@@ -167,7 +182,22 @@ fn list_tools(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
             json!({"name": "ask__fare", "description": "Cheaper rides.", "inputSchema": {"type": "object"}}),
             json!({"name": "ask__ride", "description": "Cheaper rides.", "inputSchema": {"type": "object"}}),
         ],
-        "endless-pages" => return answer(id, &json!({"tools": [], "nextCursor": "again"})),
+        "repeated-pages" => return answer(id, &json!({"tools": [echo], "nextCursor": "again"})),
+        "endless-pages" => {
+            let page = message.pointer("/params/cursor").and_then(Value::as_str);
+            let next = page.and_then(|page| page.parse().ok()).unwrap_or(0_u64) + 1;
+            let tool = named(&format!("t{next}"), object());
+            return answer(
+                id,
+                &json!({"tools": [tool], "nextCursor": next.to_string()}),
+            );
+        }
+        "slow-pages" => {
+            if message.pointer("/params/cursor").is_none() {
+                return answer(id, &json!({"tools": [echo], "nextCursor": "2"}));
+            }
+            return Ok(());
+        }
         "two-pages" => {
             return match message.pointer("/params/cursor") {
                 None => answer(id, &json!({"tools": [echo], "nextCursor": "2"})),
@@ -192,6 +222,23 @@ fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     match mode {
         "never-answer" => Ok(()),
+        "sleeps" => {
+            std::thread::sleep(Duration::from_secs(1_000));
+            Ok(())
+        }
+        // The call's text is what is written, with this call's id in the place of `ID`, and a byte for each character of a
+        // private range.
+        "writes" => {
+            let written = said.replace("ID", &id.to_string());
+            let mut bytes = Vec::new();
+            for character in written.chars() {
+                match u32::from(character) {
+                    code @ 0xe000..=0xe0ff => bytes.push((code - 0xe000) as u8),
+                    _ => bytes.extend(character.to_string().as_bytes()),
+                }
+            }
+            say_raw(&bytes)
+        }
         "run" => {
             let output = Command::new("/bin/sh")
                 .args(["-c", &said])

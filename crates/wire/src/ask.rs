@@ -3,15 +3,17 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::ToolProblem;
+
 /// What becomes of a [`Form`](crate::Form).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reply {
     /// The user filled in the form: JSON text of an object that [`Form::accepts`](crate::Form::accepts).
     Accepted(String),
-    /// The user said no, or there is no user.
+    /// The user said no.
     Declined,
-    /// The user left without a choice.
+    /// The user left without a choice, or there is no user.
     Dismissed,
     /// The request was not looked at.
     Refused(Refusal),
@@ -25,6 +27,12 @@ pub enum Wish {
     Question,
     /// Other tools than it had at the start.
     Tools,
+    /// A tool of its list.
+    Tool,
+    /// More of a list that it gives page by page.
+    Page,
+    /// A line on its standard output.
+    Line,
     /// Something else of its client.
     Other,
 }
@@ -35,6 +43,9 @@ impl Wish {
         match self {
             Self::Question => "question",
             Self::Tools => "change of its tools",
+            Self::Tool => "tool",
+            Self::Page => "list",
+            Self::Line => "line of output",
             Self::Other => "request",
         }
     }
@@ -68,4 +79,19 @@ pub enum Refusal {
     /// It failed here.
     #[error("it failed")]
     Failed,
+    /// The tool is left out.
+    #[error("it is left out: {0}")]
+    Tool(ToolProblem),
+    /// The tool is offered, but its schema cannot be used.
+    #[error("its input schema cannot be used, so its arguments are unchecked")]
+    Unchecked,
+    /// The list repeats a cursor, or its cursor is no text.
+    #[error("its pages repeat, so what follows is left out")]
+    Repeats,
+    /// The list has too many pages, or they take too long.
+    #[error("it does not end in time, so what follows is left out")]
+    Endless,
+    /// It is no message of the protocol.
+    #[error("it is no MCP message, and was skipped; a server must log to stderr")]
+    NoMessage,
 }

@@ -24,17 +24,14 @@ pub enum FailureReason {
     /// The app closed its stdout or stdin but keeps running; it was killed.
     #[error("the app closed its connection; it was ended")]
     OutputClosed,
-    /// A line of the app has more bytes than this.
-    #[error("the app wrote a line of more than {0} bytes; it was ended")]
+    /// The answer has more bytes than this.
+    #[error("the answer is a line of more than {0} bytes; ask for less at once")]
     LineTooLong(u64),
-    /// A line of the app is not one JSON object.
-    #[error("the app wrote a line that is not a JSON object; it was ended")]
-    InvalidJson,
-    /// A line of the app is nested deeper than this.
-    #[error("the app wrote JSON nested deeper than {0} levels; it was ended")]
+    /// The answer is nested deeper than this.
+    #[error("the answer is JSON nested deeper than {0} levels")]
     TooDeep(u64),
-    /// A line of the app holds more values than this.
-    #[error("the app wrote JSON of more than {0} values; it was ended")]
+    /// The answer holds more values than this.
+    #[error("the answer is JSON of more than {0} values; ask for less at once")]
     TooManyValues(u64),
     /// The app wrote more without being asked than is allowed.
     #[error(
@@ -52,6 +49,9 @@ pub enum FailureReason {
     /// The call took longer than so many milliseconds.
     #[error("the app did not answer within {0} ms")]
     CallTimeout(u64),
+    /// After a call that took too long the app did not answer a ping within so many milliseconds either.
+    #[error("the app answered neither a call nor a ping within {0} ms; it was ended")]
+    Unresponsive(u64),
     /// The app broke the MCP protocol.
     #[error("the app broke the protocol: {breach}")]
     Protocol {
@@ -59,17 +59,6 @@ pub enum FailureReason {
         breach: Breach,
         /// What the app said, if anything.
         said: Quote,
-    },
-    /// The app offers more tools than this.
-    #[error("the app offers more than {0} tools")]
-    TooManyTools(u64),
-    /// A tool's description cannot be accepted.
-    #[error("the app describes a tool that cannot be accepted: {problem}")]
-    BadTool {
-        /// What is wrong with it.
-        problem: ToolProblem,
-        /// The tool's name as the app wrote it.
-        name: Quote,
     },
     /// The app answered the call with a JSON-RPC error.
     #[error("the app answered with error {code}")]
@@ -118,22 +107,16 @@ pub enum Breach {
     /// Initialization failed: an error, or an answer that is not one.
     #[error("it could not be initialized")]
     Initialize,
-    /// The list of tools is an error, is malformed, or never ends.
+    /// The list of tools is an error, or no list.
     #[error("it gave no usable list of tools")]
     ListTools,
     /// The answer to a call is not a tool result.
     #[error("its answer to a call is not a tool result")]
     CallAnswer,
-    /// A message is JSON but not JSON-RPC 2.0.
-    #[error("it wrote something other than a JSON-RPC 2.0 message")]
-    Message,
-    /// An answer to a question that was not asked, or a second answer.
-    #[error("it answered a request that was not made, or answered twice")]
-    UnknownAnswer,
 }
 
 /// What can be wrong with a tool's description.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolProblem {
     /// The name is empty, too long, or has other characters than letters, digits, `_`, `-`, `.`, `/`.
@@ -145,9 +128,12 @@ pub enum ToolProblem {
     /// The input schema is too long.
     #[error("its input schema is too long")]
     SchemaTooLong,
-    /// The input schema is not a schema that arguments can be checked against.
-    #[error("its input schema cannot be used to check arguments")]
-    SchemaInvalid,
+    /// The tool is no JSON object that readers agree about.
+    #[error("it is no JSON object that can be read")]
+    Unreadable,
+    /// There are more tools than [`crate::limits::MAX_TOOLS`].
+    #[error("the list is too long")]
+    TooMany,
     /// All names, descriptions and schemas together are too long.
     #[error("all tools together are described at too great length")]
     TotalTooLong,
@@ -170,7 +156,6 @@ impl FailureReason {
     pub fn quote(&self) -> Option<&Quote> {
         let quote = match self {
             Self::Protocol { said, .. } | Self::AppError { said, .. } => said,
-            Self::BadTool { name, .. } => name,
             Self::InvalidArguments(problem) => problem,
             _ => return None,
         };
@@ -184,16 +169,14 @@ impl FailureReason {
             Self::SpawnFailed(_)
             | Self::AppExited { .. }
             | Self::OutputClosed
-            | Self::LineTooLong(_)
-            | Self::InvalidJson
-            | Self::TooDeep(_)
-            | Self::TooManyValues(_)
             | Self::Flood { .. }
             | Self::StartTimeout(_)
-            | Self::Protocol { .. }
-            | Self::TooManyTools(_)
-            | Self::BadTool { .. } => true,
-            Self::CallTimeout(_)
+            | Self::Unresponsive(_) => true,
+            Self::Protocol { breach, .. } => *breach != Breach::CallAnswer,
+            Self::LineTooLong(_)
+            | Self::TooDeep(_)
+            | Self::TooManyValues(_)
+            | Self::CallTimeout(_)
             | Self::AppError { .. }
             | Self::ResultTooLong(_)
             | Self::UnknownTool

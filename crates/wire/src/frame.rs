@@ -105,8 +105,8 @@ pub enum SpokeFrame {
         /// What it asks the user.
         form: Form,
     },
-    /// The app asked for something that is not passed on. Sent when `times` is a power of two, so that an
-    /// app that asks without end makes few of these.
+    /// The app asked for something, or offers something, that is not passed on, or not as it is. Sent when `times` is a
+    /// power of two, so that an app that asks without end makes few of these, and once for all tools of a list.
     Refused {
         /// What it asked for.
         wish: Wish,
@@ -114,6 +114,8 @@ pub enum SpokeFrame {
         why: Refusal,
         /// How often this was so.
         times: u64,
+        /// What the app wrote, such as the names of the tools, if that says which it is.
+        said: Quote,
     },
     /// The app is gone and with it every running call. The spoke exits after this frame.
     AppFailed {
@@ -201,7 +203,7 @@ pub struct ServerInfo {
 pub struct ToolDescription {
     /// Unique within the app; see [`is_tool_name`].
     pub name: String,
-    /// Untrusted text. Cut at [`crate::limits::MAX_DESCRIPTION_BYTES`].
+    /// Untrusted text of at most [`crate::limits::MAX_DESCRIPTION_BYTES`].
     pub description: String,
     /// JSON Schema of the arguments, as JSON text of an object.
     pub input_schema: String,

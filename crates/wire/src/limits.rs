@@ -28,22 +28,22 @@ pub const MAX_IMAGES_BYTES: usize = 8 << 20;
 /// Longest JSON text of a call's arguments. A model never writes more; a file's content may.
 pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 
-/// Most tools that one app may offer. Real servers offer fewer than a hundred, and every tool costs
-/// prompt tokens.
-pub const MAX_TOOLS: usize = 256;
+/// Most tools of one app that are listed; those beyond it are left out by name. Every tool costs prompt tokens, so a
+/// configuration offers a model a part of a long list.
+pub const MAX_TOOLS: usize = 1_024;
 
 /// Longest tool name: what the MCP specification and the model providers allow at most.
 pub const MAX_TOOL_NAME_BYTES: usize = 128;
 
-/// Longest tool description. Longer ones are instructions, not descriptions.
-pub const MAX_DESCRIPTION_BYTES: usize = 4 << 10;
+/// Longest tool description. A longer one ends with a note that it was cut.
+pub const MAX_DESCRIPTION_BYTES: usize = 64 << 10;
 
 /// Longest JSON text of one tool's input schema.
-pub const MAX_SCHEMA_BYTES: usize = 64 << 10;
+pub const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
 /// Names, descriptions and schemas of all tools of an app together, so that `Ready` always fits in
 /// a frame, even if every byte needs six.
-pub const MAX_TOOLS_BYTES: usize = 1 << 20;
+pub const MAX_TOOLS_BYTES: usize = 2 << 20;
 
 /// Most `Refused` frames of one spoke. There are few pairs of wish and reason, and each pair is reported only
 /// when its count reaches a power of two.
@@ -60,11 +60,14 @@ pub const MAX_JSON_NODES: usize = 200_000;
 /// Deepest nesting of a frame itself: texts inside are strings, so frames are flat.
 pub const MAX_FRAME_DEPTH: usize = 16;
 
-/// Most values in a frame: the largest legal one has 256 tools of about nine values.
-pub const MAX_FRAME_NODES: usize = 8_192;
+/// Most values in a frame: the largest legal one has [`MAX_TOOLS`] tools of about nine values.
+pub const MAX_FRAME_NODES: usize = 16_384;
 
-/// Longest text of an app that is quoted in a failure (the end of its stderr, an error message).
-pub const MAX_QUOTE_BYTES: usize = 2 << 10;
+/// Longest text of an app that is quoted in a failure: an error message can hold a stack trace or a page.
+pub const MAX_QUOTE_BYTES: usize = 64 << 10;
+
+/// What is kept of the end of an app's stderr.
+pub const MAX_STDERR_BYTES: usize = 2 << 10;
 
 /// Longest server name or version.
 pub const MAX_SERVER_INFO_BYTES: usize = 256;

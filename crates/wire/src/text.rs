@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::limits::MAX_QUOTE_BYTES;
 
 /// At most [`MAX_QUOTE_BYTES`] of text whose author is the app: the end of its stderr, the message
-/// of an error answer, a schema's words. Before a model sees it, it is labelled like any other
+/// of an error answer, a schema's words, the names of its tools. Before a model sees it, it is labelled like any other
 /// output of that app; before a person sees it, it is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]

@@ -166,10 +166,6 @@ fn spoke_frames() -> Vec<SpokeFrame> {
             breach: Breach::CallAnswer,
             said: quote(),
         },
-        R::BadTool {
-            problem: ToolProblem::Name,
-            name: quote(),
-        },
         R::AppError {
             code: -1,
             said: quote(),
@@ -184,8 +180,9 @@ fn spoke_frames() -> Vec<SpokeFrame> {
         asks(TEXT, vec![text_field("a"), choices("b", 2)]),
         SpokeFrame::Refused {
             wish: Wish::Question,
-            why: Refusal::Unfit,
+            why: Refusal::Tool(ToolProblem::Name),
             times: 8,
+            said: quote(),
         },
         SpokeFrame::AppFailed {
             reason: R::OutputClosed,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hub::CallOutcome;
-use hub::trace::{Event, escape};
+use hub::trace::{Event, escape, escape_lines};
 use ifc::Image;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
@@ -44,15 +44,25 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    fn record(&mut self, wish: Wish, why: Refusal, times: u64) -> Result<(), &'static str> {
+    fn record(
+        &mut self,
+        wish: Wish,
+        why: Refusal,
+        times: u64,
+        said: &str,
+    ) -> Result<(), &'static str> {
         self.count += 1;
         if self.count > MAX_REFUSED {
             return Err("it refuses without end");
         }
+        let reason = match said {
+            "" => why.to_string(),
+            said => format!("{why}: {}", escape(said)),
+        };
         let event = Event::Unheard {
             app: self.app.clone(),
             request: wish.name().to_owned(),
-            reason: why.to_string().into(),
+            reason: reason.into(),
             times,
         };
         // Events outside of turns have limited room in the record.
@@ -143,8 +153,13 @@ impl Incoming {
                 let taken = self.calls.ask(call, request, form);
                 taken.or_else(breach)
             }
-            SpokeFrame::Refused { wish, why, times } => {
-                let recorded = self.refused.record(wish, why, times);
+            SpokeFrame::Refused {
+                wish,
+                why,
+                times,
+                said,
+            } => {
+                let recorded = self.refused.record(wish, why, times, said.as_str());
                 recorded.or_else(breach)
             }
             SpokeFrame::AppFailed { reason, stderr } => {
@@ -155,7 +170,10 @@ impl Incoming {
                 } else {
                     format!("; it last said: {stderr}")
                 };
-                Err(format!("the app failed: {}{said}", with_quote(&reason)))
+                Err(format!(
+                    "the app failed: {}{said}",
+                    with_quote(&reason, escape)
+                ))
             }
         }
     }
@@ -166,16 +184,15 @@ impl Incoming {
             return breach("a failure nobody asked for");
         };
         let outcome = match reason {
-            // What an app does that did not answer in time is unknown: it is ended.
-            FailureReason::CallTimeout(_) => {
-                return Err(format!("{}; it was ended", with_quote(&reason)));
-            }
-            FailureReason::Cancelled if given_up => CallOutcome::Unknown(with_quote(&reason)),
+            // What an app does that did not answer in time is unknown. If it answers no ping either, `AppFailed` follows.
+            FailureReason::CallTimeout(_) => CallOutcome::Unknown(reason.to_string()),
+            FailureReason::Cancelled if given_up => CallOutcome::Unknown(reason.to_string()),
             FailureReason::Cancelled => return breach("it cancelled a call that nobody gave up"),
             // The app is gone, and `AppFailed` is on its way: the call ends with it. If it never
             // comes, the call's own timeout ends the spoke.
             reason if reason.ends_app() => return Ok(()),
-            reason => CallOutcome::Failed(with_quote(&reason)),
+            // For a model, which reads a stack trace by its lines.
+            reason => CallOutcome::Failed(with_quote(&reason, escape_lines)),
         };
         self.calls.finish(id, outcome);
         Ok(())
@@ -189,8 +206,8 @@ fn image(base64: &str) -> Option<Image> {
 
 /// A failure with what the app said of it, quoted. The turn machine labels it like the app's
 /// results.
-fn with_quote(reason: &FailureReason) -> String {
-    match reason.quote().filter(|quote| !quote.is_empty()) {
+fn with_quote(reason: &FailureReason, escape: fn(&str) -> String) -> String {
+    match reason.quote() {
         Some(quote) => format!("{reason}: {}", escape(quote.as_str())),
         None => reason.to_string(),
     }
@@ -373,7 +390,11 @@ mod tests {
         let Ok(CallOutcome::Failed(reason)) = answer.try_recv() else {
             panic!("another outcome");
         };
-        assert!(reason.ends_with(shown), "{reason}");
+        let lines = shown.replace("\\n", "\n");
+        assert!(
+            reason.ends_with(&lines),
+            "a model reads its lines: {reason}"
+        );
     }
 
     #[tokio::test]
@@ -393,6 +414,7 @@ mod tests {
             wish: Wish::Question,
             why: Refusal::NoCall,
             times: 1,
+            said: Quote::default(),
         };
         for _ in 0..MAX_REFUSED {
             incoming.handle(refused()).unwrap();

@@ -29,7 +29,14 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// The same for apps that are ended by a limit.
 const SHORT: Duration = Duration::from_secs(2);
-const SILENT: [&str; 2] = ["silent", "never-answer"];
+const SILENT: [&str; 6] = [
+    "silent",
+    "never-answer",
+    "flood-without-newline",
+    "flood-notifications",
+    "nesting",
+    "nesting-mid-call",
+];
 
 /// A binary that `cargo xtask test` has built beside this test.
 pub(crate) fn binary(name: &str) -> PathBuf {

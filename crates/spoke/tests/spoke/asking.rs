@@ -58,7 +58,10 @@ fn an_app_that_works_on_no_call_is_not_heard() {
     hub.call(1, TEXT, 15_000);
     let refused = [Refusal::NoCall.to_string()];
     assert_eq!(parsed(&hub.result(1)), json!(refused));
-    assert_eq!(hub.refused, [(Wish::Question, Refusal::NoCall, 1)]);
+    assert_eq!(
+        hub.refused,
+        [(Wish::Question, Refusal::NoCall, 1, String::new())]
+    );
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn of_several_requests_at_once_one_is_heard() {
     assert_eq!((got.len(), heard), (20, 1), "{got:?}");
     // The hub hears of it, as often as it doubles.
     let times = [1, 2, 4, 8, 16];
-    let told = times.map(|times| (Wish::Question, Refusal::Busy, times));
+    let told = times.map(|times| (Wish::Question, Refusal::Busy, times, String::new()));
     assert_eq!(hub.refused, told);
 }
 
@@ -165,7 +168,7 @@ fn what_cannot_be_shown_to_a_person_never_reaches_the_hub() {
         hub.call(1, TEXT, 15_000);
         let said = hub.result(1);
         assert!(said.contains(words), "{mode}: {said}");
-        assert_eq!(hub.refused, [(wish, why, 1)], "{mode}");
+        assert_eq!(hub.refused, [(wish, why, 1, String::new())], "{mode}");
     }
 }
 

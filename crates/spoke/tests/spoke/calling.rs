@@ -48,10 +48,10 @@ fn all_pages_are_listed_and_long_descriptions_are_cut() {
         .collect();
     assert_eq!(names, ["echo", "second"]);
     let cut = tools("long-description");
-    assert_eq!(
-        cut.first().map(|tool| tool.description.clone()),
-        Some("é".repeat(2048))
-    );
+    let cut = cut.first().map_or("", |tool| &tool.description);
+    let (kept, note) = cut.split_once('\n').unwrap();
+    assert!(kept.len() > 65_000 && kept.chars().all(|it| it == 'é'));
+    assert_eq!(note, "[The rest of this description is left out.]");
 }
 
 /// What was judged, and what the user was shown, is a text. A reader on its way to the app may take another number for
@@ -224,6 +224,86 @@ fn a_call_without_an_answer_ends_in_time() {
     hub.call(1, TEXT, 200);
     assert_eq!(hub.call_failure(1), FailureReason::CallTimeout(200));
     assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn a_server_that_answers_a_ping_outlives_a_timeout() {
+    let mut hub = Hub::ready("answer-the-second");
+    hub.call(1, TEXT, 200);
+    assert_eq!(hub.call_failure(1), FailureReason::CallTimeout(200));
+    // Longer than it has for a ping.
+    std::thread::sleep(Duration::from_secs(11));
+    hub.call(2, TEXT, 15_000);
+    assert_eq!(hub.result(2), "cancelled 1", "it was told");
+}
+
+#[test]
+fn a_server_that_answers_no_ping_is_ended() {
+    let mut hub = Hub::ready("sleeps");
+    hub.call(1, TEXT, 200);
+    assert_eq!(hub.call_failure(1), FailureReason::CallTimeout(200));
+    assert_eq!(hub.failure().0, FailureReason::Unresponsive(10_000));
+}
+
+/// One odd frame, written as it is.
+fn writes(hub: &mut Hub, id: u64, written: &str) -> Option<SpokeFrame> {
+    let arguments = json!({ "text": format!("{written}\n") }).to_string();
+    hub.call(id, &arguments, 15_000);
+    hub.next()
+}
+
+#[test]
+fn a_result_reaches_the_hub_as_it_was_written() {
+    let mut hub = Hub::ready("writes");
+    let structured = r#"{"price":1.10,"account":21000418450200051332,"n":1,"n":2.0e1}"#;
+    let frame = format!(
+        r#"{{"jsonrpc":"2.0","id":ID,"result":{{"content":[],"structuredContent":{structured}}}}}"#
+    );
+    match writes(&mut hub, 1, &frame) {
+        Some(SpokeFrame::Result { content, .. }) => assert_eq!(content, structured),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_odd_frame_fails_its_own_call() {
+    let mut hub = Hub::ready("writes");
+    for (id, result) in [
+        r#"{"content":[{"type":"text","text":"\ud800"}]}"#,
+        r#"{"content":[],"structuredContent":{"n":1e400}}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = id as u64 * 2;
+        let frame = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{result}}}"#);
+        match writes(&mut hub, id, &frame) {
+            Some(SpokeFrame::CallFailed { reason, .. }) => {
+                assert_eq!(reason, breach(Breach::CallAnswer));
+            }
+            other => panic!("{result}: {other:?}"),
+        }
+        let sound = "log\n{\"id\":\"ID\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"\u{e0ff}\"}]}}";
+        match writes(&mut hub, id + 1, sound) {
+            Some(SpokeFrame::Result { content, .. }) => assert_eq!(content, "\u{fffd}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_error_keeps_its_length_and_line_breaks() {
+    let mut hub = Hub::ready("writes");
+    let message = "at line 1\n".repeat(6_000);
+    let error = json!({"code": -32000, "message": message, "data": {"trace": [1, 2]}});
+    let frame = format!(r#"{{"jsonrpc":"2.0","id":ID,"error":{error}}}"#);
+    match writes(&mut hub, 1, &frame) {
+        Some(SpokeFrame::CallFailed { reason, .. }) => {
+            let said = reason.quote().map(Quote::as_str);
+            assert_eq!(said, Some(&*format!("{message}\n{{\"trace\":[1,2]}}")));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -69,9 +69,29 @@ fn an_app_that_never_initializes_is_ended_in_time() {
 }
 
 #[test]
-fn output_that_is_not_the_protocol_ends_the_app() {
-    check_start("broken-json", FailureReason::InvalidJson);
-    check_start("wrong-id", breach(Breach::UnknownAnswer));
+fn output_that_is_not_the_protocol_is_skipped() {
+    let mut hub = Hub::ready("noisy");
+    hub.call(1, TEXT, 15_000);
+    assert_eq!(hub.result(1), "hello");
+    let lines: Vec<_> = hub.refused.iter().filter(|it| it.0 == Wish::Line).collect();
+    assert!(lines.iter().all(|it| it.1 == Refusal::NoMessage));
+    let counted: Vec<(u64, &str)> = lines.iter().map(|it| (it.2, it.3.as_str())).collect();
+    let expected = [
+        (1, "Listening on stdio [[[["),
+        (2, "{not json, but begins like it}"),
+        (4, "[\u{fffd}]"),
+    ];
+    assert_eq!(counted, expected);
+}
+
+#[test]
+fn a_start_that_fails_is_reported() {
+    let limits = || AppLimits {
+        start_timeout_ms: 500,
+        ..AppLimits::default()
+    };
+    let mut hub = Hub::start_with("wrong-id", limits());
+    assert_eq!(hub.failure().0, FailureReason::StartTimeout(500));
     check_start("not-a-result", breach(Breach::Initialize));
     check_start(
         "refuse-initialize",
@@ -81,7 +101,6 @@ fn output_that_is_not_the_protocol_ends_the_app() {
         },
     );
     check_start("close-stdout", FailureReason::OutputClosed);
-    check_start("endless-pages", breach(Breach::ListTools));
     check_start(
         "refuse-list",
         FailureReason::Protocol {
@@ -91,6 +110,35 @@ fn output_that_is_not_the_protocol_ends_the_app() {
     );
 }
 
+fn tools(mode: &str, limits: AppLimits) -> (Vec<String>, Vec<(Wish, Refusal, u64, String)>) {
+    let mut hub = Hub::start_with(mode, limits);
+    match hub.next() {
+        Some(SpokeFrame::Ready { tools, .. }) => {
+            let names = tools.into_iter().map(|tool| tool.name).collect();
+            (names, std::mem::take(&mut hub.refused))
+        }
+        other => panic!("{mode}: {other:?}"),
+    }
+}
+
+#[test]
+fn pages_that_do_not_end_end_the_list() {
+    let note = |why| [(Wish::Page, why, 1, String::new())];
+    let (names, notes) = tools("repeated-pages", AppLimits::default());
+    assert_eq!(names, ["echo"]);
+    assert!(notes.contains(&note(Refusal::Repeats)[0]), "{notes:?}");
+    let (names, notes) = tools("endless-pages", AppLimits::default());
+    assert_eq!(names.len(), 1_000);
+    assert_eq!(notes, note(Refusal::Endless));
+    let limits = AppLimits {
+        start_timeout_ms: 2_000,
+        ..AppLimits::default()
+    };
+    let (names, notes) = tools("slow-pages", limits);
+    assert_eq!(names, ["echo"]);
+    assert_eq!(notes, note(Refusal::Endless));
+}
+
 #[test]
 fn an_app_that_ends_instead_of_listing_its_tools_breaks_no_rule() {
     check_start("exit-at-list", exited(7));
@@ -98,29 +146,41 @@ fn an_app_that_ends_instead_of_listing_its_tools_breaks_no_rule() {
 }
 
 #[test]
-fn an_answer_that_is_no_tool_result_ends_the_app() {
-    for answer in [r#"{"content":7}"#, r#"{"content":"hello"}"#, "7"] {
-        let mut hub = Hub::ready("says-results");
+fn an_answer_that_is_no_tool_result_fails_its_call() {
+    let mut hub = Hub::ready("says-results");
+    for (id, answer) in [r#"{"content":7}"#, r#"{"content":"hello"}"#, "7"]
+        .into_iter()
+        .enumerate()
+    {
         let arguments = serde_json::json!({ "text": answer });
-        hub.call(1, &arguments.to_string(), 15_000);
+        hub.call(id as u64, &arguments.to_string(), 15_000);
         let expected = breach(Breach::CallAnswer);
-        assert_eq!(hub.call_failure(1), expected, "{answer}");
-        assert_eq!(hub.failure().0, expected, "{answer}");
+        assert_eq!(hub.call_failure(id as u64), expected, "{answer}");
     }
 }
 
 #[test]
-fn tools_that_cannot_be_accepted_end_the_app() {
-    let bad = |problem, name| FailureReason::BadTool {
-        problem,
-        name: Quote::head(name),
-    };
-    check_start("many-tools", FailureReason::TooManyTools(256));
-    check_start("bad-tool-name", bad(ToolProblem::Name, "send mail\n"));
-    check_start("two-tools-one-name", bad(ToolProblem::Duplicate, "a"));
-    check_start("bad-schema", bad(ToolProblem::SchemaInvalid, "a"));
-    check_start("fetching-schema", bad(ToolProblem::SchemaInvalid, "a"));
-    check_start("long-schema", bad(ToolProblem::SchemaTooLong, "a"));
+fn tools_that_cannot_be_accepted_are_left_out() {
+    let (names, notes) = tools("bad-tools", AppLimits::default());
+    assert_eq!(names, ["echo", "fetching", "bare"]);
+    let left_out = |problem, name: &str| (Wish::Tool, Refusal::Tool(problem), 1, name.to_owned());
+    let expected = [
+        left_out(ToolProblem::Name, "send mail\n"),
+        left_out(ToolProblem::Duplicate, "echo"),
+        left_out(ToolProblem::SchemaTooLong, "huge"),
+        (
+            Wish::Tool,
+            Refusal::Unchecked,
+            2,
+            "fetching, bare".to_owned(),
+        ),
+    ];
+    assert_eq!(notes, expected);
+    let (names, notes) = tools("many-tools", AppLimits::default());
+    assert_eq!(names.len(), 1_024);
+    let names = "t1024, t1025, t1026, t1027, t1028, t1029".to_owned();
+    let many = Refusal::Tool(ToolProblem::TooMany);
+    assert_eq!(notes, [(Wish::Tool, many, 6, names)]);
 }
 
 #[test]
@@ -172,24 +232,17 @@ fn an_app_that_gives_up_its_output_is_ended() {
 }
 
 #[test]
-fn answers_that_nobody_asked_for_end_the_app() {
-    check_mid_call("wrong-id-mid-call", &breach(Breach::UnknownAnswer));
+fn an_answer_without_a_request_is_skipped() {
     let mut hub = Hub::ready("answer-twice");
-    hub.call(1, TEXT, 15_000);
-    // The second answer may be seen before the first has been passed on.
-    let reason = match hub.next() {
-        Some(SpokeFrame::Result { id: 1, content, .. }) => {
-            assert_eq!(content, "one");
-            None
-        }
-        Some(SpokeFrame::CallFailed { id: 1, reason }) => Some(reason),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        reason.unwrap_or_else(|| breach(Breach::UnknownAnswer)),
-        breach(Breach::UnknownAnswer)
-    );
-    assert_eq!(hub.failure().0, breach(Breach::UnknownAnswer));
+    for id in 1..4 {
+        hub.call(id, TEXT, 15_000);
+        assert_eq!(hub.result(id), "one");
+    }
+    let mut hub = Hub::ready("wrong-id-mid-call");
+    hub.call(1, TEXT, 300);
+    assert_eq!(hub.call_failure(1), FailureReason::CallTimeout(300));
+    assert_eq!(hub.refused[0].0, Wish::Line);
+    assert!(hub.refused[0].3.contains("999"), "{:?}", hub.refused);
 }
 
 /// A flood must have its reason soon and leave no trace in the spoke's memory. The peak is read as long as the spoke
@@ -218,18 +271,44 @@ fn check_flood(mode: &str, mid_call: bool, expected: &FailureReason) {
 
 #[test]
 fn floods_are_refused_in_flat_memory() {
-    let too_long = FailureReason::LineTooLong(4 << 20);
     let flood = FailureReason::Flood {
         max_messages: 1_000,
         max_bytes: 4 << 20,
     };
-    check_flood("flood-without-newline", false, &too_long);
-    check_flood("nesting", false, &FailureReason::TooDeep(64));
-    check_flood("nesting-mid-call", true, &FailureReason::TooDeep(64));
-    check_flood("many-values", true, &FailureReason::TooManyValues(200_000));
-    check_flood("huge-result", true, &too_long);
-    check_flood("flood-notifications", true, &flood);
     check_flood("flood-requests", true, &flood);
+}
+
+/// What is skipped takes no memory, however much it is, and what is too much fails its call alone.
+#[test]
+fn lines_without_end_are_skipped_in_flat_memory() {
+    let limits = || AppLimits {
+        start_timeout_ms: 5_000,
+        ..AppLimits::default()
+    };
+    for mode in ["flood-without-newline", "nesting"] {
+        let mut hub = Hub::start_with(mode, limits());
+        let peak = hub.watch_peak_until_end();
+        assert!(peak < FLAT_KIB, "{mode}: peak {peak} KiB");
+        assert_eq!(hub.failure().0, FailureReason::StartTimeout(5_000));
+    }
+    let mut hub = Hub::ready("flood-notifications");
+    hub.call(1, TEXT, 2_000);
+    let peak = hub.watch_peak_until_end();
+    assert!(peak < FLAT_KIB, "peak {peak} KiB");
+    assert_eq!(hub.call_failure(1), FailureReason::CallTimeout(2_000));
+    assert_eq!(hub.failure().0, FailureReason::Unresponsive(10_000));
+    for (mode, expected) in [
+        ("many-values", FailureReason::TooManyValues(200_000)),
+        ("huge-result", FailureReason::LineTooLong(4 << 20)),
+    ] {
+        let mut hub = Hub::ready(mode);
+        for id in 1..3 {
+            hub.call(id, TEXT, 60_000);
+            assert_eq!(hub.call_failure(id), expected);
+        }
+        let peak = hub.peak_kib();
+        assert!(peak < FLAT_KIB, "{mode}: peak {peak} KiB");
+    }
 }
 
 #[test]

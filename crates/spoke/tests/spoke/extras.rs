@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use wire::*;
 
-use crate::hub::*;
+use crate::hub::Hub;
 
 fn offer() -> Offer {
     Offer {
@@ -83,13 +83,18 @@ fn resources_and_prompts_are_tools_where_they_are_offered() {
 #[test]
 fn an_app_cannot_take_the_name_of_an_offered_tool() {
     let mut hub = start("extras-twice");
-    match hub.next() {
-        Some(SpokeFrame::AppFailed {
-            reason: FailureReason::BadTool { problem, .. },
-            ..
-        }) => assert_eq!(problem, ToolProblem::Duplicate),
-        other => panic!("{other:?}"),
-    }
+    let own = [
+        "resources/list",
+        "resources/read",
+        "prompts/list",
+        "prompts/get",
+    ];
+    assert_eq!(names(&mut hub), own);
+    let twice = Refusal::Tool(ToolProblem::Duplicate);
+    assert_eq!(
+        hub.refused,
+        [(Wish::Tool, twice, 1, "resources/read".to_owned())]
+    );
 }
 
 #[test]
@@ -101,9 +106,9 @@ fn a_resource_that_never_comes_or_is_none_ends_like_a_call() {
 
     let mut hub = Hub::offering("extras", offer());
     hub.call_tool(1, "resources/read", r#"{"uri":"note://nonsense"}"#, 5_000);
-    let reason = hub.call_failure(1);
-    assert!(reason.ends_app());
-    assert_eq!(hub.failure().0, reason);
+    assert_eq!(hub.call_failure(1), crate::hub::breach(Breach::CallAnswer));
+    hub.call_tool(2, "resources/read", r#"{"uri":"note://1"}"#, 5_000);
+    assert_eq!(hub.result(2), "{\"a\":1}", "the app goes on");
 }
 
 #[test]

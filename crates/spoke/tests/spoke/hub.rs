@@ -18,7 +18,7 @@ pub(crate) struct Hub {
     decoder: Decoder<SpokeFrame>,
     frames: VecDeque<SpokeFrame>,
     /// What it said that it did not pass on.
-    pub(crate) refused: Vec<(Wish, Refusal, u64)>,
+    pub(crate) refused: Vec<(Wish, Refusal, u64, String)>,
     pub(crate) child: Child,
 }
 
@@ -113,8 +113,14 @@ impl Hub {
             while let Some(frame) = self.decoder.decode(&mut input).unwrap() {
                 match frame {
                     // It comes at any time, beside what a test waits for.
-                    SpokeFrame::Refused { wish, why, times } => {
-                        self.refused.push((wish, why, times));
+                    SpokeFrame::Refused {
+                        wish,
+                        why,
+                        times,
+                        said,
+                    } => {
+                        let said = said.as_str().to_owned();
+                        self.refused.push((wish, why, times, said));
                     }
                     frame => self.frames.push_back(frame),
                 }

@@ -13,3 +13,4 @@ mod ending;
 mod extras;
 mod hub;
 mod lifecycle;
+mod odd;
