@@ -108,11 +108,11 @@ async fn a_result_that_needs_input_asks_the_user_as_well() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_the_answer_is_no() {
+async fn where_there_is_no_user_nobody_declines() {
     let mut stage = Stage::new("ask-user");
-    assert_eq!(got(&mut stage).await, json!({"action": "decline"}));
-    let declined = |event: &Event| matches!(event, Event::AppAnswered { answer, content, .. } if answer == "decline" && content.is_empty());
-    assert!(stage.trace().iter().any(declined));
+    assert_eq!(got(&mut stage).await, json!({"action": "cancel"}));
+    let dismissed = |event: &Event| matches!(event, Event::AppAnswered { answer, content, .. } if answer == "cancel" && content.is_empty());
+    assert!(stage.trace().iter().any(dismissed));
 }
 
 #[tokio::test]
@@ -136,8 +136,8 @@ async fn a_siege_of_questions_ends() {
     for (answer, shown, action) in [
         (Some(accepted()), 5, "accept"),
         // Whoever was declined does not insist.
-        (None, 1, "decline"),
-        (Some(FormAnswer::Dismissed), 1, "cancel"),
+        (Some(FormAnswer::Declined), 1, "decline"),
+        (None, 1, "cancel"),
     ] {
         let mut stage = Stage::new("ask-again");
         stage.watcher.answer = answer;

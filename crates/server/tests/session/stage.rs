@@ -138,7 +138,7 @@ impl User for Watcher {
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         self.forms.push(view.clone());
         tokio::time::sleep(self.pause).await;
-        self.answer.clone().unwrap_or(FormAnswer::Declined)
+        self.answer.clone().unwrap_or(FormAnswer::Dismissed)
     }
 
     async fn select(&mut self, view: &SelectionView) -> Selection {

@@ -110,7 +110,7 @@ fn a_start_that_fails_is_reported() {
     );
 }
 
-fn tools(mode: &str, limits: AppLimits) -> (Vec<String>, Vec<(Wish, Refusal, u64, String)>) {
+fn tools(mode: &str, limits: AppLimits) -> (Vec<String>, Vec<Told>) {
     let mut hub = Hub::start_with(mode, limits);
     match hub.next() {
         Some(SpokeFrame::Ready { tools, .. }) => {

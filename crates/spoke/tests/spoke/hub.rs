@@ -13,12 +13,15 @@ use wire::*;
 /// No test waits longer for a frame: more than any limit that the tests set.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What a spoke says that it did not pass on: how often, and what the app wrote.
+pub(crate) type Told = (Wish, Refusal, u64, String);
+
 pub(crate) struct Hub {
     stream: UnixStream,
     decoder: Decoder<SpokeFrame>,
     frames: VecDeque<SpokeFrame>,
     /// What it said that it did not pass on.
-    pub(crate) refused: Vec<(Wish, Refusal, u64, String)>,
+    pub(crate) refused: Vec<Told>,
     pub(crate) child: Child,
 }
 

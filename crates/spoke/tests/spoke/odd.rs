@@ -20,7 +20,7 @@ impl Dice {
     }
 
     fn of<'a>(&mut self, among: &[&'a str]) -> &'a str {
-        among[self.roll(among.len())]
+        among.get(self.roll(among.len())).unwrap()
     }
 }
 
