@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 
-use anyhow::{Context, Result, anyhow, bail};
-use config::{App, Config, SpokeLimits};
+use anyhow::{Result, anyhow, bail};
+use config::{App, Config, SpokeLimits, filled_in, from_environment};
 use ifc::Labeled;
 use remote::Settings;
 use sandbox::{Access, Layer};
@@ -94,9 +94,11 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
     // The user's home is not in the sandbox; programs that need one get the scratch folder.
     env.entry("HOME".to_owned())
         .or_insert_with(|| WORKDIR.to_owned());
-    for name in &app.env_from {
-        let value = env::var(name).with_context(|| format!("{}: {name}", app.name))?;
-        env.insert(name.clone(), value);
+    for entry in &app.env_from {
+        let (name, text) = from_environment(entry);
+        let value = filled_in(&text, |name| env::var(name).ok());
+        let value = value.map_err(|missing| anyhow!("the app {} {missing}", app.name))?;
+        env.insert(name.to_owned(), value);
     }
     // Headers with secrets go into the environment of our own program, since every process can read a command line.
     if let Some(remote) = &app.remote {

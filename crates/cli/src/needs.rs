@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use config::{App, Config, Mount, Remote, Start};
+use config::{App, Config, Mount, Remote, Start, filled_in, from_environment};
 use hub::trace::escape;
 use ifc::Label;
 use policy::Place;
@@ -151,11 +151,12 @@ impl Here {
 
 /// Why an app that reads these variables of the user's cannot be started, if one of them is not set.
 pub(crate) fn unset(variables: &[String]) -> Option<String> {
-    let mut variables = variables.iter();
-    let name = variables.find(|name| env::var_os(name).is_none())?;
-    Some(format!(
-        "it needs the variable {name}, which is not set; export it and try again"
-    ))
+    let look = |name: &str| env::var(name).ok();
+    let mut values = variables
+        .iter()
+        .map(|entry| filled_in(&from_environment(entry).1, look));
+    let missing = values.find_map(Result::err)?;
+    Some(format!("it {missing} and try again"))
 }
 
 /// The reviewed tools of a remote server. The login is read too, so that an unreadable file of logins leaves out this app

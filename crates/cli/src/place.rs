@@ -49,7 +49,7 @@ impl Place {
     pub(crate) fn writable(&self) -> Result<Found> {
         match configuration::find(self.file.config.as_deref())? {
             // An `mcpServers` file has no place for rules, and the other program would start what is added.
-            Some(found) if found.is_json() => {
+            Some(found) if found.is_of_another_program() => {
                 bail!(
                     "{} belongs to another program; name a sluice.toml with --config",
                     found.shown.display()

@@ -81,9 +81,11 @@ fn headers(app: &App, remote: &Remote) -> Result<BTreeMap<String, Value>> {
                 Piece::Secret(secret) => {
                     text.push_str(Secrets::of_user()?.value(secret, &origin)?.reveal());
                 }
-                Piece::Variable(variable) => text.push_str(&env::var(variable).with_context(|| {
-                    format!("the header {name} needs the variable {variable}, which is not set; export it and start again")
-                })?),
+                Piece::Variable(variable, default) => {
+                    let value = env::var(variable).ok().or_else(|| default.clone());
+                    text += &value
+                        .with_context(|| format!("the header {name} {piece} and start again"))?;
+                }
                 Piece::Foreign(what) => bail!(
                     "the header {name} uses ${{{what}}}, which only another program can fill in; add it with \
                      `sluice app add {} --url {} --header '{name}: secret:NAME'`",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fmt, mem};
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{App, Config};
+use config::{App, Config, from_environment};
 use hub::trace::escape;
 use ifc::Monitor;
 use provision::Record;
@@ -81,11 +81,12 @@ pub(crate) fn hide_variables(config: &mut Config, name: &str) {
     let Some(app) = config.apps.get_mut(name).filter(reaches) else {
         return;
     };
-    for variable in mem::take(&mut app.env_from) {
+    for entry in mem::take(&mut app.env_from) {
+        let variable = from_environment(&entry).0;
         say(&format!(
             "note: {name} may reach a domain, so {variable} is a placeholder in this start\n"
         ));
-        app.env.insert(variable, PLACEHOLDER.to_owned());
+        app.env.insert(variable.to_owned(), PLACEHOLDER.to_owned());
     }
 }
 

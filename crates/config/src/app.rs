@@ -39,8 +39,11 @@ pub struct App {
     pub found: Option<Start>,
     /// Its environment, literally.
     pub env: BTreeMap<String, String>,
-    /// Variables of the hub that it gets with their values. A missing one is an error at start.
+    /// Variables that it gets with values of the hub's environment, as `NAME` or `NAME=${OTHER}` (see
+    /// [`from_environment`](crate::from_environment)). A missing one is an error at start.
     pub env_from: Vec<String>,
+    /// Variables of the hub whose values are in its command or address, because an `mcpServers` file refers to them.
+    pub filled_in: BTreeSet<String>,
     /// Files and directories that it sees.
     pub mounts: Vec<Mount>,
     /// Where it may connect to by a port of its own.

@@ -319,20 +319,6 @@ impl Sink {
         });
     }
 
-    /// An error in a file whose lines may hold secrets and are not shown.
-    pub(crate) fn unquoted(
-        &self,
-        file: &File,
-        span: &Range<usize>,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) {
-        self.error(file, span, message, help);
-        if let Some(last) = self.list.borrow_mut().last_mut() {
-            last.excerpt.clear();
-        }
-    }
-
     /// An error of a whole file, which may not even exist.
     pub(crate) fn unreadable(&self, path: &Path, message: &str, help: &str) {
         let error = without_excerpt(Severity::Error, path, 1, message, help);

@@ -7,6 +7,7 @@ use ifc::Label;
 
 use crate::app::{App, Domain, Egress, Mount};
 use crate::diagnostics::File;
+use crate::template::{Piece, from_environment, pieces};
 use crate::toml_reader::{At, Table};
 
 /// Largest size of a folder: a petabyte.
@@ -27,13 +28,26 @@ pub(crate) fn environment(table: &Table<'_>, app: &mut App) {
         app.env
             .insert(name.value.to_owned(), value.value.to_owned());
     }
-    for name in table.strings("env_from").unwrap_or_default() {
-        check(&name);
-        if app.env.contains_key(name.value) {
-            let message = format!("'{}' is in 'env' as well", name.value);
-            table.error(&name.span, message, "leave one of the two out");
+    for entry in table.strings("env_from").unwrap_or_default() {
+        let (name, text) = from_environment(entry.value);
+        check(&At {
+            value: name,
+            span: entry.span.clone(),
+        });
+        let known = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Variable(..));
+        let is_literal = |piece: &Piece| matches!(piece, Piece::Text(_));
+        let pieces = pieces(&text).unwrap_or_default();
+        if entry.value.contains('=') && (pieces.iter().all(is_literal) || !pieces.iter().all(known))
+        {
+            let message = format!("the value of '{name}' names no variable of yours");
+            let help = "write NAME, or NAME=${VARIABLE}; a literal value belongs into 'env'";
+            table.error(&entry.span, message, help);
         }
-        app.env_from.push(name.value.to_owned());
+        if app.env.contains_key(name) {
+            let message = format!("'{name}' is in 'env' as well");
+            table.error(&entry.span, message, "leave one of the two out");
+        }
+        app.env_from.push(entry.value.to_owned());
     }
 }
 

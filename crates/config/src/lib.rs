@@ -42,6 +42,7 @@ mod result_conditions;
 mod schema;
 mod settings;
 mod suggestions;
+mod template;
 mod toml_reader;
 mod warnings;
 mod watch;
@@ -56,6 +57,10 @@ pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
 pub use limits::{Limits, SpokeLimits};
 pub use load::resolved;
+pub use mcp_servers::{
+    ForeignServer, Unreadable, anchored, foreign_servers, is_of_another_program,
+};
 pub use mounts::MountError;
-pub use remote::{Header, Piece, Remote, is_secret_name};
+pub use remote::{Header, Remote, is_secret_name};
 pub use schema::schema;
+pub use template::{Piece, filled_in, from_environment, pieces};

@@ -17,7 +17,7 @@ use crate::functionalities::functionalities;
 use crate::groups::groups;
 use crate::label_rules::user;
 use crate::limits::Limits;
-use crate::mcp_servers::{Servers, servers};
+use crate::mcp_servers::{Servers, is_of_another_program, servers};
 use crate::memory::memory;
 use crate::read_app::{only_server, read_app};
 use crate::settings::{
@@ -166,11 +166,7 @@ impl Loader<'_> {
             })
             .ok()?;
         let file = File::new(path.to_owned(), text);
-        if file
-            .path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
+        if is_of_another_program(path) {
             return Some(self.only_servers(&file));
         }
         let mut context = Context {
@@ -278,6 +274,13 @@ impl Loader<'_> {
         let mut apps = BTreeMap::new();
         for (name, table) in root.named_tables("app") {
             let server = servers.servers.get(name.value);
+            // Rules for a server that is left out go with it.
+            let has_own = ["command", "url", "manifest", "client"]
+                .iter()
+                .any(|key| table.has(key));
+            if server.is_none() && servers.left_out.contains(name.value) && !has_own {
+                continue;
+            }
             apps.insert(
                 name.value.to_owned(),
                 read_app(&name, &table, server, limits),

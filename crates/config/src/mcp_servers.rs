@@ -1,23 +1,201 @@
-//! `mcpServers` files, as other programs write them.
+//! Files in which other programs list MCP servers. `sluice app import` and `[mcp_servers] file` read them here.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+mod entry;
 
+pub use entry::anchored;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hub::trace::escape;
 use policy::Place;
-use policy::formats::{Document, Format, ParseError};
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use policy::formats::{Document, Format};
+use serde_json::Value;
 
-use crate::app_name;
 use crate::diagnostics::{File, Sink};
-use crate::grants::anchor;
 use crate::remote::{Remote, read_headers};
+use crate::template::{Piece, pieces};
+use crate::toml_reader::endless_key;
+
+/// Where files keep their servers. The first place that has one counts, together with Claude Code's `projects`.
+const PLACES: [&str; 9] = [
+    "mcpServers",      // Claude, Cursor, Gemini and most others; in Continue it is a list
+    "servers",         // VS Code
+    "mcp_servers",     // Codex
+    "context_servers", // Zed
+    "mcp/servers",     // VS Code's settings, OpenCode 2
+    "mcp/mcpServers",  // settings that hold such a file
+    "mcp",             // OpenCode 1, Crush
+    "amp.mcpServers",  // Amp
+    "extensions",      // Goose
+];
+/// Places where other settings stand beside the servers.
+const MIXED: [&str; 2] = ["mcp", "extensions"];
+
+/// A server of another program's file.
+#[derive(Debug, Default)]
+pub struct ForeignServer {
+    /// Its name, in letters that the name of an app can have.
+    pub name: String,
+    /// Program and arguments, with the values of variables and with absolute paths; empty for a remote server.
+    pub command: Vec<String>,
+    /// The address of a remote server.
+    pub url: Option<String>,
+    /// The headers of every request to it, with variables as `${NAME}`.
+    pub headers: BTreeMap<String, String>,
+    /// Variables with their values, which may be secrets.
+    pub env: BTreeMap<String, String>,
+    /// Variables with values of the user's environment, as in [`App::env_from`](crate::App::env_from).
+    pub env_from: Vec<String>,
+    /// The user's variables whose values are in the command or the address.
+    pub filled_in: BTreeSet<String>,
+    /// Seconds for its start; 0 if the file does not say.
+    pub start_timeout_s: u64,
+    /// Seconds for a call; 0 if the file does not say.
+    pub call_timeout_s: u64,
+    /// What is not carried over, and what has changed.
+    pub notes: Vec<String>,
+    /// Why it cannot be used.
+    pub left_out: Option<String>,
+    /// Whether the other program does not start it either.
+    pub is_disabled: bool,
+}
+
+impl ForeignServer {
+    /// The user's variables whose values it gets, those of `env_from` as they are written there.
+    pub fn variables(&self) -> BTreeSet<String> {
+        let headers = self
+            .headers
+            .values()
+            .flat_map(|value| pieces(value).unwrap_or_default());
+        let headers = headers.filter_map(|piece| match piece {
+            Piece::Variable(name, _) => Some(name),
+            _ => None,
+        });
+        let own = self.env_from.iter().chain(&self.filled_in).cloned();
+        own.chain(headers).collect()
+    }
+}
+
+/// Why a file cannot be read. No word of the file is quoted: it may be a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct Unreadable {
+    line: usize,
+    message: String,
+}
+
+/// Reads another program's file, which is TOML or YAML by its name and otherwise JSON with comments. `variable` looks up the
+/// user's environment. The second list is what was overlooked.
+///
+/// # Errors
+/// It is none of these, or it has no place for servers. A mistake in a server leaves that server out.
+pub fn foreign_servers(
+    path: &Path,
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<(Vec<ForeignServer>, Vec<String>), Unreadable> {
+    let mut notes = Vec::new();
+    let root = value(path, text, &mut notes)?;
+    let at = |place: &&'static str| {
+        let found = (place.split('/')).try_fold(&root, |value, key| value.get(key))?;
+        (found.is_object() || found.is_array()).then_some((*place, found))
+    };
+    let mut own = PLACES.iter().filter_map(at);
+    let own = own.find(|(place, servers)| !named(place, servers).is_empty());
+    let projects = root.get("projects").and_then(Value::as_object);
+    let projects = projects.into_iter().flat_map(|projects| projects.values());
+    let projects = projects.filter_map(|it| Some(("projects", it.get("mcpServers")?)));
+    let places: Vec<_> = own.into_iter().chain(projects).collect();
+    if places.is_empty() && !PLACES.iter().any(|place| at(place).is_some()) {
+        let places = PLACES.join(", ").replace('/', ".");
+        let message = format!("the file lists no servers; looked for {places}");
+        return Err(Unreadable { line: 1, message });
+    }
+    let (mut servers, mut names) = (Vec::new(), BTreeSet::new());
+    for (place, found) in places {
+        let reader = entry::Reader::new(path, place, found, variable);
+        for (written, value) in named(place, found) {
+            let mut server = reader.server(written, value);
+            // Other programs allow any character in names, so two names can become the same.
+            if !names.insert(server.name.clone()) && server.left_out.is_none() {
+                let reason = format!(
+                    "another server is called '{}' here; rename one",
+                    server.name
+                );
+                server.left_out = Some(reason);
+            }
+            servers.push(server);
+        }
+    }
+    Ok((servers, notes))
+}
+
+/// Whether a configuration is nothing but a file of another program, by its name.
+#[must_use]
+pub fn is_of_another_program(path: &Path) -> bool {
+    let kind = path.extension().and_then(|kind| kind.to_str());
+    matches!(kind, Some("json" | "jsonc" | "yaml" | "yml"))
+}
+
+/// The servers of an object by their keys, or of a list by their `name`.
+fn named<'v>(place: &str, servers: &'v Value) -> Vec<(&'v str, &'v Value)> {
+    let keyed = servers.as_object().into_iter().flatten();
+    let keyed = keyed.filter(|(_, value)| !MIXED.contains(&place) || value.is_object());
+    let listed = servers.as_array().into_iter().flatten();
+    let name = |server: &'v Value| server.get("name").and_then(Value::as_str);
+    let listed = listed.map(|server| (name(server).unwrap_or_default(), server));
+    keyed
+        .map(|(name, it)| (name.as_str(), it))
+        .chain(listed)
+        .collect()
+}
+
+fn value(path: &Path, text: &str, notes: &mut Vec<String>) -> Result<Value, Unreadable> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let line = |at: usize| text.get(..at).unwrap_or(text).matches('\n').count() + 1;
+    let wrong = |line, kind, message: &str| {
+        let message = format!("it is not {kind}: {message}");
+        Unreadable { line, message }
+    };
+    match path.extension().and_then(|kind| kind.to_str()) {
+        Some("toml") => {
+            if let Some(key) = endless_key(text) {
+                return Err(wrong(line(key.start), "TOML", "a key has too many dots"));
+            }
+            toml::from_str(text).map_err(|error| {
+                let at = error.span().map_or(0, |span| span.start);
+                wrong(line(at), "TOML", error.message())
+            })
+        }
+        Some("yaml" | "yml") => serde_saphyr::from_str(text).map_err(|error| {
+            let line = error.location().map_or(1, |location| location.line());
+            wrong(line as usize, "YAML", "a key or a value is wrong here")
+        }),
+        _ => {
+            let mut plain = text.to_owned();
+            // Puts spaces in the place of comments and of commas before a closing bracket.
+            _ = json_strip_comments::strip(&mut plain);
+            let error = match Document::parse(&plain, Format::Json) {
+                Ok(document) => return Ok(document.value().clone()),
+                Err(error) => error,
+            };
+            let line = line(error.offset);
+            // What the other program reads all the same, as a key that stands twice, is no reason to refuse the file.
+            let value = serde_json::from_str(&plain);
+            notes.extend(
+                (value.is_ok()).then(|| format!("line {line}: {error}; the last one counts")),
+            );
+            value.map_err(|_| wrong(line, "JSON", error.message))
+        }
+    }
+}
 
 /// How to start one server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) command: Vec<String>,
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) read: ForeignServer,
     /// The server that it is, if it is a remote one.
     pub(crate) remote: Option<Remote>,
     pub(crate) place: Place,
@@ -27,196 +205,74 @@ pub(crate) struct Server {
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     pub(crate) servers: BTreeMap<String, Server>,
+    /// Those that cannot be used.
+    pub(crate) left_out: BTreeSet<String>,
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a file. Its lines are not shown: they may hold secrets in variables and headers, and some programs write all on
-/// one line. An unknown key is noted, not refused: the file belongs to other programs, and no key makes a rule less
-/// restrictive.
+/// Reads the file that a configuration names. Its lines are not shown: they may hold secrets in variables and headers, and
+/// some programs write all on one line. What has no meaning here is noted, not refused: the file belongs to other programs,
+/// and no key makes a rule less restrictive.
 pub(crate) fn servers(file: &File, sink: &Sink) -> Servers {
-    let mut servers = Servers::default();
-    let example = "{\"mcpServers\": {\"NAME\": {\"command\": \"…\", \"args\": []}}}";
-    let refuse = |error: ParseError| {
-        let span = error.offset..error.offset + 1;
-        sink.unquoted(
-            file,
-            &span,
-            error.message,
-            format!("this must be {example}"),
-        );
+    let mut all = Servers::default();
+    let at = |line| Place {
+        file: file.path.clone(),
+        line,
     };
-    let Ok(document) = Document::parse(&file.text, Format::Json).map_err(refuse) else {
-        return servers;
-    };
-    let Ok(values) = document.values().map_err(refuse) else {
-        return servers;
-    };
-    // The first node is the document itself.
-    let root = members(&document, &values, 0);
-    let all = root.into_iter().find(|member| member.name == "mcpServers");
-    let Some(all) = all.filter(|all| all.value.is_object()) else {
-        let message = "there is no object 'mcpServers' in this file";
-        sink.unquoted(file, &(0..1), message, format!("add {example}"));
-        return servers;
-    };
-    for server in members(&document, &values, all.at) {
-        Reader { file, sink, server }.read(&mut servers);
-    }
-    servers
-}
-
-/// An entry of an object.
-struct Member<'a> {
-    name: String,
-    /// The number of the value's node.
-    at: usize,
-    key: Range<usize>,
-    value: &'a Value,
-}
-
-/// The entries of a node, in order.
-fn members<'a>(document: &Document<'_>, values: &[&'a Value], at: usize) -> Vec<Member<'a>> {
-    let nodes = document.nodes();
-    let end = nodes.get(at).map_or(at, |node| node.end);
-    let mut members = Vec::new();
-    let mut next = at + 1;
-    while next < end {
-        let (Some(node), Some(value)) = (nodes.get(next), values.get(next)) else {
-            break;
-        };
-        if let Some(key) = &node.key {
-            members.push(Member {
-                name: document.name(key).to_owned(),
-                at: next,
-                key: key.span.clone(),
-                value,
-            });
+    let look = |name: &str| std::env::var(name).ok();
+    let (servers, notes) = match foreign_servers(&file.path, &file.text, &look) {
+        Ok(read) => read,
+        Err(Unreadable { line, message }) => {
+            let help = "this must be {\"mcpServers\": {\"NAME\": {\"command\": \"…\", \"args\": []}}}, or a file of another program";
+            sink.line(&at(line), &message, help);
+            return all;
         }
-        // Skips everything inside of this entry.
-        next = node.end;
-    }
-    members
-}
-
-struct Reader<'a> {
-    file: &'a File,
-    sink: &'a Sink,
-    server: Member<'a>,
-}
-
-impl Reader<'_> {
-    fn read(&self, servers: &mut Servers) {
-        let name = &self.server.name;
-        let Some(entry) = self.server.value.as_object() else {
-            let help = "write an object with a command";
-            self.wrong(format!("'{name}' is not an object with a command"), help);
-            return;
+    };
+    // Names in the file may have characters that write to a terminal.
+    let note = |text: String| format!("mcpServers: {}", escape(&text));
+    all.notes.extend(notes.into_iter().map(note));
+    for mut read in servers {
+        let name = read.name.clone();
+        let notes = std::mem::take(&mut read.notes).into_iter();
+        (all.notes).extend(notes.map(|text| note(format!("{name}: {text}"))));
+        let remote = match read.left_out.take() {
+            Some(reason) => Err(reason),
+            None => read
+                .url
+                .as_deref()
+                .map(|url| remote(url, &read))
+                .transpose(),
         };
-        if self.get(entry, "disabled", "true or false") {
-            let note = format!("mcpServers: '{name}' is disabled and left out");
-            servers.notes.push(note);
-            return;
-        }
-        // Most programs write `url`, Gemini `httpUrl` for streamable HTTP, Windsurf `serverUrl`.
-        let addresses = ["url", "httpUrl", "serverUrl"];
-        let address = addresses.iter().find(|key| entry.contains_key(**key));
-        let known: &[&str] = match address {
-            Some(_) => &["url", "httpUrl", "serverUrl", "headers", "disabled", "type"],
-            None => &["command", "args", "env", "disabled", "type"],
-        };
-        for other in entry.keys().filter(|key| !known.contains(&key.as_str())) {
-            let note = format!("mcpServers: '{other}' of '{name}' has no meaning here");
-            servers.notes.push(note);
-        }
-        let (mut command, mut env, mut remote) = (Vec::new(), BTreeMap::new(), None);
-        if let Some(key) = address {
-            remote = self.remote(entry, key);
-            if remote.is_none() {
-                return;
+        match remote {
+            Ok(remote) => {
+                let key = file.text.find(&format!("\"{name}\"")).unwrap_or(0);
+                let place = file.place(key);
+                _ = all.servers.insert(
+                    name,
+                    Server {
+                        read,
+                        remote,
+                        place,
+                    },
+                );
             }
-        } else if entry.contains_key("command") {
-            command.push(self.get(entry, "command", "a string"));
-            anchor(&mut command, self.file);
-            command.extend(self.get::<Vec<String>>(entry, "args", "an array of strings"));
-            env = self.get(entry, "env", "an object of strings");
-        } else {
-            let help = "give it one, remove it, or set \"disabled\": true";
-            self.wrong(
-                format!("the server '{name}' has no command and no url"),
-                help,
-            );
-            return;
-        }
-        let server = Server {
-            command,
-            env,
-            remote,
-            place: self.file.place(self.server.key.start),
-        };
-        self.insert(server, servers);
-    }
-
-    fn insert(&self, server: Server, servers: &mut Servers) {
-        // Other programs allow any character in names. Two names that become the same are refused below.
-        let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let written = &self.server.name;
-        let name: String = written
-            .chars()
-            .map(|c| if keep(c) { c } else { '-' })
-            .collect();
-        if name != *written {
-            let note = format!("mcpServers: '{written}' is called '{name}' here");
-            servers.notes.push(note);
-        }
-        if let Some(remedy) = app_name::remedy(&name) {
-            self.wrong(format!("'{name}' is no name for an app"), remedy);
-        } else if servers.servers.insert(name.clone(), server).is_some() {
-            let help = "give each a name of letters, digits, '-' and '_'";
-            self.wrong(format!("two servers are called '{name}' here"), help);
-        }
-    }
-
-    fn remote(&self, entry: &Map<String, Value>, key: &str) -> Option<Remote> {
-        let refuse = |message: String, help: &str| {
-            self.wrong(message, &format!("{help}; or set \"disabled\": true"));
-        };
-        let address: String = self.get(entry, key, "a string");
-        match Remote::at(&address) {
-            Ok(mut remote) => {
-                let headers: BTreeMap<String, String> =
-                    self.get(entry, "headers", "an object of strings");
-                let headers = headers.iter().map(|(name, value)| (&**name, &**value));
-                // Files of other programs may hold secrets literally.
-                remote.headers = read_headers(headers, true, refuse);
-                Some(remote)
-            }
-            Err(why) => {
-                let message = format!("'{key}' is not the address of a server that can be asked");
-                refuse(message, &why);
-                None
+            Err(reason) => {
+                all.notes
+                    .push(note(format!("{name} is left out: {reason}")));
+                all.left_out.insert(name);
             }
         }
     }
+    all
+}
 
-    /// The value of a key, or the default if it is missing or of another type; the latter is reported.
-    fn get<T: DeserializeOwned + Default>(
-        &self,
-        entry: &Map<String, Value>,
-        key: &str,
-        right: &str,
-    ) -> T {
-        let Some(value) = entry.get(key) else {
-            return T::default();
-        };
-        serde_json::from_value(value.clone()).unwrap_or_else(|_| {
-            let message = format!("'{key}' of '{}' is not {right}", self.server.name);
-            self.wrong(message, &format!("write {right}"));
-            T::default()
-        })
-    }
-
-    fn wrong(&self, message: String, help: &str) {
-        self.sink
-            .unquoted(self.file, &self.server.key, message, help);
-    }
+fn remote(url: &str, read: &ForeignServer) -> Result<Remote, String> {
+    let why = |why| format!("its url is not the address of a server that can be asked: {why}");
+    let at = Remote::at(url).map_err(why)?;
+    let wrong = RefCell::new(None);
+    let refuse = |message, help: &str| _ = wrong.replace(Some(format!("{message}; {help}")));
+    let headers = read.headers.iter().map(|(name, value)| (&**name, &**value));
+    // Files of other programs may hold secrets literally.
+    let headers = read_headers(headers, true, refuse);
+    wrong.take().map_or(Ok(Remote { headers, ..at }), Err)
 }

@@ -1,6 +1,7 @@
 //! Reads an [`App`] from `[app.NAME]`, its manifest and its entry in an `mcpServers` file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use hub::isc::ServedBy;
 use ifc::{Dimension, Effect, Label, Lattice};
@@ -18,7 +19,7 @@ use crate::how_to_start::how_to_start;
 use crate::label_rules::{Shapes, shapes};
 use crate::limits::{Limits, SpokeLimits};
 use crate::manifest::{Manifest, ToolDraft, manifest, tool};
-use crate::mcp_servers::Server;
+use crate::mcp_servers::{ForeignServer, Server};
 use crate::meta_labels::meta_labels;
 use crate::settings::spoke_limits;
 use crate::toml_reader::{At, Context, Table, named_file};
@@ -165,12 +166,13 @@ fn bare(
         described_by_user: true,
         manifest: None,
         client: false,
-        command: server.map_or_else(Vec::new, |server| server.command.clone()),
+        command: server.map_or_else(Vec::new, |server| server.read.command.clone()),
         remote: server.and_then(|server| server.remote.clone()),
         found: None,
         server: server.map(|server| server.place.clone()),
-        env: server.map_or_else(BTreeMap::new, |server| server.env.clone()),
-        env_from: Vec::new(),
+        env: server.map_or_else(BTreeMap::new, |server| server.read.env.clone()),
+        env_from: server.map_or_else(Vec::new, |server| server.read.env_from.clone()),
+        filled_in: server.map_or_else(BTreeSet::new, |server| server.read.filled_in.clone()),
         mounts: Vec::new(),
         egress: Vec::new(),
         domains: Vec::new(),
@@ -196,6 +198,13 @@ fn bare(
         examples: BTreeMap::new(),
         among: Vec::new(),
     };
+    // A shorter time would end what starts more slowly in a sandbox.
+    let limits = &mut app.limits;
+    let seconds = |of: fn(&ForeignServer) -> u64| {
+        Duration::from_secs(server.map_or(0, |server| of(&server.read)))
+    };
+    limits.start_timeout = limits.start_timeout.max(seconds(|it| it.start_timeout_s));
+    limits.call_timeout = limits.call_timeout.max(seconds(|it| it.call_timeout_s));
     app.open_remote();
     app
 }

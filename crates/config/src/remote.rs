@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use names::WebUrl;
 
+use crate::template::{Piece, pieces};
 use crate::toml_reader::Table;
 
 /// A remote server, reached over HTTP from a spoke.
@@ -25,19 +26,6 @@ pub struct Remote {
 /// The value of a header, in pieces.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Header(Vec<Piece>);
-
-/// A piece of a header.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// Literal text. In files of other programs it may be a secret.
-    Text(String),
-    /// `secret:NAME`: a secret that the user has set, for one origin.
-    Secret(String),
-    /// `${NAME}`: a variable of the user's environment.
-    Variable(String),
-    /// `${KIND:NAME}`: a value that only the program knows to which the file belongs.
-    Foreign(String),
-}
 
 /// The prefix of a secret's name.
 const SECRET: &str = "secret:";
@@ -74,15 +62,11 @@ impl Header {
         if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
             return Err("a header value may have printable ASCII only");
         }
-        let mut pieces = Vec::new();
-        let mut rest = text;
         // Variables first: a secret's name reaches to the end of the value.
-        while let Some((before, after)) = rest.split_once("${") {
-            let (inside, after) = after.split_once('}').ok_or("'${' has no '}' after it")?;
-            pieces.push(Piece::Text(before.to_owned()));
-            pieces.push(variable(inside));
-            rest = after;
-        }
+        let mut pieces = pieces(text)?;
+        let Some(Piece::Text(rest)) = pieces.pop_if(|last| matches!(last, Piece::Text(_))) else {
+            return Ok(Self(pieces));
+        };
         match rest.split_once(SECRET) {
             // Only as a word of its own.
             Some((before, name)) if before.is_empty() || before.ends_with(' ') => {
@@ -94,7 +78,7 @@ impl Header {
                 pieces.push(Piece::Text(before.to_owned()));
                 pieces.push(Piece::Secret(name.to_owned()));
             }
-            _ => pieces.push(Piece::Text(rest.to_owned())),
+            _ => pieces.push(Piece::Text(rest)),
         }
         pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
         Ok(Self(pieces))
@@ -114,8 +98,8 @@ impl Header {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Secret(name) => format!("{SECRET}{name}"),
-            Piece::Variable(name) => format!("${{{name}}}"),
-            Piece::Foreign(text) => format!("${{{text}}}"),
+            Piece::Variable(name, Some(default)) => format!("${{{name}:-{default}}}"),
+            Piece::Variable(name, None) | Piece::Foreign(name) => format!("${{{name}}}"),
         };
         self.0.iter().map(piece).collect()
     }
@@ -127,32 +111,11 @@ impl fmt::Debug for Header {
     }
 }
 
-impl fmt::Debug for Piece {
-    /// Text may be a secret; only its length is shown.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => write!(f, "{} bytes", text.len()),
-            Self::Secret(name) => write!(f, "{SECRET}{name}"),
-            Self::Variable(name) | Self::Foreign(name) => write!(f, "${{{name}}}"),
-        }
-    }
-}
-
 /// Whether a secret can have this name.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed)
-}
-
-fn variable(inside: &str) -> Piece {
-    // Some programs write `${env:NAME}`, others `${NAME}`.
-    let name = inside.strip_prefix("env:").unwrap_or(inside);
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    match !name.is_empty() && name.bytes().all(allowed) {
-        true => Piece::Variable(name.to_owned()),
-        false => Piece::Foreign(inside.to_owned()),
-    }
 }
 
 /// The name of a header in lower case, or why it cannot be set.
@@ -273,7 +236,7 @@ mod tests {
     fn a_header_is_put_together_of_text_secrets_and_variables() {
         let text = |text: &str| Piece::Text(text.to_owned());
         let secret = |name: &str| Piece::Secret(name.to_owned());
-        let variable = |name: &str| Piece::Variable(name.to_owned());
+        let variable = |name: &str| Piece::Variable(name.to_owned(), None);
         for (written, expected) in [
             ("plain", vec![text("plain")]),
             ("secret:github", vec![secret("github")]),

@@ -86,7 +86,7 @@ pub(crate) fn parse<'a>(context: Context<'a>) -> Option<Spanned<DeTable<'a>>> {
 }
 
 /// The dot at which a key has too many of them, by the parser's own tokens.
-fn endless_key(text: &str) -> Option<Range<usize>> {
+pub(crate) fn endless_key(text: &str) -> Option<Range<usize>> {
     let mut dots = 0;
     let mut tokens = Source::new(text).lex();
     let last = tokens.find(|token| {

@@ -148,7 +148,11 @@ pub fn launcher<'v>(
         ("pipx", ["run", words @ ..]) => (PIPX, words),
         _ => return Ok(None),
     };
-    if let Some(name) = variables.into_iter().find(|name| launcher.heeds(name)) {
+    // `NAME=TEXT` is a variable as well.
+    let mut names = variables
+        .into_iter()
+        .map(|it| it.split('=').next().unwrap_or(it));
+    if let Some(name) = names.find(|name| launcher.heeds(name)) {
         return Err(launcher.unknown(name));
     }
     let said = launcher.read(words)?;

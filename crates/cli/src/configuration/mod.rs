@@ -141,8 +141,8 @@ impl Found {
     }
 
     /// Whether it is an `mcpServers` file, which other programs write.
-    pub(crate) fn is_json(&self) -> bool {
-        self.path.extension().is_some_and(|kind| kind == "json")
+    pub(crate) fn is_of_another_program(&self) -> bool {
+        config::is_of_another_program(&self.path)
     }
 
     /// A file that needs trust.

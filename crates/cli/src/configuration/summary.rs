@@ -118,8 +118,9 @@ fn of_app(lines: &mut Lines, lattice: &Lattice, app: &App) {
             &format!("links from what {name} returns as they are, written by {from}"),
         );
     }
-    if !app.env_from.is_empty() {
-        let names = app.env_from.join(", ");
+    if !app.env_from.is_empty() || !app.filled_in.is_empty() {
+        let names: Vec<_> = app.env_from.iter().chain(&app.filled_in).cloned().collect();
+        let names = names.join(", ");
         lines.add(
             "give",
             &format!("{name} the values of your variables {names}"),
@@ -180,7 +181,7 @@ fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
         for piece in value.pieces() {
             let what = match piece {
                 Piece::Secret(secret) => format!("your secret {secret}"),
-                Piece::Variable(variable) => format!("the value of your variable {variable}"),
+                Piece::Variable(variable, _) => format!("the value of your variable {variable}"),
                 Piece::Text(_) | Piece::Foreign(_) => continue,
             };
             lines.add("give", &format!("{name} {what}, as {header}"));

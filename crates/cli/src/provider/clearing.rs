@@ -84,7 +84,9 @@ impl Clearing {
         let (file, which, clearance) = match &self.apps {
             None => (self.file.as_ref(), named, some),
             // It has no place for a provider.
-            Some(apps) if apps.is_json() => (self.file.as_ref(), named, "\"any\"".to_owned()),
+            Some(apps) if apps.is_of_another_program() => {
+                (self.file.as_ref(), named, "\"any\"".to_owned())
+            }
             Some(apps) => (Some(apps), "a [[provider]] of its own".to_owned(), some),
         };
         let file = shown(file);

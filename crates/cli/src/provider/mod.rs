@@ -32,7 +32,10 @@ const LOCAL: &str = "start Ollama or llama.cpp's server, or install the embedded
 pub(crate) async fn provide(at: &ConfigFile, config: &mut Config, json: bool) -> Result<Clearing> {
     let found = configuration::find(at.config.as_deref())?;
     let is_written = settle(found.as_ref(), config, !json && Terminal::attended()).await?;
-    if let Some(found) = found.as_ref().filter(|it| is_written && !it.is_json()) {
+    if let Some(found) = found
+        .as_ref()
+        .filter(|it| is_written && !it.is_of_another_program())
+    {
         *config = found.open(Examples::MustPass, true)?.config;
     }
     let Some(mut own) = of_own(found.as_ref(), config)? else {
@@ -78,7 +81,7 @@ async fn settle(found: Option<&Found>, config: &Config, attended: bool) -> Resul
     }
     let offers = candidates()?;
     // The user's own file where the configuration is another program's. Without a home there is none.
-    let target = found.filter(|found| !found.is_json());
+    let target = found.filter(|found| !found.is_of_another_program());
     let target = target.cloned().or_else(Found::own);
     match target {
         Some(target) if attended && !offers.is_empty() => {

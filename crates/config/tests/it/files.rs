@@ -390,57 +390,102 @@ fn an_mcp_servers_file_works_unchanged() {
     );
 }
 
-/// What somebody meant to switch off is not started because of how it was written.
+/// A server that is meant to be switched off is not started because of how that was written.
 #[test]
 fn a_server_is_on_or_off_and_nothing_between() {
-    for value in ["\"true\"", "1", "null", "[true]", "{}"] {
+    for (value, count) in [
+        ("\"true\"", 0),
+        ("1", 0),
+        ("[true]", 0),
+        ("{}", 0),
+        ("true", 0),
+        ("false", 1),
+    ] {
         let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
-        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
-        assert!(
-            errors.contains("'disabled' of 'a' is not true or false"),
-            "{errors}"
-        );
-    }
-    for (value, count) in [("true", 0), ("false", 1)] {
-        let servers = format!(r#"{{"mcpServers":{{"a":{{"command":"a","disabled":{value}}}}}}}"#);
-        assert_eq!(load(&[("mcp.json", &servers)]).unwrap().apps.len(), count);
+        let config = load(&[("mcp.json", &servers)]).unwrap();
+        assert_eq!(config.apps.len(), count, "{value}");
+        let note = config
+            .notes
+            .iter()
+            .any(|note| note.contains("a is left out"));
+        assert_eq!(note, count == 0, "{:?}", config.notes);
     }
 }
 
 #[test]
-fn errors_of_an_mcp_servers_file_have_their_place() {
+fn bad_servers_of_a_file_leave_the_others() {
     let servers = r#"{"mcpServers": {
   "a": {"args": []},
-  "b": {"command": 1, "args": "x", "env": {"K": 2}},
+  "b": {"command": 1.5, "args": "x", "env": {"K": 2}},
   "c c": {"command": "c"},
   "c-c": {"command": "c"},
-  "d": []
+  "d": [],
+  "e": {"url": "http://e.example/", "headers": {"K": "hush-4711"}},
+  "f": {"url": "https://f.example/", "headers": {"Host": "hush-4711"}},
+  "ask__fare": {"command": "a"},
 }}"#;
-    insta::assert_snapshot!(load(&[("mcp.json", servers)]).unwrap_err().to_string());
-    // Whatever is wrong, a line may hold the values of variables and headers.
-    let secret = r#"{"mcpServers":{"a":{"env":{"K":"hush-4711","N":4712}},"b":{"url":"http://b.example/","headers":{"K":"hush-4711"}}}}"#;
-    for text in [secret, &secret[1..]] {
-        let errors = load(&[("mcp.json", text)]).unwrap_err().to_string();
-        assert!(
-            errors.contains("mcp.json:1:") && !errors.contains("471"),
-            "{errors}"
-        );
-    }
-    // What no app of a `sluice.toml` can be called.
-    for name in ["ask__fare", &"x".repeat(65)] {
-        let servers = format!(r#"{{"mcpServers":{{"{name}":{{"command":"a"}}}}}}"#);
-        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
-        let expected = format!("'{name}' is no name for an app");
-        assert!(errors.contains(&expected), "{errors}");
-    }
+    let config = "[mcp_servers]\nfile = \"mcp.json\"\n[app.d.tools.look]\neffect = \"read\"\n";
+    let config = load(&[("sluice.toml", config), ("mcp.json", servers)]).unwrap();
+    assert_eq!(config.apps.keys().collect::<Vec<_>>(), ["c-c"]);
+    insta::assert_debug_snapshot!(config.notes);
+    // A line may hold the values of variables and headers.
+    let secret = r#""mcpServers":{"a":{"env":{"K":"hush-4711","N":4712}}}}"#;
+    let errors = load(&[("mcp.json", secret)]).unwrap_err().to_string();
+    assert!(
+        errors.contains("mcp.json:1:") && !errors.contains("471"),
+        "{errors}"
+    );
     let twice = r#"{"mcpServers":{"a":{"command":"a","command":"b"}}}"#;
-    let twice = load(&[("mcp.json", twice)]).unwrap_err().to_string();
-    assert!(twice.contains("a key stands twice"), "{twice}");
+    let config = load(&[("mcp.json", twice)]).unwrap();
+    assert!(
+        config.notes[0].contains("a key stands twice"),
+        "{:?}",
+        config.notes
+    );
     insta::assert_snapshot!(
-        load(&[("mcp.json", "{\"mcpServers\": {},}")])
+        load(&[("mcp.json", "{\"mcpServers\": {}")])
             .unwrap_err()
             .to_string()
     );
+}
+
+#[test]
+fn variables_of_a_file_come_from_the_environment() {
+    // Cargo sets this one for each test.
+    let servers = r#"{"mcpServers": {
+        "a": {"command": "a", "args": ["${CARGO_PKG_NAME}", "${env:UNSET_HERE:-b}"], "env": {"X": "${CARGO_PKG_NAME}"}, "timeout": 600000},
+        "b": {"command": "a", "args": ["${UNSET_HERE}"]},
+        "c": {"url": "https://${CARGO_PKG_NAME}.example/", "headers": {"X-Name": "${CARGO_PKG_NAME}"}}
+    }}"#;
+    let config = load(&[("mcp.json", servers)]).unwrap();
+    assert_eq!(config.apps.keys().collect::<Vec<_>>(), ["a", "c"]);
+    let app = &config.apps["a"];
+    assert_eq!(app.command, ["a", "config", "b"]);
+    assert_eq!(app.env_from, ["X=${CARGO_PKG_NAME}"]);
+    assert!(app.filled_in.contains("CARGO_PKG_NAME"));
+    assert_eq!(app.limits.call_timeout.as_secs(), 600);
+    let remote = config.apps["c"].remote.as_ref().unwrap();
+    assert_eq!(remote.url.as_str(), "https://config.example/");
+    let missing = config.notes.iter().any(|note| {
+        note.contains("b is left out: its command needs the variable UNSET_HERE, which is not set")
+    });
+    assert!(missing, "{:?}", config.notes);
+}
+
+#[test]
+fn an_entry_of_env_from_can_name_another_variable() {
+    let of = |entry: &str| {
+        load(&[(
+            "sluice.toml",
+            &format!("[app.a]\ncommand = [\"a\"]\nenv_from = ['{entry}']\n"),
+        )])
+    };
+    for entry in ["B", "A=${B}", "A=Bearer ${B}", "A=${B:-c}"] {
+        assert_eq!(of(entry).unwrap().apps["a"].env_from, [entry]);
+    }
+    for entry in ["A=b", "A=", "=${B}", "A=${input:b}", "A=${B"] {
+        assert!(of(entry).is_err(), "{entry}");
+    }
 }
 
 /// A file that a stranger has filled with mistakes costs no more than one with as many as anybody reads.
@@ -1031,8 +1076,13 @@ fn a_server_elsewhere_in_a_file_of_another_program() {
     assert_eq!(of("old"), "http://127.0.0.1:8000/sse {}");
     // What is not encrypted leaves this machine nowhere.
     let plain = r#"{"mcpServers": {"a": {"url": "http://a.example/mcp"}}}"#;
-    let error = load(&[("mcp.json", plain)]).unwrap_err().to_string();
-    assert!(error.contains("write https://"), "{error}");
+    let left_out = |servers: &str| {
+        let config = load(&[("mcp.json", servers)]).unwrap();
+        assert!(config.apps.is_empty());
+        config.notes.join("\n")
+    };
+    let notes = left_out(plain);
+    assert!(notes.contains("write https://"), "{notes}");
     for (server, mistake) in [
         (
             r#""url": "https://a.example/mcp", "headers": {"X-Key": "hush-1", "x-key": "hush-2"}"#,
@@ -1043,10 +1093,9 @@ fn a_server_elsewhere_in_a_file_of_another_program() {
             "port 53 is where a spoke asks for names",
         ),
     ] {
-        let servers = format!(r#"{{"mcpServers": {{"a": {{{server}}}}}}}"#);
-        let errors = load(&[("mcp.json", &servers)]).unwrap_err().to_string();
-        assert!(errors.contains(mistake), "{errors}");
-        assert!(!errors.contains("hush"), "{errors}");
+        let notes = left_out(&format!(r#"{{"mcpServers": {{"a": {{{server}}}}}}}"#));
+        assert!(notes.contains(mistake), "{notes}");
+        assert!(!notes.contains("hush"), "{notes}");
     }
 }
 

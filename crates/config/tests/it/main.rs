@@ -13,3 +13,4 @@ mod policy;
 mod result_conditions;
 mod rules;
 mod schema;
+mod servers;

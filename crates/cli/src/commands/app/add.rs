@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use config::App;
+use config::{App, anchored};
 use names::WebUrl;
 use provision::{Host, Package, Record, launcher};
 use tokio::task::spawn_blocking;
@@ -295,9 +295,10 @@ fn wish(args: &Add) -> Result<Wish> {
         name: args.name.clone(),
         url: args.url.clone(),
         headers: headers.collect(),
-        command: command.map(|word| block::anchored(word, &here)).collect(),
+        command: command.map(|word| anchored(word, &here)).collect(),
         env: pairs(&args.env, '=', "--env: write NAME=VALUE")?,
         env_from: args.env_from.clone(),
+        ..Wish::default()
     })
 }
 

@@ -5,28 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use config::Config;
+pub(super) use config::ForeignServer as Wish;
+use config::{Config, SpokeLimits};
 use provision::{Host, Purpose, Wanted};
 use serde_json::Value;
 
 use super::section;
 use crate::proposal::{self, Tool};
-
-/// An app that is to be in the configuration.
-#[derive(Debug, Default)]
-pub(super) struct Wish {
-    pub(super) name: String,
-    /// What starts it; empty for a remote server.
-    pub(super) command: Vec<String>,
-    /// The address of a remote server.
-    pub(super) url: Option<String>,
-    /// The headers of every request to it.
-    pub(super) headers: BTreeMap<String, String>,
-    /// Variables with their values.
-    pub(super) env: BTreeMap<String, String>,
-    /// Variables that are read from the user's environment at each start.
-    pub(super) env_from: Vec<String>,
-}
 
 /// The line that says what is started, or where.
 pub(super) fn start(wish: &Wish) -> String {
@@ -50,6 +35,20 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
     }
     if !wish.env_from.is_empty() {
         text += &format!("env_from = {}\n", list(&wish.env_from));
+    }
+    let default = SpokeLimits::default();
+    // A shorter time would end what starts more slowly in a sandbox.
+    for (key, seconds, default) in [
+        (
+            "start_timeout_s",
+            wish.start_timeout_s,
+            default.start_timeout,
+        ),
+        ("call_timeout_s", wish.call_timeout_s, default.call_timeout),
+    ] {
+        if seconds > default.as_secs() {
+            text += &format!("limits.{key} = {seconds}\n");
+        }
     }
     for (path, write) in data {
         text += &mount(&wish.name, path, *write);
@@ -90,21 +89,6 @@ fn list(words: &[String]) -> String {
 fn quote(text: &str) -> String {
     // JSON leaves DEL as it is, and TOML does not allow it in a string.
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// A relative path as an absolute one.
-pub(super) fn anchored(word: &str, folder: &Path) -> String {
-    let is_path = matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../");
-    let path = folder.join(word);
-    // A word that names nothing here may mean something else to the program, and stays.
-    match is_path && path.exists() {
-        true => path
-            .canonicalize()
-            .unwrap_or(path)
-            .to_string_lossy()
-            .into_owned(),
-        false => word.to_owned(),
-    }
 }
 
 /// Files and folders that an app sees, and whether it may write them.

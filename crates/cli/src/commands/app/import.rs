@@ -1,6 +1,5 @@
 //! `sluice app import`: the servers of another program's file, added one after the other.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
@@ -9,7 +8,7 @@ use hub::trace::escape;
 
 use super::add::{self, How};
 use super::block::{self, Wish};
-use super::foreign::{self, Foreign};
+use super::foreign;
 use super::secrets;
 use crate::exit::Exit;
 use crate::question::Lines;
@@ -18,7 +17,7 @@ use crate::{exit, needs, provider, shell};
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// The file of Claude Desktop, Claude Code, Cursor, Gemini, VS Code (JSON) or Codex (TOML).
+    /// The file of Claude, Cursor, Gemini, VS Code, Zed, OpenCode (JSON), Codex (TOML) or Goose (YAML).
     file: PathBuf,
     /// Write the apps without a terminal, as --yes does. At a terminal you are asked about each.
     #[arg(long)]
@@ -30,17 +29,18 @@ pub(super) struct Import {
 /// Adds every server of a file that can be added, and names the others.
 pub(super) async fn import(mut args: Import) -> Result<Exit> {
     args.how.yes |= args.write && !Terminal::attended();
-    let text = fs::read_to_string(&args.file)
-        .with_context(|| format!("{} cannot be read", args.file.display()))?;
-    let is_toml = args.file.extension().is_some_and(|kind| kind == "toml");
-    let servers = foreign::read(&text, is_toml)
-        .with_context(|| format!("{} lists no servers", args.file.display()))?;
+    let path = args.file.display();
+    let read = foreign::read(&args.file).with_context(|| format!("{path} was not imported"));
+    let (servers, notes) = read?;
+    for note in notes {
+        say(&format!("note: {path}: {note}\n"));
+    }
     // Once for all servers: the first one added changes the file that was trusted.
     let file = args.how.place.writable()?;
     let is_there = |wish: &Wish| !args.how.replace && add::is_there(wish, &file).unwrap_or(false);
     let new = servers.iter().filter(|it| unfit(it).is_none());
     let is_new = |it: &&Wish| !is_there(it) && needs::unset(&it.env_from).is_none();
-    let new: Vec<&Wish> = new.map(|it| &it.wish).filter(is_new).collect();
+    let new: Vec<&Wish> = new.filter(is_new).collect();
     if !new.is_empty() && !may_start(&new, &args.how) {
         say_nothing("fetched");
         return Ok(Exit::Refused);
@@ -48,18 +48,20 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     let count = servers.len();
     let [mut added, mut there, mut left_out] = [const { Vec::new() }; 3];
     let mut reasons = String::new();
-    for (number, server) in servers.into_iter().enumerate() {
-        let reason = unfit(&server);
-        let Foreign { wish, notes, .. } = server;
+    for (number, wish) in servers.into_iter().enumerate() {
         say(&format!(
             "\nserver {} of {count}: {}\n",
             number + 1,
             wish.name
         ));
-        for note in &notes {
+        for note in &wish.notes {
             say(&format!("note: {}: {}\n", wish.name, escape(note)));
         }
-        let outcome = match reason {
+        let outcome = match unfit(&wish) {
+            Some(_) if wish.is_disabled => {
+                say(&format!("{} is disabled in the file\n", wish.name));
+                continue;
+            }
             Some(reason) => Err(anyhow!(reason)),
             None if is_there(&wish) => {
                 say(&format!("{} is already installed\n", wish.name));
@@ -105,13 +107,9 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
 }
 
 /// Why a server cannot be added as it is.
-fn unfit(server: &Foreign) -> Option<String> {
-    let Foreign { wish, missing, .. } = server;
-    if missing.is_some() {
-        return missing.clone();
-    }
-    if wish.command.is_empty() && wish.url.is_none() {
-        return Some("it has no command and no url".to_owned());
+fn unfit(wish: &Wish) -> Option<String> {
+    if let Some(reason) = &wish.left_out {
+        return Some(escape(reason));
     }
     // `app add` only gives a note, because there the user has typed the command.
     let at = secrets::first(&wish.command)?;
@@ -130,7 +128,8 @@ fn may_start(new: &[&Wish], how: &How) -> bool {
         // An error is reported when it is added.
         let data = block::data(wish, &[]).unwrap_or_default();
         let data: Vec<String> = data.into_iter().map(|(path, _)| path).collect();
-        for (what, names) in [("reads", &data), ("gets your", &wish.env_from)] {
+        let variables = wish.variables().into_iter().collect();
+        for (what, names) in [("reads", &data), ("gets your", &variables)] {
             if !names.is_empty() {
                 text += &format!("; {what} {}", names.join(", "));
             }

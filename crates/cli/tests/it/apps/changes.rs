@@ -233,3 +233,55 @@ fn a_missing_variable_is_noticed_before_the_fetch_and_hinders_no_other() {
     let config = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
     assert!(!said.contains("do-not-copy") && !config.contains("do-not-copy"));
 }
+
+#[test]
+fn files_of_several_programs_are_imported_with_their_variables() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    for (file, text) in [
+        (
+            "opencode.jsonc",
+            r#"{ // mine
+                "mcp": {"open": {"type": "local", "command": ["npx", "-y", "@test/server"], "environment": {"X": "{env:MY_TOKEN}"}, "timeout": 120000},
+                        "gone": {"type": "local", "command": ["x"], "enabled": false},},}"#,
+        ),
+        (
+            "config.yaml",
+            "extensions:\n  goose:\n    cmd: npx\n    args: [-y, '@test/server']\n    type: stdio\n    envs: {MODE: fast}\n",
+        ),
+        (
+            "config.toml",
+            "[mcp_servers.codex]\ncommand = 'npx'\nargs = ['-y', '@test/server']\nenv_vars = ['MY_TOKEN']\nenabled_tools = ['look']\n",
+        ),
+    ] {
+        fs::write(stage.path("home").join(file), text).unwrap();
+        let mut import = stage.command(&["app", "import", file, "--write"]);
+        let output = import.env("MY_TOKEN", "hush-4711").output().unwrap();
+        let said = words(&output);
+        assert!(output.status.success(), "{said}");
+        if file == "opencode.jsonc" {
+            assert!(said.contains("gone is disabled in the file"), "{said}");
+            // Without the variable that X takes its value from, nothing starts.
+            let again = [&["app", "import", file, "--write", "--replace"][..]].concat();
+            stage.refused(
+                &again,
+                "it needs the variable MY_TOKEN, which is not set; export it and try again",
+            );
+        }
+        if file == "config.toml" {
+            assert!(
+                said.contains("'enabled_tools' is not carried over"),
+                "{said}"
+            );
+        }
+    }
+    let written = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    for line in [
+        "env_from = [\"X=${MY_TOKEN}\"]\nlimits.call_timeout_s = 120\n",
+        "env = { \"MODE\" = \"fast\" }",
+        "env_from = [\"MY_TOKEN\"]",
+    ] {
+        assert!(written.contains(line), "no {line} in {written}");
+    }
+    assert!(!written.contains("hush-4711"));
+}

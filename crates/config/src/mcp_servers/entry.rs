@@ -1,0 +1,397 @@
+//! One server of another program's file: what each of its members means.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::ForeignServer;
+use crate::app_name;
+use crate::template::{Piece, filled_in, is_name, pieces};
+
+// The names that programs have for the same thing. Where one has two, the first one wins.
+const PROGRAM: &str = "command cmd"; // OpenCode: a list with the arguments; Zed once: an object; Goose: cmd
+const ARGUMENTS: &str = "args arguments";
+const FOLDER: &str = "cwd working_directory workingDirectory";
+const VARIABLES: &str = "env environment envs"; // OpenCode: environment; Goose: envs
+const VARIABLE_NAMES: &str = "env_vars env_keys"; // Codex; Goose, which keeps the values in its keyring
+const ADDRESS: &str = "httpUrl url serverUrl uri"; // Gemini for streamable HTTP; Windsurf; Goose
+const HEADERS: &str = "headers http_headers"; // Codex: http_headers
+const HEADER_VARIABLES: &str = "env_http_headers"; // Codex
+const BEARER: &str = "bearer_token_env_var"; // Codex
+const TRANSPORT: &str = "type transport transportType";
+const START: &str = "startup_timeout_sec startup_timeout_ms"; // Codex
+const CALL: &str = "tool_timeout_sec timeout";
+/// Members that lose nothing when they are dropped.
+const WORDS: &str =
+    "name display_name description source bundled gallery version dev required alwaysLoad";
+
+/// Members that are not carried over, and what takes their place.
+const LOST: [(&str, &str); 4] = [
+    (
+        "enabled_tools disabled_tools includeTools excludeTools available_tools disabledTools tools",
+        "all tools are offered, and the rules in sluice.toml decide about calls",
+    ),
+    (
+        "trust autoApprove alwaysAllow default_tools_approval_mode",
+        "the rules in sluice.toml decide about calls",
+    ),
+    (
+        "oauth scopes authProviderType",
+        "log in with `sluice app login NAME --url URL`",
+    ),
+    (
+        "envFile env_file",
+        "export the variables of that file, and name each in 'env_from'",
+    ),
+];
+
+/// The types of servers that are elsewhere.
+const REMOTE: &str = "http sse remote streamable-http streamable_http streamableHttp";
+
+/// Reads the servers of one place of a file.
+pub(super) struct Reader<'a> {
+    /// The folder that the file is about.
+    folder: PathBuf,
+    place: &'static str,
+    /// Whether the program fills in `$NAME` as well as `${NAME}`.
+    is_shell_like: bool,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        path: &Path,
+        place: &'static str,
+        servers: &Value,
+        variable: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = std::path::absolute(folder).unwrap_or(folder.to_owned());
+        let is_in = |name| folder.ends_with(name);
+        // Gemini alone. Its servers have members that no others have.
+        let of_gemini = ["httpUrl", "includeTools", "excludeTools", "trust"];
+        let mut entries = servers.as_object().into_iter().flat_map(Map::values);
+        let has_its = |entry: &Value| of_gemini.iter().any(|name| entry.get(name).is_some());
+        let is_shell_like = is_in(".gemini") || entries.any(has_its);
+        // A file in `.vscode` or `.cursor` is about the folder around it.
+        let is_hidden = folder
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let around = folder.parent().filter(|_| is_hidden).map(Path::to_owned);
+        Self {
+            folder: around.unwrap_or(folder),
+            place,
+            is_shell_like,
+            variable,
+        }
+    }
+
+    pub(super) fn server(&self, written: &str, value: &Value) -> ForeignServer {
+        let keep = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let name = written.chars().map(|c| if keep(c) { c } else { '-' });
+        let mut server = ForeignServer {
+            name: name.collect(),
+            ..ForeignServer::default()
+        };
+        if server.name != written {
+            let note = format!("'{written}' is called '{}' here", server.name);
+            server.notes.push(note);
+        }
+        let mut entry = value.as_object().cloned().unwrap_or_default();
+        entry.retain(|_, value| !value.is_null());
+        server.left_out = self.read(&mut entry, &mut server).err();
+        let of_use = entry.iter().filter(|_| server.left_out.is_none());
+        for (member, value) in of_use {
+            let lost = LOST.iter().find(|(names, _)| has(names, member));
+            let is_empty = *value == false || value.as_array().is_some_and(Vec::is_empty);
+            server.notes.extend(match lost {
+                _ if has(WORDS, member) => None,
+                Some(_) if is_empty => None,
+                Some((_, instead)) => Some(format!("'{member}' is not carried over; {instead}")),
+                None => Some(format!("'{member}' has no meaning here")),
+            });
+        }
+        server
+    }
+
+    /// Takes what it understands out of an entry. The error says why the server cannot be used.
+    fn read(
+        &self,
+        entry: &mut Map<String, Value>,
+        server: &mut ForeignServer,
+    ) -> Result<(), String> {
+        // Anything but true or false may be meant to switch the server off.
+        let is_disabled = entry.remove("disabled").unwrap_or(Value::Bool(false));
+        let is_enabled = entry.remove("enabled").unwrap_or(Value::Bool(true));
+        match (is_disabled.as_bool(), is_enabled.as_bool()) {
+            (Some(false), Some(true)) => {}
+            (None, _) => return Err("'disabled' is neither true nor false".to_owned()),
+            (_, None) => return Err("'enabled' is neither true nor false".to_owned()),
+            _ => {
+                server.is_disabled = true;
+                return Err("it is disabled".to_owned());
+            }
+        }
+        if let Some(remedy) = app_name::remedy(&server.name) {
+            return Err(format!("no app can be called '{}'; {remedy}", server.name));
+        }
+        // Zed once wrote the whole command as an object, and Continue the transport.
+        for outer in ["command", "transport"] {
+            if let Some(Value::Object(mut inner)) = entry.get(outer).cloned() {
+                entry.remove(outer);
+                let path = inner
+                    .remove("path")
+                    .map(|path| ("command".to_owned(), path));
+                entry.extend(inner.into_iter().chain(path));
+            }
+        }
+        let transport = text(entry, TRANSPORT)?.unwrap_or_default();
+        let url = text(entry, ADDRESS)?;
+        let is_remote = url.is_some() && has(REMOTE, &transport);
+        let seconds = |member: Option<(&str, Value)>| {
+            let number = member.and_then(|(_, it)| it.as_f64()).unwrap_or(0.0);
+            // Goose means seconds, most others milliseconds: a start or a call of less than a second is not meant.
+            let is_seconds = self.place == "extensions" || number < 1_000.0;
+            let seconds = number / if is_seconds { 1.0 } else { 1_000.0 };
+            let time = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or_default();
+            // The most that a configuration allows is an hour.
+            time.as_secs().min(3_600)
+        };
+        server.start_timeout_s = seconds(take(entry, START));
+        server.call_timeout_s = seconds(take(entry, CALL));
+        match take(entry, PROGRAM).filter(|_| !is_remote) {
+            Some((_, program)) => self.local(&program, entry, server),
+            None => {
+                let url = url.ok_or(match (self.place, &*transport) {
+                    ("extensions", kind) if !kind.is_empty() && !has("stdio", kind) => {
+                        format!("an extension of the type '{kind}' is a part of Goose")
+                    }
+                    _ => "it has no command and no url".to_owned(),
+                })?;
+                self.remote(&url, entry, server)
+            }
+        }
+    }
+
+    fn remote(
+        &self,
+        url: &str,
+        entry: &mut Map<String, Value>,
+        server: &mut ForeignServer,
+    ) -> Result<(), String> {
+        server.url = Some(self.filled("url", url, server)?);
+        for (name, value) in words(entry, HEADERS, "header", server)? {
+            server.headers.insert(name, self.plain(&value));
+        }
+        for (name, variable) in words(entry, HEADER_VARIABLES, "header", server)? {
+            server.headers.insert(name, format!("${{{variable}}}"));
+        }
+        if let Some(variable) = text(entry, BEARER)? {
+            let value = format!("Bearer ${{{variable}}}");
+            server.headers.insert("Authorization".to_owned(), value);
+        }
+        Ok(())
+    }
+
+    fn local(
+        &self,
+        program: &Value,
+        entry: &mut Map<String, Value>,
+        server: &mut ForeignServer,
+    ) -> Result<(), String> {
+        for (name, value) in words(entry, VARIABLES, "variable", server)? {
+            self.variable_of(name, &value, server);
+        }
+        let names = take(entry, VARIABLE_NAMES);
+        let names = names
+            .iter()
+            .filter_map(|(_, names)| names.as_array())
+            .flatten();
+        // Codex: a name, or an object with one.
+        let names = names.filter_map(|name| name.get("name").unwrap_or(name).as_str());
+        server
+            .env_from
+            .extend(names.filter(|name| is_name(name)).map(str::to_owned));
+        let mut folder = self.folder.clone();
+        let own_folder = text(entry, FOLDER)?;
+        if let Some(own) = &own_folder {
+            folder.push(self.filled("cwd", own, server)?);
+            let is_there = if folder.is_dir() {
+                ""
+            } else {
+                ", which is not there"
+            };
+            let note = "it starts in a scratch folder; relative paths of its command start from";
+            server
+                .notes
+                .push(format!("{note} {}{is_there}", folder.display()));
+        }
+        let arguments = take(entry, ARGUMENTS).map_or(Value::Array(Vec::new()), |(_, it)| it);
+        let program = program.as_array().cloned().unwrap_or(vec![program.clone()]);
+        let words = program
+            .iter()
+            .chain(arguments.as_array().into_iter().flatten());
+        let words: Option<Vec<String>> = words.map(word).collect();
+        let no_word = "its command or a word of 'args' is neither text nor a number";
+        let words = words.filter(|_| arguments.is_array()).ok_or(no_word)?;
+        for word in words {
+            let word = self.filled("command", &word, server)?;
+            let is_program = server.command.is_empty();
+            server.command.push(match is_program {
+                true if word.contains('/') => folder.join(&word).to_string_lossy().into_owned(),
+                true => word.clone(),
+                false => anchored(&word, &folder),
+            });
+            let is_path = ["./", "../", "/"]
+                .iter()
+                .any(|start| word.starts_with(start));
+            if is_path && !is_program && !folder.join(&word).exists() {
+                let note = format!(
+                    "there is no file or folder {}",
+                    folder.join(&word).display()
+                );
+                server.notes.push(note);
+            }
+        }
+        match server.command.first().map(|program| program.rsplit('/').next()) {
+            None => Err("it has no command and no url".to_owned()),
+            Some(Some("docker")) => Err("this server needs Docker's socket, which would undo the sandbox; run the image's command instead".to_owned()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A variable of the server. One with references is filled in at each start.
+    fn variable_of(&self, name: String, value: &str, server: &mut ForeignServer) {
+        let value = self.plain(value);
+        let pieces = pieces(&value).unwrap_or_default();
+        if name.is_empty() || name.contains(['=', '\0']) {
+            server
+                .notes
+                .push("a variable without a possible name is left out".to_owned());
+        } else if let Some(other) = pieces.iter().find(|it| matches!(it, Piece::Foreign(_))) {
+            server.notes.push(format!(
+                "the variable {name} {other}; export {name} before you start Sluice"
+            ));
+            server.env_from.push(name);
+        } else if value == format!("${{{name}}}") {
+            server.env_from.push(name);
+        } else if pieces.iter().any(|it| matches!(it, Piece::Variable(..))) {
+            server.env_from.push(format!("{name}={value}"));
+        } else {
+            server.env.insert(name, value);
+        }
+    }
+
+    /// A text with the values of its variables.
+    fn filled(&self, part: &str, text: &str, server: &mut ForeignServer) -> Result<String, String> {
+        let text = self.plain(text);
+        let names = pieces(&text).unwrap_or_default().into_iter();
+        server
+            .filled_in
+            .extend(names.filter_map(|piece| match piece {
+                Piece::Variable(name, _) => (self.variable)(&name).map(|_| name),
+                _ => None,
+            }));
+        filled_in(&text, self.variable).map_err(|missing| format!("its {part} {missing}"))
+    }
+
+    /// A text in which each reference to a variable has the form `${NAME}`, and folders of the user have their paths.
+    fn plain(&self, text: &str) -> String {
+        let home = (self.variable)("HOME").unwrap_or_default();
+        let mut text = match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
+            _ => text.to_owned(),
+        };
+        let folder = self.folder.to_string_lossy();
+        for (written, meant) in [
+            ("${workspaceFolder}", &*folder),
+            ("${workspaceRoot}", &*folder),
+            ("${userHome}", &*home),
+            ("${pathSeparator}", "/"),
+            ("${/}", "/"),
+            ("${env:", "${"),
+            // OpenCode.
+            ("{env:", "${"),
+        ] {
+            text = text.replace(written, meant);
+        }
+        if !self.is_shell_like {
+            return text;
+        }
+        let mut parts = text.split('$');
+        let mut plain = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let rest = part.trim_start_matches(is_part);
+            plain += &match part.strip_suffix(rest).unwrap_or_default() {
+                "" => format!("${part}"),
+                name => format!("${{{name}}}{rest}"),
+            };
+        }
+        plain
+    }
+}
+
+fn has(names: &str, name: &str) -> bool {
+    names.split(' ').any(|one| one == name)
+}
+
+/// Removes these members, and returns the first of them.
+fn take<'n>(entry: &mut Map<String, Value>, names: &'n str) -> Option<(&'n str, Value)> {
+    let found = names
+        .split(' ')
+        .map(|name| Some((name, entry.remove(name)?)));
+    found.fold(None, Option::or)
+}
+
+fn text(entry: &mut Map<String, Value>, names: &str) -> Result<Option<String>, String> {
+    match take(entry, names) {
+        None => Ok(None),
+        Some((_, Value::String(text))) => Ok(Some(text)),
+        Some((name, _)) => Err(format!("'{name}' is not a string")),
+    }
+}
+
+/// The members of an object that are words. What is none is noted.
+fn words(
+    entry: &mut Map<String, Value>,
+    names: &str,
+    kind: &str,
+    server: &mut ForeignServer,
+) -> Result<Vec<(String, String)>, String> {
+    let all = match take(entry, names) {
+        None => return Ok(Vec::new()),
+        Some((_, Value::Object(all))) => all,
+        Some((name, _)) => return Err(format!("'{name}' is not an object of strings")),
+    };
+    let mut words = Vec::new();
+    for (name, value) in all {
+        let why = "is neither text nor a number, and is left out";
+        match word(&value) {
+            Some(word) => words.push((name, word)),
+            None => server.notes.push(format!("the {kind} {name} {why}")),
+        }
+    }
+    Ok(words)
+}
+
+/// A word as it reaches a program: some files have numbers and truth values without quotes.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A word of a command, as an absolute path if it names a file or folder from this folder on.
+#[must_use]
+pub fn anchored(word: &str, folder: &Path) -> String {
+    // Names of files have a dot or a slash, and `@scope/name` is a package.
+    let may_be = word.contains(['.', '/']) && !word.starts_with(['-', '@', '/']);
+    let path = folder.join(word);
+    // A word that names nothing here may mean something else to the program, and stays.
+    let path = may_be.then(|| path.canonicalize().ok()).flatten();
+    path.map_or(word.to_owned(), |path| path.to_string_lossy().into_owned())
+}
