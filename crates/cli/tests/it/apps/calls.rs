@@ -138,12 +138,13 @@ fn a_refused_write_names_what_allows_it() {
     let (_, text, shown) = call(&stage, &["write", &json!({ "id": names }).to_string()]);
     let folder = stage.text("home/papers");
     let lines = format!(
-        "[[app.server.mount]]\nsource = \"{folder}\"\ntarget = \"{folder}\"\nwrite = true\n"
+        "folder:\n[[app.server.mount]]\nsource = \"{folder}\"\ntarget = \"{folder}\"\nwrite = true\n"
     );
     assert!(shown.contains(&lines) && !text.contains("mount"), "{shown}");
     let config = stage.path("config/sluice/sluice.toml");
     let before = std::fs::read_to_string(&config).unwrap();
     let (before, _) = before.split_once("[[app.server.mount]]").unwrap();
+    let lines = lines.trim_start_matches("folder:\n");
     std::fs::write(&config, format!("{before}{lines}")).unwrap();
     let (code, _, shown) = call(&stage, &["write", &json!({ "id": names }).to_string()]);
     assert_eq!(code, 0, "{shown}");
