@@ -193,6 +193,7 @@ fn messages(config: &OpenAiConfig, names: &ToolNames, prompt: &Prompt) -> Vec<Va
     let mut messages = Vec::new();
     // They wait for the last result of their step: between two results there may be no other message.
     let mut of_results: Vec<&Image> = Vec::new();
+    let mut renamed = BTreeMap::new();
     for (at, message) in prompt.messages().iter().enumerate() {
         let is_result = matches!(message, PromptMessage::Tool { .. });
         if !is_result && !of_results.is_empty() {
@@ -204,9 +205,15 @@ fn messages(config: &OpenAiConfig, names: &ToolNames, prompt: &Prompt) -> Vec<Va
             of_results.extend(&images);
         }
         let mut written = self::message(names, message, &images);
-        let own = prompt.unread(at);
-        if let Some(own) = own.filter(|own| own.provider == config.name) {
-            give_back(&mut written, own);
+        match prompt.unread(at) {
+            Some(own) if own.provider == config.name => give_back(&mut written, own),
+            Some(_) => rename(&mut written, at, &mut renamed),
+            None => {}
+        }
+        if let Some(Value::String(id)) = written.get_mut("tool_call_id")
+            && let Some(own) = renamed.get(id)
+        {
+            id.clone_from(own);
         }
         messages.push(written);
     }
@@ -228,6 +235,17 @@ fn give_back(message: &mut Value, unread: &Unread) {
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     let calls = calls.into_iter().flatten().zip(&unread.calls);
     calls.for_each(|(call, (_, members))| add(call, members));
+}
+
+/// Gives the calls of a step that another server made ids of ours: that server's may hold more than a name.
+fn rename(message: &mut Value, at: usize, renamed: &mut BTreeMap<String, String>) {
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for (index, call) in calls.into_iter().flatten().enumerate() {
+        if let Some(Value::String(id)) = call.get_mut("id") {
+            let own = format!("call_{at}_{index}");
+            renamed.insert(std::mem::replace(id, own.clone()), own);
+        }
+    }
 }
 
 /// Adds words to the user's last message. Some chat templates refuse a second message of the user.

@@ -338,7 +338,8 @@ async fn what_a_server_gave_with_a_step_goes_back_to_it_alone() {
         let details =
             json!([{"type": "reasoning.text", "index": 0, "text": "I think", "signature": "END"}]);
         assert_eq!(step["reasoning_details"] == details, expected, "{step}");
-        assert_eq!(step["tool_calls"][0]["id"], "up-1");
-        assert_eq!(sent["messages"][2]["tool_call_id"], "up-1");
+        let id = &step["tool_calls"][0]["id"];
+        assert_eq!(*id == "up-1", expected);
+        assert_eq!(sent["messages"][2]["tool_call_id"], *id);
     }
 }

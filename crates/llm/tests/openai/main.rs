@@ -699,7 +699,7 @@ async fn garbage_is_refused_with_a_reason() {
     )
     .await;
     let many: String = (0..200)
-        .map(|index| chunk(json!({"tool_calls": [{"index": index}]}), None))
+        .map(|index| chunk(json!({"tool_calls": [{"index": index, "id": "a"}]}), None))
         .collect();
     check(Reply::stream(&many), 1, "more than 128 tool calls").await;
     let deep = format!("data: {}\n\n", "[".repeat(100_000));

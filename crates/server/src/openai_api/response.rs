@@ -243,6 +243,8 @@ impl From<ProviderError> for ApiError {
             ErrorKind::Status { names, .. } => {
                 answer.code = names.code.map(Cow::from);
                 answer.kind = names.kind.map_or(answer.kind, Cow::from);
+                // Of a spent quota: waiting does not help.
+                answer.retry_after = None;
             }
             ErrorKind::RateLimited(retry_after, _) => {
                 answer.retry_after = retry_after.or(answer.retry_after);

@@ -216,6 +216,8 @@ impl Assembly {
             };
             let place = match known {
                 Some(place) => place,
+                // Nothing of a call.
+                None if id.is_empty() && name.is_empty() && function.is_empty() => continue,
                 None => self.begin(index.unwrap_or(position))?,
             };
             let lost = || Refused::Malformed("lost a tool call".to_owned());
