@@ -228,6 +228,7 @@ mod tests {
             "%73tate=x",
             "state[]=x",
             "+state=x",
+            "a=b;state=x",
             "response_type=token",
             "code_challenge_method=plain",
             "scope",
