@@ -33,10 +33,8 @@ pub(crate) fn check(
             let own = rule.arguments.get(argument);
             let limit = own.map_or(&rule.limit, |limit| &limit.label);
             let accepts = own.into_iter().flat_map(|limit| &limit.accepts);
-            let by_form = accepts.filter(|accept| match &accept.values {
-                AcceptedValues::Form(form) => form.can_name(),
-                AcceptedValues::Among(_) => false,
-            });
+            let by_form = accepts
+                .filter(|it| matches!(&it.values, AcceptedValues::Form(form) if form.can_name()));
             let mut limits = by_form.map(|accept| &accept.limit).chain([limit]);
             is_in(DESTINATIONS, argument.last_name())
                 && limits.any(|limit| influence.flows_to(limit))
@@ -63,9 +61,8 @@ pub(crate) fn arguments(app: &App, name: &str, rule: &ToolRule) -> BTreeSet<Argu
     let mut names: BTreeSet<_> = declared.map(ArgumentPath::of).chain(limited).collect();
     for example in app.examples.get(name).into_iter().flatten() {
         // An example that expects a denial may not be JSON. It names no arguments then.
-        let arguments: Map<String, Value> =
-            serde_json::from_str(&example.arguments).unwrap_or_default();
-        names.extend(arguments.keys().map(ArgumentPath::of));
+        let read: Map<String, Value> = serde_json::from_str(&example.arguments).unwrap_or_default();
+        names.extend(read.keys().map(ArgumentPath::of));
     }
     names
 }

@@ -119,28 +119,22 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
         let name = path.argument();
         let outer = before.filter(|before| before.contains(path));
         before = Some(outer.unwrap_or(path));
-        if let Some(outer) = outer {
-            let message = format!("the data argument '{path}' lies inside of '{outer}'");
-            let help = "give a limit to one of them: an argument with a limit has no parts with limits of their own";
-            let (file, span) = (&argument.file, &argument.span);
-            context.sink.error(file, span, message, help);
-            continue;
-        }
-        let (message, help) = match &draft.parameters {
-            Some(parameters) if parameters.0.contains_key(name) => continue,
-            Some(parameters) => (
-                format!("the tool '{tool}' has no parameter '{name}'"),
-                context
-                    .sink
-                    .known("it has", name, parameters.0.keys().map(String::as_str)),
+        let (message, help) = match (outer, &draft.parameters) {
+            (Some(outer), _) => (
+                format!("the data argument '{path}' lies inside of '{outer}'"),
+                "give a limit to one of them: an argument with a limit has no parts with limits of their own".to_owned(),
             ),
-            None => (
+            (None, Some(parameters)) if parameters.0.contains_key(name) => continue,
+            (None, Some(parameters)) => (
+                format!("the tool '{tool}' has no parameter '{name}'"),
+                context.sink.known("it has", name, parameters.names()),
+            ),
+            (None, None) => (
                 format!("the tool '{tool}' does not say which parameters it has"),
                 "add parameters = [\"NAME\", …] to the tool: all that a call may have".to_owned(),
             ),
         };
-        context
-            .sink
-            .error(&argument.file, &argument.span, message, help);
+        let (file, span) = (&argument.file, &argument.span);
+        context.sink.error(file, span, message, help);
     }
 }

@@ -65,8 +65,7 @@ impl Bounds {
     #[must_use]
     pub fn in_folders(&self) -> Option<Self> {
         let wider = Self::new(self.arguments.clone(), true);
-        let widens = wider.iter().any(|bound| bound.below);
-        widens.then_some(wider)
+        Some(wider).filter(|it| it.iter().any(|bound| bound.below))
     }
 
     /// Whether these cover the arguments of a call, by the canonical text of each value of the control part.
@@ -93,8 +92,7 @@ impl Bounds {
         let all = Arguments::parse(self.arguments(), &Label::bottom()).unwrap_or_default();
         let bounds = all.iter().map(|(name, value)| {
             let value = value.reveal_tcb().to_owned();
-            let is_wider = self.folders && names_path(name);
-            let folder = folder(&value).filter(|_| is_wider);
+            let folder = folder(&value).filter(|_| self.folders && names_path(name));
             Bound {
                 name: name.to_owned(),
                 below: folder.is_some(),
@@ -118,12 +116,10 @@ pub fn speaks_of_code(text: &str) -> bool {
     let within = ["sql", "query", "command", "shell", "expression"];
     // "description" is no code.
     let ends = ["script", "code", "cmd", "exec", "eval", "bash", "statement"];
-    let mut words = text.split(|c: char| !c.is_alphanumeric());
-    let is_code = |word: &str| {
-        ends.iter()
-            .any(|end| word.trim_end_matches('s').ends_with(end))
-    };
-    within.iter().any(|part| text.contains(part)) || words.any(is_code)
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let mut words = words.map(|word| word.trim_end_matches('s'));
+    within.iter().any(|part| text.contains(part))
+        || words.any(|word| ends.iter().any(|end| word.ends_with(end)))
 }
 
 /// Whether arguments are more than identifiers, addresses, paths, numbers and dates, by their names or values.
@@ -160,10 +156,8 @@ fn is_path(path: &str) -> bool {
         let is_shown = !name.is_empty() && name.trim() == name && !name.starts_with('.');
         is_shown && name.chars().all(plain)
     };
-    path.strip_prefix('/')
-        .unwrap_or(path)
-        .split('/')
-        .all(is_name)
+    let path = path.strip_prefix('/').unwrap_or(path);
+    path.split('/').all(is_name)
 }
 
 /// The folder of a path, if it says more than the root or a folder directly below it.

@@ -138,9 +138,9 @@ fn conditions_raise_ask_and_forbid() {
     allow by bank.send_money.limit
     ask by bank.send_money.limit
     allow by bank.send_money.limit
-    ask by bank.send_money.cedar.large: the condition bank.send_money.cedar.large puts this call to the user, whatever its label
-    ask by bank.send_money.cedar.large: the condition bank.send_money.cedar.large puts this call to the user, whatever its label
-    ask by bank.send_money.limit: the condition bank.send_money.cedar.large puts this call to the user, whatever its label
+    ask by bank.send_money.cedar.large: the condition bank.send_money.cedar.large asks the user about this call under any label
+    ask by bank.send_money.cedar.large: the condition bank.send_money.cedar.large asks the user about this call under any label
+    ask by bank.send_money.limit: the condition bank.send_money.cedar.large asks the user about this call under any label
     deny by bank.send_money.cedar.never: the condition bank.send_money.cedar.never forbids this call
     deny by bank.send_money.cedar.never: the condition bank.send_money.cedar.never forbids this call
     ");

@@ -115,9 +115,8 @@ impl ToolRule {
 
     /// Whether a data argument says who or what the call is about.
     pub(crate) fn is_data_destination(&self, path: &ArgumentPath, call: &Call) -> bool {
-        let whole = || call.arguments.get(path.argument()).cloned();
-        let values = call.arguments.at(path);
-        let values = values.unwrap_or_else(|| whole().into_iter().collect());
+        let whole = call.arguments.get(path.argument()).cloned();
+        let values = (call.arguments.at(path)).unwrap_or(Vec::from_iter(whole));
         let mut values = values.iter().map(Labeled::reveal_tcb);
         values.any(|value| self.is_destination(path.last_name(), value))
     }

@@ -192,7 +192,7 @@ impl Parameters {
     }
 
     /// Their names.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.0.keys().map(String::as_str)
     }
 }

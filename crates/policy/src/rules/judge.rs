@@ -105,8 +105,7 @@ impl Judgement {
         let is_rule = self.reason.is_none() || self.verdict != Verdict::Deny;
         match self.effect.filter(|_| is_rule) {
             None => {
-                let reason = self.reason;
-                let reason = reason.unwrap_or_else(|| "no rule allows it".to_owned());
+                let reason = self.reason.unwrap_or("no rule allows it".to_owned());
                 Err(ifc::PolicyError(reason))
             }
             Some(effect) => Ok(Rule {
@@ -383,7 +382,7 @@ fn decide(
     };
     // Given even if a limit is exceeded, since a wider limit alone would not end the question.
     let reason = ask.as_ref().map(|condition| {
-        format!("the condition {condition} puts this call to the user, whatever its label")
+        format!("the condition {condition} asks the user about this call under any label")
     });
     Judgement {
         verdict: match (flows, exceeded) {

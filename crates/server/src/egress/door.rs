@@ -258,14 +258,9 @@ async fn first_bytes(
             }
         }
     };
-    match timeout(FIRST_BYTES, looking).await {
-        Ok(seen) => seen,
-        Err(_) => Err(format!(
-            "refused: it did not say what it wants within {} s",
-            FIRST_BYTES.as_secs()
-        )
-        .into()),
-    }
+    let late = format!("refused: it did not say what it wants within {FIRST_BYTES:?}");
+    let seen = timeout(FIRST_BYTES, looking).await;
+    seen.unwrap_or_else(|_| Err(late.into()))
 }
 
 /// Tells a program why it is not connected, in its own protocol. The reason quotes nothing that the program has not said
