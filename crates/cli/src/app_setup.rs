@@ -111,15 +111,6 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
     Ok(env)
 }
 
-/// Whether programs of the user's run what is in a folder, or read it as settings, outside of any sandbox.
-pub(crate) fn is_of_programs(folder: &str) -> bool {
-    let home = env::var("HOME").unwrap_or_default();
-    let below = folder.strip_prefix(&home).unwrap_or_default();
-    let is_hidden = below.contains("/.") || format!("{folder}/").contains("/.git/");
-    let programs = env::var_os("PATH").unwrap_or_default();
-    is_hidden || env::split_paths(&programs).any(|one| one.starts_with(folder))
-}
-
 fn domains(app: &App) -> Domains {
     let addresses = app.domains.iter();
     let addresses = addresses.map(|domain| (domain.pattern.clone(), domain.addresses.clone()));

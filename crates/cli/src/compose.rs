@@ -1,7 +1,6 @@
 //! The composition root: from a configuration to a session's parts.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -17,7 +16,7 @@ use server::{AppSetup, Parts, SessionSetup};
 use crate::hex::hex;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
-use crate::provider::{address, owner};
+use crate::provider::{address, key_of, owner};
 use crate::terminal::say;
 use crate::{app_setup, login, memory, paths, screener, seen};
 
@@ -265,12 +264,6 @@ fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
             None
         }
     }
-}
-
-/// The key in a variable. An empty variable counts as unset: an empty key would replace those of a proxy's clients.
-pub(crate) fn key_of(variable: &str) -> Option<llm::ApiKey> {
-    let key = env::var(variable).ok().filter(|key| !key.is_empty());
-    key.map(llm::ApiKey::new)
 }
 
 /// A new name. Names sort by time, and two sessions of one millisecond differ.

@@ -33,7 +33,7 @@ pub(crate) struct Installed {
 
 /// The user's store.
 pub(crate) fn store() -> Result<Store> {
-    Ok(Store::new(paths::data()?.join("apps")))
+    Ok(Store::new(paths::apps()?))
 }
 
 /// The installed app that a launcher's command means, after its files were verified; `None` for any other command. `new`

@@ -40,6 +40,7 @@ mod sources;
 mod terminal;
 mod traces;
 mod trial;
+mod unwritten;
 mod verbs;
 mod words;
 

@@ -15,9 +15,14 @@ pub(crate) fn state() -> Result<PathBuf> {
     folder("XDG_STATE_HOME", ".local/state")
 }
 
-/// The folder of installed apps, secrets and logins.
+/// The folder of what is installed, secrets and logins.
 pub(crate) fn data() -> Result<PathBuf> {
     folder("XDG_DATA_HOME", ".local/share")
+}
+
+/// The folder of installed apps.
+pub(crate) fn apps() -> Result<PathBuf> {
+    Ok(data()?.join("apps"))
 }
 
 fn folder(variable: &str, under_home: &str) -> Result<PathBuf> {
@@ -83,6 +88,15 @@ pub(crate) fn kept() -> Result<Vec<(&'static str, PathBuf)>> {
     ];
     kept.extend(optional.into_iter().flatten());
     Ok(kept)
+}
+
+/// Whether programs of the user's run what is in a folder, or read it as settings, outside of any sandbox.
+pub(crate) fn is_of_programs(folder: &str) -> bool {
+    let home = env::var("HOME").unwrap_or_default();
+    let below = folder.strip_prefix(&home).unwrap_or_default();
+    let is_hidden = below.contains("/.") || format!("{folder}/").contains("/.git/");
+    let programs = env::var_os("PATH").unwrap_or_default();
+    is_hidden || env::split_paths(&programs).any(|one| one.starts_with(folder))
 }
 
 fn xdg(variable: &str, under_home: &str) -> Option<PathBuf> {

@@ -22,8 +22,8 @@ use tokio::task::spawn_blocking;
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
 use crate::question::{self, Dialogue, Next, shortened};
-use crate::refused::unwritten;
 use crate::selection;
+use crate::unwritten::unwritten;
 use crate::words;
 
 /// What providers may see beyond their clearances, and where that is written.

@@ -12,7 +12,7 @@ use llm::Endpoint;
 use toml::Table;
 use toml::de::DeTable;
 
-use super::discover::{MODEL_VARIABLE, host};
+use super::discover::{MODEL_VARIABLE, host, key_of};
 use crate::compose;
 use crate::configuration::{Found, NAME};
 use crate::terminal::Settles;
@@ -106,7 +106,7 @@ impl Clearing {
             let (name, model, at) = (&known.name, &known.model, &server.base_url);
             lines += &format!("{name} is the model {model} at {at}");
             if let Some(variable) = &server.key_variable {
-                let is_set = compose::key_of(variable).is_some();
+                let is_set = key_of(variable).is_some();
                 let unset = if is_set { "" } else { ", which is not set" };
                 lines += &format!(", with the key in ${variable}{unset}");
             }

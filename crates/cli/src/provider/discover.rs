@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use llm::models::QWEN_CODER_1_5B;
-use llm::{BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE};
-use llm::{OpenAi, OpenAiConfig, RequestOptions};
+use llm::{
+    ApiKey, BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, OpenAi, OpenAiConfig,
+    RequestOptions,
+};
 use serde_json::Value;
 use url::Url;
 
 use super::owner;
+use crate::embedded;
 use crate::terminal::say;
-use crate::{compose, embedded};
 
 /// The variable with the name of a model of OpenAI's API.
 pub(super) const MODEL_VARIABLE: &str = "OPENAI_MODEL";
@@ -61,6 +63,11 @@ pub(super) fn candidates() -> Result<Vec<Candidate>> {
 
 fn set(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+/// The key in a variable. An empty variable counts as unset: an empty key would replace those of a proxy's clients.
+pub(crate) fn key_of(variable: &str) -> Option<ApiKey> {
+    set(variable).map(ApiKey::new)
 }
 
 /// The address of an API in a variable. It may have a password, so it is not quoted.
@@ -179,7 +186,7 @@ fn local(found: &'static str, name: &'static str, model: &str, port: u16) -> Can
 /// The model of a server that the user has named: its only one, or the usual one if it has that.
 async fn listed(address: &str) -> Result<String> {
     let mut config = OpenAiConfig::new("openai", address, OPENAI_MODEL);
-    config.api_key = compose::key_of(DEFAULT_KEY_VARIABLE);
+    config.api_key = key_of(DEFAULT_KEY_VARIABLE);
     config.timeouts.connect = LIST_TIMEOUT;
     let (server, options) = (OpenAi::new(config)?, RequestOptions::default());
     let help = || format!("set {MODEL_VARIABLE} to a model of {}", host(address));

@@ -16,8 +16,8 @@ use ifc::Dimension;
 
 pub(crate) use self::clearing::Clearing;
 use self::clearing::{secret_of, value};
-pub(crate) use self::discover::address;
 use self::discover::{Candidate, candidates};
+pub(crate) use self::discover::{address, key_of};
 use crate::configuration::{self, Examples, Found, Refusal};
 use crate::embedded;
 use crate::place::ConfigFile;

@@ -8,9 +8,9 @@ use hub::trace::escape;
 use names::DomainName;
 
 use super::block::{self, Data, Wish};
-use crate::app_setup;
 use crate::configuration::Found;
 use crate::terminal::{is_agreed, say};
+use crate::{app_setup, paths};
 
 /// Most questions for one app: a hostile one could try any number of domains.
 const MOST: usize = 8;
@@ -88,7 +88,7 @@ impl Offers<'_> {
         };
         let planned = block::of(self.wish, data, &[]);
         let config = block::with(self.file.path(), self.others, &planned);
-        if app_setup::is_of_programs(folder) {
+        if paths::is_of_programs(folder) {
             return false;
         }
         // What every app sees is no folder of the user's.

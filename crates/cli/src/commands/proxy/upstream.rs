@@ -10,6 +10,7 @@ use ifc::{Dimension, Label};
 use llm::{ApiKey, Endpoint, OpenAi, OpenAiConfig};
 
 use crate::compose;
+use crate::provider::key_of;
 
 /// The upstream's name in traces and errors.
 const NAME: &str = "upstream";
@@ -132,13 +133,13 @@ fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>
 /// The key of the command line or of the configured provider; without one the agents' keys are passed through.
 fn key(args: &UpstreamArgs, endpoint: Option<&Endpoint>) -> Result<Option<ApiKey>> {
     if let Some(name) = &args.upstream_key_env {
-        let key = compose::key_of(name).with_context(|| {
+        let key = key_of(name).with_context(|| {
             format!("the variable {name} is not set or empty; export it and start again")
         })?;
         return Ok(Some(key));
     }
     let variable = endpoint.and_then(|endpoint| endpoint.key_variable.as_ref());
-    Ok(variable.and_then(|name| compose::key_of(name)))
+    Ok(variable.and_then(|name| key_of(name)))
 }
 
 /// The clearance of the command line.
