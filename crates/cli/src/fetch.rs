@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use crate::terminal::{is_agreed, say};
 use crate::trial::{self, Of};
-use crate::{installed, needs};
+use crate::{exit, installed, needs};
 
 /// Whether packages that an app's command would fetch at each start are installed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,10 +73,7 @@ async fn fetch(config: &Config, fetch: Fetch, layers: &BTreeSet<Layer>) -> Resul
             Err(error) => Err(error),
         };
         if let Err(error) = kept {
-            say(&format!(
-                "note: {name}: {}\n",
-                escape(&format!("{error:#}"))
-            ));
+            say(&format!("note: {name}: {}", exit::shown(&error)));
         }
     }
     Ok(())

@@ -221,7 +221,11 @@ async fn finish(
     say(&format!(
         "{} starts, with {}. These lines would be added to {}:\n{}{domains}\n",
         wish.name,
-        trial.names().join(", "),
+        if trial.tools.is_empty() {
+            "no tool".to_owned()
+        } else {
+            trial.names().join(", ")
+        },
         file.path().display(),
         block::of(wish, &data, &[])
     ));

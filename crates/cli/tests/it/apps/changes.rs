@@ -139,7 +139,7 @@ fn an_app_of_the_same_name_is_replaced_when_the_user_says_so() {
     );
     assert!(after.contains("[app.server.tools.send]"), "{after}");
     // One that does not start leaves all as it was.
-    stage.publish("2.0.0", "not a name", json!({}));
+    stage.publish("2.0.0", "dead", json!({}));
     stage.refused(&add(&["--replace"], "@test/server@2.0.0"), "did not start");
     assert_eq!(file(&stage), after);
     assert_eq!(stage.tools("server"), ["look", "send"]);

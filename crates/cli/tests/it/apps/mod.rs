@@ -17,13 +17,14 @@ use crate::home::Home;
 use crate::terminal::at_terminal;
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
-/// `name`, or `name|description|annotations|id`, where `id?` is not required; `$KEY` in a line is the value of that variable. A tool returns
+/// `name`, or `name|description|annotations|id`, where `id?` is not required; `$KEY` in a line is the value of that variable. It ends at once if the first is `dead`. A tool returns
 /// its arguments as JSON, `raw` what a terminal acts on, and `fail` an error. `write` writes the file `id`, or one beside the program. It
 /// looks up the name in `LOOKUP` first, and ends without it if `NEEDS_IT` is set.
 const SERVER: &str = r##"#!/usr/bin/env node
 const fs = require("fs"), path = require("path");
 const lines = fs.readFileSync(process.argv[2] || path.join(__dirname, "tools.txt"), "utf8").trim()
   .replace("$KEY", process.env.KEY).split("\n");
+if (lines[0] === "dead") { console.error("first\nlast"); process.exit(1); }
 const tools = lines.map((line) => {
   const [name, description, said, required] = line.split("|");
   const inputSchema = { type: "object", required: required === "id" ? ["id"] : [], properties: required ? { id: {} } : {} };
@@ -702,8 +703,10 @@ fn a_server_that_does_not_start_or_offers_without_end_is_not_added() {
     stage.publish("1.0.0", &many.join("\n"), json!({}));
     stage.refused(&add(&[], "@test/server"), "did not start");
     stage.nothing_is_left();
-    stage.publish("2.0.0", "not a name", json!({}));
+    stage.publish("2.0.0", "dead", json!({}));
     stage.refused(&add(&[], "@test/server"), "did not start");
+    // What it wrote has lines of its own, as a traceback needs.
+    stage.refused(&add(&[], "@test/server"), "\n| app> first\n| app> last\n");
     stage.nothing_is_left();
 }
 
@@ -772,7 +775,7 @@ fn what_a_session_installs_starts_only_as_the_session_would_start_it() {
     );
     stage.nothing_is_left();
     // Nor is anything kept whose tools nobody could note.
-    stage.publish("2.0.0", "not a name", json!({}));
+    stage.publish("2.0.0", "dead", json!({}));
     let said = session(&stage, &["-y", "@test/server"], &["--yes"]);
     assert!(said.contains("note: server: "), "{said}");
     stage.nothing_is_left();
