@@ -2,7 +2,7 @@
 
 mod entry;
 
-pub use entry::anchored;
+pub use entry::{ForeignServer, anchored};
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,6 @@ use serde_json::Value;
 
 use crate::diagnostics::{File, Sink};
 use crate::remote::{Remote, read_headers};
-use crate::template::{Piece, pieces};
 use crate::toml_reader::endless_key;
 
 /// Where files keep their servers. The first place that has one counts, together with Claude Code's `projects`.
@@ -32,51 +31,6 @@ const PLACES: [&str; 9] = [
 ];
 /// Places where other settings stand beside the servers.
 const MIXED: [&str; 2] = ["mcp", "extensions"];
-
-/// A server of another program's file.
-#[derive(Debug, Default)]
-pub struct ForeignServer {
-    /// Its name, in letters that the name of an app can have.
-    pub name: String,
-    /// Program and arguments, with the values of variables and with absolute paths; empty for a remote server.
-    pub command: Vec<String>,
-    /// The address of a remote server.
-    pub url: Option<String>,
-    /// The headers of every request to it, with variables as `${NAME}`.
-    pub headers: BTreeMap<String, String>,
-    /// Variables with their values, which may be secrets.
-    pub env: BTreeMap<String, String>,
-    /// Variables with values of the user's environment, as in [`App::env_from`](crate::App::env_from).
-    pub env_from: Vec<String>,
-    /// The user's variables whose values are in the command or the address.
-    pub filled_in: BTreeSet<String>,
-    /// Seconds for its start; 0 if the file does not say.
-    pub start_timeout_s: u64,
-    /// Seconds for a call; 0 if the file does not say.
-    pub call_timeout_s: u64,
-    /// What is not carried over, and what has changed.
-    pub notes: Vec<String>,
-    /// Why it cannot be used.
-    pub left_out: Option<String>,
-    /// Whether the other program does not start it either.
-    pub is_disabled: bool,
-}
-
-impl ForeignServer {
-    /// The user's variables whose values it gets, those of `env_from` as they are written there.
-    pub fn variables(&self) -> BTreeSet<String> {
-        let headers = self
-            .headers
-            .values()
-            .flat_map(|value| pieces(value).unwrap_or_default());
-        let headers = headers.filter_map(|piece| match piece {
-            Piece::Variable(name, _) => Some(name),
-            _ => None,
-        });
-        let own = self.env_from.iter().chain(&self.filled_in).cloned();
-        own.chain(headers).collect()
-    }
-}
 
 /// Why a file cannot be read. No word of the file is quoted: it may be a secret.
 #[derive(Debug, thiserror::Error)]

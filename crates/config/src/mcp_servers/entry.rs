@@ -1,11 +1,11 @@
 //! One server of another program's file: what each of its members means.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::ForeignServer;
 use crate::app_name;
 use crate::template::{Piece, filled_in, is_name, pieces};
 
@@ -48,6 +48,51 @@ const LOST: [(&str, &str); 4] = [
 
 /// The types of servers that are elsewhere.
 const REMOTE: &str = "http sse remote streamable-http streamable_http streamableHttp";
+
+/// A server of another program's file.
+#[derive(Debug, Default)]
+pub struct ForeignServer {
+    /// Its name, in letters that the name of an app can have.
+    pub name: String,
+    /// Program and arguments, with the values of variables and with absolute paths; empty for a remote server.
+    pub command: Vec<String>,
+    /// The address of a remote server.
+    pub url: Option<String>,
+    /// The headers of every request to it, with variables as `${NAME}`.
+    pub headers: BTreeMap<String, String>,
+    /// Variables with their values, which may be secrets.
+    pub env: BTreeMap<String, String>,
+    /// Variables with values of the user's environment, as in [`App::env_from`](crate::App::env_from).
+    pub env_from: Vec<String>,
+    /// The user's variables whose values are in the command or the address.
+    pub filled_in: BTreeSet<String>,
+    /// Seconds for its start; 0 if the file does not say.
+    pub start_timeout_s: u64,
+    /// Seconds for a call; 0 if the file does not say.
+    pub call_timeout_s: u64,
+    /// What is not carried over, and what has changed.
+    pub notes: Vec<String>,
+    /// Why it cannot be used.
+    pub left_out: Option<String>,
+    /// Whether the other program does not start it either.
+    pub is_disabled: bool,
+}
+
+impl ForeignServer {
+    /// The user's variables whose values it gets, those of `env_from` as they are written there.
+    pub fn variables(&self) -> BTreeSet<String> {
+        let headers = self
+            .headers
+            .values()
+            .flat_map(|value| pieces(value).unwrap_or_default());
+        let headers = headers.filter_map(|piece| match piece {
+            Piece::Variable(name, _) => Some(name),
+            _ => None,
+        });
+        let own = self.env_from.iter().chain(&self.filled_in).cloned();
+        own.chain(headers).collect()
+    }
+}
 
 /// Reads the servers of one place of a file.
 pub(super) struct Reader<'a> {
