@@ -94,6 +94,9 @@ fn environment(app: &App, tokens: Option<&TokenPort>) -> Result<BTreeMap<String,
     // The user's home is not in the sandbox; programs that need one get the scratch folder.
     env.entry("HOME".to_owned())
         .or_insert_with(|| WORKDIR.to_owned());
+    // Otherwise Python writes sets in another order at each start, and a tool's description would count as changed.
+    env.entry("PYTHONHASHSEED".to_owned())
+        .or_insert_with(|| "0".to_owned());
     for entry in &app.env_from {
         let (name, text) = from_environment(entry);
         let value = filled_in(&text, |name| env::var(name).ok());

@@ -18,8 +18,8 @@ pub const ADDRESS_SPACE_BYTES: u64 = 64 << 30;
 /// Processes and threads in one spoke. Node and tokio start 10 to 20 threads each; a fork bomb ends here. (Under a hub
 /// that runs as root up to 300 more are possible, as the kernel then offers a coarser bound only.)
 pub const PROCESSES: u32 = 256;
-/// Open descriptors per process. Twice what a busy stdio server needs, a quarter of the usual system default.
-pub const OPEN_FILES: u64 = 256;
+/// Open descriptors per process. A server that watches or indexes a workspace opens thousands of files.
+pub const OPEN_FILES: u64 = 8_192;
 /// Bytes of one file (`RLIMIT_FSIZE`). An app writes documents, not disks.
 pub const FILE_BYTES: u64 = 256 << 20;
 /// Bytes of the private `/tmp`; it is memory, so it counts against the machine.

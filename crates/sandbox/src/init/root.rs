@@ -9,7 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use libc::{MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{
+    CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2, symlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
@@ -23,7 +25,7 @@ use super::namespaces;
 use super::sources::{self, Source};
 use crate::spec::TMP_FILES;
 use crate::sys;
-use crate::{Access, Layer, Mount, Spec};
+use crate::{Access, Layer, Limits, Mount, Spec};
 
 /// Where the spoke binary lies inside.
 const PROGRAM: &str = "/sluice-spoke";
@@ -91,6 +93,9 @@ const LINKS: [(&str, &str); 5] = [
     ("/proc/self/fd/2", "dev/stderr"),
     ("/tmp", "dev/shm"),
 ];
+/// What covers files and folders of `/proc`: a file that nobody may read, and an empty folder.
+const NO_FILE: &str = "no-file";
+const NO_FOLDER: &str = "no-folder";
 /// Where the new root is attached until it becomes the root. Every system has it, and nothing is opened there meanwhile.
 const BASE: &str = "/usr";
 /// Bytes of the new root; it holds a few small files and directories, and is read-only afterwards.
@@ -426,17 +431,107 @@ fn populate(
     if !own_processes {
         return Ok(Some("no /proc, as there is no pid namespace".to_owned()));
     }
-    // Only what concerns processes: the rest is settings of the host, some of which root's id may write.
-    match file_system(
-        "proc",
-        &[("subset", "pid")],
-        no_power | MountAttrFlags::MOUNT_ATTR_RDONLY,
-    ) {
-        Ok(proc) => attach(root, &proc, Path::new("/proc"), true, &ours).map(|()| None),
-        Err(errno) => Ok(Some(format!(
-            "no /proc: {errno}; it is masked in a container"
-        ))),
+    let attributes = no_power | MountAttrFlags::MOUNT_ATTR_RDONLY;
+    let proc = |options| file_system("proc", options, attributes);
+    let target = Path::new("/proc");
+    // What does not concern processes is settings and state of the host, some of which root's id may write.
+    match proc(&[]) {
+        Ok(proc) => {
+            let below = stand_ins(root, &spec.limits).map_err(denied("make files of /proc"))?;
+            attach(root, &proc, target, true, &ours)?;
+            cover(root, &proc, &below, &ours).map(|()| None)
+        }
+        // Where only the part of it without those may be mounted.
+        Err(_) => match proc(&[("subset", "pid")]) {
+            Ok(proc) => attach(root, &proc, target, true, &ours).map(|()| None),
+            Err(errno) => Ok(Some(format!(
+                "no /proc: {errno}; it is masked in a container"
+            ))),
+        },
     }
+}
+
+/// Makes what covers files of `/proc`, below where that is attached, and returns the folder. Runtimes read how many
+/// processors there are and how much memory: they see what the spoke may use, and nothing of the host's model or times.
+fn stand_ins(root: &OwnedFd, limits: &Limits) -> Result<OwnedFd, Errno> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let of_each = |line: fn(usize) -> String| (0..processors).map(line).collect::<String>();
+    let models = of_each(|at| {
+        format!("processor\t: {at}\nmodel name\t: processor\ncpu MHz\t\t: 1000.000\n\n")
+    });
+    let times = of_each(|at| format!("cpu{at} 0 0 0 0 0 0 0 0 0 0\n"));
+    let memory = limits.memory_bytes / 1024;
+    mkdirat(root, "proc", Mode::from_raw_mode(0o755))?;
+    for (path, content) in [
+        ("proc/cpuinfo", models),
+        (
+            "proc/stat",
+            format!(
+                "cpu  0 0 0 0 0 0 0 0 0 0\n{times}intr 0\nctxt 0\nbtime 0\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
+            ),
+        ),
+        (
+            "proc/meminfo",
+            format!(
+                "MemTotal: {memory} kB\nMemFree: {memory} kB\nMemAvailable: {memory} kB\nBuffers: 0 kB\nCached: 0 kB\n\
+                SwapTotal: 0 kB\nSwapFree: 0 kB\n"
+            ),
+        ),
+        ("proc/uptime", "1.00 1.00\n".to_owned()),
+        ("proc/loadavg", "0.00 0.00 0.00 1/1 1\n".to_owned()),
+    ] {
+        write(root, path, &content)?;
+    }
+    let unreadable = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    openat(root, format!("proc/{NO_FILE}"), unreadable, Mode::empty())?;
+    mkdirat(
+        root,
+        format!("proc/{NO_FOLDER}"),
+        Mode::from_raw_mode(0o555),
+    )?;
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(root, "proc", folder, Mode::empty())
+}
+
+/// Covers every file and folder of `/proc` that is of no process, by what stands in for it or by nothing.
+fn cover(
+    root: &OwnedFd,
+    proc: &OwnedFd,
+    below: &OwnedFd,
+    ours: &[&OwnedFd],
+) -> Result<(), Failure> {
+    let listed = || -> Result<Vec<_>, Errno> {
+        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Dir::new(openat(proc, ".", readable, Mode::empty())?)?.collect()
+    };
+    for entry in listed().map_err(denied("list /proc"))? {
+        let name = entry.file_name().to_string_lossy();
+        let of_process = name.bytes().all(|it| it.is_ascii_digit());
+        // The links lead to the process's own files.
+        if of_process || name.starts_with('.') || entry.file_type() == FileType::Symlink {
+            continue;
+        }
+        let directory = entry.file_type() == FileType::Directory;
+        let nothing = if directory { NO_FOLDER } else { NO_FILE };
+        let by = |source: &str| {
+            let attributes =
+                MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+            clone(below, Path::new(source), attributes)
+        };
+        let tree = match by(&name) {
+            Err(Errno::NOENT) => by(nothing),
+            found => found,
+        };
+        let tree = tree.map_err(denied(format!("cover /proc/{name}")))?;
+        attach(
+            root,
+            &tree,
+            &Path::new("/proc").join(&*name),
+            directory,
+            ours,
+        )?;
+    }
+    Ok(())
 }
 
 fn write(root: &OwnedFd, path: &str, content: &str) -> Result<(), Errno> {

@@ -24,6 +24,7 @@ pub(crate) fn all() -> Vec<Trial> {
             every_layer_is_in_force
             nothing_is_inherited
             files_of_the_host_are_out_of_reach
+            proc_tells_what_the_spoke_may_use
             mounts_have_the_rights_of_the_spec
             wrong_mounts_are_refused
             names_lead_to_the_hub

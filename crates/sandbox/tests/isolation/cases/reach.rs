@@ -134,6 +134,55 @@ pub(super) fn files_of_the_host_are_out_of_reach() -> Outcome {
     Ok(())
 }
 
+pub(super) fn proc_tells_what_the_spoke_may_use() -> Outcome {
+    let mut spoke = Spoke::start(&Spec::default())?;
+    let processors = std::thread::available_parallelism()?.get();
+    let cpuinfo = spoke.allowed(&read("/proc/cpuinfo"))?;
+    equal(
+        "processors",
+        cpuinfo.matches("processor\t:").count(),
+        processors,
+    )?;
+    let host = fs::read_to_string("/proc/cpuinfo")?;
+    let model = host.lines().find(|line| line.starts_with("model name"));
+    if let Some(model) = model {
+        check(!cpuinfo.contains(model), "the host's model is shown")?;
+    }
+    let memory = spoke.allowed(&read("/proc/meminfo"))?;
+    let limit = Spec::default().limits.memory_bytes / 1024;
+    check(memory.contains(&format!("MemTotal: {limit} kB")), memory)?;
+    // Everything else of the machine is covered, with whatever modules add to it.
+    let mut spared = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let stands_in = ["cpuinfo", "stat", "meminfo", "uptime", "loadavg"];
+        let of_process = name.bytes().all(|it| it.is_ascii_digit());
+        if entry.file_type()?.is_symlink() || of_process || stands_in.contains(&&*name) {
+            continue;
+        }
+        let path = format!("/proc/{name}");
+        match entry.file_type()?.is_dir() {
+            true => {
+                let inside = spoke.allowed(&run(&["/bin/ls", "-A", &path]))?;
+                spared.extend((!inside.is_empty()).then_some(path));
+            }
+            false => spared.extend(spoke.allowed(&read(&path)).ok()),
+        }
+    }
+    equal("spared", spared, Vec::new())?;
+    for path in ["/proc/cpuinfo", "/proc/version", "/proc/sys/new"] {
+        spoke.refused(&write(path))?;
+    }
+    let change = run(&["/bin/chmod", "777", "/proc/version"]);
+    spoke.refused(&change)?;
+    if Path::new("/usr/bin/node").exists() {
+        let count = ["/usr/bin/node", "-e", "console.log(os.cpus().length)"];
+        equal("node", spoke.allowed(&run(&count))?, processors.to_string())?;
+    }
+    Ok(())
+}
+
 pub(super) fn mounts_have_the_rights_of_the_spec() -> Outcome {
     let directory = tempfile::tempdir()?;
     for name in ["read", "write"] {
