@@ -95,10 +95,11 @@ async fn a_secret_name_does_not_reach_a_provider_that_is_not_cleared_for_it() {
 /// The name of a tool is a stranger's text: without a rule for the tool no model reads it.
 #[tokio::test]
 async fn a_tool_without_a_rule_is_not_offered() {
-    for (listed, expected) in [("echo", "echo"), ("other", "")] {
+    for (listed, expected) in [("echo", "none but: echo"), ("other", "none but: ")] {
         let model = Scripted::new("scripted", |request: &CompletionRequest| {
             let names = request.prompt.tools().iter().map(|tool| tool.name.as_str());
-            llm::text_answer(names.collect::<Vec<_>>().join(", "))
+            let names = names.collect::<Vec<_>>().join(", ");
+            llm::text_answer(format!("none but: {names}"))
         });
         let broker = Broker::new(Arc::new(model), Label::top());
         let mut stage = Stage::start("speaking-names", broker, |setup| {
