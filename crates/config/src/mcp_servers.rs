@@ -67,17 +67,20 @@ pub fn foreign_servers(
         let message = format!("the file lists no servers; looked for {places}");
         return Err(Unreadable { line: 1, message });
     }
-    let (mut servers, mut names) = (Vec::new(), BTreeSet::new());
+    let (mut servers, mut names) = (Vec::new(), BTreeMap::new());
     for (place, found) in places {
         let reader = entry::Reader::new(path, place, found, variable);
         for (written, value) in named(place, found) {
             let mut server = reader.server(written, value);
+            let name = server.name.clone();
+            // Two projects can have the same server.
+            if names.get(&name) == Some(&value) {
+                continue;
+            }
             // Other programs allow any character in names, so two names can become the same.
-            if !names.insert(server.name.clone()) && server.left_out.is_none() {
-                let reason = format!(
-                    "another server is called '{}' here; rename one",
-                    server.name
-                );
+            if server.left_out.is_none() && names.insert(name, value).is_some() {
+                let name = &server.name;
+                let reason = format!("another server is called '{name}' here; rename one");
                 server.left_out = Some(reason);
             }
             servers.push(server);

@@ -74,7 +74,7 @@ pub struct ForeignServer {
     pub notes: Vec<String>,
     /// Why it cannot be used.
     pub left_out: Option<String>,
-    /// Whether the other program does not start it either.
+    /// Whether the other program does not start it as a program either.
     pub is_disabled: bool,
 }
 
@@ -149,7 +149,8 @@ impl<'a> Reader<'a> {
         let of_use = entry.iter().filter(|_| server.left_out.is_none());
         for (member, value) in of_use {
             let lost = LOST.iter().find(|(names, _)| has(names, member));
-            let is_empty = *value == false || value.as_array().is_some_and(Vec::is_empty);
+            let all = |list: &Vec<Value>| list.iter().all(|it| it == "*");
+            let is_empty = *value == false || value.as_array().is_some_and(all);
             server.notes.extend(match lost {
                 _ if has(WORDS, member) => None,
                 Some(_) if is_empty => None,
@@ -208,12 +209,12 @@ impl<'a> Reader<'a> {
         match take(entry, PROGRAM).filter(|_| !is_remote) {
             Some((_, program)) => self.local(&program, entry, server),
             None => {
-                let url = url.ok_or(match (self.place, &*transport) {
-                    ("extensions", kind) if !kind.is_empty() && !has("stdio", kind) => {
-                        format!("an extension of the type '{kind}' is a part of Goose")
-                    }
-                    _ => "it has no command and no url".to_owned(),
-                })?;
+                let builtin = ["builtin", "platform", "frontend", "inline_python"];
+                if self.place == "extensions" && builtin.contains(&&*transport) {
+                    server.is_disabled = true;
+                    return Err(format!("its type '{transport}' is a part of Goose"));
+                }
+                let url = url.ok_or("it has no command and no url")?;
                 self.remote(&url, entry, server)
             }
         }
@@ -262,25 +263,29 @@ impl<'a> Reader<'a> {
         let own_folder = text(entry, FOLDER)?;
         if let Some(own) = &own_folder {
             folder.push(self.filled("cwd", own, server)?);
-            let is_there = if folder.is_dir() {
-                ""
-            } else {
-                ", which is not there"
-            };
-            let note = "it starts in a scratch folder; relative paths of its command start from";
-            server
-                .notes
-                .push(format!("{note} {}{is_there}", folder.display()));
+            let gone = (!folder.is_dir()).then_some(", which is not there");
+            server.notes.push(format!(
+                "it starts in a scratch folder; relative paths of its command start from {}{}",
+                folder.display(),
+                gone.unwrap_or_default()
+            ));
         }
-        let arguments = take(entry, ARGUMENTS).map_or(Value::Array(Vec::new()), |(_, it)| it);
-        let program = program.as_array().cloned().unwrap_or(vec![program.clone()]);
-        let words = program
-            .iter()
-            .chain(arguments.as_array().into_iter().flatten());
-        let words: Option<Vec<String>> = words.map(word).collect();
+        let mut words = match program {
+            Value::Array(words) => words.clone(),
+            // Some programs take a line for the command.
+            Value::String(line) if !entry.contains_key("args") && is_line(line) => {
+                line.split_whitespace().map(Value::from).collect()
+            }
+            one => vec![one.clone()],
+        };
+        match take(entry, ARGUMENTS) {
+            None => {}
+            Some((_, Value::Array(more))) => words.extend(more),
+            Some((name, _)) => return Err(format!("'{name}' is not a list of words")),
+        }
+        let words: Option<Vec<String>> = words.iter().map(word).collect();
         let no_word = "its command or a word of 'args' is neither text nor a number";
-        let words = words.filter(|_| arguments.is_array()).ok_or(no_word)?;
-        for word in words {
+        for word in words.ok_or(no_word)? {
             let word = self.filled("command", &word, server)?;
             let is_program = server.command.is_empty();
             server.command.push(match is_program {
@@ -288,21 +293,25 @@ impl<'a> Reader<'a> {
                 true => word.clone(),
                 false => anchored(&word, &folder),
             });
-            let is_path = ["./", "../", "/"]
-                .iter()
-                .any(|start| word.starts_with(start));
-            if is_path && !is_program && !folder.join(&word).exists() {
-                let note = format!(
-                    "there is no file or folder {}",
-                    folder.join(&word).display()
-                );
-                server.notes.push(note);
+            let mut paths = ["./", "../", "/"].iter();
+            let is_path = paths.any(|start| word.starts_with(start)) && !is_program;
+            let path = folder.join(&word);
+            if is_path && !path.exists() {
+                (server.notes).push(format!("there is no file or folder {}", path.display()));
             }
         }
-        match server.command.first().map(|program| program.rsplit('/').next()) {
-            None => Err("it has no command and no url".to_owned()),
-            Some(Some("docker")) => Err("this server needs Docker's socket, which would undo the sandbox; run the image's command instead".to_owned()),
-            Some(_) => Ok(()),
+        let program = server
+            .command
+            .first()
+            .ok_or("it has no command and no url")?;
+        match program.rsplit('/').next() {
+            Some("docker") => Err("this server needs Docker's socket, which would undo the sandbox; run the image's command instead".to_owned()),
+            Some("sh" | "bash" | "zsh") if server.command.iter().any(|word| word == "-c") => {
+                let note = "files that its shell command names are not found; mount them, or name its program as 'command'";
+                server.notes.push(note.to_owned());
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -343,7 +352,7 @@ impl<'a> Reader<'a> {
 
     /// A text in which each reference to a variable has the form `${NAME}`, and folders of the user have their paths.
     fn plain(&self, text: &str) -> String {
-        let home = (self.variable)("HOME").unwrap_or_default();
+        let home = (self.variable)("HOME").unwrap_or("~".to_owned());
         let mut text = match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
             _ => text.to_owned(),
@@ -376,6 +385,13 @@ impl<'a> Reader<'a> {
         }
         plain
     }
+}
+
+/// Whether a command is a line of several words. Quotes would need a shell.
+fn is_line(command: &str) -> bool {
+    command.contains(' ')
+        && !command.contains(['"', '\'', '\\', '$'])
+        && !Path::new(command).exists()
 }
 
 fn has(names: &str, name: &str) -> bool {

@@ -418,7 +418,7 @@ fn bad_servers_of_a_file_leave_the_others() {
   "a": {"args": []},
   "b": {"command": 1.5, "args": "x", "env": {"K": 2}},
   "c c": {"command": "c"},
-  "c-c": {"command": "c"},
+  "c-c": {"command": "d"},
   "d": [],
   "e": {"url": "http://e.example/", "headers": {"K": "hush-4711"}},
   "f": {"url": "https://f.example/", "headers": {"Host": "hush-4711"}},

@@ -148,7 +148,7 @@ fn one_bad_server_costs_that_server() {
             "env": {"command": "x", "env": ["A=b"]}, "url": {"url": 1}, "headers": {"url": "https://host.test", "headers": "x"},
             "off": {"command": "x", "disabled": true}, "maybe": {"command": "x", "disabled": "true"}, "perhaps": {"command": "x", "enabled": 0},
             "docker": {"command": "/usr/bin/docker", "args": ["run", "-i", "notes"], "env": {"TOKEN": "${TOKEN}"}},
-            "c c": {"command": "x"}, "c-c": {"command": "x"}, "ask__fare": {"command": "x"}, "": {"command": "x"},
+            "c c": {"command": "x"}, "c-c": {"command": "y"}, "ask__fare": {"command": "x"}, "": {"command": "x"},
             "unset": {"command": "x", "args": ["--mode=${UNSET}"]}, "asks": {"command": "x", "args": ["${input:tok}"]},
             "twice": {"command": "x", "command": "y"}
         }}"#,
@@ -271,4 +271,69 @@ fn a_file_that_is_none_says_where_without_a_word_of_it() {
     }
     let deep = format!("a{} = 1", ".a".repeat(100_000));
     assert!(foreign_servers(Path::new("a.toml"), &deep, &look).is_err());
+}
+
+#[test]
+fn a_server_of_two_projects_is_one() {
+    let text = r#"{"projects": {"/a": {"mcpServers": {"a": {"command": "x"}}}, "/b": {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}}}"#;
+    assert_eq!(read("/h/.claude.json", text).len(), 2);
+}
+
+#[test]
+fn a_line_for_a_command_becomes_words() {
+    let command = |entry: &str| {
+        one(
+            "/w/mcp.json",
+            &format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#),
+        )
+        .command
+    };
+    assert_eq!(command(r#"{"command": "npx -y x"}"#), ["npx", "-y", "x"]);
+    assert_eq!(command(r#"{"command": "a b", "args": []}"#), ["a b"]);
+    assert_eq!(command(r#"{"command": "a 'b c'"}"#), ["a 'b c'"]);
+    let shell = one(
+        "/w/mcp.json",
+        r#"{"mcpServers": {"a": {"command": "sh", "args": ["-c", "exec node ./x.js"]}}}"#,
+    );
+    assert!(shell.notes[0].contains("files that its shell command names"));
+}
+
+/// One odd byte anywhere: no panic, and a command is never half of another.
+#[test]
+fn no_damaged_file_ends_the_reader() {
+    let files = [
+        (
+            "a.json",
+            "{// x\n\"mcpServers\": {\"a\": {\"command\": \"x\", \"args\": [\"y\", ], \"env\": {\"É\": \"${A:-b}\"}, /* é */}}}",
+        ),
+        (
+            "a.toml",
+            "[mcp_servers.a]\ncommand = \"x\"\nargs = [\"y\"]\nenv = { A = \"é\" }\n",
+        ),
+        (
+            "a.yaml",
+            "extensions:\n  a:\n    cmd: x\n    args: [y, é]\n    envs: {A: b}\n",
+        ),
+    ];
+    for (path, text) in files {
+        let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        for at in places {
+            let (before, after) = text.split_at(at);
+            let rest: String = after.chars().skip(1).collect();
+            for odd in [
+                "", "\"", "{", "]", ",", "/", "*", "#", "\\", "$", "\0", "\u{feff}", "&a *a", "\n",
+            ] {
+                let damaged = format!("{before}{odd}{rest}");
+                if let Ok((servers, _)) = foreign_servers(Path::new(path), &damaged, &look) {
+                    let is_used = |it: &&ForeignServer| it.left_out.is_none();
+                    for server in servers.iter().filter(is_used) {
+                        assert!(
+                            server.command.is_empty() == server.url.is_some(),
+                            "{damaged}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }

@@ -58,8 +58,8 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
             say(&format!("note: {}: {}\n", wish.name, escape(note)));
         }
         let outcome = match unfit(&wish) {
-            Some(_) if wish.is_disabled => {
-                say(&format!("{} is disabled in the file\n", wish.name));
+            Some(reason) if wish.is_disabled => {
+                say(&format!("{} is left out: {reason}\n", wish.name));
                 continue;
             }
             Some(reason) => Err(anyhow!(reason)),

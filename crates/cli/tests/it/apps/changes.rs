@@ -247,7 +247,7 @@ fn files_of_several_programs_are_imported_with_their_variables() {
         ),
         (
             "config.yaml",
-            "extensions:\n  goose:\n    cmd: npx\n    args: [-y, '@test/server']\n    type: stdio\n    envs: {MODE: fast}\n",
+            "extensions:\n  goose:\n    cmd: npx\n    args: [-y, '@test/server']\n    type: stdio\n    envs: {MODE: fast}\n  dev: {type: builtin, enabled: true}\n",
         ),
         (
             "config.toml",
@@ -260,7 +260,7 @@ fn files_of_several_programs_are_imported_with_their_variables() {
         let said = words(&output);
         assert!(output.status.success(), "{said}");
         if file == "opencode.jsonc" {
-            assert!(said.contains("gone is disabled in the file"), "{said}");
+            assert!(said.contains("gone is left out: it is disabled"), "{said}");
             // Without the variable that X takes its value from, nothing starts.
             let again = [&["app", "import", file, "--write", "--replace"][..]].concat();
             stage.refused(
