@@ -170,10 +170,8 @@ impl Incoming {
                 } else {
                     format!("; it last said: {stderr}")
                 };
-                Err(format!(
-                    "the app failed: {}{said}",
-                    with_quote(&reason, escape)
-                ))
+                let why = with_quote(&reason, escape);
+                Err(format!("the app failed: {why}{}{said}", remedy(&said)))
             }
         }
     }
@@ -202,6 +200,24 @@ impl Incoming {
 /// An image that came as base64. A sound spoke sends no other.
 fn image(base64: &str) -> Option<Image> {
     Image::read(STANDARD.decode(base64).ok()?)
+}
+
+/// Our words for what programs say when the sandbox refuses something, and what helps.
+fn remedy(said: &str) -> &'static str {
+    const REMEDIES: [(&str, &str); 4] = [
+        (
+            "docker.sock",
+            "; it needs the Docker socket, which would undo the sandbox: run the command of the image instead",
+        ),
+        (
+            "listen EPERM",
+            "; the sandbox lets no program listen: start a TypeScript server with `node --import tsx`",
+        ),
+        ("EMFILE", "; raise open_files in its limits"),
+        ("Too many open files", "; raise open_files in its limits"),
+    ];
+    let known = REMEDIES.iter().find(|(words, _)| said.contains(words));
+    known.map_or("", |(_, remedy)| *remedy)
 }
 
 /// A failure with what the app said of it, quoted. The turn machine labels it like the app's
@@ -367,6 +383,24 @@ mod tests {
             stderr: Quote::default(),
         };
         assert!(incoming.handle(end).is_err());
+    }
+
+    #[test]
+    fn what_the_sandbox_refused_is_explained() {
+        let failed = |said: &str| {
+            let end = SpokeFrame::AppFailed {
+                reason: FailureReason::OutputClosed,
+                stderr: Quote::tail(said),
+            };
+            incoming().handle(end).unwrap_err()
+        };
+        let tsx = failed("Error: listen EPERM: operation not permitted /tmp/tsx-1000/2.pipe");
+        assert!(tsx.contains("node --import tsx"), "{tsx}");
+        let files = failed("OSError: [Errno 24] Too many open files: '/data/a'");
+        assert!(files.contains("raise open_files"), "{files}");
+        let docker = failed("dial unix /var/run/docker.sock: connect: no such file or directory");
+        assert!(docker.contains("would undo the sandbox"), "{docker}");
+        assert!(!failed("Error: no licence").contains("sandbox"));
     }
 
     /// A reason is printed behind a name of ours, and a further line of it would have none.
