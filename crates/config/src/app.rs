@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::accepts::AmongSource;
 use crate::examples::Example;
+use crate::grants::LOOPBACK;
 use crate::limits::SpokeLimits;
 use crate::remote::Remote;
 
@@ -122,6 +123,14 @@ pub struct Egress {
     pub port: u16,
     /// Addresses that the destination's name may stand for although they are not public.
     pub addresses: Vec<IpAddr>,
+}
+
+impl Egress {
+    /// Whether it leads to a service on this machine's loopback.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        LOOPBACK.contains(&&*self.host)
+    }
 }
 
 /// A domain that an app may connect to, with everything below it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hub::Filling;
 use hub::isc::Functionality;
 use ifc::{Dimension, Label, Lattice};
+use names::{Place, WebUrl};
 use policy::{AppPolicy, Destinations, DomainRule, MessageRules, OtherDomains, UserLabels};
 
 use crate::app::{App, Domain};
@@ -64,6 +65,17 @@ pub struct Provider {
     pub clearance: Label,
     /// Whether the user may be asked about text above the clearance: none is written, or each app has a secret of its own.
     pub open: bool,
+}
+
+impl Provider {
+    /// Its port on this machine, if its address names one.
+    pub(crate) fn port_here(&self) -> Option<u16> {
+        let ProviderKind::OpenAi { base_url, .. } = &self.kind else {
+            return None;
+        };
+        let url = WebUrl::new(base_url.as_deref()?).ok()?;
+        (url.place() == Place::ThisMachine).then_some(url.port())
+    }
 }
 
 /// How to reach a language model.

@@ -1,6 +1,7 @@
 //! The user's grants to an app: variables, mounts, connections.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path};
 
 use ifc::Label;
@@ -119,7 +120,36 @@ pub(crate) fn mounts(table: &Table<'_>, domains: &[Domain], ask_domains: bool) -
     mounts
 }
 
-/// `[[app.NAME.egress]]`.
+/// The names of this machine's loopback.
+pub(crate) const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
+
+/// `connect`: services on this machine's loopback, each at the same port of the spoke's own 127.0.0.1. The `ports` are taken.
+fn services(table: &Table<'_>, ports: &mut BTreeSet<u16>, connections: &mut Vec<Egress>) {
+    for entry in table.strings("connect").unwrap_or_default() {
+        let service = destination(entry.value);
+        let Some((host, port)) = service.filter(|(host, _)| LOOPBACK.contains(&&**host)) else {
+            let message = format!("'{}' is no service on this machine", entry.value);
+            let help = "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT; for another host write [[app.NAME.domain]]";
+            table.error(&entry.span, message, help);
+            continue;
+        };
+        if !ports.insert(port) {
+            let message = format!("two connections listen on port {port}");
+            table.error(&entry.span, message, "leave one of the two out");
+        }
+        // A name resolves to either address, and a service may have only one of them.
+        let is_name = host == "localhost";
+        let addresses = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        connections.push(Egress {
+            listen: port,
+            host,
+            port,
+            addresses: addresses.into_iter().filter(|_| is_name).collect(),
+        });
+    }
+}
+
+/// `[[app.NAME.egress]]`, and `connect`.
 pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
     let mut connections: Vec<Egress> = Vec::new();
     let mut ports = BTreeSet::new();
@@ -152,6 +182,7 @@ pub(crate) fn egress(table: &Table<'_>) -> Vec<Egress> {
             });
         }
     }
+    services(table, &mut ports, &mut connections);
     connections
 }
 
@@ -164,7 +195,7 @@ fn destination(text: &str) -> Option<(String, u16)> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
     let fits = match inside {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => {
             let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
             !host.is_empty() && host.chars().all(allowed)

@@ -8,13 +8,14 @@ use crate::remote;
 use crate::toml_reader::{At, Table};
 
 /// The keys that an app without a process of ours cannot have.
-const PROCESS_KEYS: [&str; 18] = [
+const PROCESS_KEYS: [&str; 19] = [
     "command",
     "url",
     "env",
     "env_from",
     "mount",
     "egress",
+    "connect",
     "domain",
     "other_domains",
     "fresh",
@@ -29,7 +30,7 @@ const PROCESS_KEYS: [&str; 18] = [
     "receives",
 ];
 /// The keys that a remote server cannot have.
-const LOCAL_KEYS: [&str; 5] = ["command", "env", "env_from", "mount", "egress"];
+const LOCAL_KEYS: [&str; 6] = ["command", "env", "env_from", "mount", "egress", "connect"];
 
 /// The command, from exactly one of `[app.NAME]`, its manifest and the `mcpServers` file. The user's own command wins over
 /// the manifest's.

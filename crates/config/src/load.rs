@@ -9,8 +9,8 @@ use ifc::Lattice;
 use policy::{MessageRules, UserLabels};
 
 use crate::among_checks;
-use crate::app::App;
-use crate::config::{Config, Memory, ProxySettings, Screener};
+use crate::app::{App, Egress};
+use crate::config::{Config, Memory, Provider, ProxySettings, Screener};
 use crate::diagnostics::{Diagnostics, File, Sink};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::functionalities::functionalities;
@@ -201,6 +201,17 @@ impl Loader<'_> {
         let mut limits = limits(&root);
         root.value("mcp_servers");
         let mut apps = self.apps(&root, &servers, &limits);
+        let connect = |app: &str| table("app")?.get(app)?.get_ref().get("connect");
+        let taken: BTreeSet<u16> = providers.iter().filter_map(Provider::port_here).collect();
+        for app in apps.values() {
+            let mut here = app.egress.iter().filter(|egress| egress.is_here());
+            let provider = here.find(|egress| taken.contains(&egress.port));
+            if let (Some(key), Some(Egress { port, .. })) = (connect(&app.name), provider) {
+                let message =
+                    format!("port {port} is a provider's: the app could change its models");
+                context.error(&key.span(), message, "leave it out");
+            }
+        }
         let vanilla = own_models(&root, &providers);
         // The values of an `among` may come from the tools of any app, so all must be known.
         among_checks::check(self.sink, &apps);

@@ -151,7 +151,8 @@ impl AppPolicy {
         let known = self.destinations.get(app);
         // Domains do not count: they have a limit, and an address may carry anything.
         let mut known = known.into_iter().flat_map(|known| &known.relays);
-        let host = host(address);
+        // Services on loopback share their host.
+        let host = host(address).filter(|host| !matches!(*host, "127.0.0.1" | "localhost"));
         host.is_some_and(|host| known.any(|(named, _)| named.eq_ignore_ascii_case(host)))
     }
 

@@ -834,6 +834,64 @@ addresses = ["10.0.0.5"]
 }
 
 #[test]
+fn a_service_of_this_machine_keeps_its_port() {
+    let app = |keys: &str| {
+        let text = format!("[app.a]\ncommand = [\"a\"]\n{keys}\n");
+        load(&[("sluice.toml", &text)])
+    };
+    let config = app(r#"connect = ["127.0.0.1:5432", "[::1]:6379", "localhost:80"]"#).unwrap();
+    let relays = config.apps["a"].egress.iter();
+    let relays = relays.map(|it| (it.listen, &*it.host, it.port, it.addresses.len()));
+    let expected = [
+        (5432, "127.0.0.1", 5432, 0),
+        (6379, "[::1]", 6379, 0),
+        (80, "localhost", 80, 2),
+    ];
+    assert_eq!(relays.collect::<Vec<_>>(), expected);
+    let without = app("").unwrap();
+    assert_ne!(config.apps["a"].identity(), without.apps["a"].identity());
+    assert_eq!(config.apps["a"].origin(), without.apps["a"].origin());
+    let provider = "[[provider]]\nname = \"m\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url";
+    for (wrong, expected) in [
+        (
+            r#"connect = ["db.example.org:5432"]"#,
+            "[[app.NAME.domain]]",
+        ),
+        (r#"connect = ["10.0.0.1:80"]"#, "no service on this machine"),
+        (
+            r#"connect = ["127.0.0.2:80"]"#,
+            "no service on this machine",
+        ),
+        (r#"connect = ["0.0.0.0:80"]"#, "no service on this machine"),
+        (r#"connect = ["[::]:80"]"#, "no service on this machine"),
+        (r#"connect = ["127.0.0.1"]"#, "no service on this machine"),
+        (r#"connect = ["127.0.0.1:0"]"#, "no service on this machine"),
+        (
+            r#"connect = ["127.0.0.1:1", "[::1]:1"]"#,
+            "listen on port 1",
+        ),
+        (
+            "connect = [\"127.0.0.1:1\"]\negress = [{ listen = 1, to = \"a.example:1\" }]",
+            "listen on port 1",
+        ),
+        (
+            "connect = [\"127.0.0.1:1\"]\ndomain = [{ name = \"a.example\", ports = [1] }]",
+            "where a relay listens",
+        ),
+        (
+            &format!("connect = [\"localhost:11434\"]\n{provider} = \"http://127.0.0.1:11434/v1\""),
+            "port 11434 is a provider's",
+        ),
+    ] {
+        let errors = app(wrong).unwrap_err().to_string();
+        assert!(errors.contains(expected), "{wrong}: {errors}");
+    }
+    let far = "[app.a]\nurl = \"https://a.example/mcp\"\nconnect = [\"127.0.0.1:1\"]\n";
+    let errors = load(&[("sluice.toml", far)]).unwrap_err().to_string();
+    assert!(errors.contains("'connect' has no effect"), "{errors}");
+}
+
+#[test]
 fn a_missing_or_endless_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("sluice.toml");

@@ -1125,6 +1125,7 @@ listen = 443
 to = "api.example.com:443"
 [app.notes]
 command = ["notes"]
+connect = ["127.0.0.1:443"]
 "#);
     let policy = config.policy();
     let label = |name: &str| config.lattice.label(name).unwrap();
@@ -1168,6 +1169,15 @@ command = ["notes"]
             Verdict::Allow,
         ),
         (&["mail"], own, &web, read("notes"), false, Verdict::Deny),
+        // Of its own machine.
+        (
+            &["mail"],
+            "https://127.0.0.1/",
+            &web,
+            read("notes"),
+            false,
+            Verdict::Deny,
+        ),
         (
             &["mail"],
             own,

@@ -56,6 +56,7 @@ fn it_shows_what_is_said_in_other_words() {
 [app.notes]
 command = ["/app/run-me"]
 egress = [{ listen = 2525, to = "mail.example.org:25", addresses = ["10.0.0.5"] }]
+connect = ["127.0.0.1:5432"]
 domain = [{ name = "example.org", limit = ["untrusted", "secret"], addresses = ["169.254.169.254"] }]
 answer = { addresses = ["untrusted"] }
 other_tools = { effect = "irreversible", limit = ["untrusted", "secret"] }
@@ -106,6 +107,7 @@ ca_file = "ca.pem"
     stage.write("ca.pem", "");
     let (_, shown) = stage.at_terminal(&["trust"], &[""]);
     for part in [
+        "notes to 127.0.0.1:5432, with any data that it was given",
         "notes to mail.example.org:25, also at the private address 10.0.0.5, with any data that it was given",
         "send      secrets to where notes connects, without asking you, by notes.ask (read-once), notes.search (read)\r\n",
         "port 443, 80, unasked with secret, also at the private address 169.254.169.254",
