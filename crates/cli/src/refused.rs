@@ -18,8 +18,9 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
                 tried.insert(name.to_string(), reason.to_string());
             }
             Event::Egress { to, outcome, .. } => {
-                let outcome = outcome.to_string();
-                if let Some(reason) = outcome.strip_prefix("refused: ") {
+                // A service of this machine may not run.
+                let unmade = outcome.starts_with("no connection").then_some(&*outcome);
+                if let Some(reason) = outcome.strip_prefix("refused: ").or(unmade) {
                     tried.insert(to, reason.to_owned());
                 }
             }

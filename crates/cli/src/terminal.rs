@@ -23,7 +23,7 @@ use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
 use crate::question::{self, Dialogue, Next, shortened};
 use crate::selection;
-use crate::unwritten::unwritten;
+use crate::unwritten;
 use crate::words;
 
 /// What providers may see beyond their clearances, and where that is written.
@@ -278,11 +278,13 @@ fn note(record: &Record) -> Option<String> {
             _,
             Event::Returned {
                 call,
-                unwritten: Some(path),
+                refused: Some(what),
                 ..
             },
-        ) => unwritten(&call.app, path),
-        (_, Event::CallFailed { call, reason }) => unwritten(&call.app, &Text::unwritten(reason)?),
+        ) => unwritten::note(&call.app, what),
+        (_, Event::CallFailed { call, reason }) => {
+            unwritten::note(&call.app, &Text::refused(reason)?)
+        }
         (_, Event::MemoryFailed { reason }) => Some(format!("note: {}\n", escape(reason))),
         (Some(app), Event::Answer { text, .. }) => {
             let lines = text

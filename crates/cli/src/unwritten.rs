@@ -1,19 +1,38 @@
-//! What an app says that it could not write.
+//! What an app says that it could not write or connect to.
 
 use std::env;
 use std::path::Path;
 
-use hub::trace::escape;
+use hub::trace::{Text, escape};
 use provision::Store;
 
 use crate::paths;
 
-/// A note on a file that an app says it could not write, with what would let it. Nothing is proposed where no app should
-/// write.
-pub(crate) fn unwritten(app: &str, path: &str) -> Option<String> {
-    let folder = Path::new(path).parent().filter(|it| it.is_dir())?;
+/// The port of a text that is a service on loopback and nothing else, as [`Text::service`] writes it.
+pub(crate) fn port(service: &str) -> Option<u16> {
+    let is_one = Text::service(service).as_deref() == Some(service);
+    let (_, port) = service.rsplit_once(':').filter(|_| is_one)?;
+    port.parse().ok()
+}
+
+/// The lines that let an app connect to a service on loopback.
+pub(crate) fn connect(app: &str, service: &str) -> String {
+    format!("[app.{app}]\nconnect = [\"{service}\"]\n")
+}
+
+/// A note on a file that an app says it could not write, or a service that it says it could not connect to, with what would
+/// let it. Nothing is proposed where no app should write.
+pub(crate) fn note(app: &str, what: &str) -> Option<String> {
+    if port(what).is_some() {
+        let app = escape(app);
+        return Some(format!(
+            "note: {app} says that it could not connect to {what}. To allow it, have this line in `sluice.toml`:\n{}",
+            connect(&app, what)
+        ));
+    }
+    let folder = Path::new(what).parent().filter(|it| it.is_dir())?;
     let store = Store::new(paths::apps().ok()?);
-    let (app, file) = (escape(app), escape(path));
+    let (app, file) = (escape(app), escape(what));
     let note = format!("note: {app} says that it could not write {file}");
     if folder.starts_with(store.folder()) {
         return Some(format!(

@@ -401,9 +401,10 @@ pub enum Event {
         label: Names,
         /// Labelled regions in the result.
         regions: usize,
-        /// A file that the app could not write, by the words of its error.
+        /// A file that the app could not write, or a service on loopback that it could not connect to, by the words of its
+        /// error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        unwritten: Option<Text>,
+        refused: Option<Text>,
     },
     /// A message of an exchange between two apps, or the end of the exchange.
     Message {

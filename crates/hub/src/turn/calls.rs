@@ -235,7 +235,7 @@ impl TurnMachine {
         let event = match &outcome {
             CallOutcome::Returned { text, is_error, .. } => {
                 let (bytes, is_error) = (text.len(), *is_error);
-                let unwritten = is_error.then(|| Text::unwritten(text)).flatten();
+                let refused = is_error.then(|| Text::refused(text)).flatten();
                 let received = self.guard.receive(id, &call, outcome, limit);
                 let event = Event::Returned {
                     bytes,
@@ -243,7 +243,7 @@ impl TurnMachine {
                     label: self.names(&received.label),
                     regions: received.regions,
                     call: shown,
-                    unwritten,
+                    refused,
                 };
                 self.events.push(event);
                 // The same text may have come in again: what the user has vouched for counts wherever it is.

@@ -321,7 +321,7 @@ impl TurnMachine {
                     label: self.names(&content.label().join(&own)),
                     regions: content.regions().len(),
                     call: self.shown(&call),
-                    unwritten: None,
+                    refused: None,
                 });
                 if !is_error {
                     return self.respond(calls, id, exchange, &content);

@@ -291,7 +291,7 @@ fn event(shared: &Shared, news: News) -> Event {
             is_error: false,
             label: lattice.describe(&label),
             regions,
-            unwritten: None,
+            refused: None,
         },
     }
 }

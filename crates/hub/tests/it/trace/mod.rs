@@ -1,6 +1,6 @@
 //! Traces that were written before: they stay readable, and none of them steers a terminal.
 
-use hub::trace::{Record, VERSION, saliency, show};
+use hub::trace::{Record, Text, VERSION, saliency, show};
 use serde_json::Value;
 
 /// Every kind of event, as version 2 of the format writes it.
@@ -23,6 +23,54 @@ fn a_trace_of_version_2_is_read_and_written_byte_for_byte() {
     ] {
         let record = format!(r#"{{"version":2,"sequence":1,"at_ms":0,"event":{event}}}"#);
         assert!(serde_json::from_str::<Record>(&record).is_ok());
+    }
+}
+
+#[test]
+fn a_refused_service_is_found_in_an_error() {
+    let found = |error: &str| Text::refused(error).map(|it| it.as_str().to_owned());
+    for (error, expected) in [
+        ("connect ECONNREFUSED 127.0.0.1:5432", "127.0.0.1:5432"),
+        (
+            "Error: connect EACCES ::1:5432\n  at /app/node_modules/pg.js",
+            "[::1]:5432",
+        ),
+        (
+            "connect ECONNREFUSED ::1:5432, connect ECONNREFUSED 127.0.0.1:5432",
+            "127.0.0.1:5432",
+        ),
+        (
+            r#"connection to server at "127.0.0.1", port 5432 failed: Connection refused"#,
+            "127.0.0.1:5432",
+        ),
+        (
+            "Error 111 connecting to localhost:6379. Connection refused.",
+            "localhost:6379",
+        ),
+        (
+            "HTTPConnectionPool(host='localhost', port=80): [Errno 13] Permission denied",
+            "localhost:80",
+        ),
+        (
+            "dial tcp [::1]:5432: connect: connection refused",
+            "[::1]:5432",
+        ),
+        (
+            "EACCES: permission denied, open '/srv/127.0.0.1/a'",
+            "/srv/127.0.0.1/a",
+        ),
+    ] {
+        assert_eq!(found(error).as_deref(), Some(expected), "{error}");
+    }
+    for error in [
+        "connect ECONNREFUSED 10.127.0.0.1:5432",
+        "connection refused by not-localhost:80",
+        "connection refused by localhost after 3 s",
+        "connection refused by localhost:99999",
+        "connection refused",
+        "listening on 127.0.0.1:5432",
+    ] {
+        assert_eq!(found(error), None, "{error}");
     }
 }
 
