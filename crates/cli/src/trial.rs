@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::{fmt, mem};
 
 use anyhow::{Context, Result, anyhow, bail};
-use config::{App, Config, from_environment};
-use hub::trace::escape;
+use config::{App, Config, Egress, from_environment};
+use hub::trace::{Text, escape};
 use ifc::Monitor;
 use provision::Record;
 use sandbox::Layer;
@@ -16,7 +16,7 @@ use wire::ToolDescription;
 
 use crate::refused::{refused, words};
 use crate::terminal::say;
-use crate::{app_setup, login, needs, review};
+use crate::{app_setup, login, needs, review, unwritten};
 
 /// Events of a start that are kept.
 const EVENTS: usize = 256;
@@ -41,7 +41,7 @@ impl fmt::Display for Tried {
         let places = words(&self.0);
         write!(
             f,
-            "before it ended, it tried to reach places that it may not: {places}"
+            "before it ended, it tried to reach places, and was not connected: {places}"
         )
     }
 }
@@ -75,9 +75,10 @@ pub(crate) enum Of<'a> {
 }
 
 /// Replaces the user's variables of an app that may reach something, for a start before the user has agreed to the app: it
-/// could send them there.
+/// could send them there. A service of the user's own machine does not count, since the variables are often its password.
 pub(crate) fn hide_variables(config: &mut Config, name: &str) {
-    let reaches = |app: &&mut App| !app.domains.is_empty() || !app.egress.is_empty();
+    let reaches =
+        |app: &&mut App| !app.domains.is_empty() || !app.egress.iter().all(Egress::is_here);
     let Some(app) = config.apps.get_mut(name).filter(reaches) else {
         return;
     };
@@ -148,7 +149,20 @@ pub(crate) async fn start(config: &Config, app: &App, layers: &BTreeSet<Layer>) 
     let (sender, events) = mpsc::channel(EVENTS);
     let opened = setup.open(&gate, sender).await;
     let opened = opened.map(|spoke| spoke.tools().to_vec());
-    let tried = refused(events);
+    let mut tried = refused(events);
+    // A refused connection inside of the spoke is known by the app's words alone.
+    let words = opened.as_ref().err().map(ToString::to_string);
+    let service = words.and_then(|words| Text::refused(&words));
+    let is_open = |port: u16| app.egress.iter().any(|egress| egress.listen == port);
+    if let Some(service) =
+        service.filter(|it| unwritten::port(it).is_some_and(|port| !is_open(port)))
+    {
+        let line = format!("connect = [\"{}\"] in [app.{}]", service.as_str(), app.name);
+        tried.insert(
+            service.to_string(),
+            format!("the app says so; {line} allows it"),
+        );
+    }
     match opened {
         Ok(tools) => Ok(Trial { tools, tried }),
         Err(error) if tried.is_empty() => Err(error.into()),

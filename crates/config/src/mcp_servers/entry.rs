@@ -50,7 +50,7 @@ const LOST: [(&str, &str); 4] = [
 const REMOTE: &str = "http sse remote streamable-http streamable_http streamableHttp";
 
 /// A server of another program's file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ForeignServer {
     /// Its name, in letters that the name of an app can have.
     pub name: String,
@@ -66,6 +66,8 @@ pub struct ForeignServer {
     pub env_from: Vec<String>,
     /// The user's variables whose values are in the command or the address.
     pub filled_in: BTreeSet<String>,
+    /// Services on this machine that it may connect to, as in `connect`. No such file has them: the user gives them.
+    pub connect: Vec<String>,
     /// Seconds for its start; 0 if the file does not say.
     pub start_timeout_s: u64,
     /// Seconds for a call; 0 if the file does not say.

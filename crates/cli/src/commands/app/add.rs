@@ -37,10 +37,13 @@ pub(super) struct Add {
     /// (repeatable).
     #[arg(long, value_name = "NAME")]
     env_from: Vec<String>,
+    /// A service on this machine that the app may connect to, as 127.0.0.1:5432 (repeatable) [default: none].
+    #[arg(long, value_name = "HOST:PORT")]
+    connect: Vec<String>,
     #[command(flatten)]
     how: How,
     /// The address of a remote server, in place of a command.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["write", "env", "env_from", "command"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["write", "env", "env_from", "connect", "command"])]
     url: Option<String>,
     /// A header of every request to that server (repeatable). Name secrets, as in `Authorization: Bearer
     /// secret:NAME`.
@@ -184,8 +187,10 @@ async fn finish(
         is_asked: !how.yes,
         seen: BTreeSet::new(),
         domains: Vec::new(),
+        services: wish.connect.clone(),
     };
     offers.folders(&mut data);
+    offers.services();
     let of = match fetched {
         // Its tools must be those of its first start.
         Some(_) if old == fetched => Of::Seen,
@@ -194,6 +199,7 @@ async fn finish(
     };
     let layers = how.place.layers();
     let (config, trial) = loop {
+        let wish = &offers.granted();
         let lines = block::of(wish, &data, &[]) + &block::domains(&wish.name, &offers.domains);
         let mut config = block::with(file.path(), others, &lines)?;
         trial::hide_variables(&mut config, &wish.name);
@@ -202,13 +208,14 @@ async fn finish(
             // It may start with a domain that it tried to reach.
             Err(error) => {
                 let tried = error.downcast_ref::<Tried>();
-                if !tried.is_some_and(|Tried(tried)| offers.domains(tried)) {
+                if !tried.is_some_and(|Tried(tried)| offers.places(tried)) {
                     return Err(error);
                 }
             }
         }
     };
-    offers.domains(&trial.tried);
+    offers.places(&trial.tried);
+    let wish = &offers.granted();
     // A rule makes the name of a tool trusted, so rules are written only where the user reads the names.
     let listed: Vec<Tool> = match how.yes {
         true => Vec::new(),
@@ -302,6 +309,7 @@ fn wish(args: &Add) -> Result<Wish> {
         command: command.map(|word| anchored(word, &here)).collect(),
         env: pairs(&args.env, '=', "--env: write NAME=VALUE")?,
         env_from: args.env_from.clone(),
+        connect: args.connect.clone(),
         ..Wish::default()
     })
 }

@@ -36,6 +36,9 @@ pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
     if !wish.env_from.is_empty() {
         text += &format!("env_from = {}\n", list(&wish.env_from));
     }
+    if !wish.connect.is_empty() {
+        text += &format!("connect = {}\n", list(&wish.connect));
+    }
     let default = SpokeLimits::default();
     // A shorter time would end what starts more slowly in a sandbox.
     for (key, seconds, default) in [

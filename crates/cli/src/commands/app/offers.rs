@@ -1,5 +1,5 @@
-//! What the user is offered for an app that is added: folders that it may write, and domains that it may reach. The default
-//! is no.
+//! What the user is offered for an app that is added: folders that it may write, and domains and services of this machine that
+//! it may reach. The default is no.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use hub::trace::escape;
 use names::DomainName;
 
 use super::block::{self, Data, Wish};
+use super::services;
 use crate::configuration::Found;
 use crate::terminal::{is_agreed, say};
-use crate::{app_setup, paths};
+use crate::{app_setup, paths, unwritten};
 
 /// Most questions for one app: a hostile one could try any number of domains.
 const MOST: usize = 8;
@@ -30,6 +31,8 @@ pub(super) struct Offers<'a> {
     pub(super) seen: BTreeSet<String>,
     /// The domains that the user has allowed.
     pub(super) domains: Vec<String>,
+    /// The services on loopback that the user has allowed.
+    pub(super) services: Vec<String>,
 }
 
 impl Offers<'_> {
@@ -96,10 +99,43 @@ impl Offers<'_> {
             && config.is_ok_and(|config| app_setup::mounts(&config).is_ok())
     }
 
-    /// Offers the domains that it tried to reach. Whether one was allowed.
-    pub(super) fn domains(&mut self, tried: &BTreeMap<String, String>) -> bool {
-        let before = self.domains.len();
+    /// The app with the services that it may connect to.
+    pub(super) fn granted(&self) -> Wish {
+        Wish {
+            connect: self.services.clone(),
+            ..self.wish.clone()
+        }
+    }
+
+    /// Offers the services on loopback that its command and its variables name.
+    pub(super) fn services(&mut self) {
+        for (service, by) in services::named(self.wish) {
+            let named = format!("which {} names", escape(&by));
+            self.service(&service, &named);
+        }
+    }
+
+    /// Offers a service on loopback.
+    fn service(&mut self, service: &str, why: &str) {
+        let (name, mut with) = (&self.wish.name, self.granted());
+        with.connect.push(service.to_owned());
+        let planned = block::of(&with, &Data::new(), &[]);
+        // The port may be open already, or a provider's.
+        let is_fit = block::with(self.file.path(), self.others, &planned).is_ok();
+        let says = format!("{name} may not connect to {service} on this machine, {why}");
+        if is_fit && self.offer(service, &says, "allow", &unwritten::connect(name, service)) {
+            self.services.push(service.to_owned());
+        }
+    }
+
+    /// Offers the domains and the services on loopback that it tried to reach. Whether one was allowed.
+    pub(super) fn places(&mut self, tried: &BTreeMap<String, String>) -> bool {
+        let before = self.domains.len() + self.services.len();
         for name in tried.keys() {
+            if unwritten::port(name).is_some() {
+                self.service(name, "which it says that it tried");
+                continue;
+            }
             let lines = block::domains(&self.wish.name, std::slice::from_ref(name));
             let planned = block::of(self.wish, &Data::new(), &[]) + &lines;
             // An address or a public suffix is none.
@@ -121,7 +157,7 @@ impl Offers<'_> {
                 self.domains.push(name.clone());
             }
         }
-        self.domains.len() > before
+        self.domains.len() + self.services.len() > before
     }
 
     /// Asks once, or prints the lines.

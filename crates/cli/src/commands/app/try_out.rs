@@ -113,7 +113,7 @@ fn annotations(hints: Hints) -> Value {
 pub(super) fn say_tried(app: &str, trial: &Trial) {
     if !trial.tried.is_empty() {
         say(&format!(
-            "{app} tried to reach places that it may not: {}\n",
+            "{app} tried to reach places, and was not connected: {}\n",
             refused::words(&trial.tried)
         ));
     }

@@ -3,7 +3,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::{Stage, add, echo};
 use crate::terminal::at_terminal;
 
 /// A stage with a file of one server, with these variables and these words after its package.
@@ -243,5 +243,71 @@ fn folders_of_homes_and_programs_are_never_offered() {
     assert!(
         said.contains("added: server") && !said.contains("write = true"),
         "{said}"
+    );
+}
+
+#[test]
+fn a_service_that_a_variable_names_is_offered() {
+    let service = format!("127.0.0.1:{}", echo());
+    let env = json!({ "SERVICE": format!("tcp://{service}/db") });
+    let line = format!("connect = [\"{service}\"]\n");
+    let unasked = stage(&env, &[]);
+    let said = super::words(&unasked.sluice(&["app", "import", "mcp.json", "--write"]));
+    assert!(
+        said.contains(&format!("[app.server]\n{line}"))
+            && said.contains(&format!("{service} (the app says so")),
+        "{said}"
+    );
+    assert_eq!(config(&unasked), "");
+    let shown = import(&unasked, &["allow", "add"]);
+    let offer = format!(
+        "server may not connect to {service} on this machine, which SERVICE names. Type allow to"
+    );
+    assert!(shown.contains(&offer), "{shown}");
+    assert!(config(&unasked).contains(&line), "{shown}");
+    unasked.done(&["app", "test", "server"]);
+}
+
+#[test]
+fn an_app_reaches_a_granted_port_and_no_other() {
+    let (granted, other) = (echo().to_string(), echo().to_string());
+    let stage = Stage::new();
+    stage.publish("1.0.0", "dial|||id", json!({}));
+    let connect = format!("127.0.0.1:{granted}");
+    stage.done(&add(&["--connect", &connect], "@test/server"));
+    let dial = |port: &str| {
+        let argument = json!({ "id": port }).to_string();
+        let output = stage.sluice(&["app", "call", "server", "dial", &argument]);
+        (output.status.success(), super::words(&output))
+    };
+    let (done, said) = dial(&granted);
+    assert!(done && said.contains("hello"), "{said}");
+    let (done, said) = dial(&other);
+    let line = format!("[app.server]\nconnect = [\"127.0.0.1:{other}\"]\n");
+    assert!(
+        !done && said.contains(&line) && !said.contains("hello"),
+        "{said}"
+    );
+    let config = config(&stage);
+    fs::write(
+        stage.path("config/sluice/sluice.toml"),
+        config.replace(&format!("connect = [\"{connect}\"]\n"), ""),
+    )
+    .unwrap();
+    let (done, said) = dial(&granted);
+    assert!(!done && !said.contains("hello"), "{said}");
+}
+
+#[test]
+fn a_granted_service_that_does_not_run_is_named() {
+    let stage = stage(&json!({}), &[]);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let service = free.local_addr().unwrap().to_string();
+    drop(free);
+    let variable = format!("SERVICE=tcp://{service}");
+    let words = add(&["--connect", &service, "--env", &variable], "@test/server");
+    stage.refused(
+        &words,
+        &format!("{service} (no connection: Connection refused"),
     );
 }
