@@ -8,7 +8,11 @@ use llm::ToolChoice;
 mod request;
 
 pub(crate) fn chat_request(bytes: &[u8]) -> bool {
-    let body = match request::read(bytes, true) {
+    let takes = request::Takes {
+        images: true,
+        unknown_members: true,
+    };
+    let body = match request::read(bytes, takes) {
         Ok(body) => body,
         Err(why) => {
             assert!(!why.is_empty());

@@ -1,17 +1,17 @@
-//! The answer of an OpenAI-compatible server, as a stream in portions that the first byte chooses, and as one body. How a
-//! stream is cut changes nothing: not what is passed on, not the completion, not the reason of a refusal. What is passed on
-//! is the text of the completion, and all that comes out was in what went in.
+//! The answer of an OpenAI-compatible server, in portions that the first byte chooses. How it is cut changes nothing: not what
+//! is passed on, not the completion, not the reason of a refusal. What is passed on is the text of the completion, and all
+//! that comes out was in what went in.
 
 use std::time::Duration;
 
 use hub::Completion;
 
-// The provider's own files: what they read is nobody else's, so its crate does not show them.
+// The provider's own files: its crate does not export them.
 #[path = "../../../crates/llm/src/openai/answer/mod.rs"]
 mod answer;
 
 use answer::refused::Refused;
-use answer::{Bounds, Piece, Reader};
+use answer::{Bounds, Reader};
 
 /// Small, so that inputs go beyond them.
 const BOUNDS: Bounds = Bounds {
@@ -23,86 +23,59 @@ pub(crate) fn llm_answer(bytes: &[u8]) -> bool {
     let Some((portion, said)) = bytes.split_first() else {
         return false;
     };
-    let portion = usize::from(*portion).max(1);
-    let at_once = read(said, |reader| stream(reader, said, said.len().max(1)));
-    let in_pieces = read(said, |reader| stream(reader, said, portion));
+    let at_once = read(said, said.len().max(1));
+    let in_pieces = read(said, usize::from(*portion).max(1));
     assert_eq!(at_once.passed_on, in_pieces.passed_on);
     assert!(at_once.outcome == in_pieces.outcome, "a cut changes it");
-    let whole = read(said, |reader| reader.whole(said, Duration::ZERO));
-    at_once.is_answer() || whole.is_answer()
+    at_once.outcome.is_ok()
 }
 
-/// What came of an answer.
-#[derive(PartialEq)]
+/// The result of an answer.
 struct Read {
-    /// The text, and the id of each call by its position.
-    passed_on: (String, Vec<(usize, String)>),
-    outcome: Result<Option<Completion>, Refused>,
+    passed_on: String,
+    outcome: Result<Completion, Refused>,
 }
 
-impl Read {
-    fn is_answer(&self) -> bool {
-        matches!(self.outcome, Ok(Some(_)))
-    }
-}
-
-fn stream(reader: &mut Reader, said: &[u8], portion: usize) -> Result<(), Refused> {
-    let mut pieces = said.chunks(portion);
-    let taken = pieces.try_for_each(|piece| match reader.is_finished() {
-        true => Ok(()),
-        false => reader.stream(piece, Duration::ZERO),
-    });
-    let is_too_large = matches!(taken, Err(Refused::TooLarge { .. }));
-    assert!(said.len() <= BOUNDS.stream || is_too_large || taken.is_err() || reader.is_finished());
-    taken
-}
-
-fn read(said: &[u8], take: impl FnOnce(&mut Reader) -> Result<(), Refused>) -> Read {
+fn read(said: &[u8], portion: usize) -> Read {
     let mut reader = Reader::new(BOUNDS);
-    let taken = take(&mut reader);
-    let (mut text, mut ids) = (String::new(), Vec::new());
+    let taken = take(&mut reader, said, portion);
+    let mut passed_on = String::new();
     while let Some(piece) = reader.poll() {
-        match piece {
-            Piece::Text(piece) => {
-                assert!(!piece.is_empty());
-                text.push_str(&piece);
-            }
-            Piece::CallId { call, id } => ids.push((call, id)),
-        }
+        assert!(!piece.is_empty());
+        passed_on.push_str(&piece);
     }
-    let begun = reader.has_begun();
-    assert!(begun || (text.is_empty() && ids.is_empty()));
-    let passed_on = (text, ids);
-    let outcome = taken.map(|()| {
-        reader
-            .complete(Duration::ZERO)
-            .map(|it| whole(it, &passed_on))
-    });
-    if let Ok(Some(completion)) = &outcome {
+    assert!(reader.has_begun() || passed_on.is_empty());
+    let outcome = taken.and_then(|()| reader.complete("fuzz", Duration::ZERO));
+    if let Ok(completion) = &outcome {
+        assert_eq!(completion.text, passed_on, "what was passed on is the text");
         bounded(completion, said.len());
     }
     Read { passed_on, outcome }
 }
 
-fn whole(completion: Completion, passed_on: &(String, Vec<(usize, String)>)) -> Completion {
-    let (text, ids) = passed_on;
-    assert_eq!(&completion.text, text, "what was passed on is the text");
-    let mut named = vec![false; completion.calls.len()];
-    for (call, id) in ids {
-        let is_word = id.bytes().all(|byte| byte.is_ascii_graphic());
-        assert!(is_word && (1..=4096).contains(&id.len()), "{id:?}");
-        assert!(!std::mem::replace(&mut named[*call], true), "a second id");
+fn take(reader: &mut Reader, said: &[u8], portion: usize) -> Result<(), Refused> {
+    for piece in said.chunks(portion) {
+        reader.push(piece, Duration::ZERO)?;
+        if reader.is_over() {
+            return Ok(());
+        }
     }
-    completion
+    assert!(said.len() <= BOUNDS.stream, "too large, and not refused");
+    reader.end(Duration::ZERO)
 }
 
-/// An answer is no longer than what it was read from, but for the `{}` of a call without arguments.
+/// A wrong byte becomes a character of three. But for that, an answer is no longer than what it was read from and the `{}` of
+/// a call without arguments.
 fn bounded(completion: &Completion, said: usize) {
     let calls = completion.calls.iter();
     let written = calls.map(|call| {
         let arguments = Some(call.arguments.len()).filter(|_| call.arguments != "{}");
         call.tool.len() + arguments.unwrap_or(0)
     });
-    assert!(completion.text.len() + written.sum::<usize>() <= said);
+    assert!(completion.text.len() + written.sum::<usize>() <= 3 * said);
     assert!(completion.calls.len() <= 128);
+    for (id, _) in completion.unread.iter().flat_map(|unread| &unread.calls) {
+        let is_word = |id: &str| id.bytes().all(|byte| byte.is_ascii_graphic());
+        assert!(id.as_deref().is_none_or(is_word), "{id:?}");
+    }
 }
