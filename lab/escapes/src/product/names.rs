@@ -8,7 +8,7 @@ use hub::CallOutcome;
 use names::Pattern;
 use policy::{AppPolicy, Destinations, DomainRule};
 use sandbox::{Access, Mount, Spec};
-use server::Domains;
+use server::{Domains, Egress};
 
 use super::stage::{APP, Person, Rules, Stage, hostile, setup};
 use super::world::Names;
@@ -33,13 +33,15 @@ pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
         access: Access::ReadOnly,
         executable: true,
     });
+    let mut ground = world.ground(false);
     let spec = Spec {
         mounts,
+        // A service of the host that the configuration names, beside those that it does not.
+        listen: vec![ground.relayed],
         names: PORTS.to_vec(),
         limits: LIMITS,
         ..Spec::default()
     };
-    let mut ground = world.ground(false);
     ground.by_name = true;
     ground.only.clone_from(&job.only);
     let names = Arc::new(Names::new()?);
@@ -76,15 +78,21 @@ fn by_product(
         ..Domains::default()
     };
     let rules = Rules {
-        connections: (lacking != Some(Lacking::Rules)).then(|| rules(permitted)),
+        connections: (lacking != Some(Lacking::Rules)).then(|| rules(permitted, ground.relayed)),
     };
-    let setup = setup(
+    let mut setup = setup(
         job.spoke.clone(),
         &[APP_IN_SPOKE, "app"],
         spec,
         domains,
         (START, PATIENCE),
     );
+    setup.egress.push(Egress {
+        listen: ground.relayed,
+        host: PUBLIC.to_owned(),
+        port: ground.relayed,
+        addresses: Vec::new(),
+    });
     let ground = serde_json::to_string(ground)?;
     let runtime = tokio::runtime::Runtime::new()?;
     let outcome = runtime.block_on(async {
@@ -100,9 +108,10 @@ fn by_product(
     }
 }
 
-/// One name, with all below it, whatever the app was given.
-fn rules(permitted: Pattern) -> AppPolicy {
+/// One name, with all below it, and one service of the host, whatever the app was given.
+fn rules(permitted: Pattern, service: u16) -> AppPolicy {
     let destinations = Destinations {
+        relays: vec![(PUBLIC.to_owned(), service)],
         domains: vec![DomainRule {
             pattern: permitted,
             ports: PORTS.to_vec(),
