@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use hub::trace::{escape, escape_lines};
+use hub::trace::{Text, escape, escape_lines};
 use hub::{Outcome, Stop};
 
 use crate::question::Lines;
 use crate::terminal::{ReaderGone, columns};
+use crate::unwritten;
 
 /// Lines of an app's last words that are shown, which are the last ones.
 const SAID: usize = 12;
@@ -66,7 +67,16 @@ pub(crate) fn shown(error: &anyhow::Error) -> String {
     for line in said.iter().skip(said.len().saturating_sub(SAID)) {
         lines.said_by("app> ", &escape(line));
     }
-    format!("{ours}; it last said:\n{}", lines.finish())
+    let mut shown = format!("{ours}; it last said:\n{}", lines.finish());
+    let service = Text::refused(&text).filter(|it| unwritten::port(it).is_some());
+    // A first start has named it.
+    if let Some(service) = service.filter(|it| !ours.contains(it.as_str())) {
+        let line = format!("connect = [\"{}\"]", service.as_str());
+        shown += &format!(
+            "To allow the connection, have {line} among the app's lines of `sluice.toml`\n"
+        );
+    }
+    shown
 }
 
 /// Prints an error.

@@ -266,6 +266,12 @@ fn a_service_that_a_variable_names_is_offered() {
     assert!(shown.contains(&offer), "{shown}");
     assert!(config(&unasked).contains(&line), "{shown}");
     unasked.done(&["app", "test", "server"]);
+    let without = config(&unasked).replace(&line, "");
+    fs::write(unasked.path("config/sluice/sluice.toml"), without).unwrap();
+    unasked.refused(
+        &["app", "call", "server", "look"],
+        &format!("To allow the connection, have {}", line.trim_end()),
+    );
 }
 
 #[test]
