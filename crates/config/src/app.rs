@@ -12,9 +12,11 @@ use sha2::{Digest, Sha256};
 
 use crate::accepts::AmongSource;
 use crate::examples::Example;
-use crate::grants::LOOPBACK;
 use crate::limits::SpokeLimits;
 use crate::remote::Remote;
+
+/// The names of this machine's loopback.
+pub(crate) const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
 
 /// An app: its command, grants and rules.
 #[derive(Debug, Clone)]

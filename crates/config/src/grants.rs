@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use ifc::Label;
 
-use crate::app::{App, Domain, Egress, Mount};
+use crate::app::{App, Domain, Egress, LOOPBACK, Mount};
 use crate::diagnostics::File;
 use crate::template::{Piece, from_environment, pieces};
 use crate::toml_reader::{At, Table};
@@ -119,9 +119,6 @@ pub(crate) fn mounts(table: &Table<'_>, domains: &[Domain], ask_domains: bool) -
     }
     mounts
 }
-
-/// The names of this machine's loopback.
-pub(crate) const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
 
 /// `connect`: services on this machine's loopback, each at the same port of the spoke's own 127.0.0.1. The `ports` are taken.
 fn services(table: &Table<'_>, ports: &mut BTreeSet<u16>, connections: &mut Vec<Egress>) {

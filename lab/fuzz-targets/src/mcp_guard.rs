@@ -31,7 +31,7 @@ pub(crate) fn mcp_guard(bytes: &[u8]) -> bool {
         };
         if let Kind::Answer(id, outcome) = kind {
             let said = read.get("id");
-            let said = said.and_then(|it| it.as_u64().or(it.as_str()?.parse().ok()));
+            let said = said.and_then(|it| it.as_u64().or_else(|| it.as_str()?.parse().ok()));
             assert_eq!(said, Some(id));
             let result = outcome.ok();
             assert!(result.is_none_or(|it| it == "null" || text.contains(&it)));

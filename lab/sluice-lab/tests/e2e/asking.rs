@@ -49,7 +49,7 @@ fn an_imitation_stays_behind_the_apps_name_on_a_real_terminal() {
 }
 
 #[test]
-fn where_nobody_is_an_apps_question_is_declined() {
+fn an_apps_question_without_a_user_is_cancelled() {
     let stage = Stage::with_test_app("ask-user");
     for arguments in [
         &RUN[..],
@@ -58,7 +58,7 @@ fn where_nobody_is_an_apps_question_is_declined() {
         let output = stage.run(arguments);
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(said.contains("decline"), "{said}");
+        assert!(said.contains("cancel"), "{said}");
     }
 }
 
