@@ -138,7 +138,7 @@ impl Settles for Clearing {
         (
             format!(
                 "\n| To answer, the model at {host} has to see what your apps returned (labelled {above}).\n\
-                 | The configuration does not say whether it may. \"yes\" counts until this command ends,\n\
+                 | The configuration does not allow that yet. \"yes\" counts until this command ends,\n\
                  | {always}.\n"
             ),
             format!("May it be sent to {host}? {words} [no]: "),
@@ -161,6 +161,26 @@ pub(super) fn rewrite(found: &Found, before: &str, after: &str, expected: &Table
     };
     Config::load_with(found.path(), &read).map_err(|mistakes| anyhow!("{mistakes}"))?;
     found.rewrite(before, after)
+}
+
+/// The text in which no clearance names the secret of an app that is gone.
+pub(crate) fn without_secret(text: &str, app: &str) -> String {
+    let (mut text, gone) = (text.to_owned(), secret_of(app));
+    let file: Table = text.parse().unwrap_or_default();
+    let lattice = file.get("lattice").and_then(|it| it.get("confidentiality"));
+    let of_apps = lattice.is_some_and(|it| it.as_str() == Some("apps"));
+    let providers = file.get("provider").and_then(toml::Value::as_array);
+    for provider in providers.into_iter().flatten().filter(|_| of_apps) {
+        let names = provider.get("clearance").and_then(toml::Value::as_array);
+        let names = names.into_iter().flatten().filter_map(|it| it.as_str());
+        let (own, left): (Vec<&str>, Vec<&str>) = names.partition(|it| *it == gone);
+        let name = provider.get("name").and_then(|it| it.as_str());
+        if let Some(name) = name.filter(|_| !own.is_empty()) {
+            let left = value(left.into_iter().map(str::to_owned));
+            text = with_clearance(&text, name, &left).map_or(text, |(after, _)| after);
+        }
+    }
+    text
 }
 
 /// The name of an app's own secret where each app has one. Labels have no capitals.

@@ -14,7 +14,7 @@ use config::{Config, Provider};
 use hub::trace::escape;
 use ifc::Dimension;
 
-pub(crate) use self::clearing::Clearing;
+pub(crate) use self::clearing::{Clearing, without_secret};
 use self::clearing::{secret_of, value};
 use self::discover::{Candidate, candidates};
 pub(crate) use self::discover::{address, key_of};

@@ -25,7 +25,7 @@ use crate::installed::{self, package};
 use crate::place::Place;
 use crate::seen::RemoteTools;
 use crate::terminal::{is_agreed, say, say_nothing};
-use crate::{configuration, json_lines};
+use crate::{configuration, json_lines, provider};
 
 #[derive(Debug, Args)]
 pub(crate) struct App {
@@ -215,17 +215,21 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
     let file = place.writable()?;
     let text = file.text()?;
     let Split { own, others } = section::split(&text, name)?;
+    let left = provider::without_secret(&others, name);
     if own.is_empty() && record.is_none() && !RemoteTools::of_user()?.knows(name)? {
         bail!(unknown(name, &text)?);
     }
     let name = escape(name);
     if !own.is_empty() {
         // Other lines may still name it.
-        block::with(file.path(), &others, "")?;
+        block::with(file.path(), &left, "")?;
         let path = file.path().display();
         say(&format!(
             "These lines would be removed from {path}:\n{own}\n"
         ));
+        if left != others {
+            say("Its secret would be removed from each clearance.\n");
+        }
     }
     if let Some(record) = &record {
         say(&format!("{} is installed for it\n", package(record)));
@@ -236,7 +240,7 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
         return Ok(Exit::Refused);
     }
     if !own.is_empty() {
-        file.rewrite(&text, &others)?;
+        file.rewrite(&text, &left)?;
     }
     // The same name may have been an installed app first and a remote server later.
     store.remove(&name)?;

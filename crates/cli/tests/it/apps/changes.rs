@@ -101,6 +101,23 @@ fn an_app_that_another_line_names_is_not_removed() {
 }
 
 #[test]
+fn a_removed_apps_secret_leaves_every_clearance() {
+    let stage = Stage::new();
+    let provider = |clearance: &str| {
+        format!(
+            "[lattice]\nconfidentiality = \"apps\"\n[[provider]]\nname = \"m\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nclearance = {clearance}\n"
+        )
+    };
+    let other = "[app.other]\ncommand = [\"/bin/cat\"]\n";
+    let own = "[app.gone]\ncommand = [\"/bin/cat\"]\n";
+    let before = provider("[\"secret:gone\", \"secret:other\"]");
+    stage.home.configure(&format!("{before}{other}{own}"));
+    stage.done(&["app", "remove", "gone", "--yes"]);
+    let after = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    assert_eq!(after, provider("[\"secret:other\"]") + other);
+}
+
+#[test]
 fn a_change_by_others_is_not_trusted_with_ours() {
     let stage = trusted();
     let changed = format!("{OWN}[app.theirs]\ncommand = [\"/bin/cat\"]\n");
