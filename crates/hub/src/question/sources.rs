@@ -65,7 +65,10 @@ fn counted(descriptions: &[&Cause]) -> String {
         }
     }
     let labels = escape(&labels.join(", "));
-    match descriptions.len() {
+    // A tool has a description and a schema with descriptions of its own.
+    let mut tools: Vec<&Source> = descriptions.iter().map(|cause| &cause.source).collect();
+    tools.dedup();
+    match tools.len() {
         1 => format!("1 tool description ({labels})"),
         count => format!("{count} tool descriptions ({labels})"),
     }

@@ -267,7 +267,10 @@ fn as_text(
     add("  label", &set(label_of(recorded.flow)));
     add("  recorded", &recorded_text(recorded));
     let of_tools = |cause: &&Cause| matches!(cause.source, Source::Description(_));
-    let (descriptions, mut causes): (Vec<_>, Vec<_>) = recorded.causes.iter().partition(of_tools);
+    let (mut descriptions, mut causes): (Vec<_>, Vec<_>) =
+        recorded.causes.iter().partition(of_tools);
+    // A tool has a description and a schema.
+    descriptions.dedup_by_key(|cause| &cause.source);
     // Where values of the call occur, as a question has them.
     causes.sort_by_key(|cause| cause.quotes.is_empty());
     for cause in causes {
