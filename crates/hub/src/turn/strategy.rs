@@ -409,7 +409,7 @@ impl TurnMachine {
         if words.trim().is_empty() && self.settings.execution == Execution::Here {
             let why = match stop {
                 StopReason::Length => "the token limit cut it off before the first word",
-                _ => "it has no words, which a model may do that only thinks",
+                _ => "it has no words, only thoughts or a call where no call was left",
             };
             let why = format!(
                 "the model's answer is empty: {why}; ask again, or raise limits.completion_tokens"
