@@ -103,6 +103,8 @@ impl LineGuard {
             if self.cut.is_none() {
                 return self.line.extend_from_slice(now);
             }
+            let last = self.line.len().saturating_sub(TAIL);
+            self.tail.extend(self.line.iter().skip(last));
             let room = HEAD.saturating_sub(self.line.len()).min(now.len());
             self.line.extend(now.iter().take(room));
             self.line.truncate(HEAD);
@@ -356,6 +358,23 @@ mod tests {
         assert_eq!(fed("{\"id\":123}\n"), cut("{\"id\":123}", "{\"id\":123}"));
         let text = "x".repeat(1_000);
         assert_eq!(fed(&format!("{text}\n")), whole(&b"x".repeat(HEAD)));
+    }
+
+    /// The piece that goes too far may be shorter than the id before it.
+    #[test]
+    fn a_cut_line_keeps_its_end_in_any_portions() {
+        let line = format!("{{\"result\":\"{}\",\"id\":12}}\n", "x".repeat(500));
+        for portion in 1..80 {
+            let mut guard = LineGuard::new(line.len() - 3);
+            let mut pieces = line.as_bytes().chunks(portion);
+            match pieces.find_map(|mut piece| guard.feed(&mut piece)) {
+                Some(Line::Cut(head, tail, _)) => {
+                    assert!(head.len() <= HEAD && tail.len() <= TAIL);
+                    assert_eq!(answered_by(&head, &tail), Some(12), "{portion}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]
