@@ -91,7 +91,7 @@ pub(super) fn body(
         // Named members come from fields above; a caller that set them here would get past the checks, with a
         // duplicate member that servers read differently.
         more: (options.members.iter())
-            .filter(|(name, _)| !OWN_MEMBERS.contains(&name.as_str()))
+            .filter(|(name, _)| !OWN_MEMBERS.split(' ').any(|own| own == *name))
             .collect(),
     };
     serde_json::to_vec(&body).map_err(|error| error.to_string())
@@ -115,17 +115,8 @@ fn named(tool: &str) -> Value {
 }
 
 /// Members of the body that no option may set in another way.
-const OWN_MEMBERS: [&str; 9] = [
-    "model",
-    "messages",
-    "tools",
-    "tool_choice",
-    "response_format",
-    "max_tokens",
-    "max_completion_tokens",
-    "stream",
-    "stream_options",
-];
+const OWN_MEMBERS: &str = "model messages tools tool_choice response_format max_tokens max_completion_tokens stream \
+stream_options";
 
 #[derive(Serialize)]
 struct Body<'a> {

@@ -36,6 +36,7 @@ async fn a_text_is_read_in_each_form() {
     let second = json!({"choices": [{"index": 1, "delta": {"content": "No"}}]});
     let whole = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": null}]});
     let written = hello.to_string();
+    let ended = written.replace("null", "\"stop\"");
     let half = written.replace("Hi", "H\\ud83di");
     for (name, reply, expected) in [
         (
@@ -90,8 +91,13 @@ async fn a_text_is_read_in_each_form() {
         ),
         (
             "lines",
-            body("application/x-ndjson", format!("{written}\n{written}\n")),
+            body("application/x-ndjson", format!("{written}\n{ended}\n")),
             "HiHi",
+        ),
+        (
+            "lines with an end",
+            body("application/x-ndjson", format!("{written}\n[DONE]\n")),
+            "Hi",
         ),
         (
             "no field",
@@ -290,6 +296,13 @@ async fn an_error_is_told_in_each_form() {
     let begun = chunk(json!({"content": "I will"}), None);
     check(
         Reply::stream(&begun),
+        1,
+        "the answer broke off before its end",
+    )
+    .await;
+    let lines = format!("{}\n", delta(json!({"content": "I will"}))).repeat(2);
+    check(
+        body("application/x-ndjson", lines),
         1,
         "the answer broke off before its end",
     )

@@ -32,6 +32,8 @@ pub(super) struct Assembly {
     usage: Usage,
     /// Anything of a message has come, even if it said nothing.
     has_message: bool,
+    /// Some of it came in a piece, and not as a whole message.
+    pub(super) has_pieces: bool,
     unread: Map<String, Value>,
     /// Received and not yet polled.
     pieces: VecDeque<String>,
@@ -107,6 +109,7 @@ impl Assembly {
 
     fn choice(&mut self, choice: &Members<'_>, at: Duration) -> Result<(), Refused> {
         self.has_message = true;
+        self.has_pieces |= !choice.contains_key("message");
         let part = |name| choice.get(name).map(|it| self::members(it));
         match (
             part("delta").filter(|it| !it.is_empty()),

@@ -105,11 +105,13 @@ impl Reader {
     pub(crate) fn end(&mut self, at: Duration) -> Result<(), Refused> {
         self.is_over = true;
         if self.is_json == Some(true) {
-            self.is_finished = true;
             let text = String::from_utf8_lossy(&self.json);
             let text = text.trim().trim_start_matches('\u{feff}');
-            let text = text.strip_suffix("[DONE]").unwrap_or(text);
-            return self.assembly.take(text, false, at);
+            let rest = text.strip_suffix("[DONE]");
+            self.assembly.take(rest.unwrap_or(text), false, at)?;
+            // The end of the body is the end of a whole message. Pieces could have been cut off between two of them.
+            self.is_finished = rest.is_some() || !self.assembly.has_pieces;
+            return Ok(());
         }
         // Some servers leave out the empty line after the last event. Of a stream that was cut it is no event.
         match self.parser.finish().map(|event| self.event(&event, at)) {
