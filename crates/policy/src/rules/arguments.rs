@@ -230,11 +230,13 @@ const MAX_LINE: usize = 998;
 
 /// Escapes of characters that end a line, in lower case. Some programs decode them once more: templates those with a
 /// backslash, `mailto:` and URLs those with a percent sign, mails those with `=`, pages entities.
-const LINE_ENDS: &str = "\\r \\n %0a %0d %c2%85 %e2%80%a =0a =0d &newline;";
+const LINE_ENDS: &str = "\\r \\n \\v \\f %0a %0d %c2%85 %e2%80%a =0a =0d =c2=85 =e2=80=a &newline;";
 
 /// What is before the number of a character, the base of the number, and its most digits.
-const ESCAPES: [(&str, u32, usize); 6] = [
+const ESCAPES: [(&str, u32, usize); 8] = [
     ("\\x", 16, 2),
+    ("\\x{", 16, 8),
+    ("%u", 16, 4),
     ("\\u", 16, 4),
     ("\\u{", 16, 8),
     ("\\0", 8, 2),
@@ -246,6 +248,8 @@ fn is_line(text: &str) -> bool {
     // U+0085 is a control character; these two are not.
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let lower = text.to_ascii_lowercase();
+    // Some programs decode twice.
+    let lower = lower.replace("%25", "%").replace("&amp;", "&");
     let has_escape = |(before, base, most): &(&str, u32, usize)| {
         lower.split(*before).skip(1).any(|after| {
             let digits = after.chars().take(*most).take_while(|c| c.is_digit(*base));
@@ -570,7 +574,18 @@ mod tests {
             r"\015",
             r"\u0085",
             r"\x1b[2J",
+            r"\x{a}",
+            r"\x{2028}",
+            r"\v",
+            r"\f",
+            "%u000A",
             "%0d%0A",
+            "%250a",
+            "%25E2%2580%25A8",
+            "=C2=85",
+            "=E2=80=A8",
+            "&amp;#10;",
+            "&amp;#xA;",
             "%E2%80%A8",
             "=0A",
             "=0d=0a",
@@ -587,7 +602,7 @@ mod tests {
         for line in [
             "Hello, Bcc: eve@example.org",
             r"50%, a=10 & b=05 in C:\2026\x, #10 and &#228;",
-            "Caf%C3%A9 =C3=A9 \\u00e9 \\u{e9} &eacute; 5%10",
+            "Caf%C3%A9 =C3=A9 \\u00e9 \\u{e9} \\x{e9} %u00e9 &eacute; &amp;#228; R&amp;D 5%10 5%2510",
         ] {
             assert!(taken(line), "{line}");
         }
