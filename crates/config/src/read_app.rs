@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hub::isc::ServedBy;
 use ifc::{Dimension, Effect, Label, Lattice};
-use policy::AppRules;
+use policy::{AppRules, Parameters};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
@@ -97,9 +97,13 @@ pub(crate) fn read_app(
     let mut drafts = tools(table, manifest, others.as_ref(), &shapes);
     let of_app: Vec<Source> = conditions(table).unwrap_or_default();
     if let Some(lattice) = lattice.filter(|_| by_app) {
-        let acts = |draft: &&ToolDraft| !draft.effect.is_some_and(Effect::reads);
-        let acting = drafts.values().chain(&others).filter(acts);
-        let given: Label = acting.map(|it| given(it, &of_app, name.value)).collect();
+        // A read without parameters gets no text.
+        let gets_text = |draft: &&ToolDraft| {
+            let acts = !draft.effect.is_some_and(Effect::reads);
+            acts || draft.parameters != Some(Parameters::default())
+        };
+        let getting = drafts.values().chain(&others).filter(gets_text);
+        let given: Label = getting.map(|it| given(it, &of_app, name.value)).collect();
         let label = label.join(&given.meet(&lattice.whole(Dimension::Confidentiality)));
         for draft in drafts.values_mut().chain(&mut others) {
             draft.labels.rest.get_or_insert_with(|| label.clone());
@@ -234,7 +238,7 @@ fn unlabelled(app: &str, lattice: Option<&Lattice>, by_app: bool) -> Label {
     secret.join(&lattice.whole(Dimension::Integrity))
 }
 
-/// The limits of a tool that acts: a text that is written into the app unasked can come back in its results.
+/// The limits of a tool: a text that the app gets unasked can come back in its results, whether the tool acts or reads.
 fn given(draft: &ToolDraft, of_app: &[Source], app: &str) -> Label {
     let mut conditions = draft.conditions.iter().flatten().chain(of_app);
     // The limit that a condition raises it to is not known before it is compiled.

@@ -112,10 +112,12 @@ fn notes(write: &str, others: &str) -> Config {
         command = ["notes"]
         [app.notes.tools.read]
         effect = "read"
-        limit = "any"
+        limit = ["untrusted"]
         parameters = ["id"]
         [app.notes.tools.list]
         effect = "read"
+        limit = "any"
+        parameters = []
         rest = ["untrusted"]
         [app.notes.tools.write]
         effect = "write"
@@ -143,15 +145,19 @@ fn a_secret_of_another_app_is_written_with_a_question_only() {
     }
 }
 
-/// A text that was written into an app comes back from it.
+/// A text that was given to an app comes back from it.
 #[test]
-fn a_secret_that_may_be_written_is_in_later_results() {
+fn a_secret_that_an_app_may_get_is_in_later_results() {
     let permit = r#"
         cedar = '@limit("secret:card") permit (principal, action, resource) when { context.arguments.text == "x" };'
     "#;
     let any = r#"[app.notes.other_tools]
         effect = "write"
         limit = "any"
+    "#;
+    let search = r#"[app.notes.tools.search]
+        effect = "read"
+        limit = ["untrusted", "secret:mail"]
     "#;
     let accepts = r#"arguments.text = { limit = [], accepts = [{ form = "digits(4)", limit = ["secret:mail"] }] }"#;
     let everything = ["untrusted", "secret:card", "secret:mail", "secret:notes"];
@@ -176,6 +182,11 @@ fn a_secret_that_may_be_written_is_in_later_results() {
         (permit, "", &everything),
         ("limit = \"any\"", "", &everything),
         ("limit = []", any, &everything),
+        (
+            "limit = []",
+            search,
+            &["untrusted", "secret:mail", "secret:notes"],
+        ),
     ] {
         let config = notes(write, others);
         let of = |tool: &str| {

@@ -17,7 +17,7 @@ impl Stage {
         let server = server.display();
         let project = format!(
             "[lattice]\nconfidentiality = \"apps\"\n[app.notes]\ncommand = [\"{server}\"]\n\
-             [app.notes.tools.read_note]\neffect = \"read\"\nlimit = \"any\"\n"
+             [app.notes.tools.read_note]\neffect = \"read\"\nlimit = \"any\"\nparameters = []\n"
         );
         fs::write(stage.home.path("home/sluice.toml"), project).unwrap();
         stage

@@ -58,7 +58,7 @@ impl Stage {
         fs::create_dir_all(stage.home.path("bin")).unwrap();
         let spoke = stage.home.path("bin/sluice-spoke");
         symlink(env!("CARGO_BIN_EXE_sluice-spoke"), spoke).unwrap();
-        let rule = "effect = \"read\"\nlimit = \"any\"\n";
+        let rule = "effect = \"read\"\nlimit = \"any\"\nparameters = []\n";
         let app = |name: &str| {
             let server = server.display();
             format!("[app.{name}]\ncommand = [\"{server}\"]\n[app.{name}.tools.read_note]\n{rule}")
