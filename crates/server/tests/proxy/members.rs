@@ -57,14 +57,14 @@ fn members(text: &str) -> Vec<(&'static str, Value)> {
         ("stop", json!({ "stop": text })),
         ("stop", json!({"stop": ["END", text]})),
         ("model", json!({ "model": text })),
-        ("tools", tool("name", json!(name))),
+        ("tools", tool("name", json!(&name))),
         ("tools", tool("description", json!(text))),
         ("tools", tool("parameters", schema)),
         (
             "chat_template_kwargs",
-            json!({"chat_template_kwargs": {"note": text}}),
+            json!({"chat_template_kwargs": {"note": name}}),
         ),
-        ("made_up", json!({"made_up": [1, text]})),
+        ("made_up", json!({"made_up": [1, name]})),
     ]
 }
 
