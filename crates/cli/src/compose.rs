@@ -179,10 +179,8 @@ fn with_helpers(broker: Broker, config: &Config) -> Result<Broker> {
 }
 
 fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
-    let judge = config.screener.provider.iter();
-    let draft = config.screener.draft.iter();
-    let judge = judge.map(|name| (Purpose::Judge, name));
-    judge.chain(draft.map(|name| (Purpose::Draft, name)))
+    let judge = (config.screener.provider.iter()).map(|name| (Purpose::Judge, name));
+    judge.chain((config.screener.draft.iter()).map(|name| (Purpose::Draft, name)))
 }
 
 pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
@@ -205,11 +203,12 @@ pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>>
     }
 }
 
-/// Copies what the configuration says about a server's API.
+/// Copies what the configuration says about a server and its API.
 pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
     let ProviderKind::OpenAi {
         json,
         max_completion_tokens,
+        local,
         ..
     } = kind
     else {
@@ -222,6 +221,10 @@ pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
     };
     if let Some(is_new) = max_completion_tokens {
         config.max_completion_tokens = *is_new;
+    }
+    if *local {
+        // Another user's server can take the port at any time.
+        config.before_send = |address| owner::check(address).map_err(|it| format!("{it:#}"));
     }
 }
 

@@ -22,8 +22,8 @@ pub use cleared::Cleared;
 pub use embedded::Embedded;
 pub use key::ApiKey;
 pub use openai::{
-    BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, JsonForm, KeyElsewhere,
-    Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
+    BASE_URL_VARIABLE, Check, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, JsonForm,
+    KeyElsewhere, Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
 };
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, ErrorKind, ErrorNames, NoDeltas, Provider, ProviderError, one_line};

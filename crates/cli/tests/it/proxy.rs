@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use server::TraceFile;
 use tempfile::TempDir;
 
+use crate::first_run::servers::{FOREIGN_UID, Foreign};
+
 const CONFIG: &str = r#"
 [screener]
 kind = "naive"
@@ -373,6 +375,29 @@ fn it_drops_what_would_violate_and_ctrl_c_leaves_a_whole_trace() {
         "user", "allowed", "user", "allowed", "returned", "asked", "answered", "answer",
     ];
     assert_eq!(folder.kinds(), expected);
+}
+
+#[test]
+fn a_port_taken_by_another_user_is_sent_nothing() {
+    let own = Foreign::of(rustix::process::geteuid().as_raw(), "0");
+    let url = format!("http://127.0.0.1:{}/v1", own.port);
+    let config = format!(
+        "{CONFIG}\n[[provider]]\nname = \"own\"\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}\"\n\
+         local = true\nclearance = \"any\"\n"
+    );
+    let folder = Folder::new(&config);
+    let guard = Guard::of(folder.bare("own", &[]));
+    let proxy = guard.url();
+    let port = own.port.clone();
+    // The user's server is asked; it answers with no completion.
+    let (_, answer) = guard.chat(&proxy, &[user("first")]);
+    assert!(!answer.to_string().contains("listens"), "{answer}");
+    assert!(own.stop().contains("connected"));
+    let foreign = Foreign::of(FOREIGN_UID, &port);
+    let (status, answer) = guard.chat(&proxy, &[user("private words")]);
+    assert_eq!(status, 502, "{answer}");
+    assert!(answer.to_string().contains("uid 12345"), "{answer}");
+    assert_eq!(foreign.stop(), "");
 }
 
 /// A model that is not told what a mark means writes a guess into the user's files.

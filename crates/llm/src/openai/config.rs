@@ -6,6 +6,9 @@ use super::endpoint::is_default;
 use super::json::JsonForm;
 use crate::{ApiKey, RequestOptions};
 
+/// Says why nothing may be sent to an address, if that is so.
+pub type Check = fn(&str) -> Result<(), String>;
+
 /// Configuration of an [`crate::OpenAi`] provider.
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
@@ -36,6 +39,9 @@ pub struct OpenAiConfig {
     pub pass_through: bool,
     /// Whether plain `http` may leave this machine. Loopback addresses always may use it.
     pub allow_plain_http: bool,
+    /// Called with the address before each attempt of a request, whether or not a connection is open. An error means that
+    /// the server is unreachable, and nothing is sent.
+    pub before_send: Check,
     /// Time limits.
     pub timeouts: Timeouts,
     /// Retries.
@@ -60,6 +66,7 @@ impl OpenAiConfig {
             max_completion_tokens: is_default(base_url),
             pass_through: false,
             allow_plain_http: false,
+            before_send: |_| Ok(()),
             timeouts: Timeouts::default(),
             retry: Retry::default(),
             limits: Limits::default(),

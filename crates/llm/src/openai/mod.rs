@@ -13,12 +13,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use hub::{AnswerShape, Completion};
 use reqwest::{
-    Client, Response, Url,
+    Client, RequestBuilder, Response, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
     redirect,
 };
 
-pub use self::config::{Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts};
+pub use self::config::{Check, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts};
 pub use self::endpoint::{
     BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere,
 };
@@ -93,17 +93,27 @@ impl OpenAi {
         key.filter(|_| self.config.pass_through && !own)
     }
 
+    /// A request with its key, if it may be sent now.
+    fn begin(
+        &self,
+        request: RequestBuilder,
+        key: Option<&ApiKey>,
+    ) -> Result<RequestBuilder, ProviderError> {
+        (self.config.before_send)(&self.config.base_url)
+            .map_err(|reason| ErrorKind::Unreachable(reason).at(&self.config.name))?;
+        Ok(match key {
+            Some(key) => request.bearer_auth(key.expose()),
+            None => request,
+        })
+    }
+
     /// The server's list of models, as it is: JSON text of limited length.
     ///
     /// # Errors
     /// See [`ProviderError`].
     pub async fn models(&self, options: &RequestOptions) -> Result<Vec<u8>, ProviderError> {
         let key = self.key(options).or(self.config.api_key.as_ref());
-        let request = self.client.get(self.models.clone());
-        let request = match key {
-            Some(key) => request.bearer_auth(key.expose()),
-            None => request,
-        };
+        let request = self.begin(self.client.get(self.models.clone()), key)?;
         // A list of models takes no time to make, so the short limit holds for all of it. Never above the one between
         // two pieces: that would end it first, and the error would name this one.
         let limit = (self.config.timeouts.connect).min(self.config.timeouts.read);
@@ -192,10 +202,8 @@ impl OpenAi {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
         let request = self.client.post(self.url.clone());
-        let request = match sending.key {
-            Some(key) => request.bearer_auth(key.expose()),
-            None => request,
-        };
+        // The server may only be starting again, as after a connection that is refused.
+        let request = (self.begin(request, sending.key)).map_err(|it| Failure::new(it, true))?;
         let sent = request.body(sending.body.clone()).send();
         let response = sent.await.map_err(|error| {
             // A server that was too slow for one request is not given a second one beside it.

@@ -9,7 +9,9 @@ mod forms;
 mod json;
 mod misbehaving;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{Content, History, Image, Label, Labeled, Tool, redact};
@@ -828,6 +830,33 @@ async fn a_list_of_models_that_does_not_come_names_its_own_limit() {
             assert!(error.contains(&expected), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_check_before_each_attempt_stops_sending() {
+    static CHECKS: AtomicUsize = AtomicUsize::new(0);
+    // The first attempt is sent, and answered with an outage.
+    let fails_later = |_: &str| match CHECKS.fetch_add(1, Ordering::SeqCst) {
+        0 => Ok(()),
+        _ => Err("another user listens there".to_owned()),
+    };
+    let with_check = |base_url: &str| OpenAiConfig {
+        before_send: fails_later,
+        ..config(base_url)
+    };
+    let outage = || Reply::json(503, "", &json!({}));
+    let (server, answer, _) = ask(with_check, vec![outage(), outage(), outage()]).await;
+    let error = answer.unwrap_err();
+    assert!(error.kind.is_outage(), "{error}");
+    assert!(
+        error.to_string().contains("another user listens"),
+        "{error}"
+    );
+    assert_eq!((server.count(), CHECKS.load(Ordering::SeqCst)), (1, 3));
+    let provider = OpenAi::new(with_check(&server.base_url)).unwrap();
+    let list = provider.models(&RequestOptions::default()).await;
+    assert!(list.unwrap_err().kind.is_outage());
+    assert_eq!(server.connections(), 1);
 }
 
 #[tokio::test]

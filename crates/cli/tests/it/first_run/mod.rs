@@ -2,7 +2,7 @@
 //! user's word alone.
 
 mod files;
-mod servers;
+pub(crate) mod servers;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -28,13 +28,13 @@ while True:
     connection.close()
 "#;
 
-const FOREIGN_UID: u32 = 12345;
+pub(crate) const FOREIGN_UID: u32 = 12345;
 
 /// A server of a user of this machine.
-struct Foreign {
+pub(crate) struct Foreign {
     server: Child,
     output: BufReader<std::process::ChildStdout>,
-    port: String,
+    pub(crate) port: String,
 }
 
 impl Foreign {
@@ -43,7 +43,7 @@ impl Foreign {
     }
 
     /// Only root can start one of another user.
-    fn of(uid: u32, port: &str) -> Self {
+    pub(crate) fn of(uid: u32, port: &str) -> Self {
         let mut python = Command::new("/usr/bin/env");
         python
             .args(["python3", "-c", FOREIGN, port])
@@ -64,7 +64,7 @@ impl Foreign {
     }
 
     /// What it printed of its connections.
-    fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         self.server.kill().unwrap();
         self.server.wait().unwrap();
         let mut rest = String::new();
