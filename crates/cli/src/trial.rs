@@ -1,10 +1,12 @@
 //! Starting an app once, to see whether it runs and which tools it has. No tool is called.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
-use std::{fmt, mem};
+use std::{env, fmt, mem};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use config::{App, Config, Egress, from_environment};
 use hub::trace::{Text, escape};
 use ifc::Monitor;
@@ -75,32 +77,45 @@ pub(crate) enum Of<'a> {
 }
 
 /// Replaces the user's variables of an app that may reach something, for a start before the user has agreed to the app: it
-/// could send them there. A service of the user's own machine does not count, since the variables are often its password.
-pub(crate) fn hide_variables(config: &mut Config, name: &str) {
+/// could send them there. Those of `filled_in` have their values in its command. A service of the user's own machine does not
+/// count, since the variables are often its password.
+pub(crate) fn hide_variables(config: &mut Config, name: &str, filled_in: &BTreeSet<String>) {
     let reaches =
         |app: &&mut App| !app.domains.is_empty() || !app.egress.iter().all(Egress::is_here);
     let Some(app) = config.apps.get_mut(name).filter(reaches) else {
         return;
     };
-    for entry in mem::take(&mut app.env_from) {
-        let variable = from_environment(&entry).0;
+    let say_hidden = |variable: &str| {
         say(&format!(
             "note: {name} may reach a domain, so {variable} is a placeholder in this start\n"
         ));
+    };
+    for entry in mem::take(&mut app.env_from) {
+        let variable = from_environment(&entry).0;
+        say_hidden(variable);
         app.env.insert(variable.to_owned(), PLACEHOLDER.to_owned());
+    }
+    let names = filled_in.iter().chain(&app.filled_in);
+    let values = names.filter_map(|name| Some((env::var(name).ok()?, name)));
+    // A file or folder stays: the app is shown what its command names.
+    let is_word = |it: &str| !(it.is_empty() || it.starts_with('/') && Path::new(it).exists());
+    let mut values: Vec<_> = values.filter(|(value, _)| is_word(value)).collect();
+    // The longest first, since one value can be a part of another.
+    values.sort_by_key(|(value, _)| Reverse(value.len()));
+    for (value, variable) in values {
+        say_hidden(variable);
+        for word in &mut app.command {
+            *word = word.replace(&value, PLACEHOLDER);
+        }
     }
 }
 
 /// Refuses a name that no app has which is started here.
 pub(crate) fn startable(config: &Config, name: &str) -> Result<()> {
-    match config.apps.get(name).is_none_or(|app| app.client) {
-        true => bail!(
-            "there is no app '{}' that is started here; {}",
-            escape(name),
-            configured(config)
-        ),
-        false => Ok(()),
-    }
+    let app = config.apps.get(name).filter(|app| !app.client);
+    let (name, configured) = (escape(name), configured(config));
+    app.map(|_| ())
+        .with_context(|| format!("there is no app '{name}' that is started here; {configured}"))
 }
 
 /// The apps that can be named, or how to have one.

@@ -202,7 +202,7 @@ async fn finish(
         let wish = &offers.granted();
         let lines = block::of(wish, &data, &[]) + &block::domains(&wish.name, &offers.domains);
         let mut config = block::with(file.path(), others, &lines)?;
-        trial::hide_variables(&mut config, &wish.name);
+        trial::hide_variables(&mut config, &wish.name, &wish.filled_in);
         match trial::find_and_start(&mut config, &wish.name, of, &layers).await {
             Ok(trial) => break (config, trial),
             // It may start with a domain that it tried to reach.

@@ -137,7 +137,7 @@ fn may_start(new: &[&Wish], how: &How) -> bool {
         lines.said_by(&format!("{}> ", wish.name), &escape(&text));
     }
     say(&format!(
-        "These servers would be fetched and started, each in a sandbox; programs among them reach no network:\n{}",
+        "These servers would be fetched and started, each in a sandbox; programs among them reach no domain before you allow it:\n{}",
         lines.finish()
     ));
     let prompt = "Type start to start each once and review it [no]: ";

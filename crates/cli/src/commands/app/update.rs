@@ -75,7 +75,7 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
 async fn review(args: &Update, old: &Record, new: &Record) -> Result<Option<Record>> {
     let mut config = args.place.file.open(false)?;
     let layers = args.place.layers();
-    trial::hide_variables(&mut config, &args.name);
+    trial::hide_variables(&mut config, &args.name, &Default::default());
     let trial = trial::find_and_start(&mut config, &args.name, Of::New(new), &layers).await?;
     let now = review::seen(&trial.tools);
     let seen = old.tools.clone().unwrap_or_default();

@@ -17,14 +17,14 @@ use crate::home::Home;
 use crate::terminal::at_terminal;
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
-/// `name`, or `name|description|annotations|id`, where `id?` is not required; `$KEY` in a line is the value of that variable. It ends at once if the first is `dead`. A tool returns
+/// `name`, or `name|description|annotations|id`, where `id?` is not required; `$KEY` in a line is the value of that variable, and `$LAST` the last argument without its `--`. It ends at once if the first is `dead`. A tool returns
 /// its arguments as JSON, `raw` what a terminal acts on, and `fail` an error. `write` writes the file `id`, or one beside the program. It
 /// looks up the name in `LOOKUP` first, and ends without it if `NEEDS_IT` is set. `dial` connects to the port `id` of loopback and
 /// returns what it gets for "hello"; with an address in `SERVICE` it starts only if that service says "hello" too.
 const SERVER: &str = r##"#!/usr/bin/env node
 const fs = require("fs"), path = require("path");
-const lines = fs.readFileSync(process.argv[2] || path.join(__dirname, "tools.txt"), "utf8").trim()
-  .replace("$KEY", process.env.KEY).split("\n");
+const lines = fs.readFileSync(process.argv.slice(2).find((it) => !it.startsWith("--")) || path.join(__dirname, "tools.txt"), "utf8").trim()
+  .replace("$KEY", process.env.KEY).replace("$LAST", process.argv.at(-1).slice(2)).split("\n");
 if (lines[0] === "dead") { console.error("first\nlast"); process.exit(1); }
 const tools = lines.map((line) => {
   const [name, description, said, required] = line.split("|");

@@ -26,6 +26,7 @@ fn config(stage: &Stage) -> String {
 fn import(stage: &Stage, lines: &[&str]) -> String {
     let mut import = stage.command(&["app", "import", "mcp.json"]);
     import.env("KEY", "mine");
+    import.env("MY", "hunter").env("MY_WORD", "hunter2");
     let lines = [&["start"], lines].concat();
     let (code, shown) = at_terminal(&import, &lines, |_| {});
     assert_eq!(code, 0, "{shown}");
@@ -72,6 +73,32 @@ fn a_first_start_with_domains_gets_no_secret() {
         "{shown}"
     );
     assert!(config(&online).contains("env_from = [\"KEY\"]"));
+}
+
+#[test]
+fn a_first_start_with_domains_gets_no_filled_in_word() {
+    let with_word = |env: Value| {
+        let stage = stage(&env, &["--tok_${MY_WORD}_${MY}"]);
+        stage.publish("1.1.0", "$LAST", json!({}));
+        stage
+    };
+    let alone = with_word(json!({}));
+    let shown = import(&alone, &["add"]);
+    assert!(
+        shown.contains("server starts, with tok_hunter2_hunter."),
+        "{shown}"
+    );
+    let online = with_word(json!({ "LOOKUP": "api.example.org", "NEEDS_IT": "1" }));
+    let shown = import(&online, &["allow", "add"]);
+    assert!(
+        shown.contains("server starts, with tok_placeholder_placeholder."),
+        "{shown}"
+    );
+    for name in ["MY", "MY_WORD"] {
+        let note = format!("so {name} is a placeholder");
+        assert!(shown.contains(&note), "{shown}");
+    }
+    assert!(config(&online).contains("--tok_hunter2_hunter"));
 }
 
 #[test]
