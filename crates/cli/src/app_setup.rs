@@ -193,7 +193,9 @@ fn sandbox_of(app: &App, allow_degraded: &BTreeSet<Layer>) -> sandbox::Spec {
         limits: sandbox::Limits {
             memory_bytes: limits.memory_bytes,
             processes: limits.processes,
-            open_files: limits.open_files,
+            open_files: limits
+                .open_files
+                .unwrap_or_else(|| sandbox::whole_spoke().open_files()),
             file_bytes: limits.file_bytes,
             tmp_bytes: limits.tmp_bytes,
             ..sandbox::Limits::default()

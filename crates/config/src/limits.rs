@@ -38,8 +38,8 @@ pub struct SpokeLimits {
     pub memory_bytes: u64,
     /// Processes and threads.
     pub processes: u32,
-    /// Open files per process.
-    pub open_files: u64,
+    /// Open files per process; `None` for the sandbox's own limit.
+    pub open_files: Option<u64>,
     /// Bytes of one file that it writes.
     pub file_bytes: u64,
     /// Bytes of its `/tmp`.

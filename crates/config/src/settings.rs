@@ -395,8 +395,7 @@ impl Default for SpokeLimits {
             memory_bytes: 2048 * MIB,
             // Interpreters and async runtimes start 10 to 20 threads each. This ends a fork bomb.
             processes: 256,
-            // A server that watches or indexes a workspace opens thousands.
-            open_files: 8_192,
+            open_files: None,
             file_bytes: 256 * MIB,
             // It is the machine's memory.
             tmp_bytes: 64 * MIB,

@@ -14,6 +14,7 @@ use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 
 use crate::Limits;
 use crate::mounted::{self, Mounted};
+use crate::spec::{OPEN_FILES, UNCOUNTED_OPEN_FILES};
 
 /// What a group must be able to bound to be worth having.
 const NEEDED: [&str; 2] = ["memory", "pids"];
@@ -42,6 +43,17 @@ pub enum WholeSpoke {
     },
 }
 
+impl WholeSpoke {
+    /// The usual limit of open descriptors per process.
+    #[must_use]
+    pub fn open_files(&self) -> u64 {
+        match self {
+            Self::ControlGroup { .. } => OPEN_FILES,
+            Self::PerProcess { .. } => UNCOUNTED_OPEN_FILES,
+        }
+    }
+}
+
 impl fmt::Display for WholeSpoke {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -55,8 +67,8 @@ impl fmt::Display for WholeSpoke {
             }
             Self::PerProcess { reason } => write!(
                 f,
-                "memory is bounded process by process only, and when the machine runs short spokes are ended first; \
-                 no control group: {reason}; {REMEDY}"
+                "memory is bounded process by process only, and the buffers of sockets are not counted; when the machine \
+                 runs short, spokes are ended first; no control group: {reason}; {REMEDY}"
             ),
         }
     }
@@ -275,6 +287,17 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+
+    #[test]
+    fn without_a_group_fewer_files_may_be_open() {
+        let path = "/sys/fs/cgroup/a".into();
+        assert_eq!(WholeSpoke::ControlGroup { path }.open_files(), 8_192);
+        let reason = "none".to_owned();
+        let alone = WholeSpoke::PerProcess { reason };
+        assert_eq!(alone.open_files(), 1_024);
+        // Doctor shows this.
+        assert!(alone.to_string().contains("buffers of sockets are not"));
+    }
 
     fn mounted(root: &str, point: &str, kind: &str) -> Mounted {
         Mounted {

@@ -20,6 +20,8 @@ pub const ADDRESS_SPACE_BYTES: u64 = 64 << 30;
 pub const PROCESSES: u32 = 256;
 /// Open descriptors per process. A server that watches or indexes a workspace opens thousands of files.
 pub const OPEN_FILES: u64 = 8_192;
+/// The same where no control group counts kernel memory: each socket can hold some 200 KiB there.
+pub const UNCOUNTED_OPEN_FILES: u64 = 1_024;
 /// Bytes of one file (`RLIMIT_FSIZE`). An app writes documents, not disks.
 pub const FILE_BYTES: u64 = 256 << 20;
 /// Bytes of the private `/tmp`; it is memory, so it counts against the machine.

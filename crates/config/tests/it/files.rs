@@ -163,6 +163,7 @@ fn the_users_keys_win_over_the_manifests() {
         ("[::1]", 587)
     );
     assert_eq!(app.limits.memory_bytes, 100 << 20);
+    assert_eq!(app.limits.open_files, None);
     assert_eq!(app.limits.call_timeout.as_secs(), 5);
     assert_eq!(app.rules.tools["send"].limit, label("untrusted"));
     assert_eq!(app.rules.tools["send"].effect, Effect::Irreversible);
