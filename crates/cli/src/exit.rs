@@ -2,15 +2,17 @@
 
 use std::process::ExitCode;
 
-use hub::trace::{Text, escape, escape_lines};
+use hub::trace::{Text, escape};
 use hub::{Outcome, Stop};
 
-use crate::question::Lines;
-use crate::terminal::{ReaderGone, columns};
+use crate::question::{Lines, inset, shortened};
+use crate::terminal::{ReaderGone, columns, say};
 use crate::unwritten;
 
 /// Lines of an app's last words that are shown, which are the last ones.
 const SAID: usize = 12;
+/// Columns of a line that is shown: it may quote an app, which could fill the screen with it.
+const LONGEST: usize = 800;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,18 +58,22 @@ impl Exit {
     }
 }
 
-/// The lines of an error. The last words of an app, such as a traceback, have lines of their own.
+/// The lines of an error, all but the first indented. The last words of an app, such as a traceback, have lines of their own.
 pub(crate) fn shown(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
+    let short = |text: &str| {
+        let lines = text.split('\n').map(|line| shortened(line, LONGEST));
+        inset(&lines.collect::<Vec<_>>().join("\n"))
+    };
     let Some((ours, said)) = text.split_once("; it last said: ") else {
-        return text + "\n";
+        return short(&text) + "\n";
     };
     let said: Vec<&str> = said.split("\\n").filter(|it| !it.is_empty()).collect();
     let mut lines = Lines::new(columns(), true);
     for line in said.iter().skip(said.len().saturating_sub(SAID)) {
-        lines.said_by("app> ", &escape(line));
+        lines.said_by("app> ", &shortened(&escape(line), LONGEST));
     }
-    let mut shown = format!("{ours}; it last said:\n{}", lines.finish());
+    let mut shown = format!("{}; it last said:\n{}", short(ours), lines.finish());
     let service = Text::refused(&text).filter(|it| unwritten::port(it).is_some());
     // A first start has named it.
     if let Some(service) = service.filter(|it| !ours.contains(it.as_str())) {
@@ -80,10 +86,6 @@ pub(crate) fn shown(error: &anyhow::Error) -> String {
 }
 
 /// Prints an error.
-#[expect(
-    clippy::print_stderr,
-    reason = "the edge of the program is where errors are shown"
-)]
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     // A closed pipe is the reader's doing; only the exit code says that not everything was printed.
     let gone = error.chain().any(|cause| {
@@ -94,8 +96,7 @@ pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
     if gone {
         return Exit::Failed.code();
     }
-    // Errors quote foreign text.
-    eprint!("sluice: {}", escape_lines(&shown(error)));
+    say(&format!("sluice: {}", shown(error)));
     Exit::Failed.code()
 }
 
@@ -121,5 +122,16 @@ mod tests {
         assert_eq!(lines.next(), Some("| app> line 29"));
         assert_eq!(lines.last(), Some("| app> line 40\\u{1b}[2J"));
         assert_eq!(shown(&anyhow!("one")), "one\n");
+    }
+
+    #[test]
+    fn a_line_break_in_an_error_begins_no_line() {
+        let error = anyhow!("there is no '/x\nsluice: FORGED'; correct the path");
+        assert_eq!(
+            shown(&error),
+            "there is no '/x\n  sluice: FORGED'; correct the path\n"
+        );
+        let error = anyhow!("it said {}; it last said: a", "x".repeat(64 << 10));
+        assert!(shown(&error).len() < 2 * LONGEST);
     }
 }

@@ -12,7 +12,7 @@ use store::{Apps, Identity, Limits, Memory, Name, Namespace, SqliteMemory, Time}
 
 use crate::hex::hex;
 use crate::paths;
-use crate::terminal::say;
+use crate::terminal::{message, say};
 
 /// The memory of a session, if it has one. A memory that cannot be opened is a note, and the session has none.
 pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory>> {
@@ -26,7 +26,7 @@ pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory
     let memory = match open(config) {
         Ok(memory) => memory,
         Err(error) => {
-            say(&format!("note: this session has no memory: {error:#}\n"));
+            message(&format!("note: this session has no memory: {error:#}"));
             return None;
         }
     };
@@ -36,7 +36,7 @@ pub(crate) fn of_session(config: &Config, front: Front) -> Option<Arc<dyn Memory
         );
     }
     if let Err(error) = say_of_others(memory.as_ref(), config) {
-        say(&format!("note: the memory cannot be read: {error:#}\n"));
+        message(&format!("note: the memory cannot be read: {error:#}"));
     }
     Some(memory)
 }

@@ -17,7 +17,7 @@ use store::{
 use wire::ToolDescription;
 
 use crate::keep_for::KeepFor;
-use crate::terminal::say;
+use crate::terminal::message;
 use crate::{installed, paths};
 
 /// Between the names of apps. No app and no functionality has it in its name.
@@ -222,8 +222,8 @@ fn kept(id: Result<PermissionId>) -> Result<String, String> {
 /// A permission that cannot be read allows nothing. The note says why the user is asked again.
 fn counted<T>(found: Result<T>) -> Option<T> {
     let say_so = |error: &anyhow::Error| {
-        say(&format!(
-            "note: your permissions cannot be read, so you are asked again: {error:#}\n"
+        message(&format!(
+            "note: your permissions cannot be read, so you are asked again: {error:#}"
         ));
     };
     found.inspect_err(say_so).ok()

@@ -6,6 +6,7 @@ use hub::trace::{Event, escape};
 use tokio::sync::mpsc;
 use wire::Wish;
 
+use crate::question::word;
 use crate::terminal::say;
 
 /// The refused places among a spoke's events, with the reasons. What of the app is left out, as a tool that nothing can
@@ -31,7 +32,7 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
                 reason,
                 times,
             } if times == 1 || request != Wish::Line.name() => {
-                let (app, reason) = (escape(&app), escape(&reason));
+                let (app, reason) = (escape(&app), word(&reason));
                 say(&format!("note: {app}, {times} {request}: {reason}\n"));
             }
             _ => {}
@@ -44,7 +45,7 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
 pub(crate) fn words(tried: &BTreeMap<String, String>) -> String {
     let each = tried
         .iter()
-        .map(|(place, reason)| format!("{} ({})", escape(place), escape(reason)));
+        .map(|(place, reason)| format!("{} ({})", word(place), escape(reason)));
     each.collect::<Vec<_>>().join("; ")
 }
 

@@ -16,7 +16,7 @@ use crate::json_lines::JsonLines;
 use crate::keep_for::KeepFor;
 use crate::place::Place;
 use crate::provider::{self, Clearing};
-use crate::terminal::{Terminal, print, say};
+use crate::terminal::{Terminal, message, print, say};
 use crate::trial::configured;
 use crate::words::counted;
 use crate::{compose, sources};
@@ -108,7 +108,7 @@ impl SessionArgs {
 /// Shows the notes and warnings about a configuration.
 pub(crate) fn say_notes(config: &Config) {
     for note in &config.notes {
-        say(&format!("note: {note}\n"));
+        message(&format!("note: {note}"));
     }
     for warning in &config.warnings {
         say(&format!("{warning}\n"));
@@ -204,7 +204,7 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome, clearing: &Clearing) -
         Ok(answer) if answer.reveal_tcb().trim().is_empty() => say("(the model gave no answer)\n"),
         Ok(answer) => print(answer.reveal_tcb())?,
         Err(stop) => {
-            say(&format!("sluice: {stop}{}\n", words(stop)));
+            message(&format!("sluice: {stop}{}", words(stop)));
             if matches!(stop, Stop::Model(_)) {
                 say(&clearing.servers());
             }

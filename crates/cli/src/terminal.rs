@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
-use crate::question::{self, Dialogue, Next, shortened};
+use crate::question::{self, Dialogue, Next, hanging, inset, shortened, word};
 use crate::selection;
 use crate::unwritten;
 use crate::words;
@@ -86,7 +86,8 @@ impl Terminal {
     }
 
     pub(crate) fn working(&self, what: impl Into<String>) {
-        self.progress.set_message(escape(&what.into()));
+        self.progress
+            .set_message(shortened(&escape(&what.into()), columns() / 2));
         if self.progress.is_finished() {
             self.progress.reset();
         }
@@ -164,11 +165,11 @@ impl User for Terminal {
                 "yes" => return true,
                 "always" => {
                     if let Err(error) = settles.keep(provider, above) {
-                        say(&format!("note: this was not written: {error}\n"));
+                        message(&format!("note: this was not written: {error}"));
                     }
                     return true;
                 }
-                _ => say("Type yes, always or no.\n"),
+                _ => say("Type one of these words.\n"),
             }
         }
         false
@@ -252,7 +253,7 @@ fn note(record: &Record) -> Option<String> {
         }
         // The app itself may only report that something failed.
         (_, Event::NameDenied { app, name, reason }) => {
-            let (app, name, reason) = (escape(app), escape(name), escape(reason));
+            let (app, name, reason) = (escape(app), word(name), escape(reason));
             Some(format!("note: {app} looked up {name}: {reason}\n"))
         }
         (
@@ -341,9 +342,7 @@ fn read_line(prompt: &str) -> Option<String> {
 fn show_prompt(prompt: &str) -> Option<()> {
     // Otherwise earlier input could answer.
     tcflush(std::io::stdin(), QueueSelector::IFlush).ok()?;
-    let mut stderr = std::io::stderr();
-    stderr.write_all(prompt.as_bytes()).ok()?;
-    stderr.flush().ok()?;
+    say(prompt);
     Some(())
 }
 
@@ -462,9 +461,20 @@ pub(crate) fn columns() -> usize {
     columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Writes to standard error, with everything escaped that could steer a terminal. A closed output is no error.
+/// Writes to standard error, with everything escaped that could steer a terminal, and no line that a terminal has to break.
+/// A closed output is no error.
 pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().write_all(escape_lines(text).as_bytes());
+    let (mut stderr, text) = (std::io::stderr(), escape_lines(text));
+    let text = match stderr.is_terminal() {
+        true => hanging(&text, columns()),
+        false => text,
+    };
+    let _ = stderr.write_all(text.as_bytes());
+}
+
+/// Says one thing. A line break in what it quotes begins no line of the terminal.
+pub(crate) fn message(text: &str) {
+    say(&format!("{}\n", inset(text)));
 }
 
 /// As [`say`], page by page if the text is longer than the terminal. False if the user has not seen all of it.

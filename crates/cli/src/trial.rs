@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use wire::ToolDescription;
 
 use crate::refused::{refused, words};
-use crate::terminal::say;
+use crate::terminal::message;
 use crate::{app_setup, login, needs, review, unwritten};
 
 /// Events of a start that are kept.
@@ -86,8 +86,8 @@ pub(crate) fn hide_variables(config: &mut Config, name: &str, filled_in: &BTreeS
         return;
     };
     let say_hidden = |variable: &str| {
-        say(&format!(
-            "note: {name} may reach a domain, so {variable} is a placeholder in this start\n"
+        message(&format!(
+            "note: {name} may reach a domain, so {variable} is a placeholder in this start"
         ));
     };
     for entry in mem::take(&mut app.env_from) {

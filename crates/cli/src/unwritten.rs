@@ -3,10 +3,12 @@
 use std::env;
 use std::path::Path;
 
+use hub::address::inert;
 use hub::trace::{Text, escape};
 use provision::Store;
 
 use crate::paths;
+use crate::question::word;
 
 /// The port of a text that is a service on loopback and nothing else, as [`Text::service`] writes it.
 pub(crate) fn port(service: &str) -> Option<u16> {
@@ -32,7 +34,8 @@ pub(crate) fn note(app: &str, what: &str) -> Option<String> {
     }
     let folder = Path::new(what).parent().filter(|it| it.is_dir())?;
     let store = Store::new(paths::apps().ok()?);
-    let (app, file) = (escape(app), escape(what));
+    // No name of a file is a link.
+    let (app, file) = (escape(app), inert(&word(what), |_, _| false).0);
     let note = format!("note: {app} says that it could not write {file}");
     if folder.starts_with(store.folder()) {
         return Some(format!(

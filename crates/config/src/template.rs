@@ -68,10 +68,10 @@ fn variable(inside: &str) -> Piece {
     }
 }
 
-/// Whether a variable that is referred to can have this name.
+/// Whether a variable that is referred to can have this name, of at most 128 letters, digits and `_`.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.is_empty() && name.bytes().all(allowed)
+    (1..=128).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 /// A text with the values of its variables; one whose references do not end is taken literally.

@@ -9,7 +9,7 @@ use policy::Front;
 use server::{SessionError, User};
 use tokio::task::spawn_blocking;
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::interrupts::{interrupts, is_terminated};
 use crate::provider::Clearing;
 use crate::session::{self, SessionArgs};
@@ -67,7 +67,7 @@ async fn talk(
             // The next line may need another app.
             Err(error @ (SessionError::NoChoice(_) | SessionError::Spoke(_))) => {
                 user.idle();
-                say(&format!("sluice: {error}\n"));
+                say(&format!("sluice: {}", exit::shown(&error.into())));
                 Exit::Failed
             }
             Err(error) => return Err(error.into()),

@@ -17,6 +17,9 @@ const WIDEST: usize = 100;
 /// Columns of a foreign name in one of our sentences.
 pub(super) const NAME_COLUMNS: usize = 44;
 
+/// Columns of a foreign word in a message, which may be a path or a list of names.
+const WORD_COLUMNS: usize = 240;
+
 /// Lines of a block, each with [`PREFIX`], none wider than the terminal. A line that the terminal had to
 /// break itself would continue without the prefix, and foreign text could begin it.
 pub(crate) struct Lines {
@@ -107,6 +110,29 @@ impl Lines {
     }
 }
 
+/// Text for a terminal of so many columns, which has to break no line of it: continued ones are indented, so that nothing
+/// foreign begins where our own words begin.
+pub(crate) fn hanging(text: &str, width: usize) -> String {
+    let (text, width) = (text.replace('\t', "    "), width.max(NARROWEST));
+    let lines = text.split('\n').map(|line| match columns(line) <= width {
+        true => line.to_owned(),
+        false => inset(&wrapped(line, width - INSET.len()).join("\n")),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// One message, whose further lines are indented.
+pub(crate) fn inset(message: &str) -> String {
+    message.replace('\n', &format!("\n{INSET}"))
+}
+
+/// A foreign word in a sentence of ours: escaped, without padding, and cut.
+pub(crate) fn word(text: &str) -> String {
+    let text = hub::trace::escape(text);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    shortened(&words.join(" "), WORD_COLUMNS)
+}
+
 /// Columns of a character. Where terminals disagree (East Asian ambiguous width) the larger number.
 fn columns_of(c: char) -> usize {
     c.width_cjk().or(c.width()).unwrap_or(0)
@@ -161,6 +187,15 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_word_has_no_padding_and_an_end() {
+        assert_eq!(
+            word(&format!("a{}\u{3000}b\nc ", " ".repeat(80))),
+            "a b\\nc"
+        );
+        assert!(columns(&word(&"é".repeat(64 << 10))) <= WORD_COLUMNS);
+    }
+
     proptest! {
         #[test]
         fn no_line_is_wider_than_the_terminal_and_nothing_is_lost(
@@ -172,6 +207,10 @@ mod tests {
             let lines = wrapped(&text, room);
             prop_assert_eq!(lines.concat(), text.clone());
             prop_assert!(lines.iter().all(|line| columns(line) <= room));
+            for (at, row) in hanging(&text, terminal).lines().enumerate() {
+                prop_assert!(columns(row) <= terminal, "{}", row);
+                prop_assert!(at == 0 || row.starts_with(INSET), "{}", row);
+            }
             let mut block = Lines::new(terminal, false);
             block.own("Our words.");
             block.quoted(&text, 4);

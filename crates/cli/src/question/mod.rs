@@ -12,7 +12,7 @@ use hub::trace::{escape, escape_lines};
 use ifc::{Answer, Cause, Until};
 
 use self::layout::NAME_COLUMNS;
-pub(crate) use self::layout::{Lines, columns, shortened};
+pub(crate) use self::layout::{Lines, columns, hanging, inset, shortened, word};
 use crate::keep_for::KeepFor;
 
 /// Lines of one argument. The address of a mail and a sentence fit in fewer.

@@ -6,6 +6,9 @@ use std::process::{Child, Command, Stdio};
 /// How a question for a word ends, one for the next page, and one about a call.
 const PROMPTS: [&str; 3] = [" [no]: ", " [next]: ", ", default deny] "];
 
+/// Columns of a terminal on which Sluice breaks no sentence.
+const WIDE: usize = 1000;
+
 /// Runs a command with these lines typed, one after each question for a word. What is shown so far is shown to `watch`
 /// as well. The exit code, and everything that was shown.
 pub(crate) fn at_terminal(
@@ -23,7 +26,7 @@ pub(crate) fn at_terminal(
         "--return",
         "--flush",
         "--command",
-        &words.join(" "),
+        &format!("stty cols {WIDE}; exec {}", words.join(" ")),
         "/dev/null",
     ]);
     for (name, value) in command.get_envs() {

@@ -321,10 +321,10 @@ impl<'a> Reader<'a> {
     fn variable_of(&self, name: String, value: &str, server: &mut ForeignServer) {
         let value = self.plain(value);
         let pieces = pieces(&value).unwrap_or_default();
-        if name.is_empty() || name.contains(['=', '\0']) {
-            server
-                .notes
-                .push("a variable without a possible name is left out".to_owned());
+        if !is_name(&name) {
+            server.notes.push(format!(
+                "the variable '{name}' is left out, because its name is not one of letters, digits and _"
+            ));
         } else if let Some(other) = pieces.iter().find(|it| matches!(it, Piece::Foreign(_))) {
             server.notes.push(format!(
                 "the variable {name} {other}; export {name} before you start Sluice"

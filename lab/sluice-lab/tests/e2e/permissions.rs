@@ -76,7 +76,7 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
     assert!(!line.contains("scripts"), "{line}");
     // At a terminal it counts, and says so.
     stage.restore_the_mailbox();
-    let mut terminal = Terminal::open(&stage);
+    let mut terminal = Terminal::wide(&stage, 300, &["run", "--app", "mail", QUERY]);
     terminal.wait_for(", default deny] ");
     terminal.type_line("o\r");
     terminal.wait_for("note: mail.delete_email {\"id\":");

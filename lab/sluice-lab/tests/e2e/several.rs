@@ -80,7 +80,7 @@ fn plan(apps: &str, each: bool, by: &str) -> (String, bool, String) {
 
 /// One request at the terminal, with this choice; what was shown.
 fn choose(stage: &Stage, choice: &str) -> String {
-    let mut terminal = Terminal::run(stage, &["run", BOTH]);
+    let mut terminal = Terminal::wide(stage, 100, &["run", BOTH]);
     terminal.wait_for(
         "Several apps may be needed, and no group lets them share a conversation: mail, notes.",
     );

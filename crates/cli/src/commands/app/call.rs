@@ -21,7 +21,7 @@ use crate::json_lines;
 use crate::keep_for::KeepFor;
 use crate::place::Place;
 use crate::session;
-use crate::terminal::{Terminal, say};
+use crate::terminal::{Terminal, message};
 use crate::{compose, terminal, trial};
 
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
     };
     match &outcome.result {
         Ok(text) => show(&args, text, &config.lattice)?,
-        Err(stop) => say(&format!("sluice: {stop}{}\n", session::words(stop))),
+        Err(stop) => message(&format!("sluice: {stop}{}", session::words(stop))),
     }
     Ok(Exit::of(&outcome))
 }

@@ -12,7 +12,7 @@ use super::foreign;
 use super::secrets;
 use crate::exit::Exit;
 use crate::question::Lines;
-use crate::terminal::{Terminal, columns, is_agreed, say, say_nothing};
+use crate::terminal::{Terminal, columns, is_agreed, message, say, say_nothing};
 use crate::{exit, needs, provider, shell};
 
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     let read = foreign::read(&args.file).with_context(|| format!("{path} was not imported"));
     let (servers, notes) = read?;
     for note in notes {
-        say(&format!("note: {path}: {note}\n"));
+        message(&format!("note: {path}: {note}"));
     }
     // Once for all servers: the first one added changes the file that was trusted.
     let file = args.how.place.writable()?;
@@ -74,12 +74,12 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
             Ok(true) => added.push(wish.name),
             Ok(false) => left_out.push(wish.name),
             Err(error) => {
-                say(&format!("{} was not added: ", wish.name));
                 let reason = exit::shown(&error);
-                say(match reasons.contains(&reason) {
+                let why = match reasons.contains(&reason) {
                     true => "for the same reason\n",
                     false => &reason,
-                });
+                };
+                say(&format!("{} was not added: {why}", wish.name));
                 reasons += &reason;
                 left_out.push(wish.name);
             }

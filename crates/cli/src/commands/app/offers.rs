@@ -10,6 +10,7 @@ use names::DomainName;
 use super::block::{self, Data, Wish};
 use super::services;
 use crate::configuration::Found;
+use crate::question::word;
 use crate::terminal::{is_agreed, say};
 use crate::{app_setup, paths, unwritten};
 
@@ -73,10 +74,7 @@ impl Offers<'_> {
                 continue;
             }
             let (app, path) = (&self.wish.name, escape(&shown));
-            let says = format!(
-                "{app} may not write {path}, which {} names",
-                escape(named_by)
-            );
+            let says = format!("{app} may not write {path}, which {} names", word(named_by));
             if self.offer(&shown, &says, "write", &block::mount(app, &shown, true)) {
                 *data = with;
             }
@@ -110,7 +108,7 @@ impl Offers<'_> {
     /// Offers the services on loopback that its command and its variables name.
     pub(super) fn services(&mut self) {
         for (service, by) in services::named(self.wish) {
-            let named = format!("which {} names", escape(&by));
+            let named = format!("which {} names", word(&by));
             self.service(&service, &named);
         }
     }

@@ -19,7 +19,7 @@ use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
 use crate::place::ConfigFile;
-use crate::terminal::{Terminal, print, say};
+use crate::terminal::{Terminal, message, print, say};
 use crate::words::{counted, set, short};
 
 #[derive(Debug, Args)]
@@ -169,7 +169,7 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
         show_app(&config.lattice, app, as_json)?;
     }
     for note in &config.notes {
-        say(&format!("note: {note}\n"));
+        message(&format!("note: {note}"));
     }
     for warning in &config.warnings {
         match as_json {

@@ -208,6 +208,24 @@ fn words(output: &Output) -> String {
     )
 }
 
+/// The same command on a terminal of 20 rows and 80 columns.
+fn small(command: &Command) -> Command {
+    let mut small = Command::new("sh");
+    let line = "stty rows 20 cols 80; exec \"$0\" \"$@\"";
+    small.args(["-c", line]).arg(command.get_program());
+    small.args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        small.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => small.env(name, value),
+            None => small.env_remove(name),
+        };
+    }
+    small
+}
+
 /// The same command where a user can be asked.
 fn unsure<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let words = words.iter().copied();
@@ -628,20 +646,7 @@ fn descriptions_are_shown_with_schemas_page_by_page() {
     let tools = format!("look|{long}||id\nlast");
     stage.publish("1.0.0", &tools, json!({}));
     let add = stage.command(&unsure(&add(&[], "@test/server")));
-    let words = add.get_args().map(|word| word.to_str().unwrap());
-    let line = format!(
-        "stty rows 20 cols 80; exec {} {}",
-        env!("CARGO_BIN_EXE_sluice"),
-        words.collect::<Vec<_>>().join(" ")
-    );
-    let mut small = Command::new("sh");
-    small.args(["-c", &line]).current_dir(stage.path("home"));
-    for (name, value) in add.get_envs() {
-        match value {
-            Some(value) => small.env(name, value),
-            None => small.env_remove(name),
-        };
-    }
+    let small = small(&add);
     let believed = |lines: &[&str]| {
         let (code, shown) = at_terminal(&small, lines, |_| {});
         assert_eq!(code, 0, "{shown}");

@@ -3,7 +3,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Stage, add, echo};
+use super::{Stage, add, echo, small};
 use crate::terminal::at_terminal;
 
 /// A stage with a file of one server, with these variables and these words after its package.
@@ -342,5 +342,78 @@ fn a_granted_service_that_does_not_run_is_named() {
     stage.refused(
         &words,
         &format!("{service} (no connection: Connection refused"),
+    );
+}
+
+/// Names of folders, variables, tools and files, and the words of an app, each padded or with a line break.
+#[test]
+fn no_foreign_sentence_begins_a_line() {
+    const FORGED: &str = "sluice: FORGED www.evil.example";
+    let stage = Stage::new();
+    let padded = |start: &str| format!("{start}{}{FORGED}", " ".repeat(180));
+    let program = |name: &str, text: &str| {
+        let file = stage.path(name);
+        fs::write(&file, text).unwrap();
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&file, permissions).unwrap();
+        stage.text(name)
+    };
+    let server = program("home/server", super::SERVER);
+    let refusing = program(
+        "home/refusing",
+        r#"#!/usr/bin/env node
+require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const error = { code: -32603, message: process.argv[2] };
+  console.log(JSON.stringify({ jsonrpc: "2.0", id: JSON.parse(line).id, error }));
+});"#,
+    );
+    let tools = format!("look\nwrite|Writes.||id\n{}", padded("x"));
+    fs::write(stage.path("home/tools.txt"), tools).unwrap();
+    let folder = stage.path(&format!("home/{}", padded("f")));
+    fs::create_dir(&folder).unwrap();
+    let tools = stage.text("home/tools.txt");
+    let (broken, name) = (format!("/x\n{FORGED}"), format!("R\n{FORGED}"));
+    let file = json!({ "mcpServers": {
+        "server": {
+            "command": server,
+            "args": [tools, &folder],
+            "env": { padded("K"): stage.text("home/papers"), name: "https://a.example" },
+        },
+        "refusing": { "command": refusing, "args": [padded("m")] },
+        "broken": { "command": broken, "args": [] },
+        "unknown": { "command": format!("x\n{FORGED}"), "args": [] },
+    } });
+    fs::write(stage.path("home/mcp.json"), file.to_string()).unwrap();
+    let check = |arguments: &[&str], lines: &[&str], parts: &[&str]| {
+        let command = small(&stage.command(arguments));
+        let (_, shown) = at_terminal(&command, lines, |_| {});
+        for row in shown
+            .split(['\n', '\r'])
+            .filter(|row| !row.contains('\u{1b}'))
+        {
+            assert!(row.chars().count() <= 80, "{row:?} in {shown}");
+            assert!(!row.starts_with("sluice: F"), "{shown}");
+        }
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let words = words.join(" ");
+        for part in parts {
+            assert!(words.contains(part), "no {part} in {shown}");
+        }
+    };
+    check(
+        &["app", "import", "mcp.json"],
+        &["start", "no", "add"],
+        &[
+            "not added: ",
+            "is left out, because its name",
+            "Type write to",
+        ],
+    );
+    let file = folder.join(padded("k"));
+    let arguments = json!({ "id": file }).to_string();
+    check(
+        &["app", "call", "server", "write", &arguments],
+        &["o"],
+        &["says that it could not write"],
     );
 }

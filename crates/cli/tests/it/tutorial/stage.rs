@@ -147,7 +147,7 @@ impl Stage {
         );
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command"]);
-        command.args([&format!("stty cols 100; {line}"), "/dev/null"]);
+        command.args([&format!("stty cols 1000; {line}"), "/dev/null"]);
         for (name, _) in std::env::vars() {
             let is_own = ["OPENAI_", "ANTHROPIC_", "OLLAMA_", "XDG_", "SLUICE_"];
             if is_own.iter().any(|start| name.starts_with(start)) {
