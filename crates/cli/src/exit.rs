@@ -70,9 +70,8 @@ pub(crate) fn shown(error: &anyhow::Error) -> String {
     };
     let said: Vec<&str> = said.split("\\n").filter(|it| !it.is_empty()).collect();
     let mut lines = Lines::new(columns(), true);
-    for line in said.iter().skip(said.len().saturating_sub(SAID)) {
-        lines.said_by("app> ", &shortened(&escape(line), LONGEST));
-    }
+    let last = said.iter().skip(said.len().saturating_sub(SAID));
+    lines.said_by("app> ", last.map(|line| shortened(&escape(line), LONGEST)));
     let mut shown = format!("{}; it last said:\n{}", short(ours), lines.finish());
     let service = Text::refused(&text).filter(|it| unwritten::port(it).is_some());
     // A first start has named it.

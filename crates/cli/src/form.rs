@@ -64,13 +64,9 @@ impl<'a> FormDialogue<'a> {
         // A line break of two characters would use up two of the lines.
         let message = self.view.form.message.replace("\r\n", "\n");
         // The last piece is all the rest, whose line breaks are escaped and shown as characters.
-        for paragraph in message.splitn(MESSAGE_LINES, '\n') {
-            lines.said_by(&name, &escape(paragraph));
-        }
+        lines.said_by(&name, message.splitn(MESSAGE_LINES, '\n'));
         for (at, field) in self.view.form.fields.iter().enumerate() {
-            for line in described(at + 1, field) {
-                lines.said_by(&name, &line);
-            }
+            lines.said_by(&name, described(at + 1, field));
         }
         if let Some((rule, excess)) = &self.view.beyond {
             let (rule, excess) = (escape(rule), escape(&excess.join(", ")));

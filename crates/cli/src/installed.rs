@@ -185,9 +185,7 @@ fn last_words(registry: Registry, said: &str) -> String {
         Registry::PyPi => "pip> ",
     };
     let mut lines = Lines::new(columns(), true);
-    for line in said.lines() {
-        lines.said_by(name, &escape(line));
-    }
+    lines.said_by(name, said.lines());
     lines.finish()
 }
 

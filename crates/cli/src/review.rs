@@ -131,9 +131,7 @@ pub(crate) fn are_believed(tools: &[ToolDescription]) -> bool {
 pub(crate) fn words(tool: &ToolDescription, most: usize, columns: usize) -> String {
     let mut lines = Lines::new(columns, true);
     let name = format!("{}> ", shortened(&tool.name, NAME_COLUMNS.min(columns / 2)));
-    for line in tool.description.lines().take(most) {
-        lines.said_by(&name, &escape(line));
-    }
+    lines.said_by(&name, tool.description.lines().take(most));
     let more = tool.description.lines().skip(most).count();
     if more > 0 {
         lines.own(&format!(

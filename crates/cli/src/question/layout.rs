@@ -1,5 +1,6 @@
 //! Lines that are no wider than the terminal.
 
+use hub::trace::escape;
 use unicode_width::UnicodeWidthChar;
 
 /// What every line of a question begins with.
@@ -80,10 +81,11 @@ impl Lines {
         count - hidden.len()
     }
 
-    /// Foreign text that is escaped, in full, each line behind the name of its author.
-    pub(crate) fn said_by(&mut self, name: &str, text: &str) {
+    /// Foreign texts in full, each line behind the name of their author.
+    pub(crate) fn said_by(&mut self, name: &str, texts: impl IntoIterator<Item: AsRef<str>>) {
         let room = self.width.saturating_sub(PREFIX.len() + columns(name));
-        for line in wrapped(text, room.max(1)) {
+        let texts = texts.into_iter().map(|text| escape(text.as_ref()));
+        for line in texts.flat_map(|text| wrapped(&text, room.max(1))) {
             self.line(&format!("{name}{line}"));
         }
     }
@@ -128,7 +130,7 @@ pub(crate) fn inset(message: &str) -> String {
 
 /// A foreign word in a sentence of ours: escaped, without padding, and cut.
 pub(crate) fn word(text: &str) -> String {
-    let text = hub::trace::escape(text);
+    let text = escape(text);
     let words: Vec<&str> = text.split_whitespace().collect();
     shortened(&words.join(" "), WORD_COLUMNS)
 }
@@ -202,7 +204,7 @@ mod tests {
             text in "\\PC{0,300}",
             terminal in NARROWEST..120,
         ) {
-            let text = hub::trace::escape(&text);
+            let text = escape(&text);
             let room = terminal - 6;
             let lines = wrapped(&text, room);
             prop_assert_eq!(lines.concat(), text.clone());

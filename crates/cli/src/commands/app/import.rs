@@ -134,7 +134,7 @@ fn may_start(new: &[&Wish], how: &How) -> bool {
                 text += &format!("; {what} {}", names.join(", "));
             }
         }
-        lines.said_by(&format!("{}> ", wish.name), &escape(&text));
+        lines.said_by(&format!("{}> ", wish.name), [text]);
     }
     say(&format!(
         "These servers would be fetched and started, each in a sandbox; programs among them reach no domain before you allow it:\n{}",

@@ -387,9 +387,7 @@ fn asked_for(host: &str, scopes: &[String], columns: usize) -> String {
     let mut lines = Lines::new(columns, true);
     lines.own("The login asks for:");
     let name = format!("{}> ", shortened(host, columns / 2));
-    for scope in scopes {
-        lines.said_by(&name, &escape(scope));
-    }
+    lines.said_by(&name, scopes);
     lines.finish()
 }
 
