@@ -189,11 +189,13 @@ pub fn one_line(text: &str) -> String {
 
 /// What to do after a status.
 fn advice(code: u16) -> &'static str {
-    // 408 is about the network, and from 500 on it is the server's own trouble.
-    if code == 408 || code >= 500 {
-        "try again later or use another provider"
-    } else {
-        "check the model's name and the key"
+    match code {
+        // 408 is about the network, and from 500 on it is the server's own trouble.
+        408 | 500.. => "try again later or use another provider",
+        // A limit of requests has an error of its own; this is a spent quota.
+        402 | 429 => "check the plan and the billing of the account",
+        404 => "check the model's name, and that the address has its /v1",
+        _ => "check the model's name and the key",
     }
 }
 
@@ -223,5 +225,8 @@ mod tests {
             "provider `main`: too many requests: slow; wait 3 s and try again"
         );
         assert!(error.kind.is_outage());
+        for (code, help) in [(401, "key"), (404, "/v1"), (429, "billing"), (503, "later")] {
+            assert!(advice(code).contains(help), "{code}");
+        }
     }
 }
