@@ -16,7 +16,7 @@ use server::{AppSetup, Parts, SessionSetup};
 use crate::hex::hex;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
-use crate::provider::{address, key_of, owner};
+use crate::provider::{endpoint, key_of, owner};
 use crate::terminal::say;
 use crate::{app_setup, login, memory, paths, screener, seen};
 
@@ -226,30 +226,6 @@ pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
         // Another user's server can take the port at any time.
         config.before_send = |address| owner::check(address).map_err(|it| format!("{it:#}"));
     }
-}
-
-/// Where a provider's server is, and which key goes there; `None` if it has no server. It is an error if the environment
-/// would send a key to a server for which it was not named, or if another user's server is in the place of a local one.
-pub(crate) fn endpoint(provider: &config::Provider) -> Result<Option<Endpoint>> {
-    let ProviderKind::OpenAi {
-        base_url,
-        api_key_env,
-        local,
-        ..
-    } = &provider.kind
-    else {
-        return Ok(None);
-    };
-    let name = || format!("the provider {}", provider.name);
-    // A configured address needs none.
-    let environment = address(llm::BASE_URL_VARIABLE)
-        .or_else(|error| base_url.as_ref().map(|_| None).ok_or(error))?;
-    let (url, key) = (base_url.as_deref(), api_key_env.as_deref());
-    let endpoint = Endpoint::new(url, key, environment.as_deref()).with_context(name)?;
-    if *local {
-        owner::check(&endpoint.base_url).with_context(name)?;
-    }
-    Ok(Some(endpoint))
 }
 
 /// The key of a provider. A note says that `OPENAI_API_KEY` is not sent, since the server will refuse.

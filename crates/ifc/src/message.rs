@@ -129,7 +129,7 @@ impl Unread {
     }
 }
 
-/// Two steps are the same whatever came with them unread.
+/// Two steps are the same if only their unread members differ.
 impl PartialEq for Unread {
     fn eq(&self, _: &Self) -> bool {
         true

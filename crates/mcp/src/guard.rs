@@ -180,7 +180,7 @@ fn number(id: &Value) -> Option<u64> {
     id.as_u64().or(text)
 }
 
-/// A JSON-RPC error, whatever its form is: all of its words.
+/// All words of a JSON-RPC error of any form.
 fn app_error(error: &str) -> FailureReason {
     let value: Value = serde_json::from_str(error).unwrap_or_default();
     let code = value.get("code").and_then(Value::as_i64);

@@ -246,7 +246,7 @@ impl Service<RoleClient> for Mediator {
     fn get_info(&self) -> ClientConfig {
         let forms = FormElicitationCapability::default();
         let mut capabilities = ClientCapabilities::default();
-        // Also where there is nobody to ask: some servers list other tools then, and would not be the reviewed app.
+        // Also where no user can be asked: some servers list other tools then, and would not be the reviewed app.
         capabilities.elicitation = Some(ElicitationCapability::new().with_form(forms));
         let own = Implementation::new("sluice", env!("CARGO_PKG_VERSION"));
         let mut config = ClientConfig::new(capabilities, own);

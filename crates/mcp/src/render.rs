@@ -60,7 +60,7 @@ pub(crate) fn render(result: &str) -> Option<Rendered> {
     let said: Said<'_> = serde_json::from_str(result).ok()?;
     let structured = said.structured_content;
     if said.content.is_none() && structured.is_none() {
-        // Of another shape: whatever it says is the app's text.
+        // Of another shape: all of it is the app's text.
         let is_object = whole.is_object().then(|| Rendered::text(result.to_owned()));
         return is_object.map(|rendered| Rendered {
             claims: claims(said.meta.map(RawValue::get)),

@@ -49,7 +49,7 @@ pub(crate) trait Front: Send {
         false
     }
 
-    /// Shows an app's question and brings the answer. Where there is no user, there is none: nobody has said no.
+    /// Shows an app's question and brings the answer. Where there is no user, there is none: no user has declined.
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {
         let _ = view;
         FormAnswer::Dismissed

@@ -13,7 +13,7 @@ use toml::Table;
 use toml::de::DeTable;
 
 use super::discover::{MODEL_VARIABLE, host, key_of};
-use crate::compose;
+use super::endpoint::endpoint;
 use crate::configuration::{Found, NAME};
 use crate::terminal::Settles;
 
@@ -44,7 +44,7 @@ impl Clearing {
         let known = |provider: &Provider| Known {
             name: provider.name.clone(),
             model: provider.model.clone(),
-            server: compose::endpoint(provider).ok().flatten(),
+            server: endpoint(provider).ok().flatten(),
             secrets: config.lattice.describe(&provider.clearance.meet(&secret)),
         };
         let providers = config.providers.iter().map(known).collect();

@@ -71,7 +71,7 @@ pub(crate) fn key_of(variable: &str) -> Option<ApiKey> {
 }
 
 /// The address of an API in a variable. It may have a password, so it is not quoted.
-pub(crate) fn address(variable: &str) -> Result<Option<String>> {
+pub(super) fn address(variable: &str) -> Result<Option<String>> {
     let is_http = |it: &str| Url::parse(it).is_ok_and(|url| url.scheme().starts_with("http"));
     match set(variable).filter(|it| !is_http(it)) {
         Some(_) => {

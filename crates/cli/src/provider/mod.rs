@@ -5,6 +5,7 @@
 
 mod clearing;
 mod discover;
+mod endpoint;
 pub(crate) mod owner;
 
 use std::collections::BTreeSet;
@@ -16,8 +17,9 @@ use ifc::Dimension;
 
 pub(crate) use self::clearing::{Clearing, without_secret};
 use self::clearing::{secret_of, value};
+pub(crate) use self::discover::key_of;
 use self::discover::{Candidate, candidates};
-pub(crate) use self::discover::{address, key_of};
+pub(crate) use self::endpoint::endpoint;
 use crate::configuration::{self, Examples, Found, Refusal};
 use crate::embedded;
 use crate::place::ConfigFile;

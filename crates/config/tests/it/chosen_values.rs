@@ -218,7 +218,7 @@ fn a_chosen_value_is_no_destination_unasked() {
     );
 }
 
-/// `message: {to: …}` is a message to someone, whatever the argument is called.
+/// `message: {to: …}` is a message to someone, under any name of the argument.
 #[test]
 fn an_object_or_list_may_hold_a_destination() {
     let notify = r#"

@@ -96,7 +96,7 @@ impl ToolRule {
         match &self.destinations {
             Some(named) => named.iter().any(|name| name == argument),
             // What a read returns has labels of its own, wherever it looked. An object or a list can hold a destination,
-            // whatever its own name is.
+            // under any name of its own.
             None => {
                 !self.effect.reads() && (names::may_name(argument) || value.starts_with(['{', '[']))
             }

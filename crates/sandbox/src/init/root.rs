@@ -93,7 +93,7 @@ const LINKS: [(&str, &str); 5] = [
     ("/proc/self/fd/2", "dev/stderr"),
     ("/tmp", "dev/shm"),
 ];
-/// What covers files and folders of `/proc`: a file that nobody may read, and an empty folder.
+/// What covers files and folders of `/proc`: a file that no user may read, and an empty folder.
 const NO_FILE: &str = "no-file";
 const NO_FOLDER: &str = "no-folder";
 /// Where the new root is attached until it becomes the root. Every system has it, and nothing is opened there meanwhile.

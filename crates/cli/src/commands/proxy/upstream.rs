@@ -10,7 +10,7 @@ use ifc::{Dimension, Label};
 use llm::{ApiKey, Endpoint, OpenAi, OpenAiConfig};
 
 use crate::compose;
-use crate::provider::key_of;
+use crate::provider::{endpoint, key_of};
 
 /// The upstream's name in traces and errors.
 const NAME: &str = "upstream";
@@ -52,7 +52,7 @@ impl Upstream {
     pub(super) fn of(args: &UpstreamArgs, config: &Config) -> Result<Self> {
         let configured = configured(&args.upstream, config)?;
         let endpoint = match configured {
-            Some(provider) => compose::endpoint(provider)?,
+            Some(provider) => endpoint(provider)?,
             None => None,
         };
         let address = match &endpoint {
@@ -111,7 +111,7 @@ fn configured<'a>(upstream: &str, config: &'a Config) -> Result<Option<&'a confi
 
 fn address(provider: &config::Provider) -> Option<String> {
     // A provider whose key and address do not fit together does not match.
-    let endpoint = compose::endpoint(provider).ok().flatten()?;
+    let endpoint = endpoint(provider).ok().flatten()?;
     Some(endpoint.base_url)
 }
 

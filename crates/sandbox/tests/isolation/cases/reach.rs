@@ -151,7 +151,7 @@ pub(super) fn proc_tells_what_the_spoke_may_use() -> Outcome {
     let memory = spoke.allowed(&read("/proc/meminfo"))?;
     let limit = Spec::default().limits.memory_bytes / 1024;
     check(memory.contains(&format!("MemTotal: {limit} kB")), memory)?;
-    // Everything else of the machine is covered, with whatever modules add to it.
+    // Everything else of the machine is covered, with the entries of modules too.
     let mut spared = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
