@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::config::OpenAiConfig;
 use super::json::{ANSWER_TOOL, ANSWER_TOOL_WORDS, Wanted};
+use super::schema;
+use crate::provider::{ErrorKind, ProviderError};
 use crate::{RequestOptions, TokenLimit, ToolChoice};
 
 /// Longest tool name that the API takes.
@@ -155,8 +157,7 @@ struct Tool<'a> {
 struct Function<'a> {
     name: &'a str,
     description: &'a str,
-    /// Sent as it stands in the prompt.
-    parameters: &'a RawValue,
+    parameters: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
 }
@@ -285,7 +286,7 @@ fn tools<'a>(
         .tools()
         .iter()
         .map(|tool| {
-            let parameters = serde_json::from_str(&tool.parameters).map_err(|error| {
+            let parameters = schema::sent(&tool.parameters).map_err(|error| {
                 format!(
                     "the parameters of the tool `{}` are not JSON: {error}",
                     tool.name
@@ -326,6 +327,8 @@ fn answer_tool<'a>(wanted: &Wanted<'a>) -> Result<Tool<'a>, String> {
 pub(super) struct ToolNames {
     /// Our name and the sent one.
     pairs: Vec<(String, String)>,
+    /// Our names of the tools that are sent, in their order.
+    listed: Vec<String>,
 }
 
 impl ToolNames {
@@ -335,12 +338,12 @@ impl ToolNames {
             PromptMessage::Assistant { calls, .. } => calls.as_slice(),
             _ => &[],
         });
-        let listed = prompt.tools().iter().map(|tool| tool.name.as_str());
-        Self::of(
-            listed
-                .chain(called.map(|call| call.tool.as_str()))
-                .collect(),
-        )
+        let listed = || prompt.tools().iter().map(|tool| tool.name.as_str());
+        let called = called.map(|call| call.tool.as_str());
+        Self {
+            listed: listed().map(str::to_owned).collect(),
+            ..Self::of(listed().chain(called).collect())
+        }
     }
 
     fn of(names: BTreeSet<&str>) -> Self {
@@ -359,7 +362,44 @@ impl ToolNames {
             taken.insert(sent.clone());
             pairs.push((name.to_owned(), sent));
         }
-        Self { pairs }
+        Self {
+            pairs,
+            listed: Vec::new(),
+        }
+    }
+
+    /// Adds to a refusal the tool for which the whole request was refused, by the name or the place that the server gives.
+    pub(super) fn blame(&self, mut error: ProviderError) -> ProviderError {
+        let ErrorKind::Status {
+            code: 400 | 422,
+            message,
+            ..
+        } = &mut error.kind
+        else {
+            return error;
+        };
+        let is_named = |name: &&String| {
+            let sent = self.sent(name);
+            ["'", "\"", "`"]
+                .iter()
+                .any(|quote| message.contains(&format!("{quote}{sent}{quote}")))
+        };
+        let place = ["function_declarations[", "tools[", "tools."];
+        let place = place.iter().find_map(|before| {
+            let (_, rest) = message.split_once(before)?;
+            let end = rest.find(|it: char| !it.is_ascii_digit())?;
+            rest.get(..end)?.parse::<usize>().ok()
+        });
+        let named = self.listed.iter().find(is_named);
+        if let Some(tool) = named.or_else(|| self.listed.get(place?)) {
+            let words = format!(
+                " (it refuses the tool `{tool}`; leave that out with hidden_tools at its app)"
+            );
+            message.push_str(&words);
+        } else if message.contains("'tools': array too long") {
+            message.push_str(" (leave tools out with only_tools or hidden_tools at an app)");
+        }
+        error
     }
 
     fn sent<'a>(&'a self, name: &'a str) -> &'a str {

@@ -7,6 +7,7 @@ mod endpoint;
 mod failure;
 mod json;
 mod retry;
+mod schema;
 
 use std::time::Instant;
 
@@ -160,7 +161,7 @@ impl OpenAi {
         };
         if !matches!(request.shape, AnswerShape::Json { .. }) {
             let answered = self.complete_with_retries(&sending, sink).await;
-            return answered.map_err(|failure| failure.error);
+            return answered.map_err(|failure| sending.names.blame(failure.error));
         }
         // JSON is passed on whole, since it can come as a call or in a code fence.
         let answered = self.complete_with_retries(&sending, &mut NoDeltas).await;

@@ -429,7 +429,7 @@ async fn the_request_is_what_the_api_asks_for() {
                 {"role": "tool", "tool_call_id": "call_1", "content": "done"},
             ],
             "tools": [{"type": "function", "function": {"name": "mail_send_1",
-                "description": "Sends.", "parameters": {"type": "object"}}}],
+                "description": "Sends.", "parameters": {"type": "object", "properties": {}}}}],
             "tool_choice": "auto",
             "max_tokens": 7,
             "stream": true,
@@ -610,6 +610,35 @@ async fn refusals_are_not_retried() {
     .await;
     let reported = format!("data: {}\n\n", error("it broke", "x"));
     check(Reply::stream(&reported), 1, "it broke").await;
+}
+
+/// One odd tool costs the request, so the user must learn which it is.
+#[tokio::test]
+async fn a_refused_tool_is_named() {
+    let named = "(it refuses the tool `mail.send`; leave that out with hidden_tools at its app)";
+    for (message, expected) in [
+        (
+            "Invalid schema for function 'mail_send_1': array schema missing items.",
+            named,
+        ),
+        ("tools.0.custom.input_schema: JSON schema is invalid", named),
+        (
+            "Unknown name at 'tools[0].function_declarations[0].parameters'",
+            named,
+        ),
+        (
+            "Invalid 'tools': array too long",
+            "only_tools or hidden_tools",
+        ),
+        ("tools.7.name: too long", "tools.7.name: too long; check"),
+    ] {
+        check(
+            Reply::json(400, "", &json!({"error": {"message": message}})),
+            1,
+            expected,
+        )
+        .await;
+    }
 }
 
 /// Routers begin to answer before the server behind them does, so what that says comes with status 200.
