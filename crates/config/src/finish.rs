@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{ArgumentPath, Lattice};
+use ifc::{ArgumentPath, Effect, Lattice};
 use policy::{CedarText, CedarTool, Conditions, compile_conditions};
 
 use crate::app::App;
@@ -101,6 +101,13 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
 
 /// A limit of an argument that the tool does not take would never hold anything.
 fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
+    if let (Some(true), Some(at)) = (draft.poll, &draft.written)
+        && draft.effect != Some(Effect::Read)
+    {
+        let message = format!("the tool '{tool}' is polled, but does more than read");
+        let help = "only a tool with effect = \"read\" can have poll = true";
+        context.sink.error(&at.file, &at.span, message, help);
+    }
     if let (Some(parameters), Some(at)) = (&draft.parameters, &draft.written) {
         let named = [("once", &draft.once), ("destinations", &draft.destinations)];
         for (key, name) in named

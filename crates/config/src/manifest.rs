@@ -49,6 +49,8 @@ pub(crate) struct ToolDraft {
     pub(crate) once: Option<Vec<String>>,
     /// The arguments that say who or what a call is about.
     pub(crate) destinations: Option<Vec<String>>,
+    /// Whether its result changes by itself.
+    pub(crate) poll: Option<bool>,
     pub(crate) conditions: Option<Vec<Source>>,
     pub(crate) examples: Vec<Example>,
     pub(crate) labels: LabelDraft,
@@ -91,6 +93,7 @@ impl ToolDraft {
             arguments,
             once: self.once.or(base.once),
             destinations: self.destinations.or(base.destinations),
+            poll: self.poll.or(base.poll),
             conditions: self.conditions.or(base.conditions),
             examples,
             effect: self.effect.or(base.effect),
@@ -120,6 +123,7 @@ impl ToolDraft {
             arguments: arguments.collect(),
             once: self.once.map(Into::into),
             destinations: self.destinations,
+            poll: self.poll.unwrap_or(false),
             conditions: None,
             result: self.labels.finish(),
         }
@@ -207,6 +211,7 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         arguments: argument_limits(table),
         once: names("once"),
         destinations: names("destinations"),
+        poll: table.boolean("poll"),
         conditions: conditions(table),
         examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &Effect::ALL.map(|effect| (effect.name(), effect))),

@@ -294,6 +294,13 @@ pub trait Policy: Send + Sync {
         Ok(())
     }
 
+    /// Whether the user says that a tool's result changes by itself, so that the same read may be made again although the
+    /// last two brought the same.
+    fn is_polled(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
+
     /// Labels the result of a call. It never fails: text that no rule understands gets the most restrictive label that the
     /// tool's results may have, and the result of an unknown tool gets ⊤.
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {

@@ -204,6 +204,10 @@ impl Policy for AppPolicy {
         self.tool(call).map_or(Ok(()), |rule| rule.check(call))
     }
 
+    fn is_polled(&self, call: &Call) -> bool {
+        self.tool(call).is_some_and(|rule| rule.poll)
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),

@@ -291,6 +291,26 @@ fn what_cannot_be_judged_is_denied() {
 }
 
 #[test]
+fn a_tool_that_only_reads_may_be_polled() {
+    let tool = |effect: &str| {
+        format!(
+            "[app.a]\nclient = true\n[app.a.tools.t]\neffect = \"{effect}\"\nlimit = \"any\"\npoll = true\n"
+        )
+    };
+    let call = Call {
+        app: "a".to_owned(),
+        tool: "t".to_owned(),
+        arguments: Arguments::parse("{}", &Label::bottom()).unwrap(),
+        label: Label::bottom(),
+    };
+    assert!(ok(&tool("read")).policy().is_polled(&call));
+    for effect in ["read-once", "write"] {
+        let errors = errors(&tool(effect));
+        assert!(errors.contains("can have poll = true"), "{errors}");
+    }
+}
+
+#[test]
 fn a_condition_that_fails_denies_whatever_the_others_say() {
     let config = ok(r#"
 [app.a]

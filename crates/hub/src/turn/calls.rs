@@ -39,9 +39,11 @@ impl TurnMachine {
         let past = (full.clone(), call.proposed.clone());
         self.turn.proposed.push(past);
         let times = self.turn.times_proposed(&call.proposed, &full);
-        let is_polled =
-            || self.reads(&call.proposed, &full) && self.may_have_changed(calls.count, &full, 1);
-        if times > self.settings.limits.repeats && !is_polled() {
+        let changes = || {
+            self.is_polled(&call.proposed, &full) || self.may_have_changed(calls.count, &full, 1)
+        };
+        let may_repeat = || self.reads(&call.proposed, &full) && changes();
+        if times > self.settings.limits.repeats && !may_repeat() {
             // Back in the queue: the end of the turn answers all calls that have not run.
             calls.queue.push_front((id, call));
             self.state = State::Calls(calls);
@@ -444,6 +446,12 @@ impl TurnMachine {
     /// Whether a call under this label only reads, so that it can be made again.
     pub(super) fn reads(&self, proposed: &ProposedCall, label: &Label) -> bool {
         self.effect(proposed, label) == Some(Effect::Read)
+    }
+
+    /// Whether the user's rules say that the result of a call changes by itself.
+    pub(super) fn is_polled(&self, proposed: &ProposedCall, label: &Label) -> bool {
+        let call = self.read(proposed, label);
+        call.is_ok_and(|call| self.guard.policy.is_polled(&call))
     }
 
     /// The effect of a call under this label; `None` if there is no rule for it.

@@ -199,7 +199,8 @@ impl TurnMachine {
         let calls = &completion.calls;
         let is_same_read = same_calls(calls, self.turn.last_calls(label))
             && calls.iter().all(|call| self.reads(call, label))
-            && !self.may_have_changed(calls.len(), label, 0);
+            && !self.may_have_changed(calls.len(), label, 0)
+            && !calls.iter().any(|call| self.is_polled(call, label));
         let is_refused = |call: &ProposedCall| {
             let call = self.read(call, label);
             call.is_ok_and(|call| self.guard.monitor.is_refused(&call))

@@ -123,6 +123,7 @@ mod tests {
             arguments: BTreeMap::new(),
             once: None,
             destinations: None,
+            poll: false,
             conditions: None,
             result: ResultLabels::new(vec![names], None, Some(Label::bottom())),
         };

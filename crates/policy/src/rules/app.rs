@@ -68,6 +68,8 @@ pub struct ToolRule {
     /// The arguments that say who or what a call is about, so that no stranger may choose them by a value of a form. `None`:
     /// by name all but content, times and numbers; none of a tool that reads.
     pub destinations: Option<Vec<String>>,
+    /// Whether its result changes by itself, so that the same read is no repetition.
+    pub poll: bool,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
     /// The labels of its results.

@@ -148,6 +148,10 @@ impl Policy for Table {
         }
     }
 
+    fn is_polled(&self, call: &Call) -> bool {
+        call.arguments.iter().any(|(name, _)| name == "polled")
+    }
+
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {
         let dimension = match call.tool.as_str() {
             "inbox" => Dimension::Integrity,
@@ -869,6 +873,17 @@ fn a_read_that_changes_is_polled_until_it_ends() {
     let outcome = world.turn("go");
     assert_eq!(outcome.result.unwrap().reveal_tcb(), "it is done");
     assert_eq!(world.sent.len(), 7);
+    // A tool that is to be polled runs again after equal results too.
+    fn waits(prompt: &Prompt) -> Step {
+        match results(prompt).len() {
+            7 => say("it waits"),
+            _ => vec![("inbox", r#"{"polled":true}"#.to_owned())],
+        }
+    }
+    let mut waiting = self::world(LAZY, waits);
+    let outcome = waiting.turn("go");
+    assert_eq!(outcome.result.unwrap().reveal_tcb(), "it waits");
+    assert_eq!(waiting.sent.len(), 7);
     // One that never ends is bounded by the steps.
     READ.store(100, Ordering::SeqCst);
     let app = world.app;
