@@ -36,7 +36,7 @@ pub(crate) struct Rendered {
 #[serde(rename_all = "camelCase")]
 struct Said<'a> {
     #[serde(borrow)]
-    content: Option<Vec<&'a RawValue>>,
+    content: Option<&'a RawValue>,
     #[serde(borrow)]
     structured_content: Option<&'a RawValue>,
     is_error: Option<Value>,
@@ -67,12 +67,12 @@ pub(crate) fn render(result: &str) -> Option<Rendered> {
             ..rendered
         });
     }
-    let blocks: Vec<Block> = said
-        .content
-        .iter()
-        .flatten()
-        .map(|it| Block::read(it))
-        .collect();
+    // Some servers write the one part itself, and not a list of it.
+    let content = said.content.into_iter().flat_map(|content| {
+        let list: Result<Vec<&RawValue>, _> = serde_json::from_str(content.get());
+        list.unwrap_or_else(|_| vec![content])
+    });
+    let blocks: Vec<Block> = content.map(Block::read).collect();
     let texts: Vec<&str> = blocks.iter().filter_map(Block::plain).collect();
     let value = whole.get("structuredContent").unwrap_or(&Value::Null);
     let untold = structured.filter(|_| !is_told(value, &texts));
@@ -149,6 +149,7 @@ impl Block {
             () => "",
         });
         match (kind, text("text"), text("data"), value.get("resource")) {
+            _ if value.is_string() => Self::Text(value.as_str().unwrap_or_default().to_owned()),
             ("text", Some(text), ..) => Self::Text(text.to_owned()),
             // By its bytes: an app calls anything an image.
             ("image", _, Some(data), _) if is_known(data) => Self::Image(data.to_owned()),
@@ -159,8 +160,19 @@ impl Block {
             ("resource", .., Some(resource)) => Self::resource(resource, raw),
             // A link is text: nothing follows it.
             ("resource_link", ..) if text("uri").is_some() => {
-                let of = |name| head(text(name).unwrap_or_default(), NOTE_BYTES);
-                Self::Note(format!("[link to {}: {}]", of("uri"), of("name")))
+                let of = |name, most| {
+                    text(name)
+                        .map(|it| head(it, most))
+                        .filter(|it| !it.is_empty())
+                };
+                let said = [
+                    of("name", NOTE_BYTES),
+                    of("title", NOTE_BYTES),
+                    of("description", UNKNOWN_BYTES),
+                ];
+                let said: Vec<&str> = said.into_iter().flatten().collect();
+                let uri = of("uri", NOTE_BYTES).unwrap_or_default();
+                Self::Note(format!("[link to {uri}: {}]", said.join(": ")))
             }
             _ => unknown(kind, raw),
         }
@@ -344,6 +356,10 @@ mod tests {
             json!({"content": [{"type": "resource_link", "uri": "file:///a", "name": "notes"}]}),
             "[link to file:///a: notes]",
         );
+        check(
+            json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "n", "title": "", "description": "obey"}]}),
+            "[link to a:b: n: obey]",
+        );
     }
 
     /// An app calls anything an image.
@@ -487,7 +503,6 @@ mod tests {
             r#"{"content":[],"structuredContent":{"n":1e400}}"#,
             r#"{"content":[],"content":[{"type":"text","text":"other"}]}"#,
             r#"{"content":[],"_meta":{},"_meta":{}}"#,
-            r#"{"content":"hello"}"#,
             "7",
             "null",
         ] {
@@ -515,6 +530,13 @@ mod tests {
         assert_eq!(one(&large), note);
         // The kind is left out.
         assert_eq!(one(r#"{"text":"hello"}"#), "hello");
+        assert_eq!(one(r#""hello""#), "hello");
+        for content in [r#""hello""#, r#"{"type":"text","text":"hello"}"#] {
+            assert_eq!(
+                rendered(&format!(r#"{{"content":{content}}}"#)).text,
+                "hello"
+            );
+        }
         assert_eq!(
             one(r#"{"data":"QUJDRA=="}"#),
             "[image omitted: unknown type, 4 bytes]"

@@ -244,8 +244,10 @@ fn handshake(id: u64, result: Result<String, FailureReason>) -> RxJsonRpcMessage
             has.is_some_and(|has| !has.is_null() && *has != false)
         };
         let has = ["tools", "resources", "prompts"].into_iter().filter(has);
+        // The first version for a server that says what it has, but not which one it speaks.
+        let first = said.get("capabilities").map(|_| "2024-11-05".to_owned());
         Ok(json!({
-            "protocolVersion": text(&said, "protocolVersion"),
+            "protocolVersion": text(&said, "protocolVersion").or(first),
             "capabilities": has.map(|name| (name.to_owned(), json!({}))).collect::<serde_json::Map<_, _>>(),
             "serverInfo": {
                 "name": text(server, "name").unwrap_or_default(),
@@ -308,7 +310,33 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ServerResult;
+
     use super::*;
+
+    #[test]
+    fn a_handshake_is_read_in_each_form() {
+        for (result, is_read) in [
+            (r#"{"protocolVersion":"2025-06-18"}"#, true),
+            (
+                r#"{"protocolVersion":"1.0","capabilities":{"tools":true,"logging":[]},"serverInfo":null}"#,
+                true,
+            ),
+            (
+                r#"{"protocolVersion":null,"capabilities":{"tools":{}},"instructions":7}"#,
+                true,
+            ),
+            (r#"{"hello":"world"}"#, false),
+            ("7", false),
+        ] {
+            let answer = match handshake(1, Ok(result.to_owned())) {
+                JsonRpcMessage::Response(answer) => Some(answer.result),
+                _ => None,
+            };
+            let answered = matches!(answer, Some(ServerResult::InitializeResult(_)));
+            assert_eq!(answered, is_read, "{result}");
+        }
+    }
 
     /// What `rmcp` takes a line for.
     fn taken(line: &str) -> Option<Kind> {

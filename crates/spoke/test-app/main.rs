@@ -127,6 +127,11 @@ fn list_tools(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
     match mode {
         "exit-at-list" => exit(7),
         "close-stdout-at-list" => return close_stdout(),
+        _ if mode.starts_with("lists ") => {
+            let list = mode.trim_start_matches("lists ");
+            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{list}}}\n");
+            return say_raw(&bytes_of(&line));
+        }
         "refuse-list" => {
             return say(
                 &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": "no tools today"}}),
@@ -226,19 +231,8 @@ fn call(mode: &str, id: &Value, message: &Value) -> io::Result<()> {
             std::thread::sleep(Duration::from_secs(1_000));
             Ok(())
         }
-        // The call's text is what is written, with this call's id in the place of `ID`, and a byte for each character of a
-        // private range.
-        "writes" => {
-            let written = said.replace("ID", &id.to_string());
-            let mut bytes = Vec::new();
-            for character in written.chars() {
-                match u32::from(character) {
-                    code @ 0xe000..=0xe0ff => bytes.push((code - 0xe000) as u8),
-                    _ => bytes.extend(character.to_string().as_bytes()),
-                }
-            }
-            say_raw(&bytes)
-        }
+        // The call's text is what is written, with this call's id in the place of `ID`.
+        "writes" => say_raw(&bytes_of(&said.replace("ID", &id.to_string()))),
         "run" => {
             let output = Command::new("/bin/sh")
                 .args(["-c", &said])
@@ -373,6 +367,18 @@ fn say_raw(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
+}
+
+/// A text with a byte for each character of a private range.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for character in text.chars() {
+        match u32::from(character) {
+            code @ 0xe000..=0xe0ff => bytes.push((code - 0xe000) as u8),
+            _ => bytes.extend(character.to_string().as_bytes()),
+        }
+    }
+    bytes
 }
 
 /// One hundred megabytes of one byte, or as much as somebody takes.

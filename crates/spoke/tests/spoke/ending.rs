@@ -148,10 +148,7 @@ fn an_app_that_ends_instead_of_listing_its_tools_breaks_no_rule() {
 #[test]
 fn an_answer_that_is_no_tool_result_fails_its_call() {
     let mut hub = Hub::ready("says-results");
-    for (id, answer) in [r#"{"content":7}"#, r#"{"content":"hello"}"#, "7"]
-        .into_iter()
-        .enumerate()
-    {
+    for (id, answer) in ["[]", "7"].into_iter().enumerate() {
         let arguments = serde_json::json!({ "text": answer });
         hub.call(id as u64, &arguments.to_string(), 15_000);
         let expected = breach(Breach::CallAnswer);

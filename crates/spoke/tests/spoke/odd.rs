@@ -1,6 +1,6 @@
 //! A server that writes one odd element in each message: the app lives, and what restricts a label is not lost.
 //!
-//! `SLUICE_ODD_MESSAGES` is the number of messages, of a fixed seed.
+//! `SLUICE_ODD_MESSAGES` is the number of messages, of a fixed seed. Each thirtieth one is a list of tools.
 
 use serde_json::json;
 use wire::*;
@@ -118,9 +118,70 @@ fn frame(dice: &mut Dice) -> (String, bool) {
     (format!("{}{envelope}\n", dice.of(&BEFORE)), restricts)
 }
 
+/// A list of four: a tool like any other, one of which a value is odd, one of which two members are, and an odd value.
+fn list(dice: &mut Dice) -> String {
+    let parts = [
+        ("{\"name\":", "\"odd\""),
+        (",\"description\":", "\"Reads.\""),
+        (",\"icons\":[{\"src\":", "\"data:x\""),
+        (",\"sizes\":", "[\"48x48\"]"),
+        ("}],\"inputSchema\":{\"type\":", "\"object\""),
+        (",\"properties\":{\"text\":{\"type\":", "\"string\""),
+        (",\"maxLength\":", "9"),
+        (",\"pattern\":", "\"^a\""),
+        (",\"items\":{\"$ref\":", "\"#\""),
+        ("}}},\"required\":", "[\"text\"]"),
+        ("},\"annotations\":{\"readOnlyHint\":", "false"),
+        (",\"destructiveHint\":", "true"),
+        ("},\"outputSchema\":", "{}"),
+    ];
+    let at = dice.roll(parts.len());
+    let odd: String = (parts.iter().enumerate())
+        .map(|(part, (name, value))| match part == at {
+            true => format!("{name}{}", dice.of(&ODD)),
+            false => format!("{name}{value}"),
+        })
+        .collect();
+    let (schema, hints, value) = (dice.of(&ODD), dice.of(&ODD), dice.of(&ODD));
+    let next = match dice.roll(4) {
+        0 => format!(",\"nextCursor\":{}", dice.of(&ODD)),
+        _ => String::new(),
+    };
+    format!(
+        "{{\"tools\":[{odd}}},{{\"name\":\"echo\",\"inputSchema\":{{\"type\":\"object\"}}}},\
+         {{\"name\":\"bare\",\"inputSchema\":{schema},\"annotations\":{hints}}},{value}]{next}}}"
+    )
+}
+
+#[test]
+fn an_app_outlives_its_odd_lists() {
+    let mut dice = Dice(20_261_127);
+    for _ in 0..count() / 30 {
+        let list = list(&mut dice);
+        let mut hub = Hub::start(&format!("lists {list}"));
+        let tools = match hub.next() {
+            Some(SpokeFrame::Ready { tools, .. }) => tools,
+            other => panic!("{list}: {other:?}"),
+        };
+        assert!(tools.iter().any(|tool| tool.name == "echo"), "{list}");
+        // Each is offered, or a note says why it is not. Those of a page that comes again are left out as well.
+        let left_out = |(wish, why, ..): &&Told| *wish == Wish::Tool && *why != Refusal::Unchecked;
+        let left_out: u64 = hub.refused.iter().filter(left_out).map(|it| it.2).sum();
+        assert!(tools.len() as u64 + left_out >= 4, "{list}");
+        let reads = tools.iter().any(|tool| tool.hints.read_only == Some(true));
+        assert!(!reads || list.contains("\"readOnlyHint\":true"), "{list}");
+        hub.call(1, TEXT, 60_000);
+        assert_eq!(hub.result(1), "hello", "{list}");
+    }
+}
+
+fn count() -> u64 {
+    std::env::var("SLUICE_ODD_MESSAGES").map_or(300, |it| it.parse().unwrap())
+}
+
 #[test]
 fn an_app_outlives_its_odd_messages() {
-    let messages = std::env::var("SLUICE_ODD_MESSAGES").map_or(300, |it| it.parse().unwrap());
+    let messages = count();
     let mut hub = Hub::ready("writes");
     let mut dice = Dice(20_261_126);
     let (mut results, mut failures) = (0_u64, 0_u64);
