@@ -53,7 +53,7 @@ impl Permitted {
     pub(crate) fn note(&self, app: &str, tools: &[ToolDescription]) {
         let mut known = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         for tool in tools {
-            let digest = Sha256::digest(format!("{tool:?}"));
+            let digest = Sha256::digest(format!("{:?}", tool.without_orders()));
             let code = described_as_code(&tool.input_schema);
             let listed = Some((Identity::from_digest(digest.into()), code));
             let before = known.entry((app.to_owned(), tool.name.clone()));

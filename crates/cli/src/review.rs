@@ -27,7 +27,11 @@ pub(crate) fn seen(tools: &[ToolDescription]) -> Seen {
     let digests = |tool: &ToolDescription| {
         // If `Debug` of the hints changed, each tool would count as changed once.
         let words = format!("{:?} {}", tool.hints, tool.description);
-        format!("{} {}", digest(&tool.input_schema), digest(&words))
+        format!(
+            "{} {}",
+            digest(&tool.without_orders().input_schema),
+            digest(&words)
+        )
     };
     let tools = tools.iter();
     tools

@@ -38,11 +38,11 @@ pub(crate) struct Toolbox {
 type Notes = BTreeMap<(Wish, Refusal), (u64, String)>;
 
 impl Toolbox {
-    /// Whether a tool of this box is in the other just as it is described here.
+    /// Whether a tool of this box is in the other as it is described here.
     pub(crate) fn is_unchanged(&self, tool: &str, now: &Self) -> bool {
         let described = |toolbox: &Self| {
-            let mut tools = toolbox.described.iter();
-            tools.find(|it| it.name == tool).cloned()
+            let tool = toolbox.described.iter().find(|it| it.name == tool);
+            tool.map(ToolDescription::without_orders)
         };
         let before = described(self);
         before.is_some() && before == described(now)

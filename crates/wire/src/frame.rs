@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{FailureReason, Form, Quote, Refusal, Reply, Wish};
 
@@ -211,6 +212,37 @@ pub struct ToolDescription {
     pub hints: Hints,
 }
 
+impl ToolDescription {
+    /// The tool as it is compared with another list: its schema without the order of members and of the entries of
+    /// `required`, `enum` and `type`, which means nothing. A server that has these in sets or hash maps lists them in
+    /// another order each time.
+    #[must_use]
+    pub fn without_orders(&self) -> Self {
+        let mut tool = self.clone();
+        if let Ok(mut schema) = serde_json::from_str::<Value>(&tool.input_schema) {
+            schema.sort_all_objects();
+            sort_sets(&mut schema);
+            tool.input_schema = schema.to_string();
+        }
+        tool
+    }
+}
+
+fn sort_sets(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                sort_sets(value);
+                if let ("required" | "enum" | "type", Value::Array(entries)) = (&**name, value) {
+                    entries.sort_by_key(Value::to_string);
+                }
+            }
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(sort_sets),
+        _ => {}
+    }
+}
+
 /// What an app says that a tool does (MCP's annotations); `None` where it says nothing. They come from the author of the
 /// tool, so they can only restrict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,4 +266,40 @@ pub fn is_tool_name(name: &str) -> bool {
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_without_meaning_are_not_compared() {
+        let first = r#"{"required":["x","y"],"properties":{"x":{"enum":[1,"b"]},"y":{"prefixItems":[{"type":["null","object"]},{}]}}}"#;
+        let of = |schema: &str| {
+            let tool = ToolDescription {
+                name: "a".to_owned(),
+                description: String::new(),
+                input_schema: schema.to_owned(),
+                hints: Hints::default(),
+            };
+            tool.without_orders()
+        };
+        for (now, is_same) in [
+            (
+                r#"{"properties":{"y":{"prefixItems":[{"type":["object","null"]},{}]},"x":{"enum":["b",1]}},"required":["y","x"]}"#,
+                true,
+            ),
+            (&first.replace(r#"["x","y"]"#, r#"["x"]"#), false),
+            (&first.replace(r#"[1,"b"]"#, r#"[1,"b",2]"#), false),
+            (
+                &first.replace(
+                    r#"[{"type":["null","object"]},{}]"#,
+                    r#"[{},{"type":["null","object"]}]"#,
+                ),
+                false,
+            ),
+        ] {
+            assert_eq!(of(first) == of(now), is_same, "{now}");
+        }
+    }
 }
