@@ -71,6 +71,9 @@ pub(super) struct How {
     /// Ask whether to believe what an app says of its tools: of one, not of each that is imported.
     #[arg(skip)]
     asks: bool,
+    /// Whether the user has typed the command.
+    #[arg(skip)]
+    is_typed: bool,
     #[command(flatten)]
     pub(super) place: Place,
 }
@@ -78,6 +81,7 @@ pub(super) struct How {
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(mut args: Add) -> Result<Exit> {
     args.how.asks = !args.how.yes;
+    args.how.is_typed = true;
     if args.how.asks && !Terminal::attended() {
         say_nothing("fetched");
         return Ok(Exit::Refused);
@@ -185,6 +189,7 @@ async fn finish(
         file,
         others,
         is_asked: !how.yes,
+        is_typed: how.is_typed,
         seen: BTreeSet::new(),
         domains: Vec::new(),
         services: wish.connect.clone(),

@@ -28,6 +28,8 @@ pub(super) struct Offers<'a> {
     pub(super) others: &'a str,
     /// Whether there is a user to ask. Otherwise the lines are printed.
     pub(super) is_asked: bool,
+    /// Whether the user has typed its command and variables. An imported file is another's.
+    pub(super) is_typed: bool,
     /// What was offered before.
     pub(super) seen: BTreeSet<String>,
     /// The domains that the user has allowed.
@@ -109,17 +111,24 @@ impl Offers<'_> {
     pub(super) fn services(&mut self) {
         for (service, by) in services::named(self.wish) {
             let named = format!("which {} names", word(&by));
-            self.service(&service, &named);
+            self.service(&service, &named, self.is_typed);
         }
     }
 
-    /// Offers a service on loopback.
-    fn service(&mut self, service: &str, why: &str) {
+    /// Offers a service on loopback. With `--yes` one that the user has typed is allowed, as the files in a command are read.
+    fn service(&mut self, service: &str, why: &str, is_typed: bool) {
         let (name, mut with) = (&self.wish.name, self.granted());
         with.connect.push(service.to_owned());
         let planned = block::of(&with, &Data::new(), &[]);
         // The port may be open already, or a provider's.
         let is_fit = block::with(self.file.path(), self.others, &planned).is_ok();
+        if is_fit && is_typed && !self.is_asked {
+            say(&format!(
+                "{name} may connect to {service} on this machine, {why}\n"
+            ));
+            self.services.push(service.to_owned());
+            return;
+        }
         let says = format!("{name} may not connect to {service} on this machine, {why}");
         if is_fit && self.offer(service, &says, "allow", &unwritten::connect(name, service)) {
             self.services.push(service.to_owned());
@@ -131,7 +140,7 @@ impl Offers<'_> {
         let before = self.domains.len() + self.services.len();
         for name in tried.keys() {
             if unwritten::port(name).is_some() {
-                self.service(name, "which it says that it tried");
+                self.service(name, "which it says that it tried", false);
                 continue;
             }
             let lines = block::domains(&self.wish.name, std::slice::from_ref(name));

@@ -302,6 +302,17 @@ fn a_service_that_a_variable_names_is_offered() {
 }
 
 #[test]
+fn a_service_that_the_user_types_needs_no_question() {
+    let service = format!("127.0.0.1:{}", echo());
+    let variable = format!("SERVICE=tcp://{service}/db");
+    let line = format!("connect = [\"{service}\"]\n");
+    let stage = stage(&json!({}), &[]);
+    let said = stage.done(&add(&["--env", &variable], "@test/server"));
+    assert!(said.contains("which SERVICE names"), "{said}");
+    assert!(config(&stage).contains(&line), "{said}");
+}
+
+#[test]
 fn an_app_reaches_a_granted_port_and_no_other() {
     let (granted, other) = (echo().to_string(), echo().to_string());
     let stage = Stage::new();
