@@ -16,7 +16,7 @@ pub enum Layer {
     MountNamespace,
     /// Own process tree: sees no other process, and dies as a whole with its process 1.
     PidNamespace,
-    /// Own network stack: loopback only, and on it only the spec's listeners lead anywhere.
+    /// Own network stack: loopback only, and on it only the spec's listeners lead out.
     NetNamespace,
     /// Own System V and POSIX message queues and shared memory.
     IpcNamespace,
@@ -35,7 +35,7 @@ pub enum Layer {
     NoNewPrivileges,
     /// Landlock on files: only the mounts, with the rights the spec gives.
     Landlock,
-    /// Landlock on TCP: no bind, connect to the listeners' ports only (ABI 4).
+    /// Landlock on TCP: no bind, connect to the listeners' ports only (ABI 4). It is what holds in the host's network.
     LandlockNetwork,
     /// Landlock on signals and abstract Unix sockets: none to the outside (ABI 6).
     LandlockScope,
@@ -154,7 +154,16 @@ pub struct Enforced {
     pub notes: Vec<String>,
 }
 
+/// The beginning of a note that gives the reason why the spoke has no Unix sockets.
+pub(crate) const NO_SOCKETS: &str = "no Unix sockets";
+
 impl Enforced {
+    /// Why the spoke can make no Unix sockets of its own, if it cannot.
+    pub fn no_sockets(&self) -> Option<&str> {
+        let mut notes = self.notes.iter();
+        notes.find_map(|note| note.strip_prefix(NO_SOCKETS)?.strip_prefix(": "))
+    }
+
     /// The first layer that is neither in force nor given up; `None` when the report is all that was asked for.
     #[must_use]
     pub fn shortfall(&self, allow_degraded: &BTreeSet<Layer>) -> Option<Layer> {

@@ -13,8 +13,9 @@ use crate::{Layer, SandboxError};
 /// less, so this is room for a server that works on documents.
 pub const MEMORY_BYTES: u64 = 1 << 30;
 /// Bytes of address space per process (`RLIMIT_AS`). Far above the memory, as V8 reserves more than 8 GiB for each
-/// WebAssembly memory without using them; it only stops a process from exhausting page tables.
-pub const ADDRESS_SPACE_BYTES: u64 = 64 << 30;
+/// WebAssembly memory and Chromium some 80 GiB for each page, without using them; it only stops a process from exhausting
+/// page tables.
+pub const ADDRESS_SPACE_BYTES: u64 = 256 << 30;
 /// Processes and threads in one spoke. Node and tokio start 10 to 20 threads each; a fork bomb ends here. (Under a hub
 /// that runs as root up to 300 more are possible, as the kernel then offers a coarser bound only.)
 pub const PROCESSES: u32 = 256;

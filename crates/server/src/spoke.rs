@@ -417,9 +417,18 @@ impl Spoke {
             env: setup.env.clone(),
             cwd: setup.workdir.clone(),
         };
-        let failed = |reason| SpokeError::App {
-            app: setup.app.clone(),
-            reason,
+        let failed = |mut reason: String| {
+            let refused = ["EPERM", "not permitted"].map(|words| reason.contains(words));
+            let why = self.sandboxed.enforced().no_sockets();
+            if let Some(why) = why.filter(|_| refused.contains(&true)) {
+                reason.push_str(&format!(
+                    "\nIt can make no Unix sockets: {why}. If it needs some, mount the files that it reads and not their folder."
+                ));
+            }
+            SpokeError::App {
+                app: setup.app.clone(),
+                reason,
+            }
         };
         let frame = HubFrame::Start {
             app,

@@ -16,6 +16,18 @@ pub enum Observed {
     Failed(String),
 }
 
+/// What kind of spoke an attempt is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Setting {
+    /// One that sees folders of the host.
+    Folders,
+    /// One that may also reach a name, with a hub that answers for names.
+    Name,
+    /// One that sees no folder but those of programs, and so may have Unix sockets.
+    Programs,
+}
+
 /// One attempt to get something that a spoke must not have.
 pub(crate) struct Attempt {
     /// What is attacked.
@@ -26,8 +38,7 @@ pub(crate) struct Attempt {
     pub(crate) expected: &'static str,
     /// It would reach every process of its user where there is no pid namespace, and is left out there.
     pub(crate) everybody: bool,
-    /// It needs a spoke that may reach a name, and a hub that answers for names.
-    pub(crate) by_name: bool,
+    pub(crate) setting: Setting,
     /// It is what a spoke may do, and shows that the attempts beside it do not fail for another reason.
     pub(crate) control: bool,
     code: Box<dyn Fn(&Ground) -> Observed>,
@@ -43,8 +54,8 @@ impl Attempt {
 pub(crate) struct Attempts {
     group: &'static str,
     expected: &'static str,
-    /// What follows needs a spoke that may reach a name.
-    pub(crate) by_name: bool,
+    /// What follows is for this kind of spoke.
+    pub(crate) setting: Setting,
     pub(crate) all: Vec<Attempt>,
 }
 
@@ -53,7 +64,7 @@ impl Attempts {
         Self {
             group: "",
             expected: "",
-            by_name: false,
+            setting: Setting::Folders,
             all: Vec::new(),
         }
     }
@@ -73,7 +84,7 @@ impl Attempts {
             name: name.into(),
             expected: self.expected,
             everybody: false,
-            by_name: self.by_name,
+            setting: self.setting,
             control: false,
             code: Box::new(code),
         });
@@ -131,7 +142,7 @@ pub(crate) struct Ground {
     pub(crate) relayed: u16,
     /// An address of the host that is not loopback.
     pub(crate) host_address: Option<String>,
-    /// A socket of the host in the read-only mount, and an abstract one.
+    /// A socket of the host in the read-only mount, and the abstract name of another two.
     pub(crate) unix: String,
     pub(crate) abstract_name: String,
     /// On the host: the hub's process, and another of the same user.
@@ -152,8 +163,8 @@ pub(crate) struct Ground {
     pub(crate) open_files: u64,
     /// Whether a control group bounds the whole spoke.
     pub(crate) control_group: bool,
-    /// Whether names lead to a hub: then the attempts by name are made, and otherwise the others.
-    pub(crate) by_name: bool,
+    /// What kind of spoke it is: the attempts for it are made.
+    pub(crate) setting: Setting,
     /// Whether there is a pid namespace; without one, attempts that would reach everybody are left out.
     pub(crate) own_pids: bool,
     /// Paths that are there on the host.
@@ -165,6 +176,9 @@ pub(crate) struct Ground {
 /// A file in the folder that may be read, and what is in it.
 pub(crate) const FILE: &str = "file";
 pub(crate) const CONTENT: &str = "as the host left it";
+/// Sockets of the host in each mount begin with this, and those that are made when the spoke runs with the other.
+pub(crate) const SOCKET: &str = "host-socket";
+pub(crate) const LATE_SOCKET: &str = "late-socket";
 /// A link there that leads to the secret, made by the host.
 pub(crate) const LINK: &str = "link";
 /// A program in the folder that may be written, and in the one for programs, that belongs to another user and has the bit that makes it run as that one.

@@ -14,11 +14,11 @@ use rustix::process::{getpid, set_child_subreaper};
 use sandbox::{Access, Layer, Mount, Sandboxed, Spec, WholeSpoke};
 use wire::{AppCommand, AppLimits, Decoder, HubFrame, Offer, SpokeFrame, encode};
 
-use crate::attempt::{Ground, Seen, escaped, failed, held};
+use crate::attempt::{Ground, Seen, Setting, escaped, failed, held};
 use crate::job::{Job, Outcome, PRODUCT_HUB, Who};
 use crate::weaker::{self, Weaker};
 use crate::world::{LIMITS, VARIABLE, World, parent};
-use crate::{Error, Row};
+use crate::{Error, Row, neighbour};
 
 /// How long all attempts may take, together.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
@@ -112,7 +112,11 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
     let mut mounts = world.mounts(in_place);
     let hostile = std::env::current_exe()?;
     let program = match job.who {
-        Who::Spoke => hostile,
+        Who::Spoke => hostile.clone(),
+        Who::Programs => {
+            mounts.retain(|mount| mount.executable);
+            hostile.clone()
+        }
         Who::NamedApp | Who::Frames => {
             return Err(format!("these attempts are made by {PRODUCT_HUB}").into());
         }
@@ -133,6 +137,10 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
         allow_degraded: given_up.iter().copied().collect(),
         ..Spec::default()
     };
+    let neighbour = match job.who {
+        Who::Programs => Some(neighbour::start(&spec, &hostile)?),
+        _ => None,
+    };
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(PATIENCE))?;
     let sandboxed = sandbox::spawn(&spec, &program, OwnedFd::from(theirs))?;
@@ -142,16 +150,21 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
     if let Some(layer) = named.filter(|layer| !degraded.contains_key(layer)) {
         return Err(format!("{layer} is in force, though it was taken away").into());
     }
+    world.make_late_sockets()?;
     let mut ground = world.ground(in_place);
+    if job.who == Who::Programs {
+        ground.setting = Setting::Programs;
+    }
     ground.control_group = matches!(sandboxed.whole_spoke(), WholeSpoke::ControlGroup { .. });
     ground.own_pids = !given_up.contains(&Layer::PidNamespace);
     ground.only.clone_from(&job.only);
     let given_up = degraded.keys().map(ToString::to_string).collect();
     let whole_spoke = sandboxed.whole_spoke().to_string();
     let mut seen = match job.who {
-        Who::Spoke => of_a_spoke(&ours, &ground)?,
+        Who::Spoke | Who::Programs => of_a_spoke(&ours, &ground)?,
         _ => of_an_app(&ours, &ground)?,
     };
+    drop(neighbour);
     seen.push(end(sandboxed, ground.victim.cast_unsigned())?);
     seen.extend(world.look());
     Ok(Outcome {

@@ -15,6 +15,8 @@ pub(crate) const PRODUCT_HUB: &str = "escapes-hub";
 pub enum Who {
     /// A spoke process that was taken over.
     Spoke,
+    /// The same, where it sees no folder but one of programs, beside another spoke of the same hub.
+    Programs,
     /// A hostile app below the spoke process of the product.
     App,
     /// The same, where it may reach a name: against the product's hub, which stands at the other end.
@@ -27,7 +29,7 @@ impl Who {
     /// The program that starts the spoke, beside `hostile`.
     pub(crate) fn program(self, hostile: &Path) -> PathBuf {
         match self {
-            Self::Spoke | Self::App => hostile.to_owned(),
+            Self::Spoke | Self::Programs | Self::App => hostile.to_owned(),
             Self::NamedApp | Self::Frames => hostile.with_file_name(PRODUCT_HUB),
         }
     }

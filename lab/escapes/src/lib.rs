@@ -18,6 +18,7 @@ mod hub;
 mod inside;
 mod job;
 mod kernel;
+mod neighbour;
 mod product;
 mod report;
 mod spoke;
@@ -29,6 +30,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 pub use attempt::Observed;
+use attempt::Setting;
 pub use error::Error;
 pub use hub::{run, run_as_ordinary_user};
 pub use job::{Hub, Job, Outcome, Who};
@@ -36,14 +38,15 @@ pub use report::{Kind, Row, count, table};
 
 /// The names of all attempts that this one makes.
 pub fn attempts(who: Who) -> Vec<String> {
-    let by_name = |by_name| {
+    let of = |setting| {
         let attempts = inside::attempts().into_iter();
-        let attempts = attempts.filter(move |it| it.by_name == by_name);
+        let attempts = attempts.filter(move |it| it.setting == setting);
         attempts.map(|it| it.name).collect()
     };
     match who {
-        Who::Spoke | Who::App => by_name(false),
-        Who::NamedApp => by_name(true),
+        Who::Spoke | Who::App => of(Setting::Folders),
+        Who::NamedApp => of(Setting::Name),
+        Who::Programs => of(Setting::Programs),
         Who::Frames => {
             let attempts = frames::attempts().into_iter();
             attempts.map(|it| it.name.to_owned()).collect()

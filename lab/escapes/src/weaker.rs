@@ -35,6 +35,8 @@ pub struct Weaker {
     pub companion: Option<&'static str>,
     /// Whether only root can run a spoke so.
     pub for_root: bool,
+    /// Who makes them.
+    who: Who,
     /// These attempts succeed in it, and do not in the companion or the whole sandbox. Nothing else is tried in it, since
     /// that could harm the host.
     pub lets_through: &'static [&'static str],
@@ -100,6 +102,7 @@ const fn without(
         missing,
         companion: None,
         for_root: false,
+        who: Who::Spoke,
         lets_through,
     }
 }
@@ -125,6 +128,8 @@ const ALL: &[Weaker] = &[
             "release memory of a dying child",
             "leave a set-user-id file by chmod",
             "connect to the host's socket in a mount",
+            "connect to the host's socket in a writable mount",
+            "send a datagram to the host's socket in a mount for programs",
             "connect one of a pair to the host's socket",
             "hold the host's writers back by a lease",
             "shared pages of nothing",
@@ -149,7 +154,6 @@ const ALL: &[Weaker] = &[
         &[NO_LANDLOCK],
         &[
             "write to the zero device",
-            "take a port",
             "bind one of a pair to a name in a writable mount",
         ],
     ),
@@ -158,12 +162,6 @@ const ALL: &[Weaker] = &[
         &[Landlock, LandlockNetwork, LandlockScope, Seccomp],
         &[NO_LANDLOCK, NO_SECCOMP],
         &["leave a socket in a writable mount"],
-    ),
-    without(
-        "landlock-network",
-        &[LandlockNetwork],
-        &[NO_LANDLOCK_NETWORK],
-        &["take a port"],
     ),
     Weaker {
         for_root: true,
@@ -197,10 +195,58 @@ const ALL: &[Weaker] = &[
     Weaker {
         companion: Some("net-namespace"),
         ..without(
-            "net-namespace and landlock-network",
+            "landlock-network",
             &[NetNamespace, LandlockNetwork],
             &[NO_NET, NO_LANDLOCK_NETWORK],
-            &["have a way to a public address"],
+            &["have a way to a public address", "take a port of the host"],
+        )
+    },
+    Weaker {
+        companion: Some("net-namespace"),
+        ..without(
+            "net-namespace and seccomp",
+            &[NetNamespace, Seccomp],
+            &[NO_NET, NO_SECCOMP],
+            &["listen on the host without a port"],
+        )
+    },
+    Weaker {
+        who: Who::Programs,
+        companion: Some("net-namespace"),
+        ..without(
+            "net-namespace, landlock and seccomp",
+            &[
+                NetNamespace,
+                Landlock,
+                LandlockNetwork,
+                LandlockScope,
+                Seccomp,
+            ],
+            &[NO_NET, NO_LANDLOCK, NO_SECCOMP],
+            &[
+                "connect to an abstract name of the host",
+                "send a datagram to an abstract name of the host",
+                "connect to another spoke's port",
+                "connect to another spoke's abstract name",
+            ],
+        )
+    },
+    Weaker {
+        who: Who::Programs,
+        companion: Some("mount-namespace"),
+        ..without(
+            "mount-namespace and seccomp",
+            &[MountNamespace, Seccomp],
+            &[NO_MOUNT, NO_SECCOMP],
+            &[
+                "connect to the host's socket in a folder of programs by a stream",
+                "connect to the host's socket in a folder of programs by packets",
+                "connect to a later socket in a folder of programs by a stream",
+                "send a message to the host's socket in a folder of programs",
+                "send a descriptor to a later socket in a folder of programs",
+                "connect there by a descriptor of its folder",
+                "connect to the host's socket where it is on the host",
+            ],
         )
     },
     Weaker {
@@ -311,10 +357,11 @@ pub fn bites(
     let Weaker {
         name,
         companion,
+        who,
         lets_through,
         ..
     } = *weaker;
-    compare(Who::Spoke, lets_through, run, spoke, (name, companion))
+    compare(who, lets_through, run, spoke, (name, companion))
 }
 
 /// Which of these attempts do not succeed without something, or do so with it, in words. Both are weaker ones by their names, or

@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sandbox::{Access, Limits, Mount};
 
 use crate::Error;
-use crate::attempt::{CONTENT, FILE, Ground, LINK, SET_ID_PROGRAM, Seen, escaped, held};
+use crate::attempt::{
+    CONTENT, FILE, Ground, LATE_SOCKET, LINK, SET_ID_PROGRAM, SOCKET, Seen, Setting, escaped, held,
+};
 use crate::inside::places;
 use crate::kernel::{call, flag};
 
@@ -31,6 +33,9 @@ pub(crate) const LIMITS: Limits = Limits {
 const ANOTHER_USER: u32 = 12_345;
 /// An entry of the hub's environment.
 pub(crate) const VARIABLE: &str = "SLUICE_ESCAPES_SECRET";
+
+/// The folders that are mounted: to read, to write, and to execute.
+const FOLDERS: [&str; 3] = ["ro", "rw", "bin"];
 
 type Arrivals = Arc<Mutex<Vec<String>>>;
 
@@ -59,7 +64,7 @@ impl World {
         let folder = tempfile::tempdir()?;
         let base = folder.path().canonicalize()?;
         fs::set_permissions(&base, fs::Permissions::from_mode(0o755))?;
-        for name in ["ro", "rw", "bin"] {
+        for name in FOLDERS {
             fs::create_dir(base.join(name))?;
         }
         let secret = format!("secret of {}", std::process::id());
@@ -74,7 +79,11 @@ impl World {
         let relayed = listen("127.0.0.2:0".parse()?, "TCP on a permitted port", &arrivals)?;
         let udp = datagrams(&arrivals)?;
         let abstract_name = format!("sluice-escapes-{}", std::process::id());
-        let pipe = unix(&base.join("ro"), &abstract_name, &arrivals)?;
+        abstract_sockets(&abstract_name, &arrivals)?;
+        for folder in FOLDERS {
+            sockets(&base.join(folder), SOCKET, &arrivals)?;
+        }
+        let pipe = pipe(&base.join("ro"))?;
         // A copy with a name of its own, by which an attempt would know it in `/proc`.
         let victim = base.join(format!("victim-{}", std::process::id()));
         fs::copy("/usr/bin/sleep", &victim)?;
@@ -140,7 +149,7 @@ impl World {
             udp: self.udp,
             relayed: self.relayed,
             host_address: host_address(),
-            unix: format!("{}/socket", at("ro")),
+            unix: format!("{}/{SOCKET}", at("ro")),
             abstract_name: self.abstract_name.clone(),
             hub: std::process::id().cast_signed(),
             victim: self.victim.id().cast_signed(),
@@ -158,11 +167,16 @@ impl World {
             file_bytes: LIMITS.file_bytes,
             open_files: LIMITS.open_files,
             control_group: false,
-            by_name: false,
+            setting: Setting::Folders,
             own_pids: true,
             there: there.map(str::to_owned).collect(),
             only: Vec::new(),
         }
+    }
+
+    /// Servers of the host that begin when the spoke runs.
+    pub(crate) fn make_late_sockets(&self) -> Result<(), Error> {
+        sockets(&self.base.join("bin"), LATE_SOCKET, &self.arrivals)
     }
 
     /// Looks at everything again, when the spoke is gone.
@@ -278,36 +292,58 @@ fn datagrams(arrivals: &Arrivals) -> Result<u16, Error> {
     Ok(port)
 }
 
-/// Unix sockets in the folder and with an abstract name, and a named pipe in the folder, whose reading end is returned.
-fn unix(folder: &Path, abstract_name: &str, arrivals: &Arrivals) -> Result<fs::File, Error> {
-    let address = std::os::unix::net::SocketAddr::from_abstract_name(abstract_name)?;
-    let listeners = [
-        (
-            UnixListener::bind(folder.join("socket"))?,
-            "a Unix socket in a mount",
-        ),
-        (
-            UnixListener::bind_addr(&address)?,
-            "an abstract Unix socket",
-        ),
-    ];
-    for (listener, what) in listeners {
-        let arrivals = Arc::clone(arrivals);
-        std::thread::spawn(move || {
-            for _ in listener.incoming().flatten() {
-                arrived(&arrivals, what);
-            }
-        });
+/// Unix sockets of the host with this abstract name.
+fn abstract_sockets(name: &str, arrivals: &Arrivals) -> Result<(), Error> {
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+    accept(
+        UnixListener::bind_addr(&address)?,
+        "an abstract Unix socket",
+        arrivals,
+    );
+    let datagrams = UnixDatagram::bind_addr(&address)?;
+    receive(datagrams, "an abstract Unix socket of datagrams", arrivals);
+    Ok(())
+}
+
+/// Unix sockets of the host in a folder, which every user may use.
+fn sockets(folder: &Path, name: &str, arrivals: &Arrivals) -> Result<(), Error> {
+    let streams = folder.join(name);
+    let datagrams = folder.join(format!("{name}-datagrams"));
+    accept(
+        UnixListener::bind(&streams)?,
+        "a Unix socket in a mount",
+        arrivals,
+    );
+    let what = "a Unix socket of datagrams in a mount";
+    receive(UnixDatagram::bind(&datagrams)?, what, arrivals);
+    for path in [streams, datagrams] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777))?;
     }
-    let datagrams = UnixDatagram::bind(folder.join("socket-datagrams"))?;
+    Ok(())
+}
+
+fn accept(listener: UnixListener, what: &'static str, arrivals: &Arrivals) {
     let arrivals = Arc::clone(arrivals);
     std::thread::spawn(move || {
-        while datagrams.recv(&mut [0; 64]).is_ok() {
-            arrived(&arrivals, "a Unix socket of datagrams in a mount");
+        for _ in listener.incoming().flatten() {
+            arrived(&arrivals, what);
         }
     });
+}
+
+fn receive(socket: UnixDatagram, what: &'static str, arrivals: &Arrivals) {
+    let arrivals = Arc::clone(arrivals);
+    std::thread::spawn(move || {
+        while socket.recv(&mut [0; 64]).is_ok() {
+            arrived(&arrivals, what);
+        }
+    });
+}
+
+/// A named pipe in the folder, whose reading end is returned.
+fn pipe(folder: &Path) -> Result<fs::File, Error> {
     // By `mknodat`, for which the standard library has no function: 0o010_666 is a named pipe that everybody may use.
-    let pipe = folder.join("socket-pipe");
+    let pipe = folder.join(format!("{SOCKET}-pipe"));
     let name = crate::kernel::path(&pipe.display().to_string());
     call(
         libc::SYS_mknodat,
@@ -359,7 +395,7 @@ fn left_behind(folder: &Path) -> Result<Vec<String>, Error> {
             entry.metadata()?,
         );
         // Put there by the host.
-        if name == SET_ID_PROGRAM {
+        if name == SET_ID_PROGRAM || name.starts_with(SOCKET) {
             continue;
         }
         let kind = metadata.file_type();

@@ -91,6 +91,11 @@ fn a_spoke_process_that_was_taken_over_does_not_get_out() {
 }
 
 #[test]
+fn a_spoke_process_with_unix_sockets_reaches_its_own() {
+    no_attempt_gets_out(Who::Programs, 40);
+}
+
+#[test]
 fn a_hostile_app_does_not_get_out() {
     no_attempt_gets_out(Who::App, 400);
 }
@@ -107,7 +112,7 @@ fn a_spoke_process_that_was_taken_over_gains_nothing_by_frames() {
 
 #[test]
 fn every_attempt_has_a_name_of_its_own() {
-    let whose = [Who::Spoke, Who::NamedApp, Who::Frames];
+    let whose = [Who::Spoke, Who::Programs, Who::NamedApp, Who::Frames];
     let all: Vec<_> = whose.into_iter().flat_map(attempts).collect();
     let names: BTreeSet<_> = all.iter().map(String::as_str).collect();
     assert_eq!(names.len(), all.len());

@@ -17,10 +17,20 @@ const REQUIRED: ABI = ABI::V3;
 /// The newest file rights this program knows; those that the kernel lacks are left out.
 const KNOWN: ABI = ABI::V9;
 
-/// Confines this process to `view`, and its TCP connections to the ports of `spec`.
-pub(super) fn restrict(layers: &mut Layers, view: &View, spec: &Spec) -> Result<(), Failure> {
+/// Confines this process to `view`, and its TCP connections to the ports of `spec` unless its network is its own.
+pub(super) fn restrict(
+    layers: &mut Layers,
+    view: &View,
+    spec: &Spec,
+    own_network: bool,
+) -> Result<(), Failure> {
     layers.record(Layer::Landlock, verdict(restrict_files(view)))?;
-    layers.record(Layer::LandlockNetwork, verdict(restrict_network(spec)))?;
+    // Nothing but the hub's sockets and the spoke's own is in a network of its own, and a rule names one port.
+    let network = match own_network {
+        true => Ok("the network is the spoke's own".to_owned()),
+        false => verdict(restrict_network(spec)),
+    };
+    layers.record(Layer::LandlockNetwork, network)?;
     layers.record(Layer::LandlockScope, verdict(restrict_scope()))?;
     Ok(())
 }
@@ -78,14 +88,20 @@ fn add(
 fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     // Not for device files: none can be made, none is in a mount, and no control of a device passes. Nor for sockets: the
-    // filter lets `bind` pass, by which one of a pair would be left in a mount.
+    // filter lets `bind` pass, by which one of a pair would be left in a mount; and to those of its own a spoke connects
+    // without a right.
     let write = AccessFs::from_write(KNOWN)
-        & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::IoctlDev);
+        & !(AccessFs::MakeChar
+            | AccessFs::MakeBlock
+            | AccessFs::MakeSock
+            | AccessFs::ResolveUnix
+            | AccessFs::IoctlDev);
     let access = match rights {
         Rights::Read => read,
         Rights::ReadExecute => read | AccessFs::Execute,
         Rights::ReadWrite => read | write,
         Rights::ReadWriteExecute => read | write | AccessFs::Execute,
+        Rights::OwnSockets => AccessFs::MakeSock.into(),
         Rights::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
     };
     // The kernel refuses rights on a file that only a directory can have.
@@ -99,7 +115,7 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
 fn restrict_network(spec: &Spec) -> Result<RestrictionStatus, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        // Binding as well, for which no rule follows: a spoke takes no TCP port of its own.
+        // Binding as well, for which no rule follows: a spoke takes no port of the host.
         .handle_access(AccessNet::from_all(ABI::V4))?;
     let mut ruleset = moving_between_folders(ruleset)?;
     for port in spec.listen.iter().chain(&spec.names) {

@@ -237,7 +237,7 @@ fn inner(
     limits::apply(&mut layers, &spec.bounded_limits())?;
     // Landlock and seccomp ask for this of a process without `CAP_SYS_ADMIN`.
     privileges::forbid_new(&mut layers)?;
-    landlock::restrict(&mut layers, &view, spec)?;
+    landlock::restrict(&mut layers, &view, spec, own_network)?;
     privileges::drop_all(&mut layers)?;
     // The last change of credentials is behind us.
     die_with(outer)?;
@@ -245,6 +245,8 @@ fn inner(
     let given = seccomp::Given {
         watchers,
         names: !spec.names.is_empty(),
+        own_network,
+        own_sockets: view.own_sockets,
     };
     // Last: it refuses what the steps above are made of.
     seccomp::install(&mut layers, given)?;

@@ -4,7 +4,7 @@
 //! attributes set before anything can be reached through them, then attached to targets that are walked to in the same way.
 
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -23,6 +23,7 @@ use rustix::thread::UnshareFlags;
 use super::layers::{Failure, Layers};
 use super::namespaces;
 use super::sources::{self, Source};
+use crate::layer::NO_SOCKETS;
 use crate::spec::TMP_FILES;
 use crate::sys;
 use crate::{Access, Layer, Limits, Mount, Spec};
@@ -36,8 +37,10 @@ pub const SYSTEM: [&str; 7] = [
 /// Settings of the host below [`SYSTEM`], which may hold keys as `/etc` does: an empty folder covers each.
 const COVERED: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
 /// Parts of `/etc` that programs need, and that hold no secret (so not `/etc/ssl`, which has private keys below it).
-pub const ETC: [&str; 9] = [
+pub const ETC: [&str; 11] = [
     "/etc/ld.so.cache",
+    "/etc/chromium.d",
+    "/etc/fonts",
     "/etc/localtime",
     "/etc/alternatives",
     "/etc/ssl/certs",
@@ -108,6 +111,7 @@ pub(super) enum Rights {
     ReadExecute,
     ReadWrite,
     ReadWriteExecute,
+    OwnSockets,
     Device,
 }
 
@@ -118,6 +122,8 @@ pub(super) struct View {
     pub(super) program: PathBuf,
     /// Everything that may be reached, and how.
     pub(super) rules: Vec<(Place, Rights)>,
+    /// Whether no Unix socket of the host can be reached in it.
+    pub(super) own_sockets: bool,
 }
 
 /// Where a rule holds.
@@ -160,7 +166,11 @@ pub(super) fn enter(
     program: &Program,
     own_processes: bool,
 ) -> Result<View, Failure> {
-    let outcome = match enter_own_tree(spec, program, own_processes) {
+    // Abstract names are those of the network, and without the other an overlay shows what mounts of the host cover.
+    let needed = [Layer::NetNamespace, Layer::UserNamespace];
+    let missing = needed.into_iter().find(|layer| !layers.has(*layer));
+    let mut host_sockets = missing.map(|layer| format!("the layer {layer} is not in force"));
+    let outcome = match enter_own_tree(spec, program, own_processes, &mut host_sockets) {
         Ok((verified, note)) => {
             note.into_iter().for_each(|note| layers.note(note));
             Ok(verified)
@@ -173,17 +183,21 @@ pub(super) fn enter(
         Err(failure) => return Err(failure),
     };
     if layers.record(Layer::MountNamespace, outcome)? {
-        Ok(view_inside(spec))
+        let own_sockets = host_sockets.is_none();
+        let why = host_sockets.map(|why| format!("{NO_SOCKETS}: {why}"));
+        why.into_iter().for_each(|note| layers.note(note));
+        Ok(view_inside(spec, own_sockets))
     } else {
         view_on_host(spec, program)
     }
 }
 
-fn view_inside(spec: &Spec) -> View {
+fn view_inside(spec: &Spec, own_sockets: bool) -> View {
     let mut rules = common_rules();
     rules.push((place_of("/etc"), Rights::Read));
     rules.push((place_of("/proc"), Rights::Read));
     rules.push((place_of("/tmp"), Rights::ReadWrite));
+    rules.extend(own_sockets.then(|| (place_of("/tmp"), Rights::OwnSockets)));
     rules.push((place_of(PROGRAM), Rights::ReadExecute));
     // The way to each target was walked without following a link when it was attached.
     let mounts = spec.mounts.iter();
@@ -191,6 +205,7 @@ fn view_inside(spec: &Spec) -> View {
     View {
         program: PathBuf::from(PROGRAM),
         rules,
+        own_sockets,
     }
 }
 
@@ -212,6 +227,7 @@ fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
     Ok(View {
         program: program.0.clone(),
         rules,
+        own_sockets: false,
     })
 }
 
@@ -242,18 +258,20 @@ fn denied(what: impl Into<String>) -> impl FnOnce(Errno) -> Failure {
     move |errno| Failure::of(Layer::MountNamespace, format!("{what}: {errno}"))
 }
 
-/// Returns what was verified, and a note when there is no `/proc`.
+/// Returns what was verified, and a note when there is no `/proc`. `host_sockets` is the reason if a Unix socket of the host
+/// could be reached in the tree.
 fn enter_own_tree(
     spec: &Spec,
     program: &Program,
     own_processes: bool,
+    host_sockets: &mut Option<String>,
 ) -> Result<(String, Option<String>), Failure> {
     let verified = namespaces::enter("mnt", UnshareFlags::NEWNS)
         .map_err(|reason| Failure::of(Layer::MountNamespace, reason))?;
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     // A shared mount would show on the host what is mounted here.
     mount_change("/", private).map_err(denied("make the mounts private"))?;
-    let pieces = pieces(spec, program)?;
+    let pieces = pieces(spec, program, host_sockets)?;
     let root = tmpfs(
         ROOT_BYTES,
         "755",
@@ -264,7 +282,7 @@ fn enter_own_tree(
     move_mount(&root, "", anywhere, BASE, detached).map_err(denied("attach the root"))?;
 
     let finish = || {
-        let note = populate(&root, spec, pieces, own_processes)?;
+        let note = populate(&root, spec, pieces, own_processes, host_sockets)?;
         rustix::process::fchdir(&root).map_err(denied("enter the root"))?;
         // Not `chroot`, which leaves the old root mounted and can be climbed out of.
         rustix::process::pivot_root(".", ".").map_err(denied("change the root"))?;
@@ -292,10 +310,17 @@ struct Piece {
     directory: bool,
     /// A file system of our own, in which targets of mounts are made.
     ours: bool,
+    /// The folder of the specification, in which a socket of the host may lie. One of the system holds none: its
+    /// administrator alone writes there, and services have their sockets in `/run`.
+    source: Option<OwnedFd>,
 }
 
 /// Clones everything that is bound from the host. Later nothing of the host is opened any more.
-fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
+fn pieces(
+    spec: &Spec,
+    program: &Program,
+    host_sockets: &mut Option<String>,
+) -> Result<Vec<Piece>, Failure> {
     let read_only = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     let mut pieces = Vec::new();
     for path in SYSTEM
@@ -318,6 +343,7 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
                 target,
                 directory: true,
                 ours: true,
+                source: None,
             });
         }
     }
@@ -337,6 +363,13 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
         .collect();
     mounts.sort_by_key(|(mount, _)| mount.target.components().count());
     for (mount, source) in mounts {
+        // Whatever the rights of a mount are, a connection takes those of the socket alone.
+        if source.directory && (mount.access, mount.executable) != (Access::ReadOnly, true) {
+            *host_sockets = Some(format!(
+                "the app sees {}, where a socket of this machine could be",
+                mount.source.display()
+            ));
+        }
         let write = if mount.access == Access::ReadOnly {
             MOUNT_ATTR_RDONLY
         } else {
@@ -355,6 +388,7 @@ fn pieces(spec: &Spec, program: &Program) -> Result<Vec<Piece>, Failure> {
             target: mount.target.clone(),
             directory: source.directory,
             ours: false,
+            source: source.directory.then_some(source.place),
         });
     }
     Ok(pieces)
@@ -375,6 +409,7 @@ fn piece(source: &Path, target: &Path, attributes: u64) -> Result<Piece, Failure
         target: target.to_owned(),
         directory,
         ours: false,
+        source: None,
     })
 }
 
@@ -390,17 +425,33 @@ fn clone(place: impl AsFd, path: &Path, attributes: u64) -> Result<OwnedFd, Errn
     Ok(tree)
 }
 
+/// Lays a folder of a program over an empty one. A socket is known by its inode, and here each file has another one, so that
+/// not even a socket that is made later can be connected to. Not for documents: what the host changes may not show.
+fn overlay(folder: &OwnedFd, empty: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let path = |folder: &OwnedFd| format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let layers = format!("{}:{}", path(folder), path(empty));
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV;
+    file_system("overlay", &[("lowerdir", &layers)], attributes)
+}
+
 /// Fills the new root. Returns a note when there is no `/proc`.
 fn populate(
     root: &OwnedFd,
     spec: &Spec,
     pieces: Vec<Piece>,
     own_processes: bool,
+    host_sockets: &mut Option<String>,
 ) -> Result<Option<String>, Failure> {
     let no_power = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let temporary = tmpfs(spec.limits.tmp_bytes, "1777", no_power).map_err(denied("make /tmp"))?;
+    // What `/tmp` covers stays empty.
+    mkdirat(root, "tmp", Mode::from_raw_mode(0o755)).map_err(denied("make /tmp"))?;
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let empty = openat(root, "tmp", folder, Mode::empty()).map_err(denied("open /tmp"))?;
     // Before the mounts: one may lie below it, and its target is made there.
     attach(root, &temporary, Path::new("/tmp"), true, &[root])?;
     let covers = || pieces.iter().filter(|piece| piece.ours).map(|it| &it.tree);
@@ -412,7 +463,16 @@ fn populate(
         }
     }
     for piece in &pieces {
-        attach(root, &piece.tree, &piece.target, piece.directory, &ours)?;
+        let source = piece.source.as_ref().filter(|_| host_sockets.is_none());
+        // Shown as it is where its file system cannot be laid over, or another mount is below it.
+        let over = source.map(|source| overlay(source, &empty));
+        if let Some(Err(errno)) = over {
+            let target = piece.target.display();
+            *host_sockets = Some(format!("{target} cannot be shown as an overlay: {errno}"));
+        }
+        let tree = over.and_then(Result::ok);
+        let tree = tree.as_ref().unwrap_or(&piece.tree);
+        attach(root, tree, &piece.target, piece.directory, &ours)?;
     }
     for cover in covers() {
         sys::set_mount_attributes(cover, MOUNT_ATTR_RDONLY, false)
@@ -453,13 +513,17 @@ fn populate(
 
 /// Makes what covers files of `/proc`, below where that is attached, and returns the folder. Runtimes read how many
 /// processors there are and how much memory: they see what the spoke may use, and nothing of the host's model or times.
+/// Browsers read which instructions the processor has, which any program can ask it.
 fn stand_ins(root: &OwnedFd, limits: &Limits) -> Result<OwnedFd, Errno> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let of_each = |line: fn(usize) -> String| (0..processors).map(line).collect::<String>();
-    let models = of_each(|at| {
-        format!("processor\t: {at}\nmodel name\t: processor\ncpu MHz\t\t: 1000.000\n\n")
+    let host = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let is_flags = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
+    let flags = host.lines().find(is_flags).unwrap_or_default();
+    let of_each = |line: &dyn Fn(usize) -> String| (0..processors).map(line).collect::<String>();
+    let models = of_each(&|at| {
+        format!("processor\t: {at}\nmodel name\t: processor\ncpu MHz\t\t: 1000.000\n{flags}\n\n")
     });
-    let times = of_each(|at| format!("cpu{at} 0 0 0 0 0 0 0 0 0 0\n"));
+    let times = of_each(&|at| format!("cpu{at} 0 0 0 0 0 0 0 0 0 0\n"));
     let memory = limits.memory_bytes / 1024;
     mkdirat(root, "proc", Mode::from_raw_mode(0o755))?;
     for (path, content) in [

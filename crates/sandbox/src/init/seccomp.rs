@@ -18,8 +18,8 @@ use seccompiler::{
 
 use super::layers::{Failure, Layers};
 use super::syscalls::{
-    Argument, CONDITIONAL, Conditional, GROUPS, Group, LEGACY, LEGACY_CONDITIONAL, Test,
-    UNSUPPORTED, WATCHERS, WITH_NAMES,
+    Argument, CONDITIONAL, Conditional, GROUPS, LEGACY, LEGACY_CONDITIONAL, LISTENING, Test,
+    UNSUPPORTED, WATCHERS, WITH_NAMES, WITH_OWN_SOCKETS,
 };
 use crate::Layer;
 
@@ -30,6 +30,10 @@ pub(super) struct Given {
     pub(super) watchers: bool,
     /// There are names to ask for, which takes UDP.
     pub(super) names: bool,
+    /// The network is the spoke's own, and it may listen there.
+    pub(super) own_network: bool,
+    /// No Unix socket of the host can be reached, and it may have its own.
+    pub(super) own_sockets: bool,
 }
 
 /// Installs the filter on this process and all it will start.
@@ -39,9 +43,7 @@ pub(super) fn install(layers: &mut Layers, given: Given) -> Result<(), Failure> 
 }
 
 fn apply(given: Given) -> Result<String, String> {
-    let watchers = if given.watchers { WATCHERS } else { &[] };
-    let (unsupported, allowed) =
-        filters(watchers, given.names).map_err(|error| error.to_string())?;
+    let (unsupported, allowed) = filters(given).map_err(|error| error.to_string())?;
     // The last one allows no more of them.
     for filter in [&unsupported, &allowed] {
         apply_filter(filter).map_err(|error| error.to_string())?;
@@ -49,7 +51,7 @@ fn apply(given: Given) -> Result<String, String> {
     match secure_computing_mode() {
         Ok(SecureComputingMode::Filter) => Ok(format!(
             "{} calls allowed",
-            always(watchers).count() + sometimes().count()
+            always(given).count() + sometimes().count()
         )),
         Ok(mode) => Err(format!("the mode is {mode:?}")),
         Err(errno) => Err(errno.to_string()),
@@ -58,17 +60,14 @@ fn apply(given: Given) -> Result<String, String> {
 
 /// The filter of unsupported calls, and the filter that refuses everything not allowed. The second lets the unsupported
 /// pass, so that the answer of the first stands.
-fn filters(
-    watchers: &[Group],
-    names: bool,
-) -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
+fn filters(given: Given) -> Result<(BpfProgram, BpfProgram), seccompiler::BackendError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let unsupported: BTreeMap<i64, Vec<SeccompRule>> = UNSUPPORTED
         .iter()
         .map(|(number, _)| (*number, vec![]))
         .collect();
     let mut allowed = unsupported.clone();
-    allowed.extend(always(watchers).map(|call| (call, vec![])));
+    allowed.extend(always(given).map(|call| (call, vec![])));
     for Conditional {
         call, alternatives, ..
     } in sometimes()
@@ -81,7 +80,7 @@ fn filters(
     }
     for Conditional {
         call, alternatives, ..
-    } in WITH_NAMES.iter().filter(|_| names)
+    } in also(given)
     {
         let rules = allowed.entry(*call).or_default();
         for all in *alternatives {
@@ -96,14 +95,23 @@ fn filters(
 }
 
 /// The calls that are allowed with any arguments.
-fn always(watchers: &[Group]) -> impl Iterator<Item = i64> {
-    let groups = GROUPS.iter().chain(LEGACY).chain(watchers);
+fn always(given: Given) -> impl Iterator<Item = i64> {
+    let watchers = WATCHERS.iter().filter(move |_| given.watchers);
+    let listening = LISTENING.iter().filter(move |_| given.own_network);
+    let groups = GROUPS.iter().chain(LEGACY).chain(watchers).chain(listening);
     groups.flat_map(|group| group.calls).copied()
 }
 
 /// The calls that are allowed with some arguments.
 fn sometimes() -> impl Iterator<Item = &'static Conditional> {
     CONDITIONAL.iter().chain(LEGACY_CONDITIONAL)
+}
+
+/// More arguments for some of them.
+fn also(given: Given) -> impl Iterator<Item = &'static Conditional> {
+    let names = WITH_NAMES.iter().filter(move |_| given.names);
+    let sockets = WITH_OWN_SOCKETS.iter();
+    names.chain(sockets.filter(move |_| given.own_sockets))
 }
 
 fn rule(all: &[Argument]) -> Result<SeccompRule, seccompiler::BackendError> {
@@ -125,17 +133,30 @@ mod tests {
     use super::super::syscalls::calls;
     use super::*;
 
+    const ALL: Given = Given {
+        watchers: true,
+        names: true,
+        own_network: true,
+        own_sockets: true,
+    };
+
     #[test]
     fn the_filters_compile() {
-        filters(WATCHERS, true).unwrap();
-        filters(&[], false).unwrap();
+        filters(ALL).unwrap();
+        filters(Given {
+            watchers: false,
+            names: false,
+            own_network: false,
+            own_sockets: false,
+        })
+        .unwrap();
     }
 
     #[test]
     fn every_call_is_listed_once() {
         let mut seen = BTreeSet::new();
         let conditional = sometimes().map(|conditional| conditional.call);
-        for number in always(WATCHERS)
+        for number in always(ALL)
             .chain(conditional)
             .chain(UNSUPPORTED.iter().map(|call| call.0))
         {
@@ -150,11 +171,11 @@ mod tests {
             SYS_move_mount SYS_open_tree SYS_fsopen SYS_mount_setattr SYS_unshare SYS_setns SYS_bpf
             SYS_perf_event_open SYS_userfaultfd SYS_keyctl SYS_add_key SYS_request_key SYS_io_uring_enter
             SYS_io_uring_register SYS_pidfd_getfd SYS_kexec_load SYS_init_module SYS_finit_module
-            SYS_open_by_handle_at SYS_kcmp SYS_reboot SYS_swapon SYS_quotactl SYS_personality SYS_setuid SYS_capset
-            SYS_seccomp SYS_memfd_create
+            SYS_open_by_handle_at SYS_kcmp SYS_reboot SYS_swapon SYS_quotactl SYS_personality SYS_setuid SYS_seccomp
+            SYS_memfd_create
         };
         let conditional = sometimes().map(|conditional| conditional.call);
-        for call in always(WATCHERS).chain(conditional) {
+        for call in always(ALL).chain(conditional) {
             assert!(!forbidden.contains(&call), "call {call} is allowed");
         }
     }
@@ -165,8 +186,11 @@ mod tests {
             .iter()
             .chain(LEGACY)
             .chain(WATCHERS)
+            .chain(LISTENING)
             .map(|group| group.why);
-        let conditional = sometimes().map(|conditional| conditional.why);
+        let conditional = sometimes()
+            .chain(also(ALL))
+            .map(|conditional| conditional.why);
         for why in groups
             .chain(conditional)
             .chain(UNSUPPORTED.iter().map(|call| call.1))

@@ -4,8 +4,7 @@
 //! `ptrace`, `process_vm_*`, `pidfd_getfd`, `kcmp` (other processes' memory and descriptors); `mount` and its family,
 //! `chroot`, `pivot_root`, `unshare`, `setns` (other trees and namespaces); `bpf`, `perf_event_open`, `userfaultfd`,
 //! `io_uring_*`, `keyctl`, `vmsplice` (large or often exploited parts of the kernel); `memfd_create`, anonymous shared
-//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `listen` (no program
-//! connects to a spoke); `set*id`, `capset`,
+//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `set*id`,
 //! `seccomp` (nothing to change); `personality` (weakens address randomisation); clocks, modules, swap, reboot, quota.
 
 mod conditional;
@@ -13,7 +12,7 @@ mod conditional;
 use libc::c_long;
 
 pub(super) use conditional::{
-    Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test, WITH_NAMES,
+    Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test, WITH_NAMES, WITH_OWN_SOCKETS,
 };
 
 /// A list of calls, several to a line.
@@ -66,6 +65,13 @@ pub(super) const WATCHERS: &[Group] = &[Group {
     ],
 }];
 
+/// Calls that are allowed in a network of the spoke's own.
+pub(super) const LISTENING: &[Group] = &[Group {
+    why: "servers that a program starts for itself. Only the spoke is in its network, the hub has its ports already, and a \
+        port below 1024 takes a capability. In the host's network a spoke would be reached, and would take its ports",
+    calls: &[libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4],
+}];
+
 /// Calls without conditions, on every architecture.
 pub(super) const GROUPS: &[Group] = &[
     Group {
@@ -77,9 +83,10 @@ pub(super) const GROUPS: &[Group] = &[
         },
     },
     Group {
-        why: "who am I; there is one user and one group, and nothing to change to",
+        why: "who am I; there is one user and one group, and nothing to change to. Every set of capabilities is empty, so a \
+            browser's helpers can only give up what they do not have",
         calls: calls! {
-            SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getresuid SYS_getresgid SYS_getgroups SYS_capget
+            SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getresuid SYS_getresgid SYS_getgroups SYS_capget SYS_capset
         },
     },
     Group {
@@ -143,8 +150,8 @@ pub(super) const GROUPS: &[Group] = &[
         },
     },
     Group {
-        why: "sockets; the network namespace has no way out but the spec's listeners. None listens: Landlock refuses a port by \
-            name, and a socket without one would get one by listening",
+        why: "sockets; the network namespace has no way out but the spec's listeners, and in the host's network Landlock \
+            refuses every other port",
         calls: calls! {
             SYS_connect SYS_bind SYS_getsockname SYS_getpeername SYS_getsockopt SYS_recvfrom SYS_recvmsg SYS_recvmmsg
             SYS_shutdown

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub(crate) enum Attempt {
     Identity,
     /// Connect to a port of 127.0.0.1, send "ping", read the answer.
     Connect(u16),
-    /// Bind a TCP port.
-    Bind(u16),
+    /// Listen on a port of 127.0.0.1 (0 for any), and connect to it.
+    Serve(u16),
     /// A system call by number with arguments.
     Syscall(i64, [u64; 6]),
     /// Fork children until refused, at most so many; answers how many.
@@ -44,6 +44,8 @@ pub(crate) enum Attempt {
     Daemon(String),
     /// Connect to an abstract Unix socket.
     Abstract(String),
+    /// Listen on a Unix socket at a path, and connect to it.
+    ServeUnix(String),
     /// Connect to the Unix socket at a path, as a stream.
     ConnectUnix(String),
     /// Send a datagram to the Unix socket at a path, from a socket of this type of pair.
@@ -131,8 +133,17 @@ fn perform(attempt: Attempt) -> Answer {
             ))
         }
         Attempt::Connect(port) => connect(port),
-        Attempt::Bind(port) => TcpListener::bind(("127.0.0.1", port))
-            .map(|_| String::new())
+        Attempt::Serve(port) => TcpListener::bind(("127.0.0.1", port))
+            .and_then(|listener| {
+                let mut client = TcpStream::connect(listener.local_addr()?)?;
+                exchange(&mut client, &mut listener.accept()?.0)
+            })
+            .map_err(text),
+        Attempt::ServeUnix(path) => UnixListener::bind(&path)
+            .and_then(|listener| {
+                let mut client = UnixStream::connect(path)?;
+                exchange(&mut client, &mut listener.accept()?.0)
+            })
             .map_err(text),
         Attempt::Syscall(number, arguments) => syscall(number, arguments),
         Attempt::ForkBomb(most) => fork_bomb(most),
@@ -176,6 +187,13 @@ fn perform(attempt: Attempt) -> Answer {
         Attempt::Watchers(most) => watchers(most),
         Attempt::Exit(code) => std::process::exit(code),
     }
+}
+
+fn exchange(client: &mut impl Write, server: &mut impl Read) -> std::io::Result<String> {
+    client.write_all(b"ping")?;
+    let mut heard = [0; 4];
+    server.read_exact(&mut heard)?;
+    Ok(String::from_utf8_lossy(&heard).into_owned())
 }
 
 fn list(path: &str) -> Answer {

@@ -25,6 +25,8 @@ pub(super) enum Process {
     Hub,
     /// A child of the attempt, which waits.
     Child,
+    /// Process 1 of the spoke.
+    First,
 }
 
 #[derive(Clone, Copy)]
@@ -178,6 +180,7 @@ impl Syscall {
             Process::Victim => ground.victim,
             Process::Hub => ground.hub,
             Process::Child => child,
+            Process::First => 1,
         };
         let done = (|| {
             for (number, argument) in numbers.iter_mut().zip(&self.arguments) {

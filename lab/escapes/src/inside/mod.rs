@@ -15,9 +15,10 @@ mod namespaces;
 mod network;
 mod processes;
 mod resources;
+mod sockets;
 
 use self::child::in_a_process;
-use crate::attempt::{Attempt, Attempts, Ground, Seen};
+use crate::attempt::{Attempt, Attempts, Ground, Seen, Setting};
 
 pub(crate) fn attempts() -> Vec<Attempt> {
     let mut attempts = Attempts::new();
@@ -30,9 +31,11 @@ pub(crate) fn attempts() -> Vec<Attempt> {
     kernel_parts::add(&mut attempts);
     memory::add(&mut attempts);
     resources::add(&mut attempts);
-    attempts.by_name = true;
+    attempts.setting = Setting::Name;
     named::add(&mut attempts);
     first_bytes::add(&mut attempts);
+    attempts.setting = Setting::Programs;
+    sockets::add(&mut attempts);
     attempts.all
 }
 
@@ -45,9 +48,8 @@ pub(crate) fn places() -> impl Iterator<Item = &'static str> {
 pub(crate) fn make_all(ground: &Ground) -> Vec<Seen> {
     let attempts = attempts();
     let wanted = |attempt: &&Attempt| {
-        // A spoke either may reach a name or may not, so one run has the attempts by name or the others.
         let named = ground.only.is_empty() || ground.only.contains(&attempt.name);
-        named && attempt.by_name == ground.by_name && (ground.own_pids || !attempt.everybody)
+        named && attempt.setting == ground.setting && (ground.own_pids || !attempt.everybody)
     };
     let attempts = attempts.iter().filter(wanted);
     attempts

@@ -4,7 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
+use rustix::net::SocketType;
+
 use super::hello::hello_for;
+use super::network::in_the_place_of_another;
 use crate::attempt::{Attempts, Observed, escaped, held};
 use crate::by_name::{ANY, HOST, HTTP, HTTPS, INSIDE, OTHER, PERMITTED, REBOUND, rebound_name};
 
@@ -19,6 +22,30 @@ pub(super) fn add(attempts: &mut Attempts) {
     addresses(attempts);
     rebinding(attempts);
     datagrams(attempts);
+    in_the_hubs_place(attempts);
+}
+
+fn in_the_hubs_place(attempts: &mut Attempts) {
+    attempts.group("the hub's addresses", "no other socket has one of them");
+    for address in [
+        "127.0.0.1",
+        "0.0.0.0",
+        "25.18.0.1",
+        "25.19.255.255",
+        "::",
+        "::ffff:25.18.0.1",
+    ] {
+        for port in [HTTPS, HTTP, ANY] {
+            attempts.refused(format!("listen at {address} on port {port}"), move |_| {
+                in_the_place_of_another(address, port, SocketType::STREAM)
+            });
+        }
+    }
+    for address in ["127.0.0.1", "0.0.0.0"] {
+        attempts.refused(format!("answer for names at {address}"), move |_| {
+            in_the_place_of_another(address, RESOLVER.1, SocketType::DGRAM)
+        });
+    }
 }
 
 /// What was heard from whoever answers on a connection.

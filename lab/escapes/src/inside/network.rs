@@ -7,6 +7,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
 use libc::{
     AF_INET, AF_INET6, AF_NETLINK, IP_FREEBIND, IP_TRANSPARENT, IPPROTO_IP, IPPROTO_TCP,
     MSG_FASTOPEN, SO_BUSY_POLL, SO_MARK, SO_PRIORITY, SO_RCVBUF, SO_SNDBUF, SO_ZEROCOPY,
@@ -15,11 +17,11 @@ use libc::{
 
 use super::call::Arg::{Address, Tcp, Words};
 use super::call::{CWD, calls, filled, half_of_a_pair, loopback, socket};
-use crate::attempt::{Attempts, Ground, Observed, escaped, failed, held, nothing};
+use crate::attempt::{Attempts, Ground, Observed, SOCKET, escaped, failed, held, nothing};
 use crate::kernel::{address, call, flag};
 
 /// How long a connection may take to be refused: on loopback, or without a route, it takes no time.
-const SOON: Duration = Duration::from_millis(300);
+pub(super) const SOON: Duration = Duration::from_millis(300);
 /// What is sent to whoever listens.
 pub(crate) const MARK: &[u8] = b"escaped";
 /// Families of sockets by the kernel's numbers, from 3 on; `-` for those that are tried by their protocols.
@@ -27,12 +29,10 @@ const FAMILIES: &str = "AX25 IPX APPLETALK NETROM BRIDGE ATMPVC X25 - ROSE DECne
     ECONET ATMSVC RDS SNA IRDA PPPOX WANPIPE LLC IB MPLS CAN TIPC BLUETOOTH IUCV RXRPC ISDN PHONET IEEE802154 CAIF ALG NFC \
     VSOCK KCM QIPCRTR SMC XDP MCTP";
 
-/// `sockaddr_in` of 127.0.0.1 without a port.
-const ANY_PORT: [u8; 16] = [2, 0, 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-
 pub(super) fn add(attempts: &mut Attempts) {
     families(attempts);
     ways_out(attempts);
+    listening(attempts);
     options(attempts);
     unix(attempts);
 }
@@ -84,7 +84,7 @@ fn families(attempts: &mut Attempts) {
 }
 
 /// Connects, and says so to whoever listens.
-fn connect(to: SocketAddr) -> Observed {
+pub(super) fn connect(to: SocketAddr) -> Observed {
     let done = TcpStream::connect_timeout(&to, SOON).and_then(|mut stream| {
         stream.set_read_timeout(Some(SOON))?;
         stream.write_all(MARK)?;
@@ -180,19 +180,82 @@ fn ways_out(attempts: &mut Attempts) {
             call(libc::SYS_connect, [number, address(&to), 16])
         })
     });
-    attempts.refused("listen", |_| TcpListener::bind("127.0.0.1:0"));
     attempts.refused("bind a port of the system", |_| {
         TcpListener::bind("0.0.0.0:22")
     });
     calls!(attempts.call;
         "connect while sending": SYS_sendto(Tcp, b"escaped", 7, MSG_FASTOPEN, Address, 16);
-        "take a port": SYS_bind(Tcp, &ANY_PORT, 16);
-        "listen without a port": SYS_listen(Tcp, 1);
         // SIOCSIFFLAGS, by a socket of TCP.
         "change how the interface is set": SYS_ioctl(Tcp, 0x8914, Words(&[0; 5]));
         // SIOCGIFCONF without a buffer, which asks how long the list is.
         "list the interfaces by a control of a socket": SYS_ioctl(Tcp, 0x8912, Words(&[0, 0]));
     );
+}
+
+fn listening(attempts: &mut Attempts) {
+    attempts.group(
+        "listening",
+        "nothing on the host hears of it, and the hub's ports are the hub's",
+    );
+    attempts.add_control(
+        "listen for oneself, as is meant",
+        |_| match TcpListener::bind("127.0.0.1:0")
+            .and_then(|it| TcpStream::connect(it.local_addr()?))
+        {
+            Ok(_) => held("connected, as is meant"),
+            Err(error) => failed(error),
+        },
+    );
+    attempts.add("take a port of the host", |ground| {
+        // The host listens there on every address, so in its network the port is taken.
+        match TcpListener::bind(("127.0.0.1", ground.tcp)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => escaped(error),
+            Err(error) => held(error),
+            Ok(_) => held("a port of one's own network"),
+        }
+    });
+    attempts.add("listen on the host without a port", |ground| {
+        let listening = socket(AF_INET, SOCK_STREAM, 0)
+            .and_then(|it| call(libc::SYS_listen, [flag(it.as_raw_fd()), 1]));
+        match (listening, of_the_host(ground)) {
+            (Ok(_), true) => escaped("the host's network has a listener of ours"),
+            (Ok(_), false) => held("in one's own network"),
+            (Err(error), _) => held(error),
+        }
+    });
+    for address in ["127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1"] {
+        attempts.refused(format!("listen on the hub's port by {address}"), |ground| {
+            in_the_place_of_another(address, ground.relayed, SocketType::STREAM)
+        });
+    }
+}
+
+/// Whether the network is the host's: its listener is in the table then.
+fn of_the_host(ground: &Ground) -> bool {
+    // Ports are in hexadecimal there.
+    let port = format!(":{:04X} ", ground.tcp);
+    std::fs::read_to_string("/proc/self/net/tcp6").is_ok_and(|table| table.contains(&port))
+}
+
+/// Takes an address where another socket may be, with all that lets two have the same.
+pub(super) fn in_the_place_of_another(
+    address: &str,
+    port: u16,
+    kind: SocketType,
+) -> io::Result<()> {
+    let to = SocketAddr::new(address.parse().map_err(io::Error::other)?, port);
+    let family = match to.is_ipv4() {
+        true => AddressFamily::INET,
+        false => AddressFamily::INET6,
+    };
+    let socket = rustix::net::socket(family, kind, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    rustix::net::bind(&socket, &to)?;
+    match kind {
+        SocketType::STREAM => Ok(rustix::net::listen(&socket, 1)?),
+        _ => Ok(()),
+    }
 }
 
 fn options(attempts: &mut Attempts) {
@@ -242,10 +305,21 @@ fn unix(attempts: &mut Attempts) {
     attempts.refused("connect to the host's socket in a mount", |ground| {
         UnixStream::connect(&ground.unix)
     });
+    for (mount, folder) in [("writable mount", "{rw}"), ("mount for programs", "{bin}")] {
+        let path = move |ground: &Ground| format!("{}/{SOCKET}", filled(folder, ground));
+        attempts.refused(
+            format!("connect to the host's socket in a {mount}"),
+            move |ground| UnixStream::connect(path(ground)),
+        );
+        attempts.refused(
+            format!("send a datagram to the host's socket in a {mount}"),
+            move |ground| send_to(&format!("{}-datagrams", path(ground))),
+        );
+    }
     let datagrams = |ground: &Ground| format!("{}-datagrams", ground.unix);
     attempts.refused(
         "send a datagram to the host's socket in a mount",
-        move |ground| UnixDatagram::unbound().and_then(|it| it.send_to(MARK, datagrams(ground))),
+        move |ground| send_to(&datagrams(ground)),
     );
     attempts.refused("send a datagram there from one of a pair", move |ground| {
         half_of_a_pair().and_then(|it| it.send_to(MARK, datagrams(ground)))
@@ -288,4 +362,8 @@ fn unix(attempts: &mut Attempts) {
     calls!(attempts.call;
         "write into a named pipe of the host": SYS_openat(CWD, "{unix}-pipe", libc::O_WRONLY);
     );
+}
+
+fn send_to(path: &str) -> io::Result<usize> {
+    UnixDatagram::unbound().and_then(|it| it.send_to(MARK, path))
 }

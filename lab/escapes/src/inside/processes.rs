@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use libc::{PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, PTRACE_SEIZE, SIGURG};
 
 use super::call::Arg::{Buffer, Pid, PidFd, Words};
-use super::call::Process::{Child, Hub, Victim};
+use super::call::Process::{Child, First, Hub, Victim};
 use super::call::calls;
 use super::child::by_a_child;
 use crate::attempt::{Attempts, escaped, failed, held, nothing};
@@ -54,6 +54,7 @@ pub(super) fn add(attempts: &mut Attempts) {
         "write a child's memory": SYS_process_vm_writev(Pid(Child), Buffer, 1, Buffer, 1, 0);
         "read memory of a process of the host": SYS_process_vm_readv(Pid(Victim), Buffer, 1, Buffer, 1, 0);
         "take a descriptor of a child": SYS_pidfd_getfd(PidFd(Child), 0, 0);
+        "take the channel of process 1": SYS_pidfd_getfd(PidFd(First), CHANNEL, 0);
         "compare kernel objects with a child's": SYS_kcmp(std::process::id(), Pid(Child), 0, 0, 0);
         // MADV_COLD of no bytes.
         "advise on a child's memory": SYS_process_madvise(PidFd(Child), Words(&[0, 0]), 1, 20, 0);

@@ -16,7 +16,9 @@ pub(crate) fn main(job: &str) -> Result<(), Error> {
     let seen = match job.who {
         Who::NamedApp => names::run(&job)?,
         Who::Frames => frames::run(&job)?,
-        Who::Spoke | Who::App => return Err("these attempts need no hub of the product".into()),
+        Who::Spoke | Who::App | Who::Programs => {
+            return Err("these attempts need no hub of the product".into());
+        }
     };
     let outcome = Outcome {
         rows: Row::of(seen),

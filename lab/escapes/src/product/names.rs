@@ -13,7 +13,7 @@ use server::{Domains, Egress};
 use super::stage::{APP, Person, Rules, Stage, hostile, setup};
 use super::world::Names;
 use crate::Error;
-use crate::attempt::{Ground, Seen};
+use crate::attempt::{Ground, Seen, Setting};
 use crate::by_name::{ANY, HTTP, HTTPS, OTHER, PERMITTED, PUBLIC, REBOUND};
 use crate::hub::{APP as APP_IN_SPOKE, PATIENCE};
 use crate::job::Job;
@@ -42,7 +42,7 @@ pub(super) fn run(job: &Job) -> Result<Vec<Seen>, Error> {
         limits: LIMITS,
         ..Spec::default()
     };
-    ground.by_name = true;
+    ground.setting = Setting::Name;
     ground.only.clone_from(&job.only);
     let names = Arc::new(Names::new()?);
     let mut seen = by_product(job, spec, &ground, names, lacking)?;

@@ -63,8 +63,8 @@ pub(in crate::init) const CONDITIONAL: &[Conditional] = &[
         alternatives: &[&[masked(0, NAMESPACES, 0)]],
     },
     Conditional {
-        why: "TCP, to the spec's listeners; a Unix socket would reach those of the host that lie in a mount, UDP and MPTCP \
-            pass Landlock's rules, and raw, netlink, packet, vsock, alg and other sockets are parts of the kernel to attack",
+        why: "TCP; a Unix socket would reach those of the host that lie in a mount, UDP and MPTCP pass Landlock's rules, and \
+            raw, netlink, packet, vsock, alg and other sockets are parts of the kernel to attack",
         call: libc::SYS_socket,
         alternatives: &[
             &[is(0, INET), masked(1, SOCKET_TYPE, STREAM), is(2, 0)],
@@ -190,6 +190,25 @@ pub(in crate::init) const WITH_NAMES: &[Conditional] = &[
         why: "to hear that a port is closed; glibc asks for no names without it",
         call: libc::SYS_setsockopt,
         alternatives: options! { IPPROTO_IP: IP_RECVERR; },
+    },
+];
+
+/// What a spoke may do as well where no socket of the host can be reached by a path, by calls that stand above. Abstract names
+/// are those of the spoke's own network.
+pub(in crate::init) const WITH_OWN_SOCKETS: &[Conditional] = &[
+    Conditional {
+        why: "Unix sockets, by which the processes of a program talk: Node's tsx, Python's forkserver, browsers",
+        call: libc::SYS_socket,
+        alternatives: &[
+            &[is(0, UNIX), masked(1, SOCKET_TYPE, STREAM)],
+            &[is(0, UNIX), masked(1, SOCKET_TYPE, DATAGRAM)],
+            &[is(0, UNIX), masked(1, SOCKET_TYPE, SEQPACKET)],
+        ],
+    },
+    Conditional {
+        why: "pairs of datagram sockets, each of which can name another socket as where it goes",
+        call: libc::SYS_socketpair,
+        alternatives: &[&[is(0, UNIX), masked(1, SOCKET_TYPE, DATAGRAM)]],
     },
 ];
 

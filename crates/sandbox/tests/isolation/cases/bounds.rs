@@ -368,6 +368,8 @@ pub(super) fn usual_runtimes_run() -> Outcome {
         return (await p.communicate())[0].decode().strip()\n\
         tempfile.TemporaryFile().write(b'x')\n\
         with socket.create_connection(('localhost', 8080)) as s:\n    s.sendall(b'ping'); assert s.recv(4) == b'pong'\n\
+        import multiprocessing\n\
+        assert multiprocessing.get_context('forkserver').Pool(1).map(abs, [-1]) == [1]\n\
         print(asyncio.run(main()))";
     let node = "const {Worker} = require('worker_threads'); const {execFile} = require('child_process');\n\
         require('fs').writeFileSync('/tmp/node', 'x');\n\

@@ -106,11 +106,8 @@ pub(super) fn the_other_layers_hold_when_one_is_gone() -> Outcome {
     fs::write(&secret, "of the hub")?;
     let of_the_host = TcpListener::bind("127.0.0.1:0")?;
     let port = of_the_host.local_addr()?.port();
-    let landlock = [
-        Layer::Landlock,
-        Layer::LandlockNetwork,
-        Layer::LandlockScope,
-    ];
+    // The network is its own, for which Landlock is not needed.
+    let landlock = [Layer::Landlock, Layer::LandlockScope];
     for (call, flag, layers, attempt) in [
         (
             libc::SYS_unshare,
@@ -123,6 +120,24 @@ pub(super) fn the_other_layers_hold_when_one_is_gone() -> Outcome {
             libc::CLONE_NEWNET,
             &[Layer::NetNamespace],
             Attempt::Connect(port),
+        ),
+        (
+            libc::SYS_unshare,
+            libc::CLONE_NEWNET,
+            &[Layer::NetNamespace],
+            Attempt::Serve(0),
+        ),
+        (
+            libc::SYS_unshare,
+            libc::CLONE_NEWNET,
+            &[Layer::NetNamespace],
+            Attempt::ServeUnix("/tmp/own".to_owned()),
+        ),
+        (
+            libc::SYS_unshare,
+            libc::CLONE_NEWNS,
+            &[Layer::MountNamespace],
+            Attempt::ServeUnix("/tmp/own".to_owned()),
         ),
         (
             libc::SYS_landlock_create_ruleset,

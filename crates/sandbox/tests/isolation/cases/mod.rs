@@ -30,6 +30,7 @@ pub(crate) fn all() -> Vec<Trial> {
             names_lead_to_the_hub
             names_need_a_network_of_their_own
             only_listed_listeners_are_reachable
+            a_spoke_listens_for_itself_alone
             forbidden_calls_are_refused
             host_settings_stay;
         mounts:
@@ -44,6 +45,8 @@ pub(crate) fn all() -> Vec<Trial> {
             no_set_user_id_file_is_left_in_a_writable_mount
             an_ordinary_users_mount_gets_no_set_user_id_file
             sockets_of_the_host_in_a_mount_cannot_be_reached
+            a_program_has_unix_sockets_of_its_own
+            the_system_folders_hold_no_socket
             named_pipes_in_a_read_only_mount_cannot_be_written;
         bounds:
             processes_are_bounded

@@ -325,26 +325,117 @@ pub(super) fn an_ordinary_users_mount_gets_no_set_user_id_file() -> Outcome {
     equal("bits", mode & (SET_USER_ID | SET_GROUP_ID), 0)
 }
 
+/// Sockets of the host in a folder: one that streams, and one of datagrams.
+struct Sockets {
+    _listener: UnixListener,
+    receiver: UnixDatagram,
+}
+
+impl Sockets {
+    fn in_folder(folder: &Path, name: &str) -> Outcome<Self> {
+        let (stream, datagram) = (folder.join(name), folder.join(format!("{name}-datagrams")));
+        let receiver = UnixDatagram::bind(&datagram)?;
+        receiver.set_nonblocking(true)?;
+        let _listener = UnixListener::bind(&stream)?;
+        // As servers leave them that everybody may use.
+        for path in [stream, datagram] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777))?;
+        }
+        Ok(Self {
+            _listener,
+            receiver,
+        })
+    }
+
+    /// Whether neither can be reached in `/data`. Returns the refusals.
+    fn are_out_of_reach(&self, app: &mut Spoke, name: &str) -> Outcome<[String; 2]> {
+        let path = format!("/data/{name}");
+        let refusals = [
+            app.refused(&Attempt::ConnectUnix(path.clone()))?,
+            app.refused(&Attempt::SendUnix(format!("{path}-datagrams")))?,
+        ];
+        let reached = self.receiver.recv(&mut [0; 8]).is_ok();
+        check(!reached, "a datagram reached the host")?;
+        Ok(refusals)
+    }
+}
+
 /// A daemon's socket in a mounted folder is the daemon: docker's gives root on the host.
 pub(super) fn sockets_of_the_host_in_a_mount_cannot_be_reached() -> Outcome {
     let directory = tempfile::tempdir()?;
-    let (stream, datagram) = (
-        directory.path().join("stream"),
-        directory.path().join("datagram"),
-    );
-    let _listener = UnixListener::bind(&stream)?;
-    let receiver = UnixDatagram::bind(&datagram)?;
-    receiver.set_nonblocking(true)?;
-    for access in [Access::ReadOnly, Access::ReadWrite] {
-        let mut app = Spoke::start(&with_mount(directory.path(), access))?;
-        app.refused(&Attempt::ConnectUnix("/data/stream".to_owned()))?;
-        app.refused(&Attempt::SendUnix("/data/datagram".to_owned()))?;
+    let sockets = Sockets::in_folder(directory.path(), "socket")?;
+    for (access, executable) in [
+        (Access::ReadOnly, false),
+        (Access::ReadWrite, false),
+        (Access::ReadWrite, true),
+    ] {
+        let spec = Spec {
+            mounts: vec![mount(directory.path(), "/data", access, executable)],
+            ..Spec::default()
+        };
+        let mut app = Spoke::start(&spec)?;
+        for refusal in sockets.are_out_of_reach(&mut app, "socket")? {
+            check(refusal.contains("not permitted"), refusal)?;
+        }
+        app.refused(&Attempt::ServeUnix("/tmp/own".to_owned()))?;
+        let why = app.sandboxed.enforced().no_sockets();
+        let folder = directory.path().to_string_lossy();
         check(
-            receiver.recv(&mut [0; 8]).is_err(),
-            "a datagram reached the host",
+            why.is_some_and(|why| why.contains(&*folder)),
+            format!("{why:?}"),
         )?;
     }
     Ok(())
+}
+
+/// Where an app sees no folder but those of programs, it may have Unix sockets, and a socket of the host is still none.
+pub(super) fn a_program_has_unix_sockets_of_its_own() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    fs::write(directory.path().join("file"), "of the program")?;
+    let early = Sockets::in_folder(directory.path(), "early")?;
+    let one = mount(
+        &directory.path().join("file"),
+        "/one",
+        Access::ReadWrite,
+        false,
+    );
+    let spec = Spec {
+        mounts: vec![
+            mount(directory.path(), "/data", Access::ReadOnly, true),
+            one,
+        ],
+        ..Spec::default()
+    };
+    let mut app = Spoke::start(&spec)?;
+    equal("why not", app.sandboxed.enforced().no_sockets(), None)?;
+    let late = Sockets::in_folder(directory.path(), "late")?;
+    for (sockets, name) in [(&early, "early"), (&late, "late")] {
+        for refusal in sockets.are_out_of_reach(&mut app, name)? {
+            check(refusal.contains("refused"), refusal)?;
+        }
+    }
+    let serve = |path: &str| Attempt::ServeUnix(path.to_owned());
+    equal("served", &*app.allowed(&serve("/tmp/own"))?, "ping")?;
+    for path in ["/data/own", "/own", "/usr/own", "/dev/own"] {
+        app.refused(&serve(path))?;
+    }
+    equal(
+        "file",
+        &*app.allowed(&read("/data/file"))?,
+        "of the program",
+    )?;
+    app.refused(&write("/data/new"))?;
+    Ok(())
+}
+
+/// The argument by which the system's own folders are shown as they are.
+pub(super) fn the_system_folders_hold_no_socket() -> Outcome {
+    let mut find = Command::new("find");
+    let system = sandbox::defaults::SYSTEM.iter();
+    let shown = system.chain(&sandbox::defaults::ETC);
+    find.args(shown.filter(|path| Path::new(path).exists()));
+    let found = find.args(["-xdev", "-type", "s"]).output()?;
+    equal("sockets", String::from_utf8_lossy(&found.stdout), "".into())
 }
 
 /// A named pipe of the host in a read-only mount: reading is what the mount gives, writing would be a way out.

@@ -148,6 +148,12 @@ pub(super) fn proc_tells_what_the_spoke_may_use() -> Outcome {
     if let Some(model) = model {
         check(!cpuinfo.contains(model), "the host's model is shown")?;
     }
+    // Debian's Chromium looks for an instruction here before it starts.
+    let flags = host.lines().find(|line| line.starts_with("flags"));
+    check(
+        flags.is_none_or(|flags| cpuinfo.contains(flags)),
+        "no flags are shown",
+    )?;
     let memory = spoke.allowed(&read("/proc/meminfo"))?;
     let limit = Spec::default().limits.memory_bytes / 1024;
     check(memory.contains(&format!("MemTotal: {limit} kB")), memory)?;
@@ -318,14 +324,31 @@ pub(super) fn only_listed_listeners_are_reachable() -> Outcome {
         relay.join().map_err(|_| "the relay panicked")??;
     }
     for port in [host_port, 8081] {
+        // As on any machine where nothing listens, so that a program which waits for its own server tries again.
         let refusal = spoke.refused(&Attempt::Connect(port))?;
         check(
-            refusal.contains("Permission denied"),
-            format!("port {port}: {refusal}, so not refused by Landlock"),
+            refusal.contains("Connection refused"),
+            format!("port {port}: {refusal}"),
         )?;
     }
-    spoke.refused(&Attempt::Bind(9000))?;
     spoke.refused(&Attempt::Abstract(name))?;
+    Ok(())
+}
+
+pub(super) fn a_spoke_listens_for_itself_alone() -> Outcome {
+    let spec = Spec {
+        listen: vec![8080],
+        names: vec![8443],
+        ..Spec::default()
+    };
+    let mut spoke = Spoke::start(&spec)?;
+    for port in [0, 9222] {
+        equal("served", &*spoke.allowed(&Attempt::Serve(port))?, "ping")?;
+    }
+    // The hub's own, and those of the system.
+    for port in [8080, 8443, 80] {
+        spoke.refused(&Attempt::Serve(port))?;
+    }
     Ok(())
 }
 
@@ -492,26 +515,6 @@ pub(super) fn forbidden_calls_are_refused() -> Outcome {
             tcp(libc::IPPROTO_MPTCP),
         ),
         ("SCTP socket", libc::SYS_socket, tcp(libc::IPPROTO_SCTP)),
-        (
-            "Unix stream socket",
-            libc::SYS_socket,
-            socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC),
-        ),
-        (
-            "Unix datagram socket",
-            libc::SYS_socket,
-            socket(libc::AF_UNIX, libc::SOCK_DGRAM),
-        ),
-        (
-            "Unix socket of sequenced packets",
-            libc::SYS_socket,
-            socket(libc::AF_UNIX, libc::SOCK_SEQPACKET),
-        ),
-        (
-            "pair of datagram sockets",
-            libc::SYS_socketpair,
-            socket(libc::AF_UNIX, libc::SOCK_DGRAM),
-        ),
         (
             "connecting while sending",
             libc::SYS_sendto,
