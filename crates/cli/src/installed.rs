@@ -115,6 +115,7 @@ pub(crate) fn is_for(record: &Record, package: &Package) -> bool {
     record.registry == package.registry
         && record.requirement == package.requirement
         && record.with == package.with
+        && record.python == package.python
         && record.program == package.program
 }
 
@@ -150,11 +151,17 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
     progress.rest();
     if let Err(InstallError::Failed { said, .. }) = &installed {
         say(&last_words(wanted.registry, said));
+        if !scripts && said.contains("No matching distribution found") {
+            say(
+                "note: a package that comes as source only is built by programs in it, which run with --scripts only\n",
+            );
+        }
     }
     let provision::Installed {
         record,
         unrun,
         unsupplied,
+        newer,
     } = installed?;
     say(&format!(
         "installed {} {}, sha256 {}\n",
@@ -168,11 +175,16 @@ pub(crate) fn fetch(app: &str, wanted: &Package, scripts: bool) -> Result<Record
             escape(&unrun.join(", "))
         ));
     }
-    for (folder, dependency) in &unsupplied {
+    if let Some(newer) = newer {
         say(&format!(
-            "note: the Node program in {} lacks its modules, because its dependency '{}' is not a registry package; the app fails where it needs that program\n",
+            "note: {newer} is newer, but comes as source only, which is built by programs in it; add it with --scripts to get that version\n"
+        ));
+    }
+    for (folder, why) in &unsupplied {
+        say(&format!(
+            "note: the Node program in {} lacks its modules, because {}; the app fails where it needs that program\n",
             escape(&folder.to_string_lossy()),
-            escape(dependency)
+            escape(why)
         ));
     }
     Ok(record)
@@ -227,6 +239,7 @@ mod tests {
             registry: Registry::Npm,
             requirement: "files".to_owned(),
             with: Vec::new(),
+            python: None,
             program: None,
             version: "1.0.0".to_owned(),
             sha256: sha256.to_owned(),

@@ -33,7 +33,12 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
                 times,
             } if times == 1 || request != Wish::Line.name() => {
                 let (app, reason) = (escape(&app), word(&reason));
-                say(&format!("note: {app}, {times} {request}: {reason}\n"));
+                let many = if times > 1 && request == Wish::Tool.name() {
+                    "s"
+                } else {
+                    ""
+                };
+                say(&format!("note: {app}, {times} {request}{many}: {reason}\n"));
             }
             _ => {}
         }

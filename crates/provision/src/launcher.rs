@@ -21,6 +21,8 @@ pub struct Package {
     pub requirement: String,
     /// Further packages to install.
     pub with: Vec<String>,
+    /// The version of Python, if it is named.
+    pub python: Option<String>,
     /// The program of the package, if it is named.
     pub program: Option<String>,
     /// Arguments of the program.
@@ -54,6 +56,8 @@ struct Launcher {
     from: &'static str,
     /// Options that name a further package.
     with: &'static str,
+    /// Options that name a version of Python.
+    python: &'static str,
     /// Options without a value that do not change what is fetched.
     flags: &'static str,
     /// Options with a value that do not change what is fetched.
@@ -69,6 +73,7 @@ const NPX: Launcher = Launcher {
     registry: Registry::Npm,
     from: "-p --package",
     with: "",
+    python: "",
     // Whether scripts run is the user's choice in Sluice. `--bun` is bunx's choice of the interpreter.
     flags: "-y --yes -q --quiet -s --silent -d -dd -ddd --verbose --prefer-online --prefer-offline --ignore-scripts \
             --ignore-existing --no-audit --no-fund --no-progress --no-update-notifier --bun",
@@ -100,10 +105,10 @@ const UVX: Launcher = Launcher {
     registry: Registry::PyPi,
     from: "--from",
     with: "-w --with",
+    python: "-p --python",
     flags: "-q --quiet -v --verbose -n --no-cache --no-progress --isolated --refresh --reinstall -U --upgrade --native-tls \
             --managed-python --no-managed-python --no-python-downloads",
-    // The user's own Python is used.
-    settings: "-p --python --python-preference --cache-dir --color --link-mode",
+    settings: "--python-preference --cache-dir --color --link-mode",
     variables: "uv_index uv_default_index uv_index_url uv_extra_index_url uv_find_links uv_config_file pip_index_url \
                 pip_extra_index_url pip_find_links pip_config_file",
     anywhere: false,
@@ -112,8 +117,9 @@ const PIPX: Launcher = Launcher {
     name: "pipx run",
     from: "--spec",
     with: "--with",
+    python: "--python",
     flags: "-q --quiet -v --verbose --no-cache --fetch-missing-python",
-    settings: "--python",
+    settings: "",
     ..UVX
 };
 
@@ -121,6 +127,7 @@ const PIPX: Launcher = Launcher {
 struct Said<'w> {
     from: Vec<&'w str>,
     with: Vec<&'w str>,
+    python: Vec<&'w str>,
     /// The package or program, and the program's arguments.
     words: Vec<&'w str>,
 }
@@ -221,6 +228,7 @@ impl Launcher {
         let values = match () {
             () if is_of(self.from, option) => &mut said.from,
             () if is_of(self.with, option) => &mut said.with,
+            () if is_of(self.python, option) => &mut said.python,
             () if is_of(self.settings, option) => &mut ignored,
             () => return Err(self.unknown(option)),
         };
@@ -250,6 +258,7 @@ fn npm(said: Said<'_>) -> Option<Package> {
         registry: Registry::Npm,
         requirement: (*requirement).to_owned(),
         with: owned(with),
+        python: None,
         program,
         arguments: owned(arguments),
     })
@@ -257,21 +266,21 @@ fn npm(said: Said<'_>) -> Option<Package> {
 
 fn python(said: Said<'_>) -> Option<Package> {
     let (first, arguments) = said.words.split_first()?;
-    let (name, version) = match first.split_once('@') {
-        Some((name, "latest")) => (name, None),
-        Some((name, version)) => (name, Some(version)),
-        None => (*first, None),
+    // `@` also stands in addresses, which are refused later, by their own words.
+    let is_plain =
+        |(name, version): &(&str, &str)| !format!("{name}{version}").contains([':', '/', ' ']);
+    let parts = |word: &str| match word.split_once('@').filter(is_plain) {
+        Some((name, "latest")) => (name.to_owned(), name.to_owned()),
+        Some((name, version)) => (name.to_owned(), format!("{name}=={version}")),
+        None => (word.to_owned(), word.to_owned()),
     };
-    let requirement = match (said.from.last(), version) {
-        (Some(from), _) => (*from).to_owned(),
-        (None, Some(version)) => format!("{name}=={version}"),
-        (None, None) => name.to_owned(),
-    };
+    let (name, own) = parts(first);
     Some(Package {
         registry: Registry::PyPi,
-        requirement,
+        requirement: said.from.last().map_or(own, |from| parts(from).1),
         with: owned(&said.with),
-        program: Some(name.to_owned()),
+        python: said.python.last().map(|it| (*it).to_owned()),
+        program: Some(name),
         arguments: owned(arguments),
     })
 }

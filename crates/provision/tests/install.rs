@@ -49,6 +49,7 @@ fn refusal(folder: &Path, with: Vec<String>) -> String {
         registry: Registry::Npm,
         requirement: "server".to_owned(),
         with,
+        python: None,
         program: None,
         arguments: Vec::new(),
     };

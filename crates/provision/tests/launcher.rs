@@ -47,6 +47,15 @@ fn launchers_name_a_package_and_the_arguments_of_its_program() {
         &[],
     );
     check("uvx x@latest", "x", Some("x"), &[]);
+    check("uvx --from a@latest b", "a", Some("b"), &[]);
+    check("uvx --from a[x]@1.2 b@latest", "a[x]==1.2", Some("b"), &[]);
+    // Refused later, as it is written.
+    check(
+        "uvx --from git+https://u@x/a b",
+        "git+https://u@x/a",
+        Some("b"),
+        &[],
+    );
     check(
         "uvx --from tools[cli]>=1 run",
         "tools[cli]>=1",
@@ -71,6 +80,16 @@ fn launchers_name_a_package_and_the_arguments_of_its_program() {
         &["--index-url", "x"],
     );
     check("pipx run --python python3 a", "a", Some("a"), &[]);
+    let python = |command: &str| package(command).unwrap().python;
+    assert_eq!(
+        python("uvx -p 3.11 --python=3.12 a").as_deref(),
+        Some("3.12")
+    );
+    assert_eq!(
+        python("pipx run --python python3 a").as_deref(),
+        Some("python3")
+    );
+    assert_eq!(python("uvx a"), None);
     assert_eq!(package("npx -p a -p b run").unwrap().with, ["b"]);
     assert_eq!(package("uvx --with b a").unwrap().with, ["b"]);
     assert_eq!(package("uvx a").unwrap().registry, Registry::PyPi);

@@ -14,6 +14,11 @@ pub enum InstallError {
         "there is no '{0}' in PATH, which installs such packages; install it first (on Debian: `apt install npm` or `apt install python3-pip`)"
     )]
     NoManager(&'static str),
+    /// There is no Python of the requested version.
+    #[error(
+        "there is no Python {0} with pip in PATH, of uv or of pyenv; install it, or leave out '--python' to use python3"
+    )]
+    NoPython(String),
     /// The package manager itself cannot run in a spoke.
     #[error("the package manager cannot run in a spoke: {0}")]
     Manager(#[from] FindError),

@@ -54,9 +54,10 @@ pub struct Installed {
     pub record: Record,
     /// Packages whose install scripts were not run.
     pub unrun: Vec<String>,
-    /// Programs of Node in packages of Python that have no modules, each with a dependency that is no package of a
-    /// registry.
+    /// Programs of Node in packages of Python that have no modules, each with the reason.
     pub unsupplied: Vec<(PathBuf, String)>,
+    /// A newer version, which has no wheel.
+    pub newer: Option<String>,
 }
 
 /// Installs packages.
@@ -78,8 +79,9 @@ struct Come {
     entry: PathBuf,
     /// Packages whose install scripts did not run.
     unrun: Vec<String>,
-    /// Programs of Node that have no modules, each with a dependency for which.
+    /// Programs of Node that have no modules, each with the reason.
     unsupplied: Vec<(PathBuf, String)>,
+    newer: Option<String>,
     /// What stands in the `#!` lines that were written.
     interpreter: Option<PathBuf>,
     /// What parts of it start by name.
@@ -109,6 +111,7 @@ impl Installer<'_> {
             registry: package.registry,
             requirement: package.requirement.clone(),
             with: package.with.clone(),
+            python: package.python.clone(),
             program: package.program.clone(),
             version: come.version,
             sha256,
@@ -124,6 +127,7 @@ impl Installer<'_> {
             record,
             unrun: come.unrun,
             unsupplied: come.unsupplied,
+            newer: come.newer,
         })
     }
 
@@ -153,6 +157,7 @@ impl Installer<'_> {
             entry,
             unrun,
             unsupplied: Vec::new(),
+            newer: None,
             // Node's programs name `env`, and none is written here.
             interpreter: None,
             programs: Vec::new(),
@@ -160,7 +165,7 @@ impl Installer<'_> {
     }
 
     fn pip(&self, staging: &Staging, package: &Package) -> Result<Come, InstallError> {
-        let python = settings::program(self.host, "python3")?;
+        let python = settings::python(self.host, package.python.as_deref())?;
         let settings = settings::of_pip(&python)?;
         if self.scripts && settings.secret {
             return Err(InstallError::SecretBesideScripts);
@@ -191,14 +196,42 @@ impl Installer<'_> {
             let package = name.to_owned();
             return Err(InstallError::NoProgram { package, what });
         }
+        let version = pip_version(&staging.tree.join("site"), name);
+        // A requirement with a version asks for no other.
+        let newest = match !self.scripts && !package.requirement.contains(['=', '<', '>', '~']) {
+            true => self.newest(staging, &python, name),
+            false => None,
+        };
         Ok(Come {
-            version: pip_version(&staging.tree.join("site"), name),
+            newer: newest.filter(|newest| *newest != version),
+            version,
             entry,
             unrun: Vec::new(),
             unsupplied,
             interpreter: Some(ran),
             programs: Vec::from_iter(node),
         })
+    }
+
+    /// The newest version of a package for this Python, with a wheel or as a source alone; `None` if pip does not say it.
+    fn newest(&self, staging: &Staging, python: &Path, name: &str) -> Option<String> {
+        let mut command = command_line(python, "-I -c");
+        command.push(PIP_ALONE.to_owned());
+        command.extend(words(
+            "index versions --no-input --disable-pip-version-check --",
+        ));
+        command.push(name.to_owned());
+        let folder = staging.fresh().ok()?;
+        let settings = settings::of_pip(python).ok()?;
+        let (_, said) = self
+            .run(staging, folder.path(), &command, settings, Vec::new())
+            .ok()?;
+        let version = said.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(" (")?
+                .strip_suffix(')')
+        });
+        version.map(|version| shown_version(Some(version)))
     }
 
     /// Installs the modules of programs of Node that lie in packages of Python. A few such packages have npm
@@ -217,6 +250,9 @@ impl Installer<'_> {
         let Ok(npm) = settings::program(self.host, "npm") else {
             return Ok((false, Vec::new()));
         };
+        for (_, why) in &mut refused {
+            *why = format!("its dependency '{why}' is not a registry package");
+        }
         for program in &unsupplied {
             // npm reads settings of the folder that it installs into (`.npmrc`), which name programs that it starts. So it
             // does not see the package's folder, and works in one that has names and versions alone.
@@ -227,7 +263,16 @@ impl Installer<'_> {
             fs::write(fresh.join("package.json"), description.to_string()).map_err(failed)?;
             let settings = settings::of_npm(&npm)?;
             let command = npm_install(&npm);
-            self.step(staging, fresh, &command, settings, npm_env())?;
+            match self.step(staging, fresh, &command, settings, npm_env()) {
+                // The package may do without that program.
+                Err(InstallError::Failed { said, .. }) => {
+                    let last = said.lines().rfind(|line| !line.trim().is_empty());
+                    let why = format!("npm failed: {}", last.unwrap_or("it says nothing"));
+                    refused.push((program.folder.clone(), why));
+                    continue;
+                }
+                done => done?,
+            };
             // Nothing of the package runs any more, so that the folder is still the one that was found.
             let modules = program.folder.join("node_modules");
             fs::rename(fresh.join("node_modules"), modules).map_err(failed)?;
@@ -251,6 +296,19 @@ impl Installer<'_> {
         settings: Settings,
         env: Vec<(String, String)>,
     ) -> Result<PathBuf, InstallError> {
+        let (ran, _) = self.run(staging, tree, command, settings, env)?;
+        Ok(ran)
+    }
+
+    /// The same, with what the program said at its end.
+    fn run(
+        &self,
+        staging: &Staging,
+        tree: &Path,
+        command: &[String],
+        settings: Settings,
+        env: Vec<(String, String)>,
+    ) -> Result<(PathBuf, String), InstallError> {
         let wanted = Wanted {
             command,
             env: &BTreeMap::new(),
@@ -290,7 +348,7 @@ impl Installer<'_> {
             refused,
         } = build::run(step).map_err(InstallError::Spoke)?;
         match done {
-            true => Ok(ran.unwrap_or_default()),
+            true => Ok((ran.unwrap_or_default(), said)),
             false => Err(InstallError::Failed { said, refused }),
         }
     }

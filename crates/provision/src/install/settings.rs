@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -186,4 +187,35 @@ pub(super) fn program(host: &crate::Host, name: &'static str) -> Result<PathBuf,
     let mut files = host.path.iter().map(|folder| folder.join(name));
     let found = files.find(|file| file.is_file());
     found.ok_or(InstallError::NoManager(name))
+}
+
+/// Python with pip, of the version that a launcher's option names: `3.12`, `3.12.1`, `python3.12`, `cpython-3.12`. It is one of
+/// `PATH`, uv's or pyenv's; no program that the option itself names is started, since a stranger may have written it.
+pub(super) fn python(host: &crate::Host, wanted: Option<&str>) -> Result<PathBuf, InstallError> {
+    let version = wanted.unwrap_or_default().trim_start_matches("cpython");
+    let version = version
+        .trim_start_matches("python")
+        .trim_start_matches(['-', '@']);
+    if version.is_empty() {
+        return program(host, "python3");
+    }
+    let missing = || InstallError::NoPython(wanted.unwrap_or_default().escape_debug().to_string());
+    if version.contains(|c: char| c != '.' && !c.is_ascii_digit()) {
+        return Err(missing());
+    }
+    let of_user = [".local/share/uv/python", ".pyenv/versions"].into_iter();
+    let of_user = of_user.filter_map(|folder| fs::read_dir(host.home.as_ref()?.join(folder)).ok());
+    let of_user = of_user.flatten().flatten().map(|it| it.path().join("bin"));
+    let folders: Vec<PathBuf> = host.path.iter().cloned().chain(of_user).collect();
+    let minor: Vec<&str> = version.split('.').take(2).collect();
+    let names = [format!("python{}", minor.join(".")), "python3".to_owned()];
+    let files = names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |it| it.join(name)));
+    let mut files = files.filter(|file| file.is_file());
+    // Without pip it is of no use.
+    let code = "import pip, platform; print(platform.python_version() + '.')";
+    let is_it = |said: String| said.starts_with(&format!("{version}."));
+    let found = files.find(|file| ask(file, &["-I", "-c", code]).is_ok_and(is_it));
+    found.ok_or_else(missing)
 }

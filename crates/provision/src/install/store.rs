@@ -28,6 +28,9 @@ pub struct Record {
     pub requirement: String,
     /// Further requested packages.
     pub with: Vec<String>,
+    /// The requested version of Python, if it was named.
+    #[serde(default)]
+    pub python: Option<String>,
     /// The requested program, if it was named.
     pub program: Option<String>,
     /// The version, by the package itself.

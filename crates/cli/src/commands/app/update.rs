@@ -38,6 +38,7 @@ pub(super) async fn update(args: Update) -> Result<Exit> {
         registry: old.registry,
         requirement: old.requirement.clone(),
         with: old.with.clone(),
+        python: old.python.clone(),
         program: old.program.clone(),
         arguments: Vec::new(),
     };

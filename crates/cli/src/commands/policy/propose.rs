@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use wire::Hints;
 
@@ -63,14 +63,16 @@ fn tools(text: &str) -> Result<Vec<Tool>> {
             one => found.push(one),
         }
     }
-    if found.is_empty() {
-        bail!(EXPECTED);
-    }
     ensure!(found.len() <= MOST_TOOLS, "more than {MOST_TOOLS} tools");
-    found
-        .iter()
-        .map(|tool| read_tool(tool).context(EXPECTED))
-        .collect()
+    let tools: Vec<Tool> = found.iter().filter_map(read_tool).collect();
+    ensure!(!tools.is_empty(), EXPECTED);
+    if tools.len() < found.len() {
+        let count = found.len() - tools.len();
+        say(&format!(
+            "note: left out {count} of the tools, which have no name\n"
+        ));
+    }
+    Ok(tools)
 }
 
 fn read_tool(tool: &Value) -> Option<Tool> {
@@ -166,6 +168,9 @@ mod tests {
         let listed = serde_json::json!([{ "name": "send", "parameters": { "properties": odd } }]);
         let text = proposal("agent", &tools(&listed.to_string()).unwrap());
         config(&text);
+        // An odd entry costs itself.
+        let one = r#"[7, {}, {"name": 7}, {"name": "a", "inputSchema": {"properties": []}}]"#;
+        assert_eq!(tools(one).unwrap().len(), 1);
         for wrong in ["", "[", "[{}]", "7"] {
             let error = format!("{:#}", tools(wrong).err().unwrap());
             assert!(error.contains("no tools"), "{error}");

@@ -107,7 +107,10 @@ fn what_a_wheel_names_by_its_address_is_not_built_unless_the_user_says_so() {
     assert!(made.status.success(), "{}", words(&made));
     for name in ["server", "sly"] {
         let file = format!("{name}-1.0-py3-none-any.whl");
-        let list = format!("<a href='/{file}'>{file}</a>");
+        let mut list = format!("<a href='/{file}'>{file}</a>");
+        if name == "server" {
+            list += "<a href='/server-2.0.tar.gz'>server-2.0.tar.gz</a>";
+        }
         let index = format!("simple/{name}/");
         stage.registry.serve_file(&index, list.into_bytes());
         let wheel = fs::read(stage.path(&format!("home/papers/{name}.whl"))).unwrap();
@@ -115,15 +118,16 @@ fn what_a_wheel_names_by_its_address_is_not_built_unless_the_user_says_so() {
     }
     let source = fs::read(stage.path("home/papers/source.tar.gz")).unwrap();
     stage.registry.serve_file("source-1.0.tar.gz", source);
-    let add = |package: &str, more: &[&str]| {
+    let add_with = |python: &str, package: &str, more: &[&str]| {
         let mut arguments = vec!["app", "add", package, "--yes"];
         arguments.extend(more);
-        arguments.extend(["--", "uvx", package]);
+        arguments.extend(["--", "uvx", "--python", python, package]);
         let index = format!("http://{address}/simple");
         let mut command = stage.command(&arguments);
         let output = command.env("PIP_INDEX_URL", index).output().unwrap();
         (output.status.success(), words(&output))
     };
+    let add = |package: &str, more: &[&str]| add_with("3", package, more);
     let (added, said) = add("sly", &[]);
     assert!(!said.contains("a program ran"), "{said}");
     assert!(
@@ -132,9 +136,28 @@ fn what_a_wheel_names_by_its_address_is_not_built_unless_the_user_says_so() {
     );
     let (added, said) = add("sly", &["--scripts"]);
     assert!(!added && said.contains("a program ran"), "{said}");
+    let (added, said) = add_with("3.99", "server", &[]);
+    assert!(
+        !added && said.contains("there is no Python 3.99 with pip"),
+        "{said}"
+    );
     let (added, said) = add("server", &[]);
     assert!(added, "{said}");
+    assert!(
+        said.contains("note: 2.0 is newer, but comes as source only"),
+        "{said}"
+    );
     assert_eq!(stage.tools("server"), ["look"]);
+}
+
+#[test]
+fn a_wheel_is_added_although_npm_fails_for_a_program_in_it() {
+    let wheel = Wheel::new(&json!({ "missing": "^1.0.0" }), "");
+    let (added, said) = wheel.add(&[]);
+    assert!(
+        added && said.contains("lacks its modules, because npm failed"),
+        "{said}"
+    );
 }
 
 /// An `.npmrc` names programs, and whom npm asks.
