@@ -8,7 +8,7 @@ use config::{Config, JsonForm, ProviderKind, ScreenerKind};
 use hub::planner::Group;
 use hub::{Limits, Purpose, Screening};
 use ifc::Label;
-use llm::{Broker, Endpoint, OpenAi, OpenAiConfig, Provider};
+use llm::{Broker, Dialect, Endpoint, HttpConfig, HttpProvider, Provider};
 use policy::SessionFacts;
 use sandbox::Layer;
 use server::{AppSetup, Parts, SessionSetup};
@@ -16,7 +16,7 @@ use server::{AppSetup, Parts, SessionSetup};
 use crate::hex::hex;
 use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
-use crate::provider::{endpoint, key_of, owner};
+use crate::provider::{dialect, endpoint, key_of, owner};
 use crate::terminal::say;
 use crate::{app_setup, login, memory, paths, screener, seen};
 
@@ -186,26 +186,29 @@ fn helpers(config: &Config) -> impl Iterator<Item = (Purpose, &String)> {
 pub(crate) fn provider(provider: &config::Provider) -> Result<Arc<dyn Provider>> {
     match &provider.kind {
         ProviderKind::Embedded => crate::embedded::provider(&provider.name, &provider.model),
-        ProviderKind::OpenAi {
+        ProviderKind::Api {
+            dialect,
             images,
             completion_tokens,
             ..
         } => {
             let endpoint = endpoint(provider)?.context("the provider has no address")?;
-            let mut config = OpenAiConfig::new(&provider.name, &endpoint.base_url, &provider.model);
-            config.api_key = key(&provider.name, &endpoint);
+            let (dialect, address) = (self::dialect(*dialect), &endpoint.base_url);
+            let mut config =
+                HttpConfig::speaking(dialect, &provider.name, address, &provider.model);
+            config.api_key = key(&provider.name, dialect, &endpoint);
             config.images = *images;
             set_dialect(&mut config, &provider.kind);
             config.completion_tokens = *completion_tokens;
-            Ok(Arc::new(OpenAi::new(config)?))
+            Ok(Arc::new(HttpProvider::new(config)?))
         }
         kind => bail!("the provider kind {kind:?} is not part of this build"),
     }
 }
 
 /// Copies what the configuration says about a server and its API.
-pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
-    let ProviderKind::OpenAi {
+pub(crate) fn set_dialect(config: &mut HttpConfig, kind: &ProviderKind) {
+    let ProviderKind::Api {
         json,
         max_completion_tokens,
         local,
@@ -214,11 +217,13 @@ pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
     else {
         return;
     };
-    config.json = match json {
-        JsonForm::Schema => llm::JsonForm::Schema,
-        JsonForm::Call => llm::JsonForm::Call,
-        JsonForm::Words => llm::JsonForm::Words,
-    };
+    if let Some(json) = json {
+        config.json = match json {
+            JsonForm::Schema => llm::JsonForm::Schema,
+            JsonForm::Call => llm::JsonForm::Call,
+            JsonForm::Words => llm::JsonForm::Words,
+        };
+    }
     if let Some(is_new) = max_completion_tokens {
         config.max_completion_tokens = *is_new;
     }
@@ -228,9 +233,9 @@ pub(crate) fn set_dialect(config: &mut OpenAiConfig, kind: &ProviderKind) {
     }
 }
 
-/// The key of a provider. A note says that `OPENAI_API_KEY` is not sent, since the server will refuse.
-fn key(provider: &str, endpoint: &Endpoint) -> Option<llm::ApiKey> {
-    let usual = llm::DEFAULT_KEY_VARIABLE;
+/// The key of a provider. A note says that the dialect's usual key is not sent, since the server will refuse.
+fn key(provider: &str, dialect: Dialect, endpoint: &Endpoint) -> Option<llm::ApiKey> {
+    let usual = dialect.usual().key_variable;
     match &endpoint.key_variable {
         Some(variable) => key_of(variable),
         None => {

@@ -70,7 +70,7 @@ pub struct Provider {
 impl Provider {
     /// Its port on this machine, if its address names one.
     pub(crate) fn port_here(&self) -> Option<u16> {
-        let ProviderKind::OpenAi { base_url, .. } = &self.kind else {
+        let ProviderKind::Api { base_url, .. } = &self.kind else {
             return None;
         };
         let url = WebUrl::new(base_url.as_deref()?).ok()?;
@@ -84,9 +84,11 @@ impl Provider {
 pub enum ProviderKind {
     /// On this machine. Its default clearance is `any`.
     Embedded,
-    /// An OpenAI-compatible API. Its default clearance has no secret.
-    OpenAi {
-        /// The API's address; the default is the variable `OPENAI_BASE_URL`.
+    /// A server with an API. Its default clearance has no secret.
+    Api {
+        /// The API that it speaks.
+        dialect: Dialect,
+        /// The API's address; the default is a variable, such as `OPENAI_BASE_URL`.
         base_url: Option<String>,
         /// The variable of the hub with the key. The provider's client has the default.
         api_key_env: Option<String>,
@@ -94,8 +96,8 @@ pub enum ProviderKind {
         local: bool,
         /// Whether the model takes images.
         images: bool,
-        /// How the server is asked for JSON of a schema.
-        json: JsonForm,
+        /// How the server is asked for JSON of a schema; the default depends on the dialect.
+        json: Option<JsonForm>,
         /// Whether the limit on generated tokens is called `max_completion_tokens`; the default depends on the address.
         max_completion_tokens: Option<bool>,
         /// Most tokens of one answer, if less than in `[limits]`.
@@ -103,11 +105,21 @@ pub enum ProviderKind {
     },
 }
 
+/// The API that a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// OpenAI's chat completions (`openai`).
+    Chat,
+    /// Anthropic's messages (`anthropic`).
+    Messages,
+    /// OpenAI's responses (`responses`).
+    Responses,
+}
+
 /// How a server is asked for JSON of a schema.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonForm {
-    /// By `response_format`.
-    #[default]
+    /// By the API's own member, such as `response_format`.
     Schema,
     /// By the call of a tool.
     Call,

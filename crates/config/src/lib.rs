@@ -50,8 +50,8 @@ mod watch;
 pub use app::{App, Domain, Egress, Mount, Start};
 pub use check_tools::ToolErrors;
 pub use config::{
-    Config, JsonForm, Memory, OnViolation, Provider, ProviderKind, ProxySettings, Screener,
-    ScreenerKind,
+    Config, Dialect, JsonForm, Memory, OnViolation, Provider, ProviderKind, ProxySettings,
+    Screener, ScreenerKind,
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};

@@ -8,7 +8,7 @@ use ifc::{Dimension, Label, Lattice, LatticeError, Order};
 
 use crate::app::App;
 use crate::config::{
-    JsonForm, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
+    Dialect, JsonForm, OnViolation, Provider, ProviderKind, ProxySettings, Screener, ScreenerKind,
 };
 use crate::limits::{Limits, SpokeLimits};
 use crate::toml_reader::{At, Table};
@@ -132,8 +132,15 @@ pub(crate) fn default_provider() -> Provider {
 fn provider(table: &Table<'_>) -> Option<Provider> {
     let name = table.string("name");
     table.needs("name", "name = \"local\"");
-    table.needs("kind", "kind = \"embedded\" or kind = \"openai\"");
-    let is_openai = table.choice("kind", &[("embedded", false), ("openai", true)]);
+    let help = "kind = \"embedded\", \"openai\", \"anthropic\" or \"responses\"";
+    table.needs("kind", help);
+    let kinds = [
+        ("embedded", None),
+        ("openai", Some(Dialect::Chat)),
+        ("anthropic", Some(Dialect::Messages)),
+        ("responses", Some(Dialect::Responses)),
+    ];
+    let dialect = table.choice("kind", &kinds);
     let model = table.string("model").map(|model| model.value.to_owned());
     let base_url = table.string("base_url");
     let api_key_env = table.string("api_key_env");
@@ -158,23 +165,28 @@ fn provider(table: &Table<'_>) -> Option<Provider> {
     let whole = |lattice: &Lattice| lattice.whole(Dimension::Integrity);
     let influence = table.context.lattice.map_or(Label::top(), whole);
     // After all keys were read, so that none of them is reported as unknown.
-    let kind = match is_openai? {
-        true => {
+    let kind = match dialect? {
+        Some(dialect) => {
             table.needs("model", "model = \"NAME\", as the API calls it");
-            ProviderKind::OpenAi {
+            if dialect != Dialect::Chat {
+                let message = "'token_limit' is only for kind = \"openai\"".to_owned();
+                table.refuse("token_limit", message, "leave it out");
+            }
+            ProviderKind::Api {
+                dialect,
                 base_url: base_url.map(|url| url.value.to_owned()),
                 api_key_env: api_key_env.map(|key| key.value.to_owned()),
                 local: local.unwrap_or(false),
                 images: images.unwrap_or(false),
-                json: json.unwrap_or_default(),
+                json,
                 max_completion_tokens,
                 completion_tokens,
             }
         }
-        false => {
+        None => {
             for key in ["base_url", "api_key_env", "images", "completion_tokens"] {
                 let message = format!("an embedded model does not take '{key}'");
-                let help = "leave it out, or write kind = \"openai\"";
+                let help = "leave it out, or write the kind of an API, such as \"openai\"";
                 table.refuse(key, message, help);
             }
             ProviderKind::Embedded

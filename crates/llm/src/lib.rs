@@ -1,4 +1,4 @@
-//! Language-model providers: OpenAI-compatible servers, and the embedded model.
+//! Language-model providers: servers of three APIs, and the embedded model.
 //!
 //! A provider is a sink. The only way to one leads through [`Broker`], which compares the label of
 //! the redacted [`ifc::Prompt`] with the provider's clearance before any byte leaves.
@@ -8,8 +8,8 @@ mod cleared;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod embedded;
+mod http;
 mod key;
-mod openai;
 mod options;
 mod provider;
 #[cfg(feature = "conformance")]
@@ -20,11 +20,11 @@ pub use model_files as models;
 pub use broker::{Answer, Broker, BrokerError};
 pub use cleared::Cleared;
 pub use embedded::Embedded;
-pub use key::ApiKey;
-pub use openai::{
-    BASE_URL_VARIABLE, Check, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, JsonForm,
-    KeyElsewhere, Limits, OpenAi, OpenAiConfig, OpenAiConfigError, Retry, Timeouts,
+pub use http::{
+    Check, Dialect, Endpoint, HttpConfig, HttpConfigError, HttpProvider, JsonForm, KeyElsewhere,
+    Limits, Retry, Timeouts, Usual,
 };
+pub use key::ApiKey;
 pub use options::{RequestOptions, TokenLimit, ToolChoice};
 pub use provider::{DeltaSink, ErrorKind, ErrorNames, NoDeltas, Provider, ProviderError, one_line};
 #[cfg(feature = "conformance")]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ifc::Label;
 use serde_json::{Map, Value};
 
-use crate::ApiKey;
+use crate::{ApiKey, Dialect};
 
 /// Wishes for one completion that are not part of the turn machine's request: how to sample, and
 /// on whose behalf to ask.
@@ -19,7 +19,7 @@ pub struct RequestOptions {
     /// The model, in place of the configured one; see [`RequestOptions::bearer`].
     pub model: Option<String>,
     /// The key, in place of the configured one. Like the model, only a provider that was told to
-    /// takes it ([`crate::OpenAiConfig::pass_through`]): a key is meant for one server.
+    /// takes it ([`crate::HttpConfig::pass_through`]): a key is meant for one server.
     pub bearer: Option<ApiKey>,
     /// The limit on generated tokens.
     pub token_limit: TokenLimit,
@@ -29,10 +29,14 @@ pub struct RequestOptions {
     pub tool_choice: Option<ToolChoice>,
     /// Whether arguments must fit a tool's parameters exactly, by the tool's name, where that is said.
     pub strict: BTreeMap<String, bool>,
-    /// More members of an OpenAI-compatible body: `temperature`, `top_p`, `seed`, `stop`,
-    /// `response_format`, and any that the API does not have. They come before the provider's own members of the same name.
+    /// The dialect of `members` and `beta`. A provider that speaks another one passes over both.
+    pub dialect: Dialect,
+    /// More members of the body: `temperature`, `top_p`, `stop`, `thinking`, `response_format`, and any that the API does not
+    /// have. They come before the provider's own members of the same name.
     pub members: Map<String, Value>,
-    /// The labels of `model` and of `members`, by name; a name that is not here has the label ⊥. The broker sends none
+    /// The value of the header `anthropic-beta`: the features that some of `members` belong to.
+    pub beta: Option<String>,
+    /// The labels of `model`, of `beta` and of `members`, by name; a name that is not here has the label ⊥. The broker sends none
     /// that is above the label of the prompt.
     pub labels: BTreeMap<String, Label>,
 }
@@ -47,8 +51,19 @@ impl RequestOptions {
             }
             match name.as_str() {
                 "model" => options.to_mut().model = None,
+                "beta" => options.to_mut().beta = None,
                 name => drop(options.to_mut().members.remove(name)),
             }
+        }
+        options
+    }
+
+    /// The same without what belongs to another dialect than this one.
+    pub(crate) fn in_dialect(&self, dialect: Dialect) -> Cow<'_, Self> {
+        let mut options = Cow::Borrowed(self);
+        if self.dialect != dialect && (self.beta.is_some() || !self.members.is_empty()) {
+            let options = options.to_mut();
+            (options.beta, options.members) = (None, Map::new());
         }
         options
     }

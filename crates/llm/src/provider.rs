@@ -113,7 +113,7 @@ pub enum ErrorKind {
     #[error("too many requests{}{}; wait{} and try again", if .1.is_empty() { "" } else { ": " }, .1, wait(*.0))]
     RateLimited(Option<Duration>, String),
     /// The answer breaks the protocol.
-    #[error("malformed answer: {0}; check that the address is an OpenAI-compatible API")]
+    #[error("malformed answer: {0}; check that the provider's address and its kind are of one API")]
     Malformed(String),
     /// A size limit of ours was passed, in either direction.
     #[error("{what} is larger than {limit} bytes; shorten it or raise the limit")]

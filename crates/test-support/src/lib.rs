@@ -8,9 +8,11 @@
 )]
 
 mod bytes;
+mod dialects;
 mod http;
 mod upstream;
 
 pub use bytes::{Stream, free_port, host, tls_host};
+pub use dialects::{Answer, Wire};
 pub use http::{Reply, Request, Server, events, json, json_with, status};
 pub use upstream::{ModelReply, Upstream, calls, newest, says};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::dialects::{Answer, Wire};
 use crate::http::{self, Reply, Request, Server};
 
 /// What the model does.
@@ -49,7 +50,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Answers by this script. The calls of the n-th request have the ids `up_n_0` and so on.
+    /// Answers by this script, which gets requests of each API as chat completions. The calls of the n-th request have the
+    /// ids `up_n_0` and so on.
     pub fn start(script: impl Fn(&Value) -> ModelReply + Send + Sync + 'static) -> Self {
         let count = std::sync::atomic::AtomicUsize::new(0);
         let server = Server::start(move |request| {
@@ -62,7 +64,18 @@ impl Upstream {
             }
             let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
             let body = request.json();
-            reply(script(&body), number, body["stream"] == true)
+            let streams = body["stream"] == true;
+            let Some(wire) = Wire::of(&request.path) else {
+                return reply(script(&body), number, streams);
+            };
+            match wire.as_chat(&body) {
+                Ok(chat) => in_dialect(wire, script(&chat), number, streams),
+                Err(why) => {
+                    let error = json!({"type": "invalid_request_error", "message": why});
+                    let body = json!({"type": "error", "error": error});
+                    Reply::Whole(400, Vec::new(), body.to_string())
+                }
+            }
         });
         let url = server.url("/v1");
         Self { url, server }
@@ -88,6 +101,33 @@ impl Upstream {
     pub fn everything(&self) -> String {
         self.requests().iter().map(Value::to_string).collect()
     }
+}
+
+fn in_dialect(wire: Wire, answer: ModelReply, number: usize, streams: bool) -> Reply {
+    let (text, calls, is_cut) = match answer {
+        ModelReply::Says(text, calls) => (text, calls, false),
+        ModelReply::Cut(text, calls) => (text, calls, true),
+        other => return reply(other, number, streams),
+    };
+    let calls = calls.into_iter().enumerate();
+    let calls = calls.map(|(index, (tool, arguments))| {
+        let id = format!("up_{number}_{index}");
+        [id, tool, arguments]
+    });
+    let answer = Answer {
+        text,
+        calls: calls.collect(),
+        is_cut,
+        tokens: 5,
+    };
+    let (whole, events) = wire.write(&answer, number);
+    if !streams {
+        return http::json(whole);
+    }
+    let events = events.iter();
+    let events = events.map(|event| format!("event: {}\ndata: {event}\n\n", event["type"]));
+    let events: String = events.collect();
+    http::events(move |to| to.write_all(events.as_bytes()))
 }
 
 fn reply(answer: ModelReply, number: usize, streams: bool) -> Reply {

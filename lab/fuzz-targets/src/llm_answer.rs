@@ -1,13 +1,14 @@
-//! The answer of an OpenAI-compatible server, in portions that the first byte chooses. How it is cut changes nothing: not what
+//! The answer of a server in each dialect, in portions that the first byte chooses. How it is cut changes nothing: not what
 //! is passed on, not the completion, not the reason of a refusal. What is passed on is the text of the completion, and all
 //! that comes out was in what went in.
 
 use std::time::Duration;
 
 use hub::Completion;
+use llm::Dialect;
 
 // The provider's own files: its crate does not export them.
-#[path = "../../../crates/llm/src/openai/answer/mod.rs"]
+#[path = "../../../crates/llm/src/http/answer/mod.rs"]
 mod answer;
 
 use answer::refused::Refused;
@@ -23,11 +24,15 @@ pub(crate) fn llm_answer(bytes: &[u8]) -> bool {
     let Some((portion, said)) = bytes.split_first() else {
         return false;
     };
-    let at_once = read(said, said.len().max(1));
-    let in_pieces = read(said, usize::from(*portion).max(1));
-    assert_eq!(at_once.passed_on, in_pieces.passed_on);
-    assert!(at_once.outcome == in_pieces.outcome, "a cut changes it");
-    at_once.outcome.is_ok()
+    let dialects = [Dialect::Chat, Dialect::Messages, Dialect::Responses];
+    let accepted = dialects.map(|dialect| {
+        let at_once = read(dialect, said, said.len().max(1));
+        let in_pieces = read(dialect, said, usize::from(*portion).max(1));
+        assert_eq!(at_once.passed_on, in_pieces.passed_on);
+        assert!(at_once.outcome == in_pieces.outcome, "a cut changes it");
+        at_once.outcome.is_ok()
+    });
+    accepted.contains(&true)
 }
 
 /// The result of an answer.
@@ -36,8 +41,8 @@ struct Read {
     outcome: Result<Completion, Refused>,
 }
 
-fn read(said: &[u8], portion: usize) -> Read {
-    let mut reader = Reader::new(BOUNDS);
+fn read(dialect: Dialect, said: &[u8], portion: usize) -> Read {
+    let mut reader = Reader::new(dialect, BOUNDS);
     let taken = take(&mut reader, said, portion);
     let mut passed_on = String::new();
     while let Some(piece) = reader.poll() {

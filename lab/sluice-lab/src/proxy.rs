@@ -12,7 +12,7 @@ use clap::Args;
 use config::Config;
 use hub::Screening;
 use ifc::{Label, Policy};
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use screen::NaiveTainting;
 use serde_json::{Value, json};
 use server::Parts;
@@ -188,9 +188,9 @@ fn line(way: &Way, [o50, o90, o99]: [i64; 3]) -> String {
 async fn guard(upstream: SocketAddr, protected: bool) -> Result<SocketAddr> {
     let config = Config::load_with(Path::new("bench.toml"), &|_| Ok(RULES.to_owned()))
         .map_err(|errors| anyhow!("the bench's rules have mistakes\n\n{errors}"))?;
-    let mut to = OpenAiConfig::new("mock", &format!("http://{upstream}/v1"), "mock");
+    let mut to = HttpConfig::new("mock", &format!("http://{upstream}/v1"), "mock");
     to.pass_through = true;
-    let broker = Broker::new(Arc::new(OpenAi::new(to)?), Label::top());
+    let broker = Broker::new(Arc::new(HttpProvider::new(to)?), Label::top());
     let policy: Arc<dyn Policy> = match protected {
         true => Arc::new(config.policy()),
         false => Arc::new(Unprotected),

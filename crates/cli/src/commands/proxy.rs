@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use config::{Config, OnViolation};
 use ifc::Label;
-use llm::OpenAi;
+use llm::HttpProvider;
 use policy::{Front, SessionFacts};
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
 use server::{Rotation, TraceFile};
@@ -228,13 +228,13 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
 }
 
 /// The tokens that agents must send: those of the variables, or a new one if they need one.
-fn tokens(args: &Proxy, upstream: Option<&OpenAi>) -> Result<Vec<String>> {
+fn tokens(args: &Proxy, upstream: Option<&HttpProvider>) -> Result<Vec<String>> {
     let given = args.token_env.iter().map(|name| {
         let token = std::env::var(name).ok().filter(|token| !token.is_empty());
         token.with_context(|| format!("the variable {name} is not set; export it and start again"))
     });
     let given = given.collect::<Result<Vec<String>>>()?;
-    let has_key = upstream.is_some_and(OpenAi::has_own_key);
+    let has_key = upstream.is_some_and(HttpProvider::has_own_key);
     // Without a token, every program that reaches the port could use the user's key.
     if given.is_empty() && (has_key || !args.listen.ip().is_loopback()) {
         let fresh = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;

@@ -11,6 +11,7 @@ use llm::Endpoint;
 use policy::ToolRule;
 
 use super::files::Files;
+use crate::provider::dialect;
 use crate::question::columns;
 
 /// Most lines on a terminal. A summary is never cut, since an attacker would use the part that is cut.
@@ -191,7 +192,8 @@ fn of_remote(lines: &mut Lines, name: &str, remote: &Remote) {
 
 fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
     let Provider { name, model, .. } = provider;
-    let ProviderKind::OpenAi {
+    let ProviderKind::Api {
+        dialect,
         base_url,
         api_key_env,
         images,
@@ -202,7 +204,12 @@ fn of_provider(lines: &mut Lines, lattice: &Lattice, provider: &Provider) {
         return;
     };
     // Without an address of its own it uses that of the user's environment.
-    let endpoint = Endpoint::new(base_url.as_deref(), api_key_env.as_deref(), None);
+    let endpoint = Endpoint::new(
+        self::dialect(*dialect),
+        base_url.as_deref(),
+        api_key_env.as_deref(),
+        None,
+    );
     let (address, key) = match &endpoint {
         Ok(endpoint) => (endpoint.base_url.as_str(), endpoint.key_variable.as_deref()),
         Err(_) => ("an address of your environment", None),

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use llm::models::QWEN_CODER_1_5B;
-use llm::{
-    ApiKey, BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, OpenAi, OpenAiConfig,
-    RequestOptions,
-};
+use llm::{ApiKey, Dialect, HttpConfig, HttpProvider, RequestOptions, Usual};
 use serde_json::Value;
 use url::Url;
 
@@ -23,8 +20,9 @@ pub(super) const MODEL_VARIABLE: &str = "OPENAI_MODEL";
 /// OpenAI's and Anthropic's models where the environment names no others.
 const OPENAI_MODEL: &str = "gpt-5-mini";
 const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
-/// Where Anthropic serves OpenAI's chat completions, without `/v1`, unless `ANTHROPIC_BASE_URL` says otherwise.
-const ANTHROPIC: &str = "https://api.anthropic.com";
+/// OpenAI's and Anthropic's servers, with the variables that are about them.
+const OPENAI: Usual = Dialect::Chat.usual();
+const ANTHROPIC: Usual = Dialect::Messages.usual();
 /// Where Ollama and llama.cpp's server listen unless `OLLAMA_HOST` and `LLAMA_ARG_PORT` say otherwise.
 const OLLAMA_PORT: u16 = 11434;
 const LLAMA_PORT: u16 = 8080;
@@ -44,6 +42,8 @@ pub(super) struct Candidate {
     pub(super) found: &'static str,
     /// The provider's name.
     name: &'static str,
+    /// The kind of API, as `sluice.toml` calls it.
+    kind: &'static str,
     /// `None` if its server is asked for it, after the user's answer.
     model: Option<String>,
     /// The address of its server; `None` for the embedded model.
@@ -82,7 +82,7 @@ pub(super) fn address(variable: &str) -> Result<Option<String>> {
 }
 
 fn openai() -> Result<Option<Candidate>> {
-    let (key, named) = (set(DEFAULT_KEY_VARIABLE), address(BASE_URL_VARIABLE)?);
+    let (key, named) = (set(OPENAI.key_variable), address(OPENAI.url_variable)?);
     let found = match (&named, &key) {
         (Some(_), _) => "OPENAI_BASE_URL is set",
         (None, Some(_)) => "OPENAI_API_KEY is set",
@@ -90,11 +90,12 @@ fn openai() -> Result<Option<Candidate>> {
     };
     // Written even if it is the default: the user's answer is about this host, whatever the variable says later. A server
     // on this machine may pass on what it gets, so the user is asked as for any other.
-    let address = named.unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
-    let is_usual = host(&address) == host(DEFAULT_BASE_URL);
+    let address = named.unwrap_or_else(|| OPENAI.base_url.to_owned());
+    let is_usual = host(&address) == host(OPENAI.base_url);
     Ok(Some(Candidate {
         found,
         name: "openai",
+        kind: "openai",
         model: set(MODEL_VARIABLE).or_else(|| is_usual.then(|| OPENAI_MODEL.to_owned())),
         address: Some(address),
         stays: false,
@@ -103,19 +104,18 @@ fn openai() -> Result<Option<Candidate>> {
 }
 
 fn anthropic() -> Result<Option<Candidate>> {
-    if set("ANTHROPIC_API_KEY").is_none() {
+    if set(ANTHROPIC.key_variable).is_none() {
         return Ok(None);
     }
-    let address = address("ANTHROPIC_BASE_URL")?;
-    let address = address.as_deref().unwrap_or(ANTHROPIC);
+    let address = address(ANTHROPIC.url_variable)?;
     Ok(Some(Candidate {
         found: "ANTHROPIC_API_KEY is set",
         name: "anthropic",
+        kind: "anthropic",
         model: set("ANTHROPIC_MODEL").or_else(|| Some(ANTHROPIC_MODEL.to_owned())),
-        address: Some(format!("{}/v1", address.trim_end_matches('/'))),
+        address: Some(address.unwrap_or_else(|| ANTHROPIC.base_url.to_owned())),
         stays: false,
-        // Its chat completions ignore `response_format`.
-        more: "api_key_env = \"ANTHROPIC_API_KEY\"\njson = \"call\"\n",
+        more: "api_key_env = \"ANTHROPIC_API_KEY\"\n",
     }))
 }
 
@@ -163,6 +163,7 @@ pub(super) fn embedded() -> Option<Candidate> {
     embedded::is_ready().then(|| Candidate {
         found: "The embedded model is installed",
         name: "local",
+        kind: "embedded",
         model: Some(QWEN_CODER_1_5B.to_owned()),
         address: None,
         stays: true,
@@ -175,6 +176,7 @@ fn local(found: &'static str, name: &'static str, model: &str, port: u16) -> Can
     Candidate {
         found,
         name,
+        kind: "openai",
         model: Some(model.to_owned()),
         address: Some(format!("http://127.0.0.1:{port}/v1")),
         stays: true,
@@ -185,10 +187,10 @@ fn local(found: &'static str, name: &'static str, model: &str, port: u16) -> Can
 
 /// The model of a server that the user has named: its only one, or the usual one if it has that.
 async fn listed(address: &str) -> Result<String> {
-    let mut config = OpenAiConfig::new("openai", address, OPENAI_MODEL);
-    config.api_key = key_of(DEFAULT_KEY_VARIABLE);
+    let mut config = HttpConfig::new("openai", address, OPENAI_MODEL);
+    config.api_key = key_of(OPENAI.key_variable);
     config.timeouts.connect = LIST_TIMEOUT;
-    let (server, options) = (OpenAi::new(config)?, RequestOptions::default());
+    let (server, options) = (HttpProvider::new(config)?, RequestOptions::default());
     let help = || format!("set {MODEL_VARIABLE} to a model of {}", host(address));
     let list = server.models(&options).await.with_context(help)?;
     let list: Value = serde_json::from_slice(&list).with_context(help)?;
@@ -262,11 +264,13 @@ impl Candidate {
         let model = self.model.as_deref().map(quote);
         let model = model.unwrap_or_else(|| "\"NAME\" # or set OPENAI_MODEL".to_owned());
         let server = match self.address.as_deref().map(quote) {
-            None => "kind = \"embedded\"\n".to_owned(),
-            Some(at) => format!("kind = \"openai\"\nmodel = {model}\nbase_url = {at}\n"),
+            None => String::new(),
+            Some(at) => format!("model = {model}\nbase_url = {at}\n"),
         };
-        let (name, more) = (self.name, self.more);
-        format!("[[provider]]\nname = \"{name}\"\n{server}{more}clearance = {clearance}\n")
+        let (name, kind, more) = (self.name, self.kind, self.more);
+        format!(
+            "[[provider]]\nname = \"{name}\"\nkind = \"{kind}\"\n{server}{more}clearance = {clearance}\n"
+        )
     }
 
     /// The same with its model, after the user has accepted it. Another server may listen at its port since then.

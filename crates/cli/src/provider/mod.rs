@@ -19,7 +19,7 @@ pub(crate) use self::clearing::{Clearing, without_secret};
 use self::clearing::{secret_of, value};
 pub(crate) use self::discover::key_of;
 use self::discover::{Candidate, candidates};
-pub(crate) use self::endpoint::endpoint;
+pub(crate) use self::endpoint::{dialect, endpoint};
 use crate::configuration::{self, Examples, Found, Refusal};
 use crate::embedded;
 use crate::place::ConfigFile;

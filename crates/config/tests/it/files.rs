@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use config::{Config, Diagnostics, Mount, ProviderKind, ScreenerKind, Severity, Start};
+use config::{Config, Diagnostics, Dialect, Mount, ProviderKind, ScreenerKind, Severity, Start};
 use ifc::{Dimension, Effect, Label};
 
 /// Loads the first of some files, given as text.
@@ -890,6 +890,43 @@ fn a_service_of_this_machine_keeps_its_port() {
     let far = "[app.a]\nurl = \"https://a.example/mcp\"\nconnect = [\"127.0.0.1:1\"]\n";
     let errors = load(&[("sluice.toml", far)]).unwrap_err().to_string();
     assert!(errors.contains("'connect' has no effect"), "{errors}");
+}
+
+#[test]
+fn a_provider_names_the_api_of_its_server() {
+    let read = |lines: &str| {
+        let text = format!("[[provider]]\nname = \"m\"\nmodel = \"m\"\n{lines}\n");
+        load(&[("sluice.toml", &text)])
+    };
+    for (kind, expected) in [
+        ("openai", Dialect::Chat),
+        ("anthropic", Dialect::Messages),
+        ("responses", Dialect::Responses),
+    ] {
+        let config = read(&format!("kind = \"{kind}\"")).unwrap();
+        let [provider] = config.providers.as_slice() else {
+            panic!("{kind}");
+        };
+        let ProviderKind::Api { dialect, json, .. } = provider.kind else {
+            panic!("{kind}");
+        };
+        assert_eq!((dialect, json), (expected, None));
+        assert!(provider.open, "{kind}");
+    }
+    for (lines, parts) in [
+        (
+            "kind = \"claude\"",
+            ["embedded", "openai", "anthropic", "responses"].as_slice(),
+        ),
+        ("", &["kind = \"embedded\"", "\"anthropic\""]),
+        (
+            "kind = \"anthropic\"\ntoken_limit = \"max_tokens\"",
+            &["token_limit", "leave it out"],
+        ),
+    ] {
+        let errors = read(lines).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
+    }
 }
 
 #[test]

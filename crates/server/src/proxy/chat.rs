@@ -242,7 +242,9 @@ fn options(key: Option<ApiKey>, request: &mut Conversation) -> RequestOptions {
         stream: None,
         tool_choice: request.tool_choice.take(),
         strict: strict.collect(),
+        dialect: llm::Dialect::Chat,
         members: std::mem::take(&mut request.members),
+        beta: None,
         labels: BTreeMap::new(),
     }
 }

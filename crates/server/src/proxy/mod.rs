@@ -40,7 +40,7 @@ use hub::{
     recognise::{Recogniser, RecognitionLimits},
     trace::Event,
 };
-use llm::{OpenAi, RequestOptions};
+use llm::{HttpProvider, RequestOptions};
 use tokio::{net::TcpListener, sync::Semaphore};
 
 pub use self::{
@@ -87,7 +87,7 @@ pub struct ProxySetup {
     /// The trace of all conversations. What it cannot take is not done.
     pub trace: Option<TraceFile>,
     /// Who lists the models, which are the ones that a client may name; without it the broker's providers are listed.
-    pub models: Option<Arc<OpenAi>>,
+    pub models: Option<Arc<HttpProvider>>,
     /// Bounds of what is remembered of conversations.
     pub memory: MemoryLimits,
     /// Bounds of what is remembered to recognise text by.
@@ -191,7 +191,7 @@ impl Proxy {
         if !address.ip().is_loopback() && !setup.allow_remote {
             return Err(ProxyError::NotLoopback(address));
         }
-        let has_key = |upstream: &Arc<OpenAi>| upstream.has_own_key();
+        let has_key = |upstream: &Arc<HttpProvider>| upstream.has_own_key();
         if setup.tokens.is_empty() {
             if !address.ip().is_loopback() {
                 return Err(ProxyError::NoToken("other machines can connect"));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use llm::{OpenAi, RequestOptions};
+use llm::{HttpProvider, RequestOptions};
 use serde_json::Value;
 
 /// Names that are remembered. Aggregators list some hundred, and each key may have its own.
@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// The upstream, and the names of the models that it has listed so far.
 pub(super) struct Models {
-    pub(super) upstream: Arc<OpenAi>,
+    pub(super) upstream: Arc<HttpProvider>,
     known: Mutex<Known>,
 }
 
@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Models {
-    pub(super) fn new(upstream: Arc<OpenAi>) -> Self {
+    pub(super) fn new(upstream: Arc<HttpProvider>) -> Self {
         let known = Mutex::default();
         Self { upstream, known }
     }

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use hub::{AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason};
 use ifc::{History, Label, Labeled, PromptMessage, Tool, redact};
 use llm::{
-    Broker, NoDeltas, OpenAi, OpenAiConfig, Provider, Scripted, call_answer,
+    Broker, HttpConfig, HttpProvider, NoDeltas, Provider, Scripted, call_answer,
     conformance::{able_script, conformance},
     text_answer,
 };
@@ -29,10 +29,10 @@ async fn serve(provider: Arc<dyn Provider>) -> String {
     url
 }
 
-fn client(url: &str, model: &str, stream: bool) -> OpenAi {
-    let mut config = OpenAiConfig::new("client", url, model);
+fn client(url: &str, model: &str, stream: bool) -> HttpProvider {
+    let mut config = HttpConfig::new("client", url, model);
     config.stream = stream;
-    OpenAi::new(config).unwrap()
+    HttpProvider::new(config).unwrap()
 }
 
 #[tokio::test]

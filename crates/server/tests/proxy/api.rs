@@ -531,7 +531,7 @@ async fn errors_of_the_upstream_come_through_without_its_secrets() {
         _ => says("ok"),
     }
     });
-    let short = |config: &mut llm::OpenAiConfig| config.timeouts.read = Duration::from_millis(200);
+    let short = |config: &mut llm::HttpConfig| config.timeouts.read = Duration::from_millis(200);
     let hasty = serve(setup_with(&upstream, short)).await;
     let (status, _) = hasty.request(&[user("hang")], json!({})).await;
     assert_eq!(status, 504);
@@ -714,10 +714,10 @@ async fn web_pages_and_other_machines_are_kept_out() {
 async fn a_configured_key_is_for_everybody_and_stays_with_the_upstream() {
     let upstream = Upstream::start(|_| says("ok"));
     let mut setup = setup(&upstream);
-    let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
+    let mut config = llm::HttpConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
     config.api_key = Some(llm::ApiKey::new("configured"));
-    let provider = Arc::new(llm::OpenAi::new(config).unwrap());
+    let provider = Arc::new(llm::HttpProvider::new(config).unwrap());
     setup.parts.broker = Arc::new(llm::Broker::new(provider.clone(), Label::top()));
     setup.models = Some(provider);
     setup.tokens = vec!["key".to_owned()];
@@ -738,11 +738,11 @@ async fn a_key_goes_to_the_upstream_only_not_to_the_judge() {
     });
     let judge = Upstream::start(|_| says(r#"{"regions":[]}"#));
     let mut setup = setup(&upstream);
-    let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
+    let mut config = llm::HttpConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
-    let main = Arc::new(llm::OpenAi::new(config).unwrap());
-    let config = llm::OpenAiConfig::new("judge", &judge.url, "small");
-    let judging = Arc::new(llm::OpenAi::new(config).unwrap());
+    let main = Arc::new(llm::HttpProvider::new(config).unwrap());
+    let config = llm::HttpConfig::new("judge", &judge.url, "small");
+    let judging = Arc::new(llm::HttpProvider::new(config).unwrap());
     let broker = llm::Broker::new(main, Label::top())
         .with_provider(judging, Label::top())
         .unwrap()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hub::Screening;
 use hub::trace::Event;
 use ifc::Label;
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use serde_json::json;
 
 use crate::stage::{Stage, Watcher, serve, setup, untrusted, user};
@@ -22,10 +22,10 @@ async fn world(clearance: Label, screening: Screening) -> (Stage, Upstream, Arc<
     });
     let watcher = Arc::new(Watcher::default());
     let mut setup = setup(&upstream);
-    let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
+    let mut config = HttpConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
     config.retry.attempts = 0;
-    let provider = Arc::new(OpenAi::new(config).unwrap());
+    let provider = Arc::new(HttpProvider::new(config).unwrap());
     setup.parts.broker = Arc::new(Broker::new(provider.clone(), clearance));
     setup.parts.settings.screening = screening;
     setup.models = Some(provider);

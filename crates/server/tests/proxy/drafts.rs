@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hub::{Drafter, Purpose, Screening};
 use ifc::{Answer, Label};
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Stage, serve, setup, user};
@@ -33,9 +33,9 @@ async fn world() -> World {
     let down = r#"{"error": {"message": "no drafts today"}}"#;
     let drafter = Upstream::start(|_| ModelReply::Fails(400, down.to_owned()));
     let provider = |name: &str, upstream: &Upstream| {
-        let mut config = OpenAiConfig::new(name, &upstream.url, "default");
+        let mut config = HttpConfig::new(name, &upstream.url, "default");
         config.retry.attempts = 0;
-        Arc::new(OpenAi::new(config).unwrap())
+        Arc::new(HttpProvider::new(config).unwrap())
     };
     let mut setup = setup(&upstream);
     let broker = Broker::new(provider("upstream", &upstream), Label::top())

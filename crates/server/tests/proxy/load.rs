@@ -359,9 +359,9 @@ async fn nobody_uses_the_operators_key_or_comes_from_elsewhere_without_a_token()
         Err(ProxyError::NoToken(_))
     ));
     let mut keyed = setup(&upstream);
-    let mut config = llm::OpenAiConfig::new("upstream", &upstream.url, "default");
+    let mut config = llm::HttpConfig::new("upstream", &upstream.url, "default");
     config.api_key = Some(llm::ApiKey::new("operator's"));
-    keyed.models = Some(std::sync::Arc::new(llm::OpenAi::new(config).unwrap()));
+    keyed.models = Some(std::sync::Arc::new(llm::HttpProvider::new(config).unwrap()));
     assert!(matches!(
         Proxy::bind(keyed).await,
         Err(ProxyError::NoToken(_))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hub::Screening;
 use ifc::{Answer, Label};
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use serde_json::{Value, json};
 
 use crate::stage::{Always, Nothing, Stage, result, serve, setup, tools, untrusted, user};
@@ -22,10 +22,10 @@ async fn world(clearance: Label, screening: Screening) -> (Stage, Upstream, Arc<
         _ => calls(&[("send", r#"{"to":"eve"}"#)]),
     });
     let mut setup = setup(&upstream);
-    let mut config = OpenAiConfig::new("upstream", &upstream.url, "default");
+    let mut config = HttpConfig::new("upstream", &upstream.url, "default");
     config.pass_through = true;
     config.retry.attempts = 0;
-    let provider = Arc::new(OpenAi::new(config).unwrap());
+    let provider = Arc::new(HttpProvider::new(config).unwrap());
     setup.parts.broker = Arc::new(Broker::new(provider, clearance));
     if screening == Screening::Eager {
         setup.parts.screener = Arc::new(Nothing);

@@ -8,7 +8,7 @@ use ifc::{
     Answer, Call, Dimension, Draft, Effect, Exceeded, History, Label, Labeled, Lattice, Nonce,
     Policy, PolicyError, Relevance, Rule, Screener, Sink,
 };
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use reqwest::Client;
 use screen::NaiveTainting;
 use serde_json::{Value, json};
@@ -144,21 +144,18 @@ pub(crate) fn setup(upstream: &Upstream) -> ProxySetup {
 }
 
 /// The same with another provider in some way.
-pub(crate) fn setup_with(
-    upstream: &Upstream,
-    change: impl FnOnce(&mut OpenAiConfig),
-) -> ProxySetup {
+pub(crate) fn setup_with(upstream: &Upstream, change: impl FnOnce(&mut HttpConfig)) -> ProxySetup {
     setup_at(&upstream.url, change)
 }
 
 /// The same before a server at this base URL.
-pub(crate) fn setup_at(url: &str, change: impl FnOnce(&mut OpenAiConfig)) -> ProxySetup {
-    let mut config = OpenAiConfig::new("upstream", url, "default");
+pub(crate) fn setup_at(url: &str, change: impl FnOnce(&mut HttpConfig)) -> ProxySetup {
+    let mut config = HttpConfig::new("upstream", url, "default");
     config.pass_through = true;
     config.retry.attempts = 0;
     config.images = true;
     change(&mut config);
-    let provider = Arc::new(OpenAi::new(config).unwrap());
+    let provider = Arc::new(HttpProvider::new(config).unwrap());
     let policy = Arc::new(Rules {
         answer: Label::top(),
     });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use hub::CompletionRequest;
 use hub::trace::Event;
 use ifc::{Label, Labeled};
-use llm::{Broker, OpenAi, OpenAiConfig, Scripted};
+use llm::{Broker, HttpConfig, HttpProvider, Scripted};
 use serde_json::{Value, json};
 use server::Choice;
 use test_support::Upstream;
@@ -21,10 +21,10 @@ const SECRET: &str = "the pin is 4711";
 /// A session over an app that says this, with a model behind a server that is cleared for what is public.
 fn stage() -> (Stage, Upstream) {
     let upstream = model(&json!({"content": [{"type": "text", "text": SECRET}]}).to_string());
-    let mut config = OpenAiConfig::new("cloud", &upstream.url, "m");
+    let mut config = HttpConfig::new("cloud", &upstream.url, "m");
     config.stream = false;
     config.retry.attempts = 0;
-    let provider = Arc::new(OpenAi::new(config).unwrap());
+    let provider = Arc::new(HttpProvider::new(config).unwrap());
     let broker = Broker::new(provider, Label::bottom());
     (Stage::start("says-results", broker, |_| {}), upstream)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hub::Stop;
 use hub::trace::Event;
 use ifc::Label;
-use llm::{Broker, OpenAi, OpenAiConfig, Scripted, call_answer, text_answer};
+use llm::{Broker, HttpConfig, HttpProvider, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Quota};
 
 use crate::stage::{Stage, descendants, runs};
@@ -203,9 +203,9 @@ async fn an_app_hears_that_nobody_waits_for_a_call_any_more() {
 
 #[tokio::test]
 async fn a_model_that_fails_ends_the_turn_with_its_reason() {
-    let mut config = OpenAiConfig::new("away", "http://127.0.0.1:1/v1", "m");
+    let mut config = HttpConfig::new("away", "http://127.0.0.1:1/v1", "m");
     config.retry.attempts = 0;
-    let away = Arc::new(OpenAi::new(config).unwrap());
+    let away = Arc::new(HttpProvider::new(config).unwrap());
     let broker = Broker::new(away, Label::top());
     let mut stage = Stage::start("ok", broker, |_| {});
     let said = stage.said().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ifc::Label;
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use serde_json::{Value, json};
 use test_support::{Upstream, calls, says};
 
@@ -27,11 +27,11 @@ pub(crate) fn model(text: &str) -> Upstream {
 /// What is sent of a session over the app in this mode, to a provider with this clearance.
 async fn sent(mode: &str, text: &str, images: bool, clearance: Label) -> Vec<Value> {
     let upstream = model(text);
-    let mut config = OpenAiConfig::new("model", &upstream.url, "m");
+    let mut config = HttpConfig::new("model", &upstream.url, "m");
     config.images = images;
     config.stream = false;
     config.retry.attempts = 0;
-    let provider = OpenAi::new(config).unwrap();
+    let provider = HttpProvider::new(config).unwrap();
     let mut stage = Stage::start(mode, Broker::new(Arc::new(provider), clearance), |_| {});
     stage.said().await;
     upstream.requests()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use llm::{OpenAi, OpenAiConfig, OpenAiConfigError, Provider};
+use llm::{HttpConfig, HttpConfigError, HttpProvider, Provider};
 
 use crate::worst_case::{Judge, Knowledge, WorstCase};
 
@@ -12,7 +12,7 @@ pub enum Model {
     /// The worst-case agent, and what it answers as a judge.
     WorstCase(Judge),
     /// A model behind an OpenAI-compatible API, an embedded one included (`sluice model serve`).
-    OpenAi(Box<OpenAiConfig>),
+    Http(Box<HttpConfig>),
 }
 
 impl Model {
@@ -20,7 +20,7 @@ impl Model {
     pub fn name(&self) -> &str {
         match self {
             Self::WorstCase(_) => WorstCase::NAME,
-            Self::OpenAi(config) => &config.model,
+            Self::Http(config) => &config.model,
         }
     }
 
@@ -28,13 +28,13 @@ impl Model {
     pub(super) fn provider(
         &self,
         knowledge: &Arc<Knowledge>,
-    ) -> Result<Arc<dyn Provider>, OpenAiConfigError> {
+    ) -> Result<Arc<dyn Provider>, HttpConfigError> {
         Ok(match self {
             Self::WorstCase(judge) => Arc::new(WorstCase::new(knowledge.clone(), *judge)),
-            Self::OpenAi(config) => Arc::new(OpenAi::new(OpenAiConfig {
+            Self::Http(config) => Arc::new(HttpProvider::new(HttpConfig {
                 // The harness asks for the model under this name.
                 name: config.model.clone(),
-                ..OpenAiConfig::clone(config)
+                ..HttpConfig::clone(config)
             })?),
         })
     }

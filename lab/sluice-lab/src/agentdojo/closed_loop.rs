@@ -16,7 +16,7 @@ use agentdojo::{
 };
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use llm::{ApiKey, OpenAiConfig};
+use llm::{ApiKey, HttpConfig};
 
 use super::replay;
 use crate::exit::{Exit, interruptible};
@@ -243,9 +243,9 @@ fn users(args: &LoopArgs, defence: Defence, attacked: bool) -> Result<Vec<UserMo
 fn model(args: &LoopArgs) -> Model {
     match (&args.upstream, &args.model) {
         (Some(url), Some(name)) => {
-            let mut config = OpenAiConfig::new(name, url, name);
+            let mut config = HttpConfig::new(name, url, name);
             config.api_key = std::env::var("OPENAI_API_KEY").ok().map(ApiKey::new);
-            Model::OpenAi(Box::new(config))
+            Model::Http(Box::new(config))
         }
         _ => Model::WorstCase(match args.judge {
             JudgeArg::Perfect => Judge::Perfect,

@@ -8,7 +8,7 @@ use clap::Args;
 use config::ScreenerKind;
 use hub::address::inert;
 use ifc::{Arguments, Label, Labeled, Lattice};
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use policy::{Front, SessionFacts};
 use serde_json::json;
 use server::{Session, SessionError, User};
@@ -65,7 +65,7 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
         ..compose::Options::default()
     };
     // No model is asked, so there need not be one.
-    let none = OpenAi::new(OpenAiConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
+    let none = HttpProvider::new(HttpConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
     let broker = Broker::new(Arc::new(none), Label::bottom());
     let setup = compose::session(&config, broker, &options)?;
     let arguments = config.user.label(args.arguments.clone());

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{Config, ProviderKind};
 use ifc::{Dimension, Label};
-use llm::{ApiKey, Endpoint, OpenAi, OpenAiConfig};
+use llm::{ApiKey, Dialect, Endpoint, HttpConfig, HttpProvider};
 
 use crate::compose;
-use crate::provider::{endpoint, key_of};
+use crate::provider::{dialect, endpoint, key_of};
 
 /// The upstream's name in traces and errors.
 const NAME: &str = "upstream";
@@ -20,8 +20,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Args)]
 pub(super) struct UpstreamArgs {
-    /// The OpenAI-compatible API to forward to: the name of a configured provider, or an address that
-    /// ends in `/v1`.
+    /// The API to forward to: the name of a configured provider of any kind, or the address of an
+    /// OpenAI-compatible API that ends in `/v1`.
     #[arg(long, value_name = "NAME|URL")]
     upstream: String,
     /// The variable with the upstream's key [default: the configured provider's, or else the agents' own
@@ -43,7 +43,7 @@ impl UpstreamArgs {
 
 /// An upstream with its clearance. Without a clearance it is not used.
 pub(super) struct Upstream {
-    pub(super) provider: Arc<OpenAi>,
+    pub(super) provider: Arc<HttpProvider>,
     pub(super) clearance: Label,
 }
 
@@ -64,7 +64,7 @@ impl Upstream {
         let mut api = api(configured, address, key);
         // Images are forwarded only if the configuration labels them.
         api.images = config.proxy.images.is_some();
-        let usable = OpenAi::new(api);
+        let usable = HttpProvider::new(api);
         let provider = Arc::new(usable.context("--upstream cannot be used")?);
         let clearance = match (&args.clearance, configured) {
             (Some(taints), _) => clearance(taints, config)?,
@@ -86,9 +86,9 @@ fn configured<'a>(upstream: &str, config: &'a Config) -> Result<Option<&'a confi
     let mut providers = config.providers.iter();
     if let Some(named) = providers.find(|provider| provider.name == upstream) {
         return match named.kind {
-            ProviderKind::OpenAi { .. } => Ok(Some(named)),
+            ProviderKind::Api { .. } => Ok(Some(named)),
             _ => bail!(
-                "the provider {upstream} has no address; --upstream needs one of kind \"openai\""
+                "the provider {upstream} has no address; --upstream needs one that is not embedded"
             ),
         };
     }
@@ -115,10 +115,14 @@ fn address(provider: &config::Provider) -> Option<String> {
     Some(endpoint.base_url)
 }
 
-fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>) -> OpenAiConfig {
+fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>) -> HttpConfig {
     // Unused: every request names its own model.
     let model = configured.map_or("default", |provider| provider.model.as_str());
-    let mut api = OpenAiConfig::new(NAME, address, model);
+    let dialect = configured.map_or(Dialect::Chat, |provider| match provider.kind {
+        ProviderKind::Api { dialect, .. } => self::dialect(dialect),
+        _ => Dialect::Chat,
+    });
+    let mut api = HttpConfig::speaking(dialect, NAME, address, model);
     if let Some(provider) = configured {
         compose::set_dialect(&mut api, &provider.kind);
     }

@@ -149,7 +149,7 @@ fn every_source_of_a_model_is_found() {
         (
             "ANTHROPIC_BASE_URL",
             ["yes"],
-            "name = \"anthropic\"\nkind = \"openai\"\nmodel = \"claude-sonnet-4-5\"",
+            "name = \"anthropic\"\nkind = \"anthropic\"\nmodel = \"claude-sonnet-4-5\"",
         ),
         (
             "OLLAMA_HOST",

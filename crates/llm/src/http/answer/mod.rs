@@ -1,7 +1,11 @@
 //! The answer of a server: bytes in, pieces of text and a completion out. No I/O and no clock here.
 
 mod assembly;
+mod chat;
+mod messages;
+mod raw;
 pub(crate) mod refused;
+mod responses;
 mod sse;
 
 use std::time::Duration;
@@ -11,6 +15,10 @@ use hub::Completion;
 use self::assembly::Assembly;
 use self::refused::Refused;
 use self::sse::{Event, SseParser, TooLarge};
+use super::Dialect;
+
+/// The member of [`ifc::Unread`] with the parts of an answer that came before its text or a call, such as signed thoughts.
+pub(crate) const BEFORE: &str = "before";
 
 /// What an answer may have at most, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +35,7 @@ pub(crate) struct Bounds {
 /// Times are those since the request.
 #[derive(Debug)]
 pub(crate) struct Reader {
+    dialect: Dialect,
     bounds: Bounds,
     received: usize,
     parser: SseParser,
@@ -43,20 +52,21 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// At the beginning of an answer.
-    pub(crate) fn new(bounds: Bounds) -> Self {
+    pub(crate) fn new(dialect: Dialect, bounds: Bounds) -> Self {
         Self {
+            dialect,
             bounds,
             received: 0,
             parser: SseParser::new(bounds.event),
             is_json: None,
             json: Vec::new(),
-            assembly: Assembly::default(),
+            assembly: Assembly::new(dialect),
             is_finished: false,
             is_over: false,
         }
     }
 
-    /// Takes the next bytes. What follows `[DONE]` is passed over, whether it is an event, an error or no
+    /// Takes the next bytes. What follows the end is passed over, whether it is an event, an error or no
     /// event at all: a later piece is not read, so the rest of this one must not count either.
     pub(crate) fn push(&mut self, bytes: &[u8], at: Duration) -> Result<(), Refused> {
         // All bytes count, comments and empty events too: they keep a connection alive, and say nothing.
@@ -98,7 +108,9 @@ impl Reader {
         let data = event.data.trim();
         let rest = data.strip_suffix("[DONE]");
         self.is_finished = rest.is_some();
-        self.assembly.take(rest.unwrap_or(data), event.is_error, at)
+        let taken = self.assembly.take(rest.unwrap_or(data), event.is_error, at);
+        self.is_finished |= self.assembly.is_finished;
+        taken
     }
 
     /// The body has ended.
@@ -110,7 +122,8 @@ impl Reader {
             let rest = text.strip_suffix("[DONE]");
             self.assembly.take(rest.unwrap_or(text), false, at)?;
             // The end of the body is the end of a whole message. Pieces could have been cut off between two of them.
-            self.is_finished = rest.is_some() || !self.assembly.has_pieces;
+            let is_whole = !self.assembly.has_pieces || self.assembly.is_finished;
+            self.is_finished = rest.is_some() || is_whole;
             return Ok(());
         }
         // Some servers leave out the empty line after the last event. Of a stream that was cut it is no event.
@@ -143,7 +156,7 @@ impl Reader {
         completion.ok_or_else(|| match self.is_finished {
             true => Refused::Malformed("there is no message in it".to_owned()),
             false if !stray.is_empty() => {
-                Refused::Malformed(format!("not a chat completion: {stray}"))
+                Refused::Malformed(format!("not {}: {stray}", self.dialect.answer()))
             }
             false => Refused::Cut,
         })

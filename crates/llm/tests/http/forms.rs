@@ -339,7 +339,7 @@ async fn what_a_server_gave_with_a_step_goes_back_to_it_alone() {
         let server = crate::Server::start(vec![Reply::stream(&crate::text_stream())]);
         let mut config = config(&server.base_url);
         config.name = name.to_owned();
-        let provider = llm::OpenAi::new(config).unwrap();
+        let provider = llm::HttpProvider::new(config).unwrap();
         let broker = llm::Broker::new(std::sync::Arc::new(provider), bottom.clone());
         let mut asked = request(hub::AnswerShape::TextOrCalls);
         asked.prompt = ifc::redact(&history, &bottom);

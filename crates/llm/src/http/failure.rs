@@ -9,7 +9,7 @@ use reqwest::Response;
 use serde_json::Value;
 
 use super::answer::refused::{ApiError, Refused};
-use super::config::OpenAiConfig;
+use super::config::HttpConfig;
 use super::retry;
 use crate::ApiKey;
 use crate::provider::{ErrorKind, ErrorNames, ProviderError, one_line};
@@ -42,7 +42,7 @@ impl Failure {
     }
 }
 
-impl OpenAiConfig {
+impl HttpConfig {
     /// The error for an HTTP status that is not a success.
     pub(super) async fn refusal(&self, response: Response, key: Option<&ApiKey>) -> Failure {
         let code = response.status().as_u16();
@@ -181,10 +181,18 @@ fn status(error: &ApiError) -> Option<u16> {
     let code = error.code.as_ref();
     let number = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
     let status = number.and_then(|number| u16::try_from(number).ok());
-    // The original's names, and Ollama's (`api_error`), for errors that come with these statuses elsewhere.
-    let names: [(u16, &[&str]); 2] = [
-        (500, &["server_error", "api_error"]),
-        (429, &["rate_limit_exceeded", "insufficient_quota"]),
+    // The originals' names, and Ollama's (`api_error`), for errors that come with these statuses elsewhere.
+    let names: [(u16, &[&str]); 3] = [
+        (500, &["server_error", "api_error", "timeout_error"]),
+        (
+            429,
+            &[
+                "rate_limit_exceeded",
+                "insufficient_quota",
+                "rate_limit_error",
+            ],
+        ),
+        (529, &["overloaded_error"]),
     ];
     let named = || names.iter().find(|(_, names)| is_called(error, names));
     status
@@ -196,8 +204,13 @@ fn status(error: &ApiError) -> Option<u16> {
 fn hint(message: &str) -> &'static str {
     if message.contains("max_completion_tokens") {
         " (write token_limit = \"max_completion_tokens\" at this provider)"
-    } else if message.contains("response_format") || message.contains("json_schema") {
+    } else if ["response_format", "json_schema", "output_config"]
+        .iter()
+        .any(|it| message.contains(it))
+    {
         " (write json = \"words\" at this provider if it does not know JSON schemas)"
+    } else if message.contains("maximum allowed number of output tokens") {
+        " (write completion_tokens at this provider)"
     } else {
         ""
     }
@@ -208,8 +221,10 @@ fn is_context_length(error: &ApiError) -> bool {
         error,
         &["context_length_exceeded", "exceed_context_size_error"],
     )
-        // Of servers that give no code; the words are the original's.
-        || error.message.contains("maximum context length")
+        // Of servers that give no code; the words are the originals'.
+        || ["maximum context length", "prompt is too long", "exceed context limit"]
+            .iter()
+            .any(|words| error.message.contains(words))
 }
 
 /// Whether the server names a spent quota, which is no limit on the rate: waiting does not help. Some servers say "quota" of

@@ -1,7 +1,7 @@
 //! How a server is asked for JSON of a schema, and how its answer is read.
 //!
-//! `response_format` constrains a model to the schema, and most compatible servers know it. [`JsonForm`] names two other
-//! ways for those that refuse or ignore it. The caller checks the answer against the schema whichever way was used.
+//! Each dialect has a member that constrains a model to the schema (`response_format` in chat completions), and most servers
+//! know it. [`JsonForm`] names two other ways for those that refuse or ignore it. The caller checks the answer against the schema whichever way was used.
 
 use hub::Completion;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ by this JSON Schema:\n";
 /// How a server is asked for JSON of a schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JsonForm {
-    /// `response_format` with the schema.
+    /// The dialect's own member with the schema.
     #[default]
     Schema,
     /// The schema is the parameters of the only tool, which must be called. A schema of anything but an object is asked
@@ -30,34 +30,53 @@ pub enum JsonForm {
 }
 
 /// A request for JSON in one of the forms.
-#[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// The schema as text.
     pub(super) text: &'a str,
-    pub(super) schema: &'a Value,
+    schema: Value,
     form: JsonForm,
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(form: JsonForm, text: &'a str, schema: &'a Value) -> Self {
+    /// # Errors
+    /// The schema is not JSON.
+    pub(super) fn new(form: JsonForm, text: &'a str) -> Result<Self, String> {
+        let schema: Value = serde_json::from_str(text)
+            .map_err(|error| format!("the schema of the answer is not JSON: {error}"))?;
         let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
         let form = match form {
             JsonForm::Call if !is_object => JsonForm::Words,
             form => form,
         };
-        Self { text, schema, form }
+        Ok(Self { text, schema, form })
     }
 
     pub(super) fn by_call(&self) -> bool {
         self.form == JsonForm::Call
     }
 
+    fn by_schema(&self) -> Option<&Value> {
+        (self.form == JsonForm::Schema).then_some(&self.schema)
+    }
+
+    /// `response_format` of chat completions.
     pub(super) fn response_format(&self) -> Option<Value> {
-        (self.form == JsonForm::Schema).then(|| {
-            let strict = is_closed(self.schema);
-            let schema = json!({"name": "answer", "strict": strict, "schema": self.schema});
-            json!({"type": "json_schema", "json_schema": schema})
-        })
+        let schema = self.by_schema()?;
+        let strict = is_closed(schema);
+        let schema = json!({"name": "answer", "strict": strict, "schema": schema});
+        Some(json!({"type": "json_schema", "json_schema": schema}))
+    }
+
+    /// `output_config.format` of messages.
+    pub(super) fn output_format(&self) -> Option<Value> {
+        Some(json!({"type": "json_schema", "schema": self.by_schema()?}))
+    }
+
+    /// `text.format` of responses.
+    pub(super) fn text_format(&self) -> Option<Value> {
+        let schema = self.by_schema()?;
+        let strict = is_closed(schema);
+        Some(json!({"type": "json_schema", "name": "answer", "strict": strict, "schema": schema}))
     }
 
     /// The text to add to the last message.

@@ -1,4 +1,4 @@
-//! The OpenAI-compatible provider against a server that misbehaves on purpose.
+//! Providers behind servers that misbehave on purpose. What is the same in each dialect is tested with chat completions.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -7,7 +7,9 @@
 
 mod forms;
 mod json;
+mod messages;
 mod misbehaving;
+mod responses;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +18,7 @@ use std::time::Duration;
 use hub::{AnswerShape, Completion, CompletionRequest, Purpose, StopReason};
 use ifc::{Content, History, Image, Label, Labeled, Tool, redact};
 use llm::{
-    ApiKey, Broker, ErrorKind, OpenAi, OpenAiConfig, OpenAiConfigError, ProviderError,
+    ApiKey, Broker, ErrorKind, HttpConfig, HttpConfigError, HttpProvider, ProviderError,
     RequestOptions, Retry, Timeouts,
 };
 use misbehaving::{Reply, Server};
@@ -24,8 +26,8 @@ use serde_json::{Value, json};
 
 const KEY: &str = "sk-very-secret";
 
-fn config(base_url: &str) -> OpenAiConfig {
-    let mut config = OpenAiConfig::new("remote", base_url, "some-model");
+fn config(base_url: &str) -> HttpConfig {
+    let mut config = HttpConfig::new("remote", base_url, "some-model");
     config.api_key = Some(ApiKey::new(KEY));
     config.retry = Retry {
         attempts: 2,
@@ -41,13 +43,17 @@ fn config(base_url: &str) -> OpenAiConfig {
     config
 }
 
-fn request(shape: AnswerShape) -> CompletionRequest {
-    let mut history = History::new(vec![Tool {
+fn tools() -> Vec<Tool> {
+    vec![Tool {
         label: Label::bottom(),
         name: "mail.send".to_owned(),
         description: Labeled::trusted_tcb("Sends."),
         parameters: Labeled::trusted_tcb(r#"{"type":"object"}"#),
-    }]);
+    }]
+}
+
+fn request(shape: AnswerShape) -> CompletionRequest {
+    let mut history = History::new(tools());
     history.push_system(Labeled::trusted_tcb("Be brief."));
     history.push_user(Labeled::trusted_tcb("Grüße 東京"));
     let arguments = Labeled::trusted_tcb(r#"{"a":1}"#);
@@ -67,11 +73,11 @@ fn request(shape: AnswerShape) -> CompletionRequest {
 
 /// Asks a server that gives these replies, one per connection; the streamed text comes along.
 async fn ask(
-    config: impl FnOnce(&str) -> OpenAiConfig,
+    config: impl FnOnce(&str) -> HttpConfig,
     replies: Vec<Reply>,
 ) -> (Server, Result<Completion, ProviderError>, String) {
     let server = Server::start(replies);
-    let provider = OpenAi::new(config(&server.base_url)).unwrap();
+    let provider = HttpProvider::new(config(&server.base_url)).unwrap();
     let broker = Broker::new(Arc::new(provider), Label::bottom());
     let mut streamed = String::new();
     let answer = broker
@@ -344,7 +350,7 @@ async fn parallel_calls_are_not_mixed_whatever_their_index() {
             stream.push("data: [DONE]\n\n".to_owned());
             let server = Server::start(vec![Reply::stream(&stream.concat())]);
             let broker = Broker::new(
-                Arc::new(OpenAi::new(config(&server.base_url)).unwrap()),
+                Arc::new(HttpProvider::new(config(&server.base_url)).unwrap()),
                 Label::bottom(),
             );
             let answer = broker
@@ -462,7 +468,10 @@ async fn sent(history: &History, at: &Label, images: bool) -> Vec<Value> {
     let server = Server::start(vec![Reply::stream(&text_stream())]);
     let mut config = config(&server.base_url);
     config.images = images;
-    let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
+    let broker = Broker::new(
+        Arc::new(HttpProvider::new(config).unwrap()),
+        Label::bottom(),
+    );
     let request = CompletionRequest {
         prompt: redact(history, at),
         purpose: Purpose::Step,
@@ -692,7 +701,7 @@ async fn the_next_provider_answers_for_one_that_reports_an_outage() {
     let up = Server::start(vec![Reply::stream(&text_stream())]);
     let mut second = config(&up.base_url);
     second.name = "second".to_owned();
-    let [first, second] = [config(&down.base_url), second].map(|it| OpenAi::new(it).unwrap());
+    let [first, second] = [config(&down.base_url), second].map(|it| HttpProvider::new(it).unwrap());
     let broker = Broker::new(Arc::new(first), Label::bottom())
         .with_provider(Arc::new(second), Label::bottom())
         .and_then(|broker| broker.with_default_route(["remote", "second"]));
@@ -852,7 +861,7 @@ async fn a_list_of_models_that_does_not_come_names_its_own_limit() {
             let mut config = config(&server.base_url);
             config.timeouts.connect = Duration::from_millis(connect);
             config.timeouts.read = Duration::from_millis(read);
-            let provider = OpenAi::new(config).unwrap();
+            let provider = HttpProvider::new(config).unwrap();
             let error = provider.models(&RequestOptions::default()).await;
             let error = error.unwrap_err().to_string();
             let expected = format!("the list of models took longer than {expected} ms");
@@ -869,7 +878,7 @@ async fn a_check_before_each_attempt_stops_sending() {
         0 => Ok(()),
         _ => Err("another user listens there".to_owned()),
     };
-    let with_check = |base_url: &str| OpenAiConfig {
+    let with_check = |base_url: &str| HttpConfig {
         before_send: fails_later,
         ..config(base_url)
     };
@@ -882,7 +891,7 @@ async fn a_check_before_each_attempt_stops_sending() {
         "{error}"
     );
     assert_eq!((server.count(), CHECKS.load(Ordering::SeqCst)), (1, 3));
-    let provider = OpenAi::new(with_check(&server.base_url)).unwrap();
+    let provider = HttpProvider::new(with_check(&server.base_url)).unwrap();
     let list = provider.models(&RequestOptions::default()).await;
     assert!(list.unwrap_err().kind.is_outage());
     assert_eq!(server.connections(), 1);
@@ -891,7 +900,7 @@ async fn a_check_before_each_attempt_stops_sending() {
 #[tokio::test]
 async fn dropping_the_call_closes_the_connection() {
     let server = Server::start(vec![Reply::Hang(Vec::new())]);
-    let provider = OpenAi::new(config(&server.base_url)).unwrap();
+    let provider = HttpProvider::new(config(&server.base_url)).unwrap();
     let broker = Broker::new(Arc::new(provider), Label::bottom());
     let request = request(AnswerShape::Text);
     let mut sink = String::new();
@@ -911,7 +920,7 @@ async fn dropping_the_call_closes_the_connection() {
 #[tokio::test]
 async fn a_prompt_above_the_clearance_sends_no_byte() {
     let server = Server::start(vec![Reply::stream(&text_stream())]);
-    let provider = OpenAi::new(config(&server.base_url)).unwrap();
+    let provider = HttpProvider::new(config(&server.base_url)).unwrap();
     let broker = Broker::new(Arc::new(provider), Label::bottom());
     let mut secret = request(AnswerShape::Text);
     let mut history = History::new(Vec::new());
@@ -928,7 +937,7 @@ async fn a_prompt_above_the_clearance_sends_no_byte() {
 
 #[test]
 fn unsafe_addresses_are_refused_and_keys_are_not_shown() {
-    let refuse = |url: &str| OpenAi::new(config(url)).unwrap_err();
+    let refuse = |url: &str| HttpProvider::new(config(url)).unwrap_err();
     for url in [
         "",
         "host/v1",
@@ -938,23 +947,23 @@ fn unsafe_addresses_are_refused_and_keys_are_not_shown() {
         "https://host/v1#x",
     ] {
         assert!(
-            matches!(refuse(url), OpenAiConfigError::BaseUrl { .. }),
+            matches!(refuse(url), HttpConfigError::BaseUrl { .. }),
             "{url}"
         );
     }
     let plain = refuse("http://models.example/v1");
-    assert!(matches!(plain, OpenAiConfigError::PlainHttp { .. }));
+    assert!(matches!(plain, HttpConfigError::PlainHttp { .. }));
     for url in [
         "http://127.0.0.1:9/v1/",
         "http://localhost/v1",
         "http://[::1]:1/v1",
     ] {
-        let provider = OpenAi::new(config(url)).unwrap();
+        let provider = HttpProvider::new(config(url)).unwrap();
         assert!(!format!("{provider:?}").contains(KEY));
     }
     let mut bad = config("http://localhost/v1");
     bad.api_key = Some(ApiKey::new("two\nlines"));
-    let error = OpenAi::new(bad).unwrap_err();
-    assert!(matches!(error, OpenAiConfigError::Key { .. }));
+    let error = HttpProvider::new(bad).unwrap_err();
+    assert!(matches!(error, HttpConfigError::Key { .. }));
     assert!(!format!("{error} {error:?}").contains("two"));
 }

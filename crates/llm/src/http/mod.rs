@@ -1,11 +1,16 @@
-//! OpenAI-compatible chat completions over HTTP.
+//! Models behind servers, in three dialects over one HTTP client.
 
 mod answer;
-mod body;
+mod asked;
+mod chat;
 mod config;
+mod dialect;
 mod endpoint;
 mod failure;
 mod json;
+mod messages;
+mod names;
+mod responses;
 mod retry;
 mod schema;
 
@@ -15,31 +20,38 @@ use async_trait::async_trait;
 use hub::{AnswerShape, Completion};
 use reqwest::{
     Client, RequestBuilder, Response, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect,
 };
 
-pub use self::config::{Check, Limits, OpenAiConfig, OpenAiConfigError, Retry, Timeouts};
-pub use self::endpoint::{
-    BASE_URL_VARIABLE, DEFAULT_BASE_URL, DEFAULT_KEY_VARIABLE, Endpoint, KeyElsewhere,
-};
+pub use self::config::{Check, HttpConfig, HttpConfigError, Limits, Retry, Timeouts};
+pub use self::dialect::{Dialect, Usual};
+pub use self::endpoint::{Endpoint, KeyElsewhere};
 pub use self::json::JsonForm;
 use self::{
     answer::{Bounds, Reader},
-    body::ToolNames,
+    asked::Asked,
     failure::{Failure, describe, read_body},
+    names::ToolNames,
 };
 use crate::{
     ApiKey, Cleared, RequestOptions,
     provider::{DeltaSink, ErrorKind, NoDeltas, Provider, ProviderError},
 };
 
-/// A model behind an OpenAI-compatible server.
+/// The version of Anthropic's API that requests are written for.
+const VERSION: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("anthropic-version"),
+    HeaderValue::from_static("2023-06-01"),
+);
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// A model behind a server.
 ///
 /// Redirects are not followed: the configured address is the one that is cleared.
 #[derive(Debug)]
-pub struct OpenAi {
-    config: OpenAiConfig,
+pub struct HttpProvider {
+    config: HttpConfig,
     url: Url,
     models: Url,
     client: Client,
@@ -48,24 +60,26 @@ pub struct OpenAi {
 /// One request, as each attempt sends it.
 struct Sending<'a> {
     body: Vec<u8>,
+    /// The features of its API that the body uses, if they are no part of it yet.
+    beta: Option<HeaderValue>,
     names: ToolNames,
     /// The caller's key, where it counts.
     key: Option<&'a ApiKey>,
 }
 
-impl OpenAi {
+impl HttpProvider {
     /// Prepares a client. Nothing is sent.
     ///
     /// # Errors
     /// The configuration is not usable.
-    pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiConfigError> {
-        let url = endpoint(&config, "chat/completions")?;
+    pub fn new(config: HttpConfig) -> Result<Self, HttpConfigError> {
+        let url = endpoint(&config, config.dialect.path())?;
         let models = endpoint(&config, "models")?;
         // By the parsed address, as the client will read it: `127.1` and `[::1]` are recognised, and a host that only
         // begins with `localhost` is not.
         let loopback = is_loopback(&url);
         if url.scheme() == "http" && !loopback && !config.allow_plain_http {
-            return Err(OpenAiConfigError::PlainHttp(config.name));
+            return Err(HttpConfigError::PlainHttp(config.name));
         }
         let client = client(&config, loopback, url.scheme() == "https")?;
         Ok(Self {
@@ -103,7 +117,12 @@ impl OpenAi {
         (self.config.before_send)(&self.config.base_url)
             .map_err(|reason| ErrorKind::Unreachable(reason).at(&self.config.name))?;
         Ok(match key {
-            Some(key) => request.bearer_auth(key.expose()),
+            Some(key) => {
+                let header = authorization(self.config.dialect, key);
+                let unfit = || ErrorKind::Unsendable("the API key is not one".to_owned());
+                let (name, value) = header.ok_or_else(|| unfit().at(&self.config.name))?;
+                request.header(name, value)
+            }
             None => request,
         })
     }
@@ -146,16 +165,25 @@ impl OpenAi {
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, ProviderError> {
         let (request, options) = (call.request(), call.options());
+        let options = &*options.in_dialect(self.config.dialect);
         // Made from the prompt alone, so that both directions of one request agree on the names.
         let names = ToolNames::new(&request.prompt);
-        let body = body::body(&self.config, &names, request, options)
-            .map_err(|reason| ErrorKind::Unsendable(reason).at(&self.config.name))?;
+        let unsendable = |reason| ErrorKind::Unsendable(reason).at(&self.config.name);
+        let asked = Asked::new(&self.config, &names, request, options).map_err(unsendable)?;
+        let body = match self.config.dialect {
+            Dialect::Chat => chat::body(&asked),
+            Dialect::Messages => messages::body(&asked),
+            Dialect::Responses => responses::body(&asked),
+        };
+        let body = body.map_err(|error| unsendable(error.to_string()))?;
         let limit = self.config.limits.request;
         if body.len() > limit {
             return Err(self.config.too_large("the request", limit).error);
         }
+        let beta = options.beta.as_deref();
         let sending = Sending {
             body,
+            beta: beta.and_then(|beta| HeaderValue::from_str(beta).ok()),
             key: self.key(options),
             names,
         };
@@ -205,6 +233,10 @@ impl OpenAi {
         let request = self.client.post(self.url.clone());
         // The server may only be starting again, as after a connection that is refused.
         let request = (self.begin(request, sending.key)).map_err(|it| Failure::new(it, true))?;
+        let request = match &sending.beta {
+            Some(beta) => request.header(BETA, beta),
+            None => request,
+        };
         let sent = request.body(sending.body.clone()).send();
         let response = sent.await.map_err(|error| {
             // A server that was too slow for one request is not given a second one beside it.
@@ -215,10 +247,13 @@ impl OpenAi {
             return Err(self.config.refusal(response, sending.key).await);
         }
         let limits = self.config.limits;
-        let mut reader = Reader::new(Bounds {
-            stream: limits.response,
-            event: limits.event,
-        });
+        let mut reader = Reader::new(
+            self.config.dialect,
+            Bounds {
+                stream: limits.response,
+                event: limits.event,
+            },
+        );
         self.read(response, &mut reader, sending, started, sink)
             .await?;
         let has_begun = reader.has_begun();
@@ -260,7 +295,7 @@ impl OpenAi {
 }
 
 #[async_trait]
-impl Provider for OpenAi {
+impl Provider for HttpProvider {
     fn name(&self) -> &str {
         &self.config.name
     }
@@ -284,9 +319,12 @@ impl Provider for OpenAi {
     }
 }
 
-fn endpoint(config: &OpenAiConfig, path: &str) -> Result<Url, OpenAiConfigError> {
-    let refuse = || OpenAiConfigError::BaseUrl(config.name.clone());
-    let base = config.base_url.trim_end_matches('/');
+fn endpoint(config: &HttpConfig, path: &str) -> Result<Url, HttpConfigError> {
+    let refuse = || HttpConfigError::BaseUrl(config.name.clone());
+    let mut base = config.base_url.trim_end_matches('/').to_owned();
+    if config.dialect == Dialect::Messages && !base.ends_with("/v1") {
+        base += "/v1";
+    }
     let url: Url = format!("{base}/{path}").parse().map_err(|_| refuse())?;
     let plain = url.username().is_empty() && url.password().is_none();
     // A user name would put a secret in errors and logs; a query or fragment would swallow the path that is added
@@ -309,7 +347,7 @@ fn is_loopback(url: &Url) -> bool {
 
 /// The HTTP client of a provider; `loopback` says whether its server is on this machine, and `tls` whether the connection
 /// is encrypted.
-fn client(config: &OpenAiConfig, loopback: bool, tls: bool) -> Result<Client, OpenAiConfigError> {
+fn client(config: &HttpConfig, loopback: bool, tls: bool) -> Result<Client, HttpConfigError> {
     // Fails when the process has chosen a provider already; that one serves as well.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
@@ -327,18 +365,33 @@ fn client(config: &OpenAiConfig, loopback: bool, tls: bool) -> Result<Client, Op
         builder = builder.tls_certs_only([]);
     }
     let built = builder.build();
-    built.map_err(|error| OpenAiConfigError::Client(config.name.clone(), describe(error)))
+    built.map_err(|error| HttpConfigError::Client(config.name.clone(), describe(error)))
 }
 
-fn headers(config: &OpenAiConfig) -> Result<HeaderMap, OpenAiConfigError> {
+fn headers(config: &HttpConfig) -> Result<HeaderMap, HttpConfigError> {
     let mut headers =
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    if config.dialect == Dialect::Messages {
+        headers.extend([VERSION]);
+    }
     if let Some(key) = &config.api_key {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
-            .map_err(|_| OpenAiConfigError::Key(config.name.clone()))?;
-        // So that the client's own logging leaves it out.
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        let header = authorization(config.dialect, key);
+        headers.extend([header.ok_or_else(|| HttpConfigError::Key(config.name.clone()))?]);
     }
     Ok(headers)
+}
+
+/// The header that carries a key; `None` if the key cannot stand in a header.
+fn authorization(dialect: Dialect, key: &ApiKey) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = match dialect {
+        Dialect::Messages => (
+            HeaderName::from_static("x-api-key"),
+            key.expose().to_owned(),
+        ),
+        Dialect::Chat | Dialect::Responses => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+    };
+    let mut value = HeaderValue::from_str(&value).ok()?;
+    // So that the client's own logging leaves it out.
+    value.set_sensitive(true);
+    Some((name, value))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hub::{AnswerShape, Completion, StopReason};
 use ifc::Label;
-use llm::{Broker, JsonForm, OpenAi, OpenAiConfig, ProviderError, RequestOptions, TokenLimit};
+use llm::{Broker, HttpConfig, HttpProvider, JsonForm, ProviderError, RequestOptions, TokenLimit};
 use serde_json::{Value, json};
 
 use crate::misbehaving::{Reply, Server};
@@ -36,7 +36,10 @@ async fn asked(
     let server = Server::start(vec![reply]);
     let mut config = config(&server.base_url);
     config.json = form;
-    let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
+    let broker = Broker::new(
+        Arc::new(HttpProvider::new(config).unwrap()),
+        Label::bottom(),
+    );
     let request = request(AnswerShape::Json {
         schema: schema.to_string(),
     });
@@ -203,7 +206,10 @@ async fn a_limit_has_the_configured_name() {
         let server = Server::start(vec![Reply::stream(&text_stream())]);
         let mut config = config(&server.base_url);
         config.max_completion_tokens = is_new;
-        let broker = Broker::new(Arc::new(OpenAi::new(config).unwrap()), Label::bottom());
+        let broker = Broker::new(
+            Arc::new(HttpProvider::new(config).unwrap()),
+            Label::bottom(),
+        );
         let options = RequestOptions {
             token_limit: limit,
             ..RequestOptions::default()
@@ -221,6 +227,6 @@ async fn a_limit_has_the_configured_name() {
             );
         }
     }
-    let of = |url| OpenAiConfig::new("x", url, "m").max_completion_tokens;
+    let of = |url| HttpConfig::new("x", url, "m").max_completion_tokens;
     assert!(of("https://api.openai.com/v1") && !of("http://127.0.0.1:8080/v1"));
 }

@@ -1,22 +1,26 @@
-//! How an OpenAI-compatible server is reached.
+//! How a server is reached.
 
 use std::time::Duration;
 
+use super::Dialect;
 use super::endpoint::is_default;
 use super::json::JsonForm;
-use crate::{ApiKey, RequestOptions};
+use crate::ApiKey;
 
 /// Says why nothing may be sent to an address, if that is so.
 pub type Check = fn(&str) -> Result<(), String>;
 
-/// Configuration of an [`crate::OpenAi`] provider.
+/// Configuration of an [`crate::HttpProvider`] provider.
 #[derive(Debug, Clone)]
-pub struct OpenAiConfig {
+pub struct HttpConfig {
     /// The provider's name in routes, errors and records.
     pub name: String,
-    /// Up to and without `/chat/completions`; the usual variable is `OPENAI_BASE_URL`.
+    /// The API that it speaks.
+    pub dialect: Dialect,
+    /// Up to and without the path of a request, such as `/chat/completions`. `/v1` can be left out for messages, as in
+    /// `ANTHROPIC_BASE_URL`.
     pub base_url: String,
-    /// The usual variable is `OPENAI_API_KEY`. Local servers need none.
+    /// Local servers need none.
     pub api_key: Option<ApiKey>,
     /// The model's name, as the server knows it.
     pub model: String,
@@ -50,11 +54,17 @@ pub struct OpenAiConfig {
     pub limits: Limits,
 }
 
-impl OpenAiConfig {
-    /// Defaults for one server and model, without a key.
+impl HttpConfig {
+    /// Defaults for one server of chat completions and its model, without a key.
     pub fn new(name: &str, base_url: &str, model: &str) -> Self {
+        Self::speaking(Dialect::Chat, name, base_url, model)
+    }
+
+    /// The same for a server of any dialect.
+    pub fn speaking(dialect: Dialect, name: &str, base_url: &str, model: &str) -> Self {
         Self {
             name: name.to_owned(),
+            dialect,
             base_url: base_url.to_owned(),
             api_key: None,
             model: model.to_owned(),
@@ -62,8 +72,12 @@ impl OpenAiConfig {
             completion_tokens: None,
             stream: true,
             images: false,
-            json: JsonForm::default(),
-            max_completion_tokens: is_default(base_url),
+            json: match dialect {
+                // Older models of its API know no other.
+                Dialect::Messages => JsonForm::Call,
+                Dialect::Chat | Dialect::Responses => JsonForm::Schema,
+            },
+            max_completion_tokens: is_default(Dialect::Chat, base_url),
             pass_through: false,
             allow_plain_http: false,
             before_send: |_| Ok(()),
@@ -71,13 +85,6 @@ impl OpenAiConfig {
             retry: Retry::default(),
             limits: Limits::default(),
         }
-    }
-
-    /// The model that answers: the caller's, if each request may bring its own.
-    pub(super) fn model_for<'a>(&'a self, options: &'a RequestOptions) -> &'a str {
-        // A wish that is not allowed is passed over, as for the key; the request itself stands.
-        let own = options.model.as_deref().filter(|_| self.pass_through);
-        own.unwrap_or(&self.model)
     }
 }
 
@@ -146,9 +153,9 @@ impl Default for Limits {
     }
 }
 
-/// Why an [`crate::OpenAi`] provider cannot be made. Each names the provider.
+/// Why an [`crate::HttpProvider`] provider cannot be made. Each names the provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenAiConfigError {
+pub enum HttpConfigError {
     /// Not a usable address.
     #[error(
         "provider `{0}`: `base_url` is not an http or https address without user name, query or fragment; write it like `https://host/v1`"
