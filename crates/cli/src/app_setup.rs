@@ -55,6 +55,7 @@ pub(crate) fn of(
         call_timeout: limits.call_timeout,
         resources: app.resources,
         prompts: app.prompts,
+        exact: false,
     };
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
     let rules = app.clone();

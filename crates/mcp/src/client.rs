@@ -11,7 +11,7 @@ use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_cli
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
-use wire::limits::MAX_SERVER_INFO_BYTES;
+use wire::limits::{MAX_EXACT_BYTES, MAX_SERVER_INFO_BYTES};
 use wire::{
     AppLimits, Breach, FailureReason, Offer, Quote, Refusal, ServerInfo, SpokeFault,
     ToolDescription, Wish, head,
@@ -55,8 +55,10 @@ pub struct CallResult {
     pub is_error: bool,
     /// What the app says of its label.
     pub claims: Vec<String>,
-    /// Its images, as base64.
+    /// Its images, as base64; none where `exact` has them.
     pub images: Vec<String>,
+    /// The result as the app wrote it, if the hub asked for that.
+    pub exact: Option<String>,
 }
 
 impl AppClient {
@@ -246,7 +248,11 @@ impl AppClient {
             let called = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
             let Ok(needed) = serde_json::from_str::<InputRequiredResult>(&called) else {
                 let rendered = render(&called).ok_or_else(|| breach(Breach::CallAnswer))?;
-                return self.accept(rendered);
+                let result = self.accept(rendered)?;
+                return match self.mediator.offer().exact {
+                    true => exactly(result, called),
+                    false => Ok(result),
+                };
             };
             // The same call again, as the protocol has it: what is asked for stands beside it.
             (params.input_responses, params.request_state) = self.mediator.inputs(needed).await?;
@@ -285,8 +291,26 @@ impl AppClient {
             is_error: rendered.is_error,
             claims: rendered.claims,
             images: rendered.images,
+            exact: None,
         })
     }
+}
+
+/// A result with what the app wrote, which has its images.
+fn exactly(result: CallResult, written: String) -> Result<CallResult, FailureReason> {
+    if written.len() > MAX_EXACT_BYTES {
+        return Err(FailureReason::ResultTooLong(MAX_EXACT_BYTES as u64));
+    }
+    // A list, which a tolerant reader takes for an object, has no place for labels.
+    let is_object = written.trim_start().starts_with('{');
+    Ok(match is_object {
+        true => CallResult {
+            images: Vec::new(),
+            exact: Some(written),
+            ..result
+        },
+        false => result,
+    })
 }
 
 /// Arguments that fit the schema of their tool.

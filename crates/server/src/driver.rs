@@ -328,9 +328,9 @@ impl<'a, F: Front> Driver<'a, F> {
         // and never undone by dropping it here.
         let given_up = async { stop = Some(halted.await) };
         let mut mediation = Mediation::new(&mut self.driven);
-        let outcome = spoke.execute(permit, &mut mediation, given_up).await;
+        let executed = spoke.execute(permit, &mut mediation, given_up).await;
         let mediated = mediation.finish();
-        self.driven.agent.handle_result(outcome)?;
+        self.driven.agent.handle_result(executed.outcome)?;
         if let Some(stop) = stop {
             self.driven.agent.abort(stop);
         }

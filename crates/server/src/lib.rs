@@ -30,6 +30,6 @@ pub use parts::Parts;
 pub use session::{
     AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
 };
-pub use spoke::{Mediator, Spoke, SpokeError, SpokeSetup};
+pub use spoke::{Executed, Mediator, Spoke, SpokeError, SpokeSetup};
 pub use trace_file::{Rotation, TraceError, TraceFile};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

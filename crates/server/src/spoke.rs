@@ -30,6 +30,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use wire::{AppCommand, AppLimits, Form, HubFrame, Offer, Reply, ToolDescription};
 
+pub use self::calls::Executed;
 use self::calls::{Asked, Begun, Calls};
 use self::incoming::{Incoming, LastWords, Refused};
 use crate::egress::{
@@ -66,6 +67,8 @@ pub struct SpokeSetup {
     pub resources: bool,
     /// Whether its prompts can be read, by tools of their own.
     pub prompts: bool,
+    /// Whether results come as the app wrote them as well ([`Executed::exact`]).
+    pub exact: bool,
 }
 
 /// Answers what an app asks for while it works on a call.
@@ -274,7 +277,7 @@ impl Spoke {
         permit: Permit,
         mediator: &mut dyn Mediator,
         given_up: impl Future<Output = ()>,
-    ) -> CallOutcome {
+    ) -> Executed {
         let mut begun = self.calls.begin();
         let id = begun.id;
         let call = permit.call();
@@ -290,7 +293,7 @@ impl Spoke {
             // It never left: the permit is dropped unspent.
             Err(error) => {
                 self.calls.forget(id);
-                return CallOutcome::Failed(error.to_string());
+                return CallOutcome::Failed(error.to_string()).into();
             }
         };
         let call = permit.spend();
@@ -300,7 +303,7 @@ impl Spoke {
         let _running = self.reach.running();
         // From here on some of the frame may have arrived, and the call may run.
         if let Err(reason) = self.write(&bytes).await {
-            return CallOutcome::Lost(self.end_or(reason));
+            return CallOutcome::Lost(self.end_or(reason)).into();
         }
         tokio::select! {
             // An answer counts, even if the caller has given up.
@@ -316,18 +319,18 @@ impl Spoke {
         call: &Call,
         begun: &mut Begun,
         mediator: &mut dyn Mediator,
-    ) -> CallOutcome {
+    ) -> Executed {
         let mut end = pin!(sleep(self.call_timeout + GRACE));
         loop {
             let wanted = tokio::select! {
                 biased;
                 outcome = &mut begun.answer => return match outcome {
-                    Ok(outcome) => outcome,
-                    Err(_) => CallOutcome::Lost(self.ended().await),
+                    Ok(executed) => executed,
+                    Err(_) => CallOutcome::Lost(self.ended().await).into(),
                 },
                 // The spoke itself should have reported the timeout: it is stuck or hijacked. Before what is wanted, so that
                 // who wants something without end has no more time by that.
-                () = &mut end => return self.stuck(self.call_timeout + GRACE),
+                () = &mut end => return self.stuck(self.call_timeout + GRACE).into(),
                 Some(asked) = begun.requests.recv() => Wanted::Asked(asked),
                 Some(asked) = self.next_connection() => Wanted::Connection(asked),
             };
@@ -342,7 +345,7 @@ impl Spoke {
                 Wanted::Connection(asked) => self.connect(begun.id, asked, mediator).await,
             };
             if let Err(reason) = mediated {
-                return CallOutcome::Lost(self.end_or(reason));
+                return CallOutcome::Lost(self.end_or(reason)).into();
             }
             let later = end.deadline() + since.elapsed();
             end.as_mut().reset(later);
@@ -374,16 +377,16 @@ impl Spoke {
     }
 
     /// Tells the spoke that the hub waits for a call no more, and waits for its last word on it.
-    async fn cancel(&self, id: u64, answer: oneshot::Receiver<CallOutcome>) -> CallOutcome {
+    async fn cancel(&self, id: u64, answer: oneshot::Receiver<Executed>) -> Executed {
         self.calls.give_up(id);
         if let Err(reason) = self.send(&HubFrame::Cancel { id }).await {
-            return CallOutcome::Lost(self.end_or(reason));
+            return CallOutcome::Lost(self.end_or(reason)).into();
         }
         match tokio::time::timeout(GRACE, answer).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => CallOutcome::Lost(self.ended().await),
+            Ok(Ok(executed)) => executed,
+            Ok(Err(_)) => CallOutcome::Lost(self.ended().await).into(),
             // A sound spoke answers at once.
-            Err(_) => self.stuck(GRACE),
+            Err(_) => self.stuck(GRACE).into(),
         }
     }
 
@@ -436,6 +439,7 @@ impl Spoke {
             offer: Offer {
                 resources: setup.resources,
                 prompts: setup.prompts,
+                exact: setup.exact,
             },
         };
         // Why it is gone says more than that its socket broke.

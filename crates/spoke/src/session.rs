@@ -387,12 +387,14 @@ impl<'a> Running<'a> {
                 is_error,
                 claims,
                 images,
+                exact,
             }) => SpokeFrame::Result {
                 id,
                 content,
                 is_error,
                 claims,
                 images,
+                exact,
             },
             Err(reason) => SpokeFrame::CallFailed { id, reason },
         };

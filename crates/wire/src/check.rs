@@ -97,9 +97,13 @@ impl Frame for SpokeFrame {
                 content,
                 claims,
                 images,
+                exact,
                 ..
             } => {
                 at_most("result", content.len(), MAX_RESULT_BYTES)?;
+                if let Some(exact) = exact {
+                    object("exact result", exact, MAX_EXACT_BYTES)?;
+                }
                 at_most("images", images.len(), MAX_IMAGES)?;
                 let bytes = images.iter().map(String::len);
                 at_most("images together", bytes.sum(), MAX_IMAGES_BYTES)?;

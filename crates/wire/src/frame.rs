@@ -88,6 +88,9 @@ pub enum SpokeFrame {
         /// Its images, each as base64: at most [`crate::limits::MAX_IMAGES`], and together at most
         /// [`crate::limits::MAX_IMAGES_BYTES`].
         images: Vec<String>,
+        /// The result as the app wrote it, if [`Offer::exact`] asks for it and the result is one of a tool of the app's own:
+        /// JSON text of an object, at most [`crate::limits::MAX_EXACT_BYTES`]. Then there are no `images`: they are in it.
+        exact: Option<String>,
     },
     /// A call has no result. The app may go on.
     CallFailed {
@@ -159,6 +162,8 @@ pub struct Offer {
     pub resources: bool,
     /// Whether its prompts can be listed and read, by tools of their own.
     pub prompts: bool,
+    /// Whether results come as the app wrote them as well, for a client of the hub that reads them itself.
+    pub exact: bool,
 }
 
 /// What to allow an app. Each value may be lower than the protocol's limit, never higher.

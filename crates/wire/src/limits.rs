@@ -25,6 +25,10 @@ pub const MAX_IMAGES: usize = 16;
 /// All images of one tool result as base64: what fits into one [`MAX_LINE_BYTES`] line of an app.
 pub const MAX_IMAGES_BYTES: usize = 8 << 20;
 
+/// Longest result as the app wrote it. JSON text in a frame has at most twice its length, so one fits beside the longest
+/// text. It is also the default limit of an app's lines.
+pub const MAX_EXACT_BYTES: usize = 4 << 20;
+
 /// Longest JSON text of a call's arguments. A model never writes more; a file's content may.
 pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 

@@ -68,6 +68,7 @@ fn result(content: &str, claims: Vec<String>, images: Vec<String>) -> SpokeFrame
         is_error: true,
         claims,
         images,
+        exact: None,
     }
 }
 

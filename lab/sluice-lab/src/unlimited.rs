@@ -45,6 +45,7 @@ pub(crate) fn setup(app: &str, program: &str) -> Result<SpokeSetup> {
         call_timeout: CALL_TIMEOUT,
         resources: false,
         prompts: false,
+        exact: false,
     })
 }
 

@@ -130,7 +130,8 @@ async fn call(gate: &Gate, spoke: &Spoke) -> Result<Report> {
     report(
         spoke
             .execute(permit, &mut NoQuestions, never_cancelled)
-            .await,
+            .await
+            .outcome,
     )
 }
 

@@ -11,6 +11,22 @@ use wire::Form;
 /// call in it; the time of the call does not run while one is answered.
 pub(super) const MAX_REQUESTS: usize = 1_024;
 
+/// What became of a call.
+#[derive(Debug)]
+pub struct Executed {
+    /// The outcome, as the hub labels it.
+    pub outcome: CallOutcome,
+    /// The result as the app wrote it, if [`SpokeSetup::exact`](super::SpokeSetup::exact) asks for it: JSON text of an object. It has its images.
+    pub exact: Option<String>,
+}
+
+impl From<CallOutcome> for Executed {
+    fn from(outcome: CallOutcome) -> Self {
+        let exact = None;
+        Self { outcome, exact }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Calls(Mutex<Pending>);
 
@@ -22,7 +38,7 @@ struct Pending {
 
 /// A call whose frame may have been sent.
 struct Waiting {
-    answer: oneshot::Sender<CallOutcome>,
+    answer: oneshot::Sender<Executed>,
     /// Where a request of the app goes. It has room for one: the spoke sends no second one before
     /// the first is answered.
     requests: mpsc::Sender<Asked>,
@@ -36,7 +52,7 @@ struct Waiting {
 
 pub(super) struct Begun {
     pub(super) id: u64,
-    pub(super) answer: oneshot::Receiver<CallOutcome>,
+    pub(super) answer: oneshot::Receiver<Executed>,
     /// What the app asks for meanwhile.
     pub(super) requests: mpsc::Receiver<Asked>,
 }
@@ -126,12 +142,12 @@ impl Calls {
     }
 
     /// Returns whether the hub had asked for this.
-    pub(super) fn finish(&self, id: u64, outcome: CallOutcome) -> bool {
+    pub(super) fn finish(&self, id: u64, executed: impl Into<Executed>) -> bool {
         let mut pending = self.pending();
         match pending.waiting.remove(&id) {
             // The caller may have given up; that is not the spoke's fault.
             Some(waiting) => {
-                let _ = waiting.answer.send(outcome);
+                let _ = waiting.answer.send(executed.into());
                 true
             }
             None => false,

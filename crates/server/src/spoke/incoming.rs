@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use wire::limits::MAX_REFUSED;
 use wire::{Decoder, FailureReason, Refusal, SpokeFrame, ToolDescription, Wish};
 
-use super::calls::Calls;
+use super::calls::{Calls, Executed};
 
 const READ: usize = 64 * 1024;
 /// Of the spoke's own stderr the hub keeps this much, from the beginning.
@@ -127,6 +127,7 @@ impl Incoming {
                 is_error,
                 claims,
                 images,
+                exact,
             } => {
                 let images: Option<Vec<Image>> = images.iter().map(|it| image(it)).collect();
                 let Some(images) = images else {
@@ -138,7 +139,7 @@ impl Incoming {
                     claims,
                     images,
                 };
-                if self.calls.finish(id, outcome) {
+                if self.calls.finish(id, Executed { outcome, exact }) {
                     Ok(())
                 } else {
                     breach("a result nobody asked for")
@@ -325,7 +326,8 @@ mod tests {
         incoming
             .handle(failed(id, FailureReason::Cancelled))
             .unwrap();
-        assert!(matches!(answer.try_recv(), Ok(CallOutcome::Unknown(_))));
+        let outcome = answer.try_recv().map(|it| it.outcome);
+        assert!(matches!(outcome, Ok(CallOutcome::Unknown(_))));
         // It is answered once.
         assert!(breach(
             incoming.handle(failed(id, FailureReason::Cancelled))
@@ -343,12 +345,11 @@ mod tests {
             is_error: false,
             claims: Vec::new(),
             images: Vec::new(),
+            exact: None,
         };
         incoming.handle(result).unwrap();
-        assert!(matches!(
-            answer.try_recv(),
-            Ok(CallOutcome::Returned { .. })
-        ));
+        let outcome = answer.try_recv().map(|it| it.outcome);
+        assert!(matches!(outcome, Ok(CallOutcome::Returned { .. })));
     }
 
     #[test]
@@ -362,6 +363,7 @@ mod tests {
                 is_error: false,
                 claims: Vec::new(),
                 images: vec![data.to_owned()],
+                exact: None,
             };
             assert!(breach(incoming.handle(result)), "{data}");
         }
@@ -421,7 +423,7 @@ mod tests {
             said: Quote::head(said),
         };
         incoming.handle(failed(id, reason)).unwrap();
-        let Ok(CallOutcome::Failed(reason)) = answer.try_recv() else {
+        let Ok(CallOutcome::Failed(reason)) = answer.try_recv().map(|it| it.outcome) else {
             panic!("another outcome");
         };
         let lines = shown.replace("\\n", "\n");

@@ -103,6 +103,7 @@ async fn open_with(
         call_timeout: std::time::Duration::from_secs(60),
         resources: false,
         prompts: false,
+        exact: false,
     };
     let (events, _ended) = mpsc::channel(1024);
     Spoke::open(setup, &gate, events).await

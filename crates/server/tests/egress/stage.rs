@@ -235,6 +235,7 @@ impl Stage {
             call_timeout: PATIENCE,
             resources: false,
             prompts: false,
+            exact: false,
         };
         let (to_events, events) = mpsc::channel(1024);
         let spoke = Spoke::open(setup, &gate, to_events).await.unwrap();
@@ -276,7 +277,7 @@ impl Stage {
         };
         let spoke = self.spoke.as_ref().unwrap();
         let outcome = spoke.execute(permit, &mut self.person, std::future::pending());
-        match outcome.await {
+        match outcome.await.outcome {
             CallOutcome::Returned { text, .. } => text,
             other => panic!("{other:?}"),
         }

@@ -402,6 +402,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         call_timeout: limit(CALL_TIMEOUT),
         resources: false,
         prompts: false,
+        exact: false,
     };
     AppSetup {
         spoke,

@@ -144,6 +144,7 @@ fn errors_of_the_app_are_told_apart() {
         is_error: true,
         claims: Vec::new(),
         images: Vec::new(),
+        exact: None,
     };
     assert_eq!(hub.next(), Some(expected));
 

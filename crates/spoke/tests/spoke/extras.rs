@@ -11,6 +11,7 @@ fn offer() -> Offer {
     Offer {
         resources: true,
         prompts: true,
+        exact: false,
     }
 }
 

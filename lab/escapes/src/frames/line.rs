@@ -160,6 +160,7 @@ pub(super) fn result_with(field: &str, value: impl Into<Value>, content: &str) -
         is_error: false,
         claims: Vec::new(),
         images: Vec::new(),
+        exact: None,
     });
     let inner = frame.get("result").cloned().unwrap_or_default();
     json!({"result": changed(inner, field, value)})

@@ -123,6 +123,7 @@ pub(super) fn setup(
         call_timeout: call,
         resources: false,
         prompts: false,
+        exact: false,
     }
 }
 
