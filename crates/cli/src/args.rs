@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, chat, doctor, memory, model, permissions, policy, proxy, run, secret, trace, trust,
+    app, chat, doctor, gateway, memory, model, permissions, policy, proxy, run, secret, trace,
+    trust, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -32,6 +33,10 @@ pub(crate) enum Command {
     Chat(chat::Chat),
     /// Guard an agent that speaks OpenAI's chat completions.
     Proxy(proxy::Proxy),
+    /// Guard any MCP client: one server in the place of all others, each in a sandbox.
+    Gateway(gateway::Gateway),
+    /// Guard one MCP server: the same for a single command, without a configuration.
+    Wrap(wrap::Wrap),
     /// List the recorded sessions, and show what happened in one.
     #[command(after_help = "Example:\n  sluice trace list\n  sluice trace show latest")]
     Trace(trace::Trace),

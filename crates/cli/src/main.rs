@@ -38,6 +38,7 @@ mod session;
 mod shell;
 mod sources;
 mod terminal;
+mod tool_lists;
 mod traces;
 mod trial;
 mod unwritten;
@@ -62,6 +63,8 @@ fn main() -> ExitCode {
     let result = runtime.block_on(async {
         let result = match args.command {
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
+            Command::Gateway(gateway) => commands::gateway::gateway(gateway).await,
+            Command::Wrap(wrap) => commands::wrap::wrap(wrap).await,
             Command::Run(run) => commands::run::run(run).await,
             Command::Chat(chat) => commands::chat::chat(chat).await,
             Command::Trace(trace) => commands::trace::trace(&trace),

@@ -16,6 +16,9 @@ use crate::CallOutcome;
 const UNKNOWN: &str = "it is not known whether this call ran: it was sent, and no answer came. Do not \
 make it again unless the user says so.";
 
+/// What stands for the messages that a guard has forgotten.
+const FORGOTTEN: &str = "earlier calls and results";
+
 /// What decides in a conversation, and what decisions depend on. The turn machine is one user of it. A front without a
 /// model of its own is another: it [submits](Guard::submit) each call that arrives, decides on it, spends the permit,
 /// and [receives](Guard::receive) the result.
@@ -107,11 +110,23 @@ impl Guard {
             arguments: Arguments::parse(arguments, &label)?,
             label,
         };
-        let name = Call::qualified(app, tool);
-        let id = self
-            .history
-            .push_call(&call.label, name, call.arguments.to_labeled());
-        Ok((id, call))
+        Ok((self.enter(&call), call))
+    }
+
+    /// Enters a call that was decided on elsewhere, with the label that it has there.
+    pub fn enter(&mut self, call: &Call) -> CallId {
+        let name = Call::qualified(&call.app, &call.tool);
+        let arguments = call.arguments.to_labeled();
+        self.history.push_call(&call.label, name, arguments)
+    }
+
+    /// Puts one text with the label of everything in the place of all messages, for a client that never ends. Its tools
+    /// stay. No call may be under way.
+    pub fn forget(&mut self) {
+        let label = self.history.label();
+        let mut history = History::new(self.history.tools().to_vec());
+        history.push_memory(&label, Labeled::label_tcb(FORGOTTEN, label.clone()));
+        self.history = history;
     }
 
     /// Labels what became of a call and appends it to the history (lines 12 and 13). Of the text at most `limit` bytes
@@ -122,6 +137,19 @@ impl Guard {
         call: &Call,
         outcome: CallOutcome,
         limit: usize,
+    ) -> Received {
+        self.receive_with(id, call, outcome, limit, false)
+    }
+
+    /// As [`Guard::receive`], for a client that is given the result as the app wrote it. `more` says that this has parts
+    /// which the text of the outcome does not: they have the label that any result of this call may have at most.
+    pub fn receive_with(
+        &mut self,
+        id: CallId,
+        call: &Call,
+        outcome: CallOutcome,
+        limit: usize,
+        more: bool,
     ) -> Received {
         let label = self.label_of_call(id, &call.label);
         let own = label.join(&Sink::Call(call).label());
@@ -136,6 +164,10 @@ impl Guard {
                 let text = self.label_result(call, text, is_error, &claims);
                 // No rule looks into an image. It has the label that any result of this call may have at most.
                 let opaque = worst.join(&self.policy.claimed(call, &claims));
+                let text = match more {
+                    true => text.restrict(&opaque),
+                    false => text,
+                };
                 let mut received = Received {
                     label: text.label().join(&own),
                     regions: text.regions().len(),

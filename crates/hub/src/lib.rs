@@ -13,6 +13,7 @@ pub mod isc;
 pub mod memory;
 mod need;
 mod outcome;
+mod permits;
 pub mod planner;
 pub mod question;
 pub mod recognise;
@@ -29,6 +30,7 @@ pub use completion::{
 pub use guard::{Guard, Received, bounded};
 pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
 pub use outcome::{HandOver, Outcome, Stop};
+pub use permits::{Permits, REDEEMABLE_FOR};
 pub use question::{Asked, Requested};
 pub use serving::Serving;
 pub use settings::{Attribution, Drafter, Execution, Filling, Limits, Screening, Settings, Setup};

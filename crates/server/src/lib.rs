@@ -9,6 +9,7 @@ mod conversation;
 mod driver;
 mod egress;
 mod front;
+pub mod gateway;
 mod mediate;
 mod openai_api;
 pub mod openai_server;

@@ -3,6 +3,7 @@
 pub(crate) mod app;
 pub(crate) mod chat;
 pub(crate) mod doctor;
+pub(crate) mod gateway;
 pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod permissions;
@@ -12,3 +13,4 @@ pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod trace;
 pub(crate) mod trust;
+pub(crate) mod wrap;

@@ -1,7 +1,7 @@
 //! `sluice proxy`: guard any agent that speaks OpenAI's chat completions.
 
 mod tally;
-mod terminal;
+pub(crate) mod terminal;
 mod upstream;
 
 use std::collections::BTreeSet;

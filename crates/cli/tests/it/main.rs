@@ -9,6 +9,7 @@
 mod apps;
 mod conventions;
 mod first_run;
+mod gateway;
 mod home;
 mod mounts;
 mod policy;

@@ -19,13 +19,21 @@ pub enum Front {
     Chat,
     /// Another agent, by way of the guard proxy.
     Proxy,
+    /// Another agent's tool calls, by way of the gateway.
+    Gateway,
     /// Another or unknown source.
     Other,
 }
 
 impl Front {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Run, Self::Chat, Self::Proxy, Self::Other];
+    pub const ALL: [Self; 5] = [
+        Self::Run,
+        Self::Chat,
+        Self::Proxy,
+        Self::Gateway,
+        Self::Other,
+    ];
 
     /// Its name in conditions and examples: `Front::"run"`.
     pub fn name(self) -> &'static str {
@@ -33,6 +41,7 @@ impl Front {
             Self::Run => "run",
             Self::Chat => "chat",
             Self::Proxy => "proxy",
+            Self::Gateway => "gateway",
             Self::Other => "other",
         }
     }

@@ -119,7 +119,7 @@ impl ApprovalDesk {
         json!({"approvals": open.collect::<Vec<_>>()})
     }
 
-    pub(super) fn router(self: &Arc<Self>) -> Router {
+    pub(crate) fn router(self: &Arc<Self>) -> Router {
         Router::new()
             .route("/sluice/v1/approvals", get(list))
             .route("/sluice/v1/approvals/{id}", post(decide))

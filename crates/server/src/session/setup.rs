@@ -154,6 +154,14 @@ impl ToolCheck {
         Self::new(|_| Ok(()))
     }
 
+    /// Whether these tools fit.
+    ///
+    /// # Errors
+    /// What does not fit, in one line.
+    pub fn accepts(&self, tools: &[ToolDescription]) -> Result<(), String> {
+        (self.0)(tools)
+    }
+
     /// This check, and another one after it.
     #[must_use]
     pub fn and(

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-pub(super) use config::ForeignServer as Wish;
+pub(crate) use config::ForeignServer as Wish;
 use config::{Config, SpokeLimits};
 use provision::{Host, Purpose, Wanted};
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub(super) fn start(wish: &Wish) -> String {
 }
 
 /// The lines, with proposed rules for its tools once these are known.
-pub(super) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String {
+pub(crate) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String {
     let (name, start) = (&wish.name, start(wish));
     let mut text = format!("\n{}[app.{name}]\n{start}\n", section::ADDED);
     for (key, pairs) in [("env", &wish.env), ("headers", &wish.headers)] {
@@ -77,7 +77,7 @@ pub(super) fn mount(app: &str, path: &str, write: bool) -> String {
 }
 
 /// The lines of the domains that an app may reach.
-pub(super) fn domains(app: &str, names: &[String]) -> String {
+pub(crate) fn domains(app: &str, names: &[String]) -> String {
     let lines = names.iter();
     let lines = lines.map(|name| format!("[[app.{app}.domain]]\nname = {}\n", quote(name)));
     lines.collect()
@@ -95,10 +95,10 @@ fn quote(text: &str) -> String {
 }
 
 /// Files and folders that an app sees, and whether it may write them.
-pub(super) type Data = Vec<(String, bool)>;
+pub(crate) type Data = Vec<(String, bool)>;
 
 /// The files that its arguments name, and those that it may write (true).
-pub(super) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
+pub(crate) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
     // Only the arguments count: the program need not be one of this machine.
     let mut command = vec!["/bin/true".to_owned()];
     command.extend(wish.command.iter().skip(1).cloned());
@@ -132,7 +132,7 @@ pub(super) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
 }
 
 /// The configuration with these lines at its end.
-pub(super) fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
+pub(crate) fn with(file: &Path, before: &str, lines: &str) -> Result<Config> {
     let text = format!("{before}{lines}");
     let read = |path: &Path| match path == file {
         true => Ok(text.clone()),

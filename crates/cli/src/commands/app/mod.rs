@@ -1,7 +1,7 @@
 //! `sluice app`: apps that are added, and those that are installed.
 
 mod add;
-mod block;
+pub(crate) mod block;
 mod call;
 mod foreign;
 mod import;

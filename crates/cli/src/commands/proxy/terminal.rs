@@ -16,7 +16,7 @@ use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, say};
 
 /// Asks at the terminal and at the desk; the first answer counts.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     desk: Arc<ApprovalDesk>,
     /// The typed lines, for one question at a time.
     lines: Mutex<mpsc::UnboundedReceiver<String>>,
@@ -25,7 +25,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Starts the one thread that reads the terminal: a reader per question would take the answer to the
     /// next one.
-    pub(super) fn new(desk: Arc<ApprovalDesk>) -> Self {
+    pub(crate) fn new(desk: Arc<ApprovalDesk>) -> Self {
         let (sender, lines) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
             let mut line = String::new();

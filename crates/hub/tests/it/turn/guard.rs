@@ -1,7 +1,9 @@
 //! The guard without a turn machine: calls of a client whose prompts the hub does not see.
 
-use hub::{CallOutcome, Guard};
-use ifc::{Answer, Call, CallId, Decision, Denial, History, Label, Monitor, Relevance};
+use std::time::Duration;
+
+use hub::{CallOutcome, Guard, Permits, REDEEMABLE_FOR};
+use ifc::{Answer, Arguments, Call, CallId, Decision, Denial, History, Label, Monitor, Relevance};
 
 use super::{returned, table};
 
@@ -70,4 +72,68 @@ fn a_failure_has_the_label_of_any_result() {
     let received = guard.receive(id, &call, CallOutcome::Failed("gone".to_owned()), 1 << 20);
     assert!(!received.label.is_bottom());
     assert_eq!(guard.history.label(), received.label);
+}
+
+#[test]
+fn a_permit_is_redeemed_once_in_time_for_its_call() {
+    let begun = Duration::ZERO;
+    let left = |permits: &mut Permits, now| {
+        let (.., decision) = submit(&mut guard(), "note", r#"{"text":"a"}"#);
+        let Decision::Allow(permit) = decision else {
+            panic!("it is allowed");
+        };
+        permits.leave("session", permit, now);
+    };
+    let redeem = |permits: &mut Permits, session, app, tool, arguments, now| {
+        let arguments = Arguments::parse(arguments, &Label::bottom()).unwrap();
+        permits
+            .redeem(session, app, tool, &arguments, now)
+            .is_some()
+    };
+    let mut permits = Permits::default();
+    left(&mut permits, begun);
+    let spelled = r#"{ "text" : "\u0061" }"#;
+    for (session, app, tool, arguments) in [
+        ("other", "app", "note", spelled),
+        ("session", "other", "note", spelled),
+        ("session", "app", "post", spelled),
+        ("session", "app", "note", r#"{"text":"b"}"#),
+    ] {
+        assert!(!redeem(&mut permits, session, app, tool, arguments, begun));
+    }
+    assert!(redeem(
+        &mut permits,
+        "session",
+        "app",
+        "note",
+        spelled,
+        begun
+    ));
+    assert!(!redeem(
+        &mut permits,
+        "session",
+        "app",
+        "note",
+        spelled,
+        begun
+    ));
+    left(&mut permits, begun);
+    assert!(!redeem(
+        &mut permits,
+        "session",
+        "app",
+        "note",
+        spelled,
+        REDEEMABLE_FOR
+    ));
+}
+
+#[test]
+fn what_is_forgotten_keeps_its_label() {
+    let mut guard = guard();
+    assert!(run(&mut guard, "inbox", "{}"));
+    let label = guard.history.label();
+    guard.forget();
+    assert_eq!(guard.history.label(), label);
+    assert!(!run(&mut guard, "note", r#"{"text":"b"}"#));
 }

@@ -1,0 +1,279 @@
+//! `sluice gateway`: one MCP server in the place of all others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use config::{Config, ScreenerKind};
+use hub::Permits;
+use ifc::{Effect, Label};
+use llm::{Broker, OpenAi, OpenAiConfig};
+use policy::{Front, SessionFacts};
+use sandbox::Layer;
+use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
+use server::proxy::{ApprovalDesk, Approver};
+use tokio::sync::Notify;
+use wire::ToolDescription;
+
+use crate::commands::proxy::terminal::Asked;
+use crate::exit::Exit;
+use crate::fetch::{self, Fetch};
+use crate::interrupts::interrupts;
+use crate::place::Place;
+use crate::terminal::{Terminal, say};
+use crate::{compose, session, tool_lists, trial};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  sluice gateway --app mail --tools 'mail.read_*'
+  claude mcp add --scope user sluice -- sluice gateway
+
+Every server of the configuration runs in its own sandbox, and starts at its first call. Questions go to the client,
+if it can ask its user.")]
+pub(crate) struct Gateway {
+    #[command(flatten)]
+    place: Place,
+    /// Offer the tools of this app only (repeatable) [default: all apps].
+    #[arg(long, value_name = "NAME")]
+    app: Vec<String>,
+    #[command(flatten)]
+    offered: Offered,
+    #[command(flatten)]
+    http: Http,
+}
+
+/// Where clients connect, if not by standard input and output.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Http {
+    /// Serve clients over streamable HTTP at this address [default: one client on standard input and output].
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
+    /// Let other machines connect.
+    #[arg(long, requires = "http")]
+    allow_remote: bool,
+    /// A host name by which other machines reach it (repeatable) [default: its addresses only].
+    #[arg(long, value_name = "NAME", requires = "allow_remote")]
+    host: Vec<String>,
+    /// A variable with the token that clients must send as `Authorization: Bearer` [default: a new one is printed].
+    #[arg(long, value_name = "VARIABLE", requires = "http")]
+    token_env: Option<String>,
+}
+
+/// What clients are offered.
+#[derive(Debug, Args)]
+pub(crate) struct Offered {
+    /// Offer only tools whose name APP.TOOL is one of these, separated by commas; * stands for any text [default: all].
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    tools: Vec<String>,
+    /// Nobody uses the client: permissions count only if they were given for scripts.
+    #[arg(long)]
+    unattended: bool,
+}
+
+/// Serves a client on standard input and output until it closes them.
+pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
+    // Nobody is asked about trust: the terminal, if there is one, is the client's.
+    let mut config = args.place.file.open(true)?;
+    session::say_notes(&config);
+    for name in &args.app {
+        trial::startable(&config, name)?;
+    }
+    let is_offered = |name: &String| args.app.is_empty() || args.app.contains(name);
+    config
+        .apps
+        .retain(|name, app| !app.client && is_offered(name));
+    let named = args.app.iter().cloned().collect();
+    let layers = args.place.layers();
+    fetch::provide_for(&mut config, &named, Fetch::No, &layers, false).await?;
+    serve(config, true, &args.offered, &args.http, &layers).await
+}
+
+/// Serves the apps of this configuration. `prefixed` says whether the names of tools begin with that of their app.
+pub(crate) async fn serve(
+    mut config: Config,
+    prefixed: bool,
+    offered: &Offered,
+    http: &Http,
+    layers: &BTreeSet<Layer>,
+) -> Result<Exit> {
+    // No step is made here, so nothing is screened.
+    config.screener.kind = ScreenerKind::Naive;
+    let options = compose::Options {
+        allow_degraded: layers.clone(),
+        facts: SessionFacts {
+            attended: !offered.unattended,
+            front: Front::Gateway,
+        },
+        private: true,
+        ..compose::Options::default()
+    };
+    // No model is asked, so there need not be one.
+    let none = OpenAi::new(OpenAiConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
+    let setup = compose::session(
+        &config,
+        Broker::new(Arc::new(none), Label::bottom()),
+        &options,
+    )?;
+    let mut lists = tool_lists::all(&config, layers).await;
+    let mut apps = Vec::new();
+    for mut setup in setup.apps {
+        let name = setup.spoke.app.clone();
+        let (Some(tools), Some(app)) = (lists.remove(&name), config.apps.get(&name)) else {
+            continue;
+        };
+        if let Err(reason) = setup.check.accepts(&tools) {
+            say(&format!(
+                "note: continuing without the app {name}: {reason}\n"
+            ));
+            continue;
+        }
+        setup.check = setup.check.and(tool_lists::unchanged(app, &tools));
+        apps.push(GatewayApp {
+            tools: kept(&name, tools, &offered.tools)?,
+            effects: effects(app),
+            setup,
+        });
+    }
+    let timeout = config.proxy.approval_timeout;
+    let desk = match http.http {
+        Some(_) => Some(ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?),
+        // The terminal, if there is one, is the client's.
+        None => None,
+    };
+    let approver = desk.clone().map(|desk| match Terminal::attended() {
+        true => Arc::new(Asked::new(desk)) as Arc<dyn Approver>,
+        false => desk,
+    });
+    let gateway = Guard::start(GatewaySetup {
+        name: format!("{}-gateway", setup.name),
+        traces: setup.traces,
+        parts: setup.parts,
+        apps,
+        prefixed,
+        permissions: setup.permissions,
+        approver,
+        approval_timeout: timeout,
+        permits: Arc::new(Mutex::new(Permits::default())),
+    })?;
+    say(&format!("trace: {}\n", gateway.trace().display()));
+    let cancel = interrupts();
+    match (http.http, desk) {
+        (Some(address), Some(desk)) => listen(gateway, address, http, desk, &cancel).await?,
+        _ => {
+            let client = gateway.client("");
+            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            client.serve(input, output, cancel.notified()).await?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Serves clients over HTTP.
+async fn listen(
+    gateway: Arc<Guard>,
+    address: SocketAddr,
+    http: &Http,
+    desk: Arc<ApprovalDesk>,
+    cancel: &Notify,
+) -> Result<()> {
+    let token = match &http.token_env {
+        Some(name) => std::env::var(name).ok().filter(|token| !token.is_empty()),
+        None => Some(server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?),
+    };
+    let token =
+        token.context("the variable of --token-env is not set; export it and start again")?;
+    let listening = HttpGateway::bind(
+        gateway,
+        HttpSetup {
+            address,
+            allow_remote: http.allow_remote,
+            hosts: http.host.clone(),
+            token: token.clone(),
+            desk: Some(desk.clone()),
+        },
+    );
+    let listening = listening.await?;
+    let address = listening.address();
+    say(&format!(
+        "serving MCP at http://{address}{}\n",
+        server::gateway::PATH
+    ));
+    // A token from a variable is not printed.
+    if http.token_env.is_none() {
+        say(&format!(
+            "clients need a token: Authorization: Bearer {token}\n"
+        ));
+    }
+    say(&format!(
+        "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {}\n",
+        desk.token()
+    ));
+    let ending = async {
+        cancel.notified().await;
+        // An open question becomes a no.
+        desk.close();
+    };
+    listening.serve(ending).await;
+    Ok(())
+}
+
+/// The tools of an app that are offered.
+fn kept(
+    app: &str,
+    tools: Vec<ToolDescription>,
+    patterns: &[String],
+) -> Result<Vec<ToolDescription>> {
+    if let Some(wrong) = patterns
+        .iter()
+        .find(|pattern| !pattern.contains('.') && *pattern != "*")
+    {
+        bail!("--tools {wrong}: write APP.TOOL, such as mail.read_*");
+    }
+    let is_kept = |tool: &ToolDescription| {
+        let name = format!("{app}.{}", tool.name);
+        patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &name))
+    };
+    Ok(tools.into_iter().filter(is_kept).collect())
+}
+
+/// Whether a pattern is this name, where `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((begin, rest)) => name.strip_prefix(begin).is_some_and(|end| {
+            let ends = end.char_indices().map(|(at, _)| at).chain([end.len()]);
+            ends.filter_map(|at| end.get(at..))
+                .any(|end| matches(rest, end))
+        }),
+    }
+}
+
+/// What the tools of an app do, by their rules.
+fn effects(app: &config::App) -> BTreeMap<String, Effect> {
+    let rules = app.rules.tools.iter();
+    rules
+        .map(|(tool, rule)| (tool.clone(), rule.effect))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_names() {
+        for (pattern, name, expected) in [
+            ("*", "mail.send", true),
+            ("mail.*", "mail.send", true),
+            ("mail.*_mail", "mail.read_mail", true),
+            ("mail.*_mail", "mail.read_mails", false),
+            ("mail.send", "mail.send_later", false),
+            ("*.se*d*", "mail.send", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

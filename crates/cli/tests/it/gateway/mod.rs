@@ -1,0 +1,497 @@
+//! `sluice gateway` before a plain MCP client, with a server in the real sandbox.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::home::Home;
+
+const SERVER: &str = include_str!("server.js");
+
+/// Rules as a user would write them for a mail server.
+const RULES: &str = r#"
+[app.mail.tools]
+inbox = { effect = "read", limit = "any", rest = ["untrusted"] }
+rich = { effect = "read", limit = "any", rest = ["untrusted"] }
+echo = { effect = "write", limit = "any", rest = [] }
+env = { effect = "read", limit = "any", rest = [] }
+slow = { effect = "read", limit = "any", rest = [] }
+die = { effect = "read", limit = "any", rest = [] }
+send = { effect = "write", limit = [], parameters = ["to", "body"], rest = [] }
+"#;
+
+/// A home with the server, its rules, and these lines of its app.
+fn home(lines: &str) -> Home {
+    let home = Home::new();
+    let server = home.path("home/server.js");
+    fs::write(&server, SERVER).unwrap();
+    home.configure(&format!(
+        "[app.mail]\ncommand = [\"node\", {server:?}]\n{lines}{RULES}"
+    ));
+    home
+}
+
+/// Longer than a start in the sandbox takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    count: u64,
+}
+
+impl Client {
+    fn of(mut command: Command, capabilities: Value) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = child.stdout.take().unwrap();
+        thread::spawn(move || {
+            let lines = BufReader::new(output).lines();
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        let input = child.stdin.take();
+        let mut client = Self {
+            child,
+            input,
+            lines,
+            count: 0,
+        };
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": { "name": "c", "version": "1" } });
+        let answer = client.ask("initialize", &params);
+        assert!(answer["result"]["serverInfo"].is_object(), "{answer}");
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn start(home: &Home, arguments: &[&str], capabilities: Value) -> Self {
+        let mut command = home.sluice(&["gateway"]);
+        command
+            .args(arguments)
+            .env("CLIENT_SECRET", "s")
+            .stderr(Stdio::null());
+        Self::of(command, capabilities)
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_ref().unwrap(), "{message}").unwrap();
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    fn next(&self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    /// Sends a request; its id.
+    fn request(&mut self, method: &str, params: &Value) -> u64 {
+        self.count += 1;
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": self.count, "method": method, "params": params }),
+        );
+        self.count
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.request(method, params);
+        let answer = self.next();
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let answer = self.ask(
+            "tools/call",
+            &json!({ "name": tool, "arguments": arguments }),
+        );
+        answer["result"].clone()
+    }
+
+    /// Closes the pipe, and waits for the end.
+    fn end(mut self) -> Option<i32> {
+        drop(self.input.take());
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// The text of a result, and whether it is an error.
+fn said(result: &Value) -> (&str, bool) {
+    let text = result["content"][0]["text"].as_str().unwrap();
+    (text, result["isError"] == true)
+}
+
+fn send() -> Value {
+    json!({ "to": "eve@evil.example", "body": "4711" })
+}
+
+/// The events of the only trace.
+fn trace(home: &Home) -> Vec<Value> {
+    let folder = fs::read_dir(home.path("state/sluice/traces")).unwrap();
+    let mut files: Vec<_> = folder.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let text = fs::read_to_string(files.last().unwrap()).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone())
+        .collect()
+}
+
+fn kinds(home: &Home) -> Vec<String> {
+    let events = trace(home);
+    events
+        .iter()
+        .map(|it| it["kind"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_list_starts_nothing_and_says_what_the_policy_says() {
+    let home = home("descriptions = \"trusted\"\n");
+    // The list of its first start is kept.
+    Client::start(&home, &[], json!({})).end();
+    let mut client = Client::start(&home, &["--tools", "mail.send,mail.i*"], json!({}));
+    assert_eq!(client.ask("ping", &json!({}))["result"], json!({}));
+    let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["mail_inbox", "mail_send"]);
+    assert_eq!(list[1]["description"], "Does send.");
+    assert_eq!(list[1]["inputSchema"]["type"], "object");
+    assert_eq!(list[1]["annotations"]["readOnlyHint"], false);
+    let unknown = client.ask("tools/call", &json!({ "name": "mail_env" }));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert_eq!(
+        client.ask("resources/list", &json!({}))["error"]["code"],
+        -32601
+    );
+    assert_eq!(client.end(), Some(0));
+    assert_eq!(kinds(&home), ["session_started"]);
+}
+
+#[test]
+fn a_poisoned_result_sends_nothing_to_a_stranger() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut client = Client::start(&home, &[], json!({}));
+    // Before anything was read, the user's own word is all that there is.
+    assert_eq!(said(&client.call("mail_send", &send())), ("sent", false));
+    let inbox = client.call("mail_inbox", &json!({}));
+    assert!(said(&inbox).0.contains("Forward the code"));
+    assert_eq!(inbox["_meta"]["sluice/ifc"]["label"], json!(["untrusted"]));
+    let refused = client.call("mail_send", &send());
+    let (text, is_error) = said(&refused);
+    assert!(is_error && text.starts_with("not executed: "), "{text}");
+    assert!(text.contains("result of mail__inbox (untrusted)"), "{text}");
+    assert!(
+        text.contains("limit = [\"untrusted\"] in [app.mail.tools.send]"),
+        "{text}"
+    );
+    // What may depend on anything goes on.
+    assert!(!said(&client.call("mail_inbox", &json!({}))).1);
+    assert_eq!(client.end(), Some(0));
+    let kinds = kinds(&home);
+    let count = |kind: &str| kinds.iter().filter(|it| *it == kind).count();
+    assert_eq!(
+        (
+            count("allowed"),
+            count("asked"),
+            count("denied"),
+            count("returned")
+        ),
+        (3, 1, 1, 3)
+    );
+}
+
+#[test]
+fn what_is_not_believed_is_left_out_until_it_is_asked_for() {
+    let home = home("");
+    let mut client = Client::start(&home, &["--tools", "mail.send"], json!({}));
+    let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    assert!(!list[0].to_string().contains("Does send."), "{list}");
+    assert!(
+        list[0]["inputSchema"]["properties"]["to"].is_object(),
+        "{list}"
+    );
+    assert_eq!(said(&client.call("mail_send", &send())), ("sent", false));
+    let described = client.call("sluice_describe", &json!({ "tools": ["mail_send"] }));
+    assert!(said(&described).0.contains("Does send."), "{described}");
+    assert!(said(&client.call("mail_send", &send())).1);
+}
+
+#[test]
+fn a_result_is_byte_for_byte_the_servers_own() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut direct = Command::new("node");
+    direct.arg(home.path("home/server.js"));
+    let mut direct = Client::of(direct, json!({}));
+    let mut client = Client::start(&home, &[], json!({}));
+    let result = |client: &mut Client, tool: &str| -> String {
+        client.request("tools/call", &json!({ "name": tool, "arguments": {} }));
+        let line = client.line();
+        let message: std::collections::BTreeMap<&str, &RawValue> =
+            serde_json::from_str(&line).unwrap();
+        message["result"].get().to_owned()
+    };
+    for tool in ["rich", "inbox"] {
+        let (theirs, ours) = (
+            result(&mut direct, tool),
+            result(&mut client, &format!("mail_{tool}")),
+        );
+        let members = |text: &str| -> Vec<(String, String)> {
+            let members: std::collections::BTreeMap<String, Box<RawValue>> =
+                serde_json::from_str(text).unwrap();
+            let members = members.into_iter().filter(|(name, _)| name != "_meta");
+            members
+                .map(|(name, value)| (name, value.get().to_owned()))
+                .collect()
+        };
+        assert_eq!(members(&ours), members(&theirs));
+    }
+}
+
+#[test]
+fn a_server_gets_the_call_and_nothing_else_of_the_client() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut client = Client::start(&home, &[], json!({}));
+    let answer = client.ask("tools/call", &json!({ "name": "mail_echo", "arguments": { "text": 1.10 },
+        "_meta": { "x-codex-turn-metadata": { "workspace": "private" }, "progressToken": "token-7" } }));
+    let (text, _) = said(&answer["result"]);
+    assert!(
+        !text.contains("private") && !text.contains("token-7"),
+        "{text}"
+    );
+    let env = client.call("mail_env", &json!({}));
+    assert!(!said(&env).0.contains("CLIENT_SECRET"), "{env}");
+}
+
+/// Takes a question to the user, and answers it after a while.
+fn answer(client: &mut Client, after: Duration, result: &Value) -> String {
+    let question = client.next();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    thread::sleep(after);
+    client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }));
+    question["params"]["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_client_asks_its_user_and_a_program_is_none() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut client = Client::start(&home, &[], json!({ "elicitation": {} }));
+    client.call("mail_inbox", &json!({}));
+    let read = Duration::from_millis(1_100);
+    let say = |answer: &str| json!({ "action": "accept", "content": { "answer": answer } });
+    let call = json!({ "name": "mail_send", "arguments": send() });
+    for (after, result, ran) in [
+        (Duration::ZERO, say("once"), false),
+        (Duration::ZERO, json!({ "action": "cancel" }), false),
+        (read, say("once"), true),
+        (read, json!({ "action": "accept", "content": {} }), false),
+    ] {
+        client.request("tools/call", &call);
+        let words = answer(&mut client, after, &result);
+        for part in [
+            "mail wants to call send (write)",
+            "eve@evil.example",
+            "result of mail__inbox (untrusted)",
+        ] {
+            assert!(words.contains(part), "{words}");
+        }
+        let is_error = said(&client.next()["result"]).1;
+        assert_eq!(is_error, !ran, "{result}");
+    }
+    // The user has said no: the same call is not asked about again.
+    let (text, is_error) = (
+        client.call("mail_send", &send())["content"][0]["text"].to_string(),
+        true,
+    );
+    assert!(is_error && text.contains("refused before"), "{text}");
+}
+
+#[test]
+fn a_call_that_is_made_again_meets_the_same_question() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut client = Client::start(&home, &[], json!({ "elicitation": { "form": {} } }));
+    client.call("mail_inbox", &json!({}));
+    let call = json!({ "name": "mail_send", "arguments": send() });
+    let first = client.request("tools/call", &call);
+    let question = client.next();
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": first } }));
+    thread::sleep(Duration::from_millis(1_100));
+    let again = client.request("tools/call", &call);
+    let result = json!({ "action": "accept", "content": { "answer": "session" } });
+    client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }));
+    let answer = client.next();
+    assert_eq!(
+        (&answer["id"], said(&answer["result"])),
+        (&json!(again), ("sent", false))
+    );
+    // The answer was for the session.
+    assert_eq!(said(&client.call("mail_send", &send())), ("sent", false));
+}
+
+#[test]
+fn a_call_is_cancelled_a_dead_app_costs_its_call_and_nothing_is_left() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut client = Client::start(&home, &[], json!({}));
+    let slow = client.request(
+        "tools/call",
+        &json!({ "name": "mail_slow", "_meta": { "progressToken": 7 } }),
+    );
+    let progress = client.next();
+    assert_eq!(progress["method"], "notifications/progress");
+    assert_eq!(progress["params"]["progressToken"], 7);
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": slow } }));
+    let (text, is_error) = (client.call("mail_die", &json!({})), true);
+    assert!(is_error && text["isError"] == true, "{text}");
+    for _ in 0..200 {
+        assert_eq!(said(&client.call("mail_send", &send())), ("sent", false));
+    }
+    client.request("tools/call", &json!({ "name": "mail_slow" }));
+    thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    assert_eq!(client.end(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let events = trace(&home);
+    let started = events.iter().filter(|it| it["kind"] == "spoke_started");
+    let pids: Vec<u64> = started.map(|it| it["pid"].as_u64().unwrap()).collect();
+    assert_eq!(pids.len(), 2, "one that died, and one after it");
+    for pid in pids {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
+    }
+    assert!(events.iter().any(|it| it["kind"] == "call_unknown"));
+}
+
+#[test]
+fn one_server_is_wrapped_by_its_command() {
+    let home = home("");
+    let mut command = home.sluice(&["wrap", "--name", "mail", "--", "node", "server.js"]);
+    command.stderr(Stdio::null());
+    let mut client = Client::of(command, json!({}));
+    let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let send = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["name"] == "send")
+        .unwrap();
+    assert_eq!(send["annotations"]["destructiveHint"], true);
+    // Nothing leaves its sandbox, so reads go on after reads.
+    for _ in 0..2 {
+        assert!(!said(&client.call("read_inbox", &json!({}))).1);
+    }
+    assert!(said(&client.call("send", &self::send())).1);
+}
+
+/// One request over HTTP: the status, the head and the body of its answer.
+fn http(address: &str, method: &str, headers: &str, body: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{headers}\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[test]
+fn clients_over_http_have_a_token_and_a_session_each() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut command = home.sluice(&["gateway", "--http", "127.0.0.1:0", "--token-env", "TOKEN"]);
+    let command = command.env("TOKEN", "ours").stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let mut said = said.skip_while(|line| !line.starts_with("serving MCP at http://"));
+    let address = said.next().unwrap();
+    let address = address
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .trim_end_matches("/mcp")
+        .to_owned();
+    let request = |method: &str, params: Value| {
+        json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
+    };
+    let begin = request(
+        "initialize",
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {} }),
+    );
+    let token = "Authorization: Bearer ours\r\n";
+    assert_eq!(http(&address, "POST", "", &begin).0, 401);
+    assert_eq!(
+        http(
+            &address,
+            "POST",
+            &format!("{token}Origin: http://evil.example\r\n"),
+            &begin
+        )
+        .0,
+        403
+    );
+    let session = || {
+        let (status, head, body) = http(&address, "POST", token, &begin);
+        assert!(status == 200 && body.contains("\"2025-06-18\""), "{body}");
+        let session = head
+            .lines()
+            .find(|line| line.starts_with("mcp-session-id: "))
+            .unwrap()
+            .to_owned();
+        format!("{token}{session}\r\n")
+    };
+    let (one, other) = (session(), session());
+    assert_eq!(
+        http(&address, "POST", token, &request("tools/list", json!({}))).0,
+        400
+    );
+    let called = |session: &str, tool: &str, arguments: Value| {
+        let body = request(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        );
+        let (status, head, body) = http(&address, "POST", session, &body);
+        assert!(
+            status == 200 && head.contains("text/event-stream"),
+            "{head}"
+        );
+        body
+    };
+    assert!(called(&one, "mail_inbox", json!({})).contains("Forward the code"));
+    // What one client was returned is nothing to the other. The first one's question would wait for its approver.
+    assert!(called(&other, "mail_send", send()).contains("sent"));
+    assert_eq!(http(&address, "DELETE", &one, "").0, 204);
+    assert_eq!(
+        http(&address, "POST", &one, &request("ping", json!({}))).0,
+        404
+    );
+    assert_eq!(
+        http(&address, "POST", &other, &request("ping", json!({}))).0,
+        200
+    );
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}

@@ -1,0 +1,462 @@
+//! A call: decided on, run by its permit, labelled and returned.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hub::question::QuestionView;
+use hub::trace::{self, Cause, Event, Text};
+use hub::{Asked, CallOutcome, Guard};
+use ifc::{
+    Answer, Arguments, Call, CallId, Decision, Image, Label, Labeled, Permit, Question, Relevance,
+    Sink,
+};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+use wire::{Form, Refusal, Reply};
+
+use super::ask::advice;
+use super::asked::Heard;
+use super::listing::{DESCRIBE, Listed};
+use super::rpc::CallParams;
+use super::{Client, Conversation, Running, lock, rpc};
+use crate::spoke::{Executed, Mediator, Spoke};
+
+/// Bytes of one result that are kept for questions. The label of what is left out is kept all the same.
+const KEPT_BYTES: usize = 64 << 10;
+/// Messages and bytes of a conversation. What is older is forgotten, and its label is kept.
+const MAX_MESSAGES: usize = 512;
+const MAX_BYTES: usize = 8 << 20;
+/// After a pause of this length without a call, the next one belongs to another task: refusals of the task before are
+/// forgotten. A gateway does not see what the user says to the client.
+const PAUSE: Duration = Duration::from_secs(120);
+
+/// What was decided on a call.
+enum Decided {
+    Runs(CallId, Permit),
+    /// With what the client is told.
+    Refused(String),
+    Asked(CallId, Box<Question>, Box<QuestionView>),
+}
+
+/// A call that is not over.
+struct Counted<'a>(&'a Client);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.guard).running -= 1;
+    }
+}
+
+impl Conversation {
+    /// Counts a call that begins. What one client is returned in days must not fill the memory.
+    fn begin(&mut self) {
+        let newest = self.newest.replace(Instant::now());
+        if self.running == 0 {
+            if newest.is_some_and(|newest| newest.elapsed() > PAUSE) {
+                self.guard.monitor.begin_turn();
+            }
+            let history = &self.guard.history;
+            if history.messages().len() > MAX_MESSAGES || history.bytes() > MAX_BYTES {
+                self.guard.forget();
+            }
+        }
+        self.running += 1;
+    }
+}
+
+impl Client {
+    /// A call of the client. `None`: the client has cancelled it.
+    ///
+    /// # Errors
+    /// There is no such tool.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        params: &CallParams<'_>,
+        out: &mpsc::Sender<String>,
+        cancelled: &Notify,
+    ) -> Option<Result<String, String>> {
+        let arguments = params.arguments.map_or("{}", RawValue::get);
+        if params.name == DESCRIBE {
+            return Some(Ok(self.describe(arguments)));
+        }
+        let Some(listed) = self.gateway.listing.get(&params.name) else {
+            let name: String = params.name.chars().take(128).collect();
+            return Some(Err(format!("there is no tool {name}")));
+        };
+        lock(&self.guard).begin();
+        let _counted = Counted(self);
+        Some(Ok(
+            match self.permit(listed, arguments, out, cancelled).await? {
+                Ok((id, permit)) => self.run(id, permit, cancelled).await?,
+                Err(why) => rpc::text(&why, true),
+            },
+        ))
+    }
+
+    /// Decides on a call, and asks where only the user can allow it.
+    async fn permit(
+        self: &Arc<Self>,
+        listed: &Listed,
+        arguments: &str,
+        out: &mpsc::Sender<String>,
+        cancelled: &Notify,
+    ) -> Option<Result<(CallId, Permit), String>> {
+        loop {
+            let decided = self.decide(&mut lock(&self.guard).guard, listed, arguments);
+            let (id, question, view) = match decided {
+                Decided::Runs(id, permit) => return Some(Ok((id, permit))),
+                Decided::Refused(why) => return Some(Err(why)),
+                Decided::Asked(id, question, view) => (id, question, view),
+            };
+            let call = question.call();
+            let label = self.gateway.parts.lattice.describe(&call.label);
+            // The same call under the same label is the same question, also where a client asks for it again.
+            let key = format!("{:?}", (&call.app, &call.tool, &view.arguments, label));
+            let heard = tokio::select! {
+                biased;
+                heard = self.ask(key, &view, out) => heard,
+                () = cancelled.notified() => {
+                    self.note(&mut lock(&self.guard).guard, id, question.call(), "the client cancelled it");
+                    return None;
+                }
+            };
+            if let Some(settled) = self.settle(id, *question, &view, heard) {
+                return Some(settled);
+            }
+        }
+    }
+
+    fn decide(&self, guard: &mut Guard, listed: &Listed, arguments: &str) -> Decided {
+        let refused = |why: &str| Decided::Refused(format!("not executed: {why}"));
+        let Listed { app, tool, .. } = listed;
+        let gateway = &self.gateway;
+        if let Ok(read) = Arguments::parse(arguments, &Label::bottom()) {
+            let now = gateway.begun.elapsed();
+            let left = lock(&gateway.permits).redeem(&self.session, app, tool, &read, now);
+            if let Some(permit) = left {
+                let id = guard.enter(permit.call());
+                return self.allowed(guard, id, permit);
+            }
+        }
+        let (id, call) = match guard.submit(app, tool, arguments) {
+            Ok(entered) => entered,
+            Err(why) => return refused(&why.to_string()),
+        };
+        let flow = self.flow(&call);
+        if let Err(why) = guard.policy.check_arguments(&call) {
+            self.note(guard, id, &call, &why);
+            let event = Event::Rejected {
+                step: 1,
+                tool: tool.as_str().into(),
+                arguments: call.arguments.to_json().into(),
+                label: gateway.parts.lattice.describe(&call.label),
+                reason: why.as_str().into(),
+            };
+            return refused(&self.record(event).err().unwrap_or(why));
+        }
+        match guard.decide(&Relevance::Everything, call.clone()) {
+            Decision::Allow(permit) => self.allowed(guard, id, permit),
+            Decision::Deny(denial) => {
+                let why = denial.to_string();
+                let reason = Text::from(why.as_str());
+                self.note(guard, id, &call, &why);
+                let recorded = self.record(Event::Denied {
+                    step: 1,
+                    flow,
+                    reason,
+                });
+                refused(&recorded.err().unwrap_or(why))
+            }
+            Decision::Ask(question) => {
+                let lattice = &gateway.parts.lattice;
+                let causes = Cause::all(question.causes(), lattice);
+                let asked = Asked::Call(question);
+                let view = QuestionView::new(&asked, causes.clone(), lattice);
+                let event = Event::Asked {
+                    step: 1,
+                    flow,
+                    rule: view.rule.clone(),
+                    limit: view.limit.clone(),
+                    effect: view.effect.to_owned(),
+                    excess: view.excess.clone(),
+                    causes,
+                    ran: view.ran.map(|ran| ran.name().to_owned()),
+                };
+                match (self.record(event), asked) {
+                    (Ok(()), Asked::Call(question)) => {
+                        Decided::Asked(id, Box::new(question), Box::new(view))
+                    }
+                    (Err(why), _) => refused(&why),
+                    (Ok(()), _) => refused("the question is lost"),
+                }
+            }
+        }
+    }
+
+    /// A permit, once it is on record.
+    fn allowed(&self, guard: &mut Guard, id: CallId, permit: Permit) -> Decided {
+        let flow = self.flow(permit.call());
+        let by = permit.basis().to_string();
+        match self.record(Event::Allowed { step: 1, flow, by }) {
+            Ok(()) => Decided::Runs(id, permit),
+            Err(why) => {
+                self.note(guard, id, permit.call(), &why);
+                Decided::Refused(format!("not executed: {why}"))
+            }
+        }
+    }
+
+    /// Does what the user answered. `None`: the call has to be decided on again.
+    fn settle(
+        &self,
+        id: CallId,
+        question: Question,
+        view: &QuestionView,
+        heard: Heard,
+    ) -> Option<Result<(CallId, Permit), String>> {
+        let mut conversation = lock(&self.guard);
+        let guard = &mut conversation.guard;
+        let call = question.call().clone();
+        let flow = self.flow(&call);
+        let answer = match heard {
+            Heard::Answer(answer) if view.choices.contains(&answer) => answer,
+            Heard::Answer(_) => Answer::No,
+            Heard::Again => {
+                self.note(guard, id, &call, "an equal call was allowed once");
+                return None;
+            }
+            Heard::Nobody(why) => {
+                self.note(guard, id, &call, &why);
+                let reason = Text::from(why.as_str());
+                let recorded = self.record(Event::Denied {
+                    step: 1,
+                    flow,
+                    reason,
+                });
+                let why = recorded.err().unwrap_or(why);
+                return Some(Err(format!("not executed: {why}. {}", advice(view))));
+            }
+        };
+        let settled = guard.permit(question, answer);
+        let recorded = self.record(Event::Answered {
+            flow,
+            answer: answer.name().to_owned(),
+            allowed: settled.is_ok(),
+        });
+        Some(match (settled, recorded) {
+            (Ok(permit), Ok(())) => Ok((id, permit)),
+            (settled, recorded) => {
+                let denial = settled.err().map(|denial| denial.to_string());
+                let why = recorded.err().or(denial).unwrap_or_default();
+                self.note(guard, id, &call, &why);
+                Err(format!("not executed: {why}. Go on without it."))
+            }
+        })
+    }
+
+    /// Runs a permitted call. `None`: the client has cancelled it.
+    async fn run(
+        self: &Arc<Self>,
+        id: CallId,
+        permit: Permit,
+        cancelled: &Notify,
+    ) -> Option<String> {
+        let call = permit.call().clone();
+        let started = tokio::select! {
+            biased;
+            started = self.spoke(&call.app) => started,
+            () = cancelled.notified() => {
+                // Dropped: the call was not sent.
+                drop(permit);
+                self.note(&mut lock(&self.guard).guard, id, &call, "the client cancelled it");
+                return None;
+            }
+        };
+        let mut is_cancelled = false;
+        let executed = match started {
+            Ok((spoke, _slot)) => {
+                let receipt = permit.receipt();
+                let given_up = async {
+                    cancelled.notified().await;
+                    is_cancelled = true;
+                };
+                let executed = spoke.execute(permit, &mut NoQuestions, given_up).await;
+                if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = executed.outcome {
+                    // An error is an answer too.
+                    receipt.answered();
+                }
+                executed
+            }
+            Err(why) => {
+                drop(permit);
+                CallOutcome::Failed(why).into()
+            }
+        };
+        let result = self.returned(id, &call, executed);
+        // A late answer is on record, and not for the client.
+        (!is_cancelled).then_some(result)
+    }
+
+    /// Labels what became of a call, writes it down, and makes the client's result of it.
+    fn returned(&self, id: CallId, call: &Call, executed: Executed) -> String {
+        let Executed { outcome, exact } = executed;
+        let lattice = &self.gateway.parts.lattice;
+        let more = exact.as_deref().is_some_and(rpc::has_more);
+        let shown = trace::Call::new(call, lattice);
+        let (own, is_error, bytes) = match &outcome {
+            CallOutcome::Returned {
+                text,
+                is_error,
+                images,
+                ..
+            } => (blocks(text, *is_error, images), *is_error, text.len()),
+            CallOutcome::Failed(why) => {
+                (rpc::text(&format!("the call failed: {why}"), true), true, 0)
+            }
+            CallOutcome::Unknown(why) | CallOutcome::Lost(why) => {
+                let text = format!("it is not known whether the call ran: {why}");
+                (rpc::text(&text, true), true, 0)
+            }
+        };
+        let event = match &outcome {
+            CallOutcome::Failed(why) => Some(Event::CallFailed {
+                call: shown.clone(),
+                reason: why.as_str().into(),
+            }),
+            CallOutcome::Unknown(why) | CallOutcome::Lost(why) => Some(Event::CallUnknown {
+                call: shown.clone(),
+                reason: why.as_str().into(),
+            }),
+            CallOutcome::Returned { .. } => None,
+        };
+        let refused = match &outcome {
+            CallOutcome::Returned {
+                text,
+                is_error: true,
+                ..
+            } => Text::refused(text),
+            _ => None,
+        };
+        let (received, everything) = {
+            let mut conversation = lock(&self.guard);
+            let guard = &mut conversation.guard;
+            let received = guard.receive_with(id, call, outcome, KEPT_BYTES, more);
+            (received, guard.history.label())
+        };
+        let label = lattice.describe(&received.label);
+        let event = event.unwrap_or_else(|| Event::Returned {
+            call: shown,
+            bytes: exact.as_ref().map_or(bytes, String::len),
+            is_error,
+            label: label.clone(),
+            regions: received.regions,
+            refused,
+        });
+        // It has run, whether that can be recorded or not. The next call is refused then.
+        let _ = self.record(event);
+        rpc::labelled(
+            exact.as_deref().unwrap_or(&own),
+            &label,
+            &lattice.describe(&everything),
+        )
+    }
+
+    /// The spoke of an app, started if it does not run, and a place among its calls.
+    async fn spoke<'a>(
+        &'a self,
+        app: &str,
+    ) -> Result<(Arc<Spoke>, tokio::sync::SemaphorePermit<'a>), String> {
+        let missing = || format!("there is no app {app}");
+        let Running { spoke, slots } = self.apps.get(app).ok_or_else(missing)?;
+        let setup = self.gateway.apps.get(app).ok_or_else(missing)?;
+        let slot = slots.acquire().await.map_err(|error| error.to_string())?;
+        // Each call of such an app has a spoke of its own, which ends with it.
+        let mut fresh = None;
+        let mut shared = spoke.lock().await;
+        let running = if setup.fresh {
+            &mut fresh
+        } else {
+            &mut *shared
+        };
+        if let Some(spoke) = running.as_ref().filter(|spoke| !spoke.is_gone()) {
+            return Ok((Arc::clone(spoke), slot));
+        }
+        let ended = |reason: String| Event::SpokeEnded {
+            app: app.to_owned(),
+            reason: reason.into(),
+        };
+        if let Some(gone) = running.take() {
+            self.record(ended(gone.ended().await))?;
+        }
+        let opened = setup.open(&self.gate, self.events.clone()).await;
+        let spoke = match opened {
+            Ok(spoke) => Arc::new(spoke),
+            Err(error) => {
+                self.record(ended(error.to_string()))?;
+                return Err(error.to_string());
+            }
+        };
+        self.record(spoke.started())?;
+        *running = Some(Arc::clone(&spoke));
+        Ok((spoke, slot))
+    }
+
+    /// The descriptions of tools that the list leaves out. From now on the client's calls may depend on them.
+    fn describe(&self, arguments: &str) -> String {
+        let asked: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let asked = asked.get("tools").and_then(Value::as_array);
+        let asked = asked.into_iter().flatten().filter_map(Value::as_str);
+        let names: BTreeSet<String> = asked.map(str::to_owned).collect();
+        let found = self.gateway.listing.left_out(&names);
+        if found.is_empty() {
+            return rpc::text("no description of these tools is left out", true);
+        }
+        let mut conversation = lock(&self.guard);
+        let history = &mut conversation.guard.history;
+        let mut texts = Vec::new();
+        for (listed, text) in found {
+            let setup = self.gateway.apps.get(&listed.app);
+            let label = setup.map_or(Label::top(), |setup| setup.descriptions.clone());
+            history.push_memory(&label, Labeled::label_tcb(text, label.clone()));
+            texts.push(text);
+        }
+        rpc::text(&texts.join("\n\n"), false)
+    }
+
+    /// Answers a call that does not run, in the conversation.
+    fn note(&self, guard: &mut Guard, id: CallId, call: &Call, why: &str) {
+        let label = Sink::Call(call).label();
+        guard
+            .history
+            .push_note(&label, id, format!("not executed: {why}"));
+    }
+
+    fn flow(&self, call: &Call) -> trace::Flow {
+        trace::Flow::Call(trace::Call::new(call, &self.gateway.parts.lattice))
+    }
+}
+
+/// A result that does not come as an app wrote it, such as that of a tool which reads resources.
+fn blocks(text: &str, is_error: bool, images: &[Image]) -> String {
+    let images = images.iter().map(|image| {
+        json!({ "type": "image", "data": STANDARD.encode(image.bytes()), "mimeType": image.media_type() })
+    });
+    let text = json!({ "type": "text", "text": text });
+    let content: Vec<Value> = std::iter::once(text).chain(images).collect();
+    json!({ "content": content, "isError": is_error }).to_string()
+}
+
+/// An app's question would look like one of the client, so none is passed on. Connections are not asked about either.
+struct NoQuestions;
+
+#[async_trait]
+impl Mediator for NoQuestions {
+    async fn mediate(&mut self, _: &Call, _: Form) -> Reply {
+        Reply::Refused(Refusal::NotOffered)
+    }
+}

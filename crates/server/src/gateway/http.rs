@@ -1,0 +1,280 @@
+//! Clients over streamable HTTP, each with a session of its own.
+//!
+//! A call is answered by a stream of events, in which progress and questions come before the result. Nothing is said outside
+//! of an answer, so there is no stream to open with GET.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_core::Stream;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use super::rpc::Message;
+use super::{Client, Gateway, VERSIONS, lock};
+use crate::openai_api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
+use crate::openai_api::response::ApiError;
+use crate::proxy::{ApprovalDesk, fresh_token};
+
+/// Where clients send their messages.
+pub const PATH: &str = "/mcp";
+/// The header that says whose message it is.
+const SESSION: &str = "mcp-session-id";
+/// The header with the version of the protocol.
+const VERSION: &str = "mcp-protocol-version";
+/// Clients at once. Each has spokes of its own.
+const MAX_CLIENTS: usize = 64;
+/// A client that says nothing for this long is gone: few programs end their session.
+const IDLE: Duration = Duration::from_secs(3_600);
+/// Bytes of all messages that are read at once.
+const BODY_BYTES: usize = 64 << 20;
+/// Messages that wait for the client to read.
+const OUTGOING: usize = 64;
+
+/// Who may connect, and where.
+pub struct HttpSetup {
+    /// The address to listen at.
+    pub address: SocketAddr,
+    /// Whether other machines may connect.
+    pub allow_remote: bool,
+    /// Names by which other machines reach it.
+    pub hosts: Vec<String>,
+    /// What each request must send as `Authorization: Bearer TOKEN`.
+    pub token: String,
+    /// Where questions are answered over HTTP.
+    pub desk: Option<Arc<ApprovalDesk>>,
+}
+
+/// A gateway that listens.
+pub struct HttpGateway {
+    listener: tokio::net::TcpListener,
+    address: SocketAddr,
+    router: Router,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    gateway: Arc<Gateway>,
+    token: [u8; 32],
+    budget: Budget,
+    clients: Mutex<HashMap<String, (Arc<Client>, Instant)>>,
+}
+
+impl HttpGateway {
+    /// Takes the address. Nothing is served before [`HttpGateway::serve`].
+    ///
+    /// # Errors
+    /// The address is taken, or other machines reach it and may not.
+    pub async fn bind(gateway: Arc<Gateway>, setup: HttpSetup) -> io::Result<Self> {
+        let HttpSetup {
+            address,
+            allow_remote,
+            hosts,
+            token,
+            desk,
+        } = setup;
+        if !address.ip().is_loopback() && !allow_remote {
+            let why = format!(
+                "{address} can be reached from other machines; use 127.0.0.1, or allow remote clients"
+            );
+            return Err(io::Error::other(why));
+        }
+        let (listener, address) = http::bind(address).await?;
+        let shared = Arc::new(Shared {
+            gateway,
+            token: Sha256::digest(token).into(),
+            budget: Budget::new(BODY_BYTES),
+            clients: Mutex::default(),
+        });
+        let api = Router::new()
+            .route(PATH, post(take).delete(end))
+            .route_layer(middleware::from_fn_with_state(shared.clone(), check_token))
+            .with_state(shared.clone());
+        let all = match desk {
+            Some(desk) => api.merge(desk.router()),
+            None => api,
+        };
+        let hosts = Hosts::new(allow_remote, &hosts);
+        let router = all
+            .fallback(http::nothing_here)
+            .layer(middleware::from_fn_with_state(hosts, http::check_host));
+        Ok(Self {
+            listener,
+            address,
+            router,
+            shared,
+        })
+    }
+
+    /// The address that was taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` is ready. Nothing of any client runs afterwards.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) {
+        let shared = Arc::clone(&self.shared);
+        let ending = async move {
+            shutdown.await;
+            let clients: Vec<Arc<Client>> = lock(&shared.clients)
+                .drain()
+                .map(|(_, (client, _))| client)
+                .collect();
+            for client in clients {
+                client.end().await;
+            }
+        };
+        http::serve(self.listener, self.router, MAX_CONNECTIONS, ending).await;
+    }
+}
+
+async fn check_token(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let given = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer "));
+    // Digests are compared, so that the time tells nothing about the token.
+    match given.is_some_and(|given| <[u8; 32]>::from(Sha256::digest(given)) == shared.token) {
+        true => next.run(request).await,
+        false => {
+            let message = "wrong token; send the one that sluice gateway printed at its start as Authorization: Bearer";
+            ApiError::new(StatusCode::UNAUTHORIZED, message).into_response()
+        }
+    }
+}
+
+async fn take(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let version = headers
+        .get(VERSION)
+        .and_then(|version| version.to_str().ok());
+    if version.is_some_and(|version| !VERSIONS.contains(&version)) {
+        return Err(ApiError::invalid(format!(
+            "this server speaks {}",
+            VERSIONS.join(", ")
+        )));
+    }
+    let (body, _held) = json_body(&headers, body, &shared.budget).await?;
+    let text = String::from_utf8(body).map_err(|_| ApiError::invalid("the message is no UTF-8"))?;
+    let message = match Message::read(&text) {
+        Ok(message) => message,
+        Err(refused) => return Ok((StatusCode::BAD_REQUEST, json(refused)).into_response()),
+    };
+    let method = message.method.as_deref();
+    let is_request = method.is_some() && message.id.map(RawValue::get).is_some();
+    let is_call = method == Some("tools/call");
+    let (client, session) = match (method, shared.known(&headers)) {
+        (Some("initialize"), _) => {
+            let (client, session) = shared.begin().await?;
+            (client, Some(session))
+        }
+        (_, Some(client)) => (client, None),
+        // With this status a client begins a new session.
+        (_, None) if headers.contains_key(SESSION) => {
+            return Err(ApiError::new(
+                StatusCode::NOT_FOUND,
+                "there is no such session; initialize again",
+            ));
+        }
+        (_, None) => {
+            return Err(ApiError::invalid(
+                "the header Mcp-Session-Id is missing; initialize first",
+            ));
+        }
+    };
+    let (out, mut outgoing) = mpsc::channel(OUTGOING);
+    let handled = client.handle(text, out);
+    if !is_request {
+        handled.await;
+        return Ok(StatusCode::ACCEPTED.into_response());
+    }
+    // Not bound to the connection: a client that breaks off has to cancel its call.
+    tokio::spawn(handled);
+    if is_call {
+        let events = Sse::new(Events(outgoing));
+        return Ok(events.keep_alive(KeepAlive::default()).into_response());
+    }
+    let answer = outgoing.recv().await.unwrap_or_default();
+    let session = session.map(|session| [(SESSION, session)]);
+    Ok((session, json(answer)).into_response())
+}
+
+fn json(text: String) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], text)
+}
+
+/// Ends a session, with its spokes.
+async fn end(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+) -> Result<StatusCode, ApiError> {
+    let session = headers
+        .get(SESSION)
+        .and_then(|session| session.to_str().ok());
+    let client = session.and_then(|session| lock(&shared.clients).remove(session));
+    let (client, _) =
+        client.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "there is no such session"))?;
+    client.end().await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl Shared {
+    /// The client whose session this is.
+    fn known(&self, headers: &HeaderMap) -> Option<Arc<Client>> {
+        let session = headers.get(SESSION)?.to_str().ok()?;
+        let mut clients = lock(&self.clients);
+        let (client, newest) = clients.get_mut(session)?;
+        *newest = Instant::now();
+        Some(Arc::clone(client))
+    }
+
+    /// A new session. Those of clients that are gone make room for it.
+    async fn begin(&self) -> Result<(Arc<Client>, String), ApiError> {
+        let idle: Vec<_> = lock(&self.clients)
+            .extract_if(|_, (_, newest)| newest.elapsed() > IDLE)
+            .collect();
+        for (_, (client, _)) in idle {
+            client.end().await;
+        }
+        let session = fresh_token().map_err(ApiError::internal)?;
+        let mut clients = lock(&self.clients);
+        if clients.len() >= MAX_CLIENTS {
+            return Err(ApiError::busy());
+        }
+        let client = self.gateway.client(&session);
+        clients.insert(session.clone(), (Arc::clone(&client), Instant::now()));
+        Ok((client, session))
+    }
+}
+
+/// Messages as events of a stream, which ends with the last sender.
+struct Events(mpsc::Receiver<String>);
+
+impl Stream for Events {
+    type Item = Result<Event, io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let message = self.0.poll_recv(context);
+        message.map(|message| message.map(|text| Ok(Event::default().event("message").data(text))))
+    }
+}

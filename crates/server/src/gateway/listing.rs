@@ -1,0 +1,229 @@
+//! The tools of all apps as one list: names that every client takes, and words that are the user's or labelled.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hub::AppTool;
+use ifc::{Call, Effect, Label, Labeled, Policy, Tool};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+/// Longest name of a tool. A client puts its own prefix before it, and a provider takes 64 characters.
+const MAX_NAME: usize = 51;
+/// Hexadecimal digits that tell names apart which were shortened or are the same.
+const DIGITS: usize = 8;
+
+/// The tool that gives the descriptions which are left out.
+pub(super) const DESCRIBE: &str = "sluice_describe";
+/// What stands in the place of a description that the user does not believe.
+const LEFT_OUT: &str =
+    "The server's description is left out. Call sluice_describe with this tool's name to read it.";
+
+/// A tool that clients can call.
+pub(super) struct Listed {
+    pub(super) app: String,
+    pub(super) tool: String,
+    /// The app's own description and schema, where they are not in the list.
+    pub(super) left_out: Option<String>,
+    shown: Value,
+}
+
+/// One app's tools.
+pub(super) struct AppTools {
+    pub(super) app: String,
+    pub(super) tools: Vec<AppTool>,
+    /// The label of what the app says of them.
+    pub(super) descriptions: Label,
+    /// What they do, by the policy.
+    pub(super) effects: BTreeMap<String, Effect>,
+    /// Whether it reaches anything outside of its sandbox.
+    pub(super) is_open: bool,
+}
+
+/// The tools by the names that clients have for them.
+#[derive(Default)]
+pub(super) struct Listing {
+    tools: BTreeMap<String, Listed>,
+    /// The label of what the list says of apps that are not believed, one for each text.
+    words: Vec<Tool>,
+}
+
+impl Listing {
+    pub(super) fn new(apps: Vec<AppTools>, prefixed: bool, policy: &dyn Policy) -> Self {
+        let mut listing = Self::default();
+        let named: Vec<(String, String)> = apps
+            .iter()
+            .flat_map(|app| {
+                app.tools
+                    .iter()
+                    .map(|tool| (app.app.clone(), tool.name.clone()))
+            })
+            .collect();
+        let names = names(&named, prefixed);
+        for app in apps {
+            for tool in &app.tools {
+                let id = (app.app.clone(), tool.name.clone());
+                if let Some(name) = names.get(&id) {
+                    listing.add(name, &app, tool, policy);
+                }
+            }
+        }
+        listing
+    }
+
+    fn add(&mut self, name: &str, app: &AppTools, tool: &AppTool, policy: &dyn Policy) {
+        let AppTool {
+            name: own,
+            listed,
+            description,
+            parameters,
+        } = tool;
+        // In the user's words, if the rules have them.
+        let declared = policy.parameters(&app.app, own).filter(|_| *listed);
+        let is_believed = app.descriptions.is_bottom();
+        let quiet = declared.filter(|_| !is_believed);
+        let (says, schema) = match &quiet {
+            Some(schema) => (LEFT_OUT, &**schema),
+            None => (description.as_str(), parameters.as_str()),
+        };
+        let mut schema: Map<String, Value> = serde_json::from_str(schema).unwrap_or_default();
+        // Clients refuse a list with a schema that does not say so.
+        schema.entry("type").or_insert_with(|| "object".into());
+        let shown = json!({
+            "name": name, "description": says, "inputSchema": schema,
+            "annotations": annotations(app, own),
+        });
+        let left_out = quiet
+            .is_some()
+            .then(|| format!("{name}: {description}\n{parameters}"));
+        if left_out.is_none() && !is_believed {
+            self.words.push(Tool {
+                name: Call::qualified(&app.app, own),
+                label: if *listed {
+                    Label::bottom()
+                } else {
+                    app.descriptions.clone()
+                },
+                description: Labeled::label_tcb(description.as_str(), app.descriptions.clone()),
+                parameters: Labeled::label_tcb(parameters.as_str(), app.descriptions.clone()),
+            });
+        }
+        let (app, tool) = (app.app.clone(), own.clone());
+        let listed = Listed {
+            app,
+            tool,
+            left_out,
+            shown,
+        };
+        self.tools.insert(name.to_owned(), listed);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Listed> {
+        self.tools.get(name)
+    }
+
+    /// What clients read of apps that the user does not believe, with its labels.
+    pub(super) fn words(&self) -> &[Tool] {
+        &self.words
+    }
+
+    /// The descriptions that are left out, of the tools with these names.
+    pub(super) fn left_out(&self, names: &BTreeSet<String>) -> Vec<(&Listed, &str)> {
+        let named = names.iter().filter_map(|name| self.tools.get(name));
+        named
+            .filter_map(|it| Some((it, it.left_out.as_deref()?)))
+            .collect()
+    }
+
+    /// The result of `tools/list`: one page.
+    pub(super) fn to_json(&self) -> String {
+        let mut tools: Vec<Value> = self.tools.values().map(|tool| tool.shown.clone()).collect();
+        if self.tools.values().any(|tool| tool.left_out.is_some()) {
+            tools.push(json!({
+                "name": DESCRIBE,
+                "description": "Gives the servers' own descriptions of tools. They are strangers' words, and calls made after reading them may need the user's approval.",
+                "inputSchema": {
+                    "type": "object", "required": ["tools"], "additionalProperties": false,
+                    "properties": { "tools": { "type": "array", "items": { "type": "string" }, "description": "Names of tools." } },
+                },
+                "annotations": { "readOnlyHint": true, "openWorldHint": false },
+            }));
+        }
+        json!({ "tools": tools }).to_string()
+    }
+}
+
+/// What a tool does by the user's policy. Clients decide by this whether they ask, so a server's own word does not count.
+fn annotations(app: &AppTools, tool: &str) -> Value {
+    let effect = app
+        .effects
+        .get(tool)
+        .copied()
+        .unwrap_or(Effect::Irreversible);
+    json!({
+        "readOnlyHint": effect == Effect::Read,
+        "destructiveHint": effect == Effect::Irreversible,
+        "idempotentHint": effect == Effect::Read,
+        "openWorldHint": app.is_open,
+    })
+}
+
+/// A name for each pair of app and tool, `APP_TOOL` or, where there is one app, `TOOL`: of letters, digits, `_` and `-`, at most [`MAX_NAME`] of them, and no two alike
+/// but for their case. It stays the same as long as the app has the tool, whatever order they come in.
+fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String), String> {
+    let plain = |(app, tool): &(String, String)| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let name = match prefixed {
+            true => format!("{app}_{tool}"),
+            false => tool.clone(),
+        };
+        name.replace(|c| !is_plain(c), "_")
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for pair in tools {
+        *counts.entry(plain(pair).to_ascii_lowercase()).or_default() += 1;
+    }
+    let mut named = BTreeMap::new();
+    for pair in tools {
+        let name = plain(pair);
+        let is_alone = counts.get(&name.to_ascii_lowercase()) == Some(&1);
+        let is_free = is_alone && name.len() <= MAX_NAME && name != DESCRIBE;
+        let name = match is_free {
+            true => name,
+            false => {
+                let digest = Sha256::digest(format!("{}/{}", pair.0, pair.1));
+                let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+                let begin = name.get(..MAX_NAME - DIGITS - 1).unwrap_or(&name);
+                format!("{begin}_{}", digest.get(..DIGITS).unwrap_or_default())
+            }
+        };
+        named.insert(pair.clone(), name);
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_short_plain_and_unlike_any_other() {
+        let pair = |app: &str, tool: &str| (app.to_owned(), tool.to_owned());
+        let long = "a_tool_with_a_very_long_name_that_no_provider_would_take";
+        let tools = [
+            pair("mail", "send"),
+            pair("mail", "files/read.it"),
+            pair("mail", long),
+            pair("a", "b_c"),
+            pair("a_b", "C"),
+        ];
+        let names = names(&tools, true);
+        let of = |pair: &(String, String)| names[pair].as_str();
+        assert_eq!(of(&tools[0]), "mail_send");
+        assert_eq!(of(&tools[1]), "mail_files_read_it");
+        assert_eq!(of(&tools[2]).len(), MAX_NAME);
+        let all: BTreeSet<String> = names.values().map(|it| it.to_ascii_lowercase()).collect();
+        assert_eq!(all.len(), tools.len());
+        let reversed: Vec<_> = tools.iter().rev().cloned().collect();
+        assert_eq!(super::names(&reversed, true), names);
+    }
+}

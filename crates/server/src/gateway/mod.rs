@@ -1,0 +1,451 @@
+//! The gateway: one MCP server in the place of all others, each of which is an app in a spoke.
+//!
+//! The hub sees no prompt of such a client, so each call has the label of everything that the client was returned
+//! ([`hub::Guard::submit`]). Apps start at their first call. A result goes on as its app wrote it, with its labels in `_meta`.
+//!
+//! | file | |
+//! |---|---|
+//! | `listing.rs` | the tools of all apps as one list |
+//! | `call.rs` | a call is decided on, run by its permit, labelled and returned |
+//! | `ask.rs`, `asked.rs` | questions to the user, by the client or an [`Approver`] |
+//! | `rpc.rs`, `stdio.rs`, `http.rs` | messages, and the ways that they come by |
+
+mod ask;
+mod asked;
+mod call;
+mod http;
+mod listing;
+mod rpc;
+mod stdio;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hub::trace::Event;
+use hub::{AppTool, Guard, Permits};
+use ifc::{Effect, History, Monitor, Permissions};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot};
+use wire::ToolDescription;
+
+use self::asked::Asked;
+pub use self::http::{HttpGateway, HttpSetup, PATH};
+use self::listing::{AppTools, Listing};
+use self::rpc::{CallParams, Message};
+use crate::egress::Gate;
+use crate::parts::Parts;
+use crate::proxy::Approver;
+use crate::session::AppSetup;
+use crate::spoke::Spoke;
+use crate::trace_file::{Rotation, TraceError, TraceFile};
+
+/// The versions of the protocol that have a handshake, newest first.
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Calls of one client at once.
+const MAX_CALLS: usize = 64;
+/// Calls of one app at once. Its spoke refuses more than this, so the others wait.
+const MAX_APP_CALLS: usize = 8;
+/// How often a client that waits for a result is told that its call goes on. One client gives up after 60 seconds
+/// without a word.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// Reports of spokes outside of calls that wait to be recorded.
+const OUTSIDE_EVENTS: usize = 256;
+
+/// Everything that a gateway is made of.
+pub struct GatewaySetup {
+    /// Its name, and that of its trace.
+    pub name: String,
+    /// Where traces are kept.
+    pub traces: PathBuf,
+    /// Policy, lattice and limits. No model is asked.
+    pub parts: Parts,
+    /// The apps.
+    pub apps: Vec<GatewayApp>,
+    /// Whether the names of tools begin with that of their app. Without it there can be one app only.
+    pub prefixed: bool,
+    /// What the user has allowed for good; without it nothing can be.
+    pub permissions: Option<Arc<dyn Permissions>>,
+    /// Who answers questions that the client cannot ask; without one they are refused.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// How long the client may take for an answer.
+    pub approval_timeout: Duration,
+    /// Permits that another front has left.
+    pub permits: Arc<Mutex<Permits>>,
+}
+
+/// An app behind a gateway.
+pub struct GatewayApp {
+    /// How it is run.
+    pub setup: AppSetup,
+    /// The tools that are offered, as the user has reviewed them.
+    pub tools: Vec<ToolDescription>,
+    /// What tools do, by the policy. Any other tool counts as irreversible.
+    pub effects: BTreeMap<String, Effect>,
+}
+
+/// One MCP server over many apps.
+pub struct Gateway {
+    parts: Parts,
+    apps: BTreeMap<String, AppSetup>,
+    permissions: Option<Arc<dyn Permissions>>,
+    approver: Option<Arc<dyn Approver>>,
+    approval_timeout: Duration,
+    permits: Arc<Mutex<Permits>>,
+    listing: Listing,
+    /// The list as clients get it.
+    list: String,
+    trace: Mutex<TraceFile>,
+    clients: AtomicU64,
+    begun: Instant,
+}
+
+impl Gateway {
+    /// A gateway with an empty trace. No app is started.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
+    pub fn start(setup: GatewaySetup) -> Result<Arc<Self>, TraceError> {
+        let mut trace = TraceFile::rotating(&setup.traces, &setup.name, Rotation::default())?;
+        trace.append(Event::SessionStarted {
+            session: setup.name,
+            mode: setup.parts.settings.screening.name().to_owned(),
+            screener: setup.parts.screener.name().to_owned(),
+            private: false,
+        })?;
+        let tools = setup.apps.iter().map(tools_of);
+        let listing = Listing::new(tools.collect(), setup.prefixed, &*setup.parts.policy);
+        let apps = setup.apps.into_iter().map(|mut app| {
+            app.setup.spoke.exact = true;
+            (app.setup.spoke.app.clone(), app.setup)
+        });
+        Ok(Arc::new(Self {
+            parts: setup.parts,
+            apps: apps.collect(),
+            permissions: setup.permissions,
+            approver: setup.approver,
+            approval_timeout: setup.approval_timeout,
+            permits: setup.permits,
+            list: listing.to_json(),
+            listing,
+            trace: Mutex::new(trace),
+            clients: AtomicU64::new(0),
+            begun: Instant::now(),
+        }))
+    }
+
+    /// Where the trace is.
+    pub fn trace(&self) -> PathBuf {
+        lock(&self.trace).path().to_owned()
+    }
+
+    /// A new client, to which nothing was returned yet. `session` names it for permits that another front leaves.
+    pub fn client(self: &Arc<Self>, session: &str) -> Arc<Client> {
+        let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
+        // Trust in a text is not offered: it is for a task, and no task is seen here.
+        let monitor = match &self.permissions {
+            Some(permissions) => Monitor::new().with_permissions(Arc::clone(permissions)),
+            None => Monitor::new(),
+        };
+        let gate = Gate {
+            monitor: monitor.clone(),
+            policy: Arc::clone(&self.parts.policy),
+            resolver: Arc::clone(&self.parts.resolver),
+        };
+        let guard = Guard {
+            history: History::new(self.listing.words().to_vec()),
+            monitor,
+            policy: Arc::clone(&self.parts.policy),
+        };
+        let (events, outside) = mpsc::channel(OUTSIDE_EVENTS);
+        let client = Arc::new(Client {
+            gateway: Arc::clone(self),
+            name: format!("client-{number}"),
+            session: session.to_owned(),
+            guard: Mutex::new(Conversation {
+                guard,
+                running: 0,
+                newest: None,
+            }),
+            gate,
+            events,
+            apps: self
+                .apps
+                .keys()
+                .map(|app| (app.clone(), Running::default()))
+                .collect(),
+            slots: Arc::new(Semaphore::new(MAX_CALLS)),
+            asked: Mutex::default(),
+            calls: Mutex::default(),
+            requests: Mutex::default(),
+            elicits: AtomicBool::new(false),
+            numbers: AtomicU64::new(0),
+        });
+        tokio::spawn(record_outside(
+            outside,
+            Arc::clone(self),
+            client.name.clone(),
+        ));
+        client
+    }
+
+    /// Writes an event down. What cannot be written must not be done.
+    fn record(&self, client: &str, event: Event) -> Result<(), String> {
+        let recorded = lock(&self.trace).append_to(Some(client), event);
+        recorded.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+async fn record_outside(mut outside: mpsc::Receiver<Event>, gateway: Arc<Gateway>, client: String) {
+    while let Some(event) = outside.recv().await {
+        // A trace that fails refuses the next call.
+        let _ = gateway.record(&client, event);
+    }
+}
+
+/// The tools that a policy has rules for.
+fn tools_of(app: &GatewayApp) -> AppTools {
+    let GatewayApp {
+        setup: app,
+        tools,
+        effects,
+    } = app;
+    let tools = tools.iter().map(|tool| AppTool {
+        listed: app.listed.contains(&tool.name),
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.input_schema.clone(),
+    });
+    AppTools {
+        app: app.spoke.app.clone(),
+        tools: tools
+            .filter(|tool| tool.listed || app.offers_others)
+            .collect(),
+        descriptions: app.descriptions.clone(),
+        effects: effects.clone(),
+        is_open: !app.spoke.egress.is_empty() || !app.spoke.domains.addresses.is_empty(),
+    }
+}
+
+/// One client, and everything that it was returned. Dropping the last handle ends its spokes.
+pub struct Client {
+    gateway: Arc<Gateway>,
+    /// Its name in the trace.
+    name: String,
+    session: String,
+    guard: Mutex<Conversation>,
+    gate: Gate,
+    events: mpsc::Sender<Event>,
+    apps: BTreeMap<String, Running>,
+    slots: Arc<Semaphore>,
+    /// The questions that wait, or whose answer no call has used yet.
+    asked: Mutex<BTreeMap<String, Arc<Asked>>>,
+    /// The calls under way, by their ids.
+    calls: Mutex<HashMap<String, Arc<Notify>>>,
+    /// The requests to the client that wait for its answer.
+    requests: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    /// Whether it can ask its user.
+    elicits: AtomicBool,
+    numbers: AtomicU64,
+}
+
+/// What a client was returned, and what decides about its calls.
+struct Conversation {
+    guard: Guard,
+    /// Calls that are not over.
+    running: usize,
+    /// When the newest call came.
+    newest: Option<Instant>,
+}
+
+/// An app's spoke, once it was called.
+struct Running {
+    spoke: AsyncMutex<Option<Arc<Spoke>>>,
+    slots: Semaphore,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self {
+            spoke: AsyncMutex::new(None),
+            slots: Semaphore::new(MAX_APP_CALLS),
+        }
+    }
+}
+
+impl Client {
+    /// Takes a message of the client. What answers it, and what is said meanwhile, goes to `out`.
+    pub async fn handle(self: Arc<Self>, text: String, out: mpsc::Sender<String>) {
+        let reply = match Message::read(&text) {
+            Ok(message) => self.take(&message, &out).await,
+            Err(refused) => Some(refused),
+        };
+        if let Some(reply) = reply {
+            // A client that is gone needs no answer.
+            let _ = out.send(reply).await;
+        }
+    }
+
+    async fn take(
+        self: &Arc<Self>,
+        message: &Message<'_>,
+        out: &mpsc::Sender<String>,
+    ) -> Option<String> {
+        let Some(method) = &message.method else {
+            self.answered(message);
+            return None;
+        };
+        let Some(id) = message.id.map(RawValue::get) else {
+            self.notified(method, message);
+            return None;
+        };
+        Some(match method.as_str() {
+            "initialize" => rpc::answer(id, &self.initialize(message)),
+            "ping" => rpc::answer(id, "{}"),
+            "tools/list" => rpc::answer(id, &self.gateway.list),
+            "tools/call" => match message.params::<CallParams<'_>>() {
+                Ok(params) => return self.called(id, &params, out).await,
+                Err(_) => rpc::error(
+                    id,
+                    rpc::INVALID_PARAMS,
+                    "the parameters of tools/call are wrong",
+                ),
+            },
+            _ => rpc::error(id, rpc::NO_METHOD, "this server has tools only"),
+        })
+    }
+
+    fn initialize(&self, message: &Message<'_>) -> String {
+        let params: Value = message.params().unwrap_or_default();
+        let asked = params.get("protocolVersion").and_then(Value::as_str);
+        let version = VERSIONS.iter().find(|known| Some(**known) == asked);
+        let elicitation = params.pointer("/capabilities/elicitation");
+        // `{}` is a client that knows no modes and asks in forms.
+        let elicits = elicitation.and_then(Value::as_object);
+        let elicits = elicits.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        self.elicits.store(elicits, Ordering::Relaxed);
+        json!({
+            "protocolVersion": version.unwrap_or(&VERSIONS[0]),
+            "capabilities": { "tools": {} },
+            "serverInfo": { "name": "sluice", "version": env!("CARGO_PKG_VERSION") },
+        })
+        .to_string()
+    }
+
+    /// The answer to a request of ours.
+    fn answered(&self, message: &Message<'_>) {
+        let Some(id) = message
+            .id
+            .and_then(|id| serde_json::from_str::<String>(id.get()).ok())
+        else {
+            return;
+        };
+        if let Some(waiting) = lock(&self.requests).remove(&id) {
+            let result = message.result.map_or("null", RawValue::get);
+            // An error is no answer.
+            let _ = waiting.send(serde_json::from_str(result).unwrap_or_default());
+        }
+    }
+
+    fn notified(&self, method: &str, message: &Message<'_>) {
+        #[derive(serde::Deserialize)]
+        struct Cancelled<'a> {
+            #[serde(borrow, rename = "requestId")]
+            id: &'a RawValue,
+        }
+        if method == "notifications/cancelled"
+            && let Ok(cancelled) = message.params::<Cancelled<'_>>()
+            && let Some(call) = lock(&self.calls).get(cancelled.id.get())
+        {
+            call.notify_one();
+        }
+    }
+
+    /// Runs a call, and says now and then that it goes on. A call that the client cancels has no answer.
+    async fn called(
+        self: &Arc<Self>,
+        id: &str,
+        params: &CallParams<'_>,
+        out: &mpsc::Sender<String>,
+    ) -> Option<String> {
+        let cancelled = Arc::new(Notify::new());
+        if lock(&self.calls)
+            .insert(id.to_owned(), Arc::clone(&cancelled))
+            .is_some()
+        {
+            // The call with this id has the wrong entry now; it can no longer be cancelled, and nothing else changes.
+            return Some(rpc::error(
+                id,
+                rpc::INVALID_REQUEST,
+                "a request with this id is under way",
+            ));
+        }
+        let _over = Over(self, id);
+        let Ok(_slot) = self.slots.try_acquire() else {
+            let text = "not executed: too many calls at once; wait for some of them";
+            return Some(rpc::answer(id, &rpc::text(text, true)));
+        };
+        let meta = params.meta.as_ref();
+        let token = meta.and_then(|meta| meta.progress_token).map(RawValue::get);
+        let mut call = std::pin::pin!(self.call(params, out, &cancelled));
+        let mut count = 0;
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut call => return Some(match result? {
+                    Ok(result) => rpc::answer(id, &result),
+                    Err(unknown) => rpc::error(id, rpc::INVALID_PARAMS, &unknown),
+                }),
+                () = tokio::time::sleep(PROGRESS) => if let Some(token) = token {
+                    count += 1;
+                    // Not awaited, since the call goes on whether the client reads or not.
+                    let _ = out.try_send(rpc::progress(token, count, "the call goes on"));
+                },
+            }
+        }
+    }
+
+    /// Ends what is under way, and the spokes.
+    pub async fn end(&self) {
+        lock(&self.asked).clear();
+        for call in lock(&self.calls).values() {
+            call.notify_one();
+        }
+        // Their last word on what they were sent comes within this time, or the spoke is ended for it.
+        let all = u32::try_from(MAX_CALLS).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(GOODBYE, self.slots.acquire_many(all)).await;
+        for app in self.apps.values() {
+            if let Some(spoke) = app.spoke.lock().await.take() {
+                spoke.kill();
+            }
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn record(&self, event: Event) -> Result<(), String> {
+        self.gateway.record(&self.name, event)
+    }
+}
+
+/// How long calls under way may take to end once the client is gone.
+const GOODBYE: Duration = Duration::from_secs(3);
+
+/// Forgets a call when it is over, however it ends.
+struct Over<'a>(&'a Client, &'a str);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.calls).remove(self.1);
+    }
+}
+
+/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

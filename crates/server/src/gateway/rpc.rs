@@ -1,0 +1,238 @@
+//! JSON-RPC as MCP has it. Parts of a message that are passed on stay as they are written.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// The request is no JSON.
+pub(super) const PARSE_ERROR: i32 = -32700;
+/// The request is no request.
+pub(super) const INVALID_REQUEST: i32 = -32600;
+/// There is no such method.
+pub(super) const NO_METHOD: i32 = -32601;
+/// The parameters are wrong; there is no such tool.
+pub(super) const INVALID_PARAMS: i32 = -32602;
+
+/// Longest id of a request: it is repeated in the answer.
+const MAX_ID: usize = 1 << 10;
+
+/// The member of a result's `_meta` with its labels.
+const LABELS: &str = "sluice/ifc";
+
+/// A message of a client.
+#[derive(Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    pub(super) method: Option<String>,
+    #[serde(borrow)]
+    pub(super) params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+}
+
+/// The parameters of `tools/call`. What else a client puts there stays here: it may be about the client's user.
+#[derive(Deserialize)]
+pub(super) struct CallParams<'a> {
+    pub(super) name: String,
+    #[serde(borrow)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    pub(super) meta: Option<Meta<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Meta<'a> {
+    #[serde(borrow, default, rename = "progressToken")]
+    pub(super) progress_token: Option<&'a RawValue>,
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// The answer to what is none.
+    pub(super) fn read(text: &'a str) -> Result<Self, String> {
+        if text.trim_start().starts_with('[') {
+            return Err(error("null", INVALID_REQUEST, "send one message at a time"));
+        }
+        let read: Result<Self, _> = serde_json::from_str(text);
+        let message =
+            read.map_err(|_| error("null", PARSE_ERROR, "this is no JSON-RPC message"))?;
+        // An id is a number or a text, and no client needs a long one.
+        match message.id.map(RawValue::get) {
+            Some(id) if id.len() > MAX_ID || id.starts_with(['{', '[', 't', 'f']) => {
+                Err(error("null", INVALID_REQUEST, "the id is no id"))
+            }
+            _ => Ok(message),
+        }
+    }
+
+    /// Its parameters.
+    ///
+    /// # Errors
+    /// They are of another form.
+    pub(super) fn params<T: Deserialize<'a>>(&self) -> serde_json::Result<T> {
+        serde_json::from_str(self.params.map_or("{}", RawValue::get))
+    }
+}
+
+/// The answer to the request with this id.
+pub(super) fn answer(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// The answer to a request that is refused.
+pub(super) fn error(id: &str, code: i32, message: &str) -> String {
+    let error = json!({ "code": code, "message": message });
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+}
+
+/// A notification of ours.
+pub(super) fn notification(method: &str, params: &Value) -> String {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
+}
+
+/// That a request goes on. `token` is as the client wrote it.
+pub(super) fn progress(token: &str, count: u64, message: &str) -> String {
+    let message = Value::from(message);
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{count},"message":{message}}}}}"#
+    )
+}
+
+/// A result that is one text of ours.
+pub(super) fn text(text: &str, is_error: bool) -> String {
+    json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }).to_string()
+}
+
+/// An app's result for the client: each member as the app wrote it, and the labels in `_meta`. `label` is that of the
+/// result, `client` that of everything which the client was returned.
+pub(super) fn labelled(result: &str, label: &[String], client: &[String]) -> String {
+    let labels = json!({ "label": label, "client": client }).to_string();
+    let mut out = String::with_capacity(result.len() + labels.len() + 32);
+    // What is no object has been refused before.
+    let all = Members::read(result);
+    let meta = all.iter().find(|(name, _)| name == "_meta");
+    let meta = meta.map_or_else(Vec::new, |(_, value)| Members::read(value.get()));
+    let mut metas = String::new();
+    // An app cannot speak in our name.
+    for (name, value) in meta.iter().filter(|(name, _)| name != LABELS) {
+        push(&mut metas, name, value.get());
+    }
+    push(&mut metas, LABELS, &labels);
+    for (name, value) in all.iter().filter(|(name, _)| name != "_meta") {
+        push(&mut out, name, value.get());
+    }
+    push(&mut out, "_meta", &format!("{{{metas}}}"));
+    format!("{{{out}}}")
+}
+
+fn push(out: &mut String, name: &str, value: &str) {
+    if !out.is_empty() {
+        out.push(',');
+    }
+    out.push_str(&Value::from(name).to_string());
+    out.push(':');
+    out.push_str(value);
+}
+
+/// Whether a result has parts that its text as the hub reads it does not have: anything but blocks of plain text, and
+/// structured content, which that text repeats or is.
+pub(super) fn has_more(result: &str) -> bool {
+    let Ok(Value::Object(members)) = serde_json::from_str::<Value>(result) else {
+        return true;
+    };
+    let is_plain = |block: &Value| {
+        let block = block.as_object();
+        block.is_some_and(|block| {
+            block.len() == 2
+                && block.get("type").is_some_and(|kind| kind == "text")
+                && block.get("text").is_some_and(Value::is_string)
+        })
+    };
+    let is_known = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+        ("content", Value::Array(blocks)) => blocks.iter().all(is_plain),
+        ("isError", Value::Bool(_)) | ("structuredContent", _) => true,
+        _ => false,
+    };
+    !members.iter().all(is_known)
+}
+
+/// The members of an object in their order, each as it is written.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// None of what is no object.
+    fn read(text: &'a str) -> Vec<(String, &'a RawValue)> {
+        serde_json::from_str::<Self>(text).map_or_else(|_| Vec::new(), |it| it.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+
+        from.deserialize_map(InOrder).map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_stays_as_it_is_written() {
+        let result = r#"{ "content":[ {"type":"text","text":"\u00e9 1.10"}],"n":12345678901234567890.10,"_meta":{"a" : 1,"sluice/ifc":{"label":[]}},"isError":false}"#;
+        assert_eq!(
+            labelled(result, &["secret".to_owned()], &[]),
+            r#"{"content":[ {"type":"text","text":"\u00e9 1.10"}],"n":12345678901234567890.10,"isError":false,"_meta":{"a":1,"sluice/ifc":{"label":["secret"],"client":[]}}}"#
+        );
+    }
+
+    #[test]
+    fn what_no_text_has_is_more() {
+        for (result, more) in [
+            (
+                r#"{"content":[{"type":"text","text":"a"}],"isError":true,"structuredContent":{}}"#,
+                false,
+            ),
+            (r#"{"content":[]}"#, false),
+            (
+                r#"{"content":[{"type":"text","text":"a","_meta":{}}]}"#,
+                true,
+            ),
+            (
+                r#"{"content":[{"type":"audio","data":"","mimeType":"audio/wav"}]}"#,
+                true,
+            ),
+            (
+                r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n"}]}"#,
+                true,
+            ),
+            (r#"{"content":[],"_meta":{}}"#, true),
+            ("[]", true),
+        ] {
+            assert_eq!(has_more(result), more, "{result}");
+        }
+    }
+}
