@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use hub::CallOutcome;
-use hub::trace::Event;
+use hub::trace::{Event, escape};
 use ifc::{Call, Permit, Sink};
 use sandbox::Layer;
 use tokio::io::AsyncWriteExt;
@@ -200,6 +200,7 @@ impl Spoke {
                 count: 0,
             },
             overrun: sandboxed.overrun(),
+            no_sockets: sandboxed.enforced().no_sockets().map(escape),
         };
         tasks.spawn(incoming.run(reader, end));
 
@@ -420,18 +421,9 @@ impl Spoke {
             env: setup.env.clone(),
             cwd: setup.workdir.clone(),
         };
-        let failed = |mut reason: String| {
-            let refused = ["EPERM", "not permitted"].map(|words| reason.contains(words));
-            let why = self.sandboxed.enforced().no_sockets();
-            if let Some(why) = why.filter(|_| refused.contains(&true)) {
-                reason.push_str(&format!(
-                    "\nIt can make no Unix sockets: {why}. If it needs some, mount the files that it reads and not their folder."
-                ));
-            }
-            SpokeError::App {
-                app: setup.app.clone(),
-                reason,
-            }
+        let failed = |reason| SpokeError::App {
+            app: setup.app.clone(),
+            reason,
         };
         let frame = HubFrame::Start {
             app,

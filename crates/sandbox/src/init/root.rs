@@ -366,7 +366,7 @@ fn pieces(
         // Whatever the rights of a mount are, a connection takes those of the socket alone.
         if source.directory && (mount.access, mount.executable) != (Access::ReadOnly, true) {
             *host_sockets = Some(format!(
-                "the app sees {}, where a socket of this machine could be",
+                "it sees {}, where a socket of this machine could be",
                 mount.source.display()
             ));
         }

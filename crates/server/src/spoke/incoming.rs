@@ -34,6 +34,8 @@ pub(super) struct Incoming {
     pub(super) refused: Refused,
     /// Whether it was ended for what it has written.
     pub(super) overrun: sandbox::Overrun,
+    /// Why it may make no Unix sockets, if it may not.
+    pub(super) no_sockets: Option<String>,
 }
 
 /// What the spoke says it has not passed on.
@@ -172,7 +174,7 @@ impl Incoming {
                     format!("; it last said: {stderr}")
                 };
                 let why = with_quote(&reason, escape);
-                Err(format!("the app failed: {why}{}{said}", remedy(&said)))
+                Err(format!("the app failed: {why}{}{said}", self.remedy(&said)))
             }
         }
     }
@@ -196,29 +198,33 @@ impl Incoming {
         self.calls.finish(id, outcome);
         Ok(())
     }
+
+    /// Our words for what programs say when the sandbox refuses something, and what helps.
+    fn remedy(&self, said: &str) -> String {
+        const SOCKETS: [&str; 3] = ["listen EPERM", "connect EPERM", "[Errno 1] Operation not"];
+        const REMEDIES: [(&str, &str); 3] = [
+            (
+                "docker.sock",
+                "; it needs the Docker socket, which would undo the sandbox: run the command of the image instead",
+            ),
+            ("EMFILE", "; raise open_files in its limits"),
+            ("Too many open files", "; raise open_files in its limits"),
+        ];
+        let says = |words: &&str| said.contains(*words);
+        if let Some((_, remedy)) = REMEDIES.iter().find(|(words, _)| says(words)) {
+            return (*remedy).to_owned();
+        }
+        let why = self
+            .no_sockets
+            .as_ref()
+            .filter(|_| SOCKETS.iter().any(says));
+        why.map_or_else(String::new, |why| format!("; it may make no Unix sockets, because {why}: mount the files that it needs and not their folder"))
+    }
 }
 
 /// An image that came as base64. A sound spoke sends no other.
 fn image(base64: &str) -> Option<Image> {
     Image::read(STANDARD.decode(base64).ok()?)
-}
-
-/// Our words for what programs say when the sandbox refuses something, and what helps.
-fn remedy(said: &str) -> &'static str {
-    const REMEDIES: [(&str, &str); 4] = [
-        (
-            "docker.sock",
-            "; it needs the Docker socket, which would undo the sandbox: run the command of the image instead",
-        ),
-        (
-            "listen EPERM",
-            "; the sandbox lets no program listen: start a TypeScript server with `node --import tsx`",
-        ),
-        ("EMFILE", "; raise open_files in its limits"),
-        ("Too many open files", "; raise open_files in its limits"),
-    ];
-    let known = REMEDIES.iter().find(|(words, _)| said.contains(words));
-    known.map_or("", |(_, remedy)| *remedy)
 }
 
 /// A failure with what the app said of it, quoted. The turn machine labels it like the app's
@@ -275,6 +281,7 @@ mod tests {
                 count: 0,
             },
             overrun: sandbox::Overrun::default(),
+            no_sockets: None,
         }
     }
 
@@ -394,10 +401,17 @@ mod tests {
                 reason: FailureReason::OutputClosed,
                 stderr: Quote::tail(said),
             };
-            incoming().handle(end).unwrap_err()
+            let mut app = incoming();
+            app.no_sockets = Some("it sees /data".to_owned());
+            app.handle(end).unwrap_err()
         };
         let tsx = failed("Error: listen EPERM: operation not permitted /tmp/tsx-1000/2.pipe");
-        assert!(tsx.contains("node --import tsx"), "{tsx}");
+        assert!(
+            tsx.contains("no Unix sockets, because it sees /data"),
+            "{tsx}"
+        );
+        let taken = failed("Error: listen EADDRINUSE: address already in use 127.0.0.1:80");
+        assert!(!taken.contains("sockets"), "{taken}");
         let files = failed("OSError: [Errno 24] Too many open files: '/data/a'");
         assert!(files.contains("raise open_files"), "{files}");
         let docker = failed("dial unix /var/run/docker.sock: connect: no such file or directory");
