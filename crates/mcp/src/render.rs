@@ -152,7 +152,7 @@ impl Block {
             _ if value.is_string() => Self::Text(value.as_str().unwrap_or_default().to_owned()),
             ("text", Some(text), ..) => Self::Text(text.to_owned()),
             // By its bytes: an app calls anything an image.
-            ("image", _, Some(data), _) if is_known(data) => Self::Image(data.to_owned()),
+            ("image", _, Some(data), _) if is_known(&bare(data)) => Self::Image(bare(data)),
             ("image" | "audio", _, Some(data), _) => {
                 let mime = text("mimeType").unwrap_or("unknown type");
                 Self::Note(omitted(kind, mime, decoded_len(data)))
@@ -184,7 +184,7 @@ impl Block {
         let uri = head(text("uri").unwrap_or_default(), NOTE_BYTES);
         match (text("text"), text("blob")) {
             (Some(text), _) => Self::Note(format!("[resource {uri}]\n{text}")),
-            (None, Some(blob)) if is_known(blob) => Self::Image(blob.to_owned()),
+            (None, Some(blob)) if is_known(&bare(blob)) => Self::Image(bare(blob)),
             (None, Some(blob)) => {
                 let mime = text("mimeType").unwrap_or("binary");
                 let kind = format!("resource {uri}");
@@ -256,6 +256,14 @@ impl Rendered {
         }
         self.text.push_str(part);
     }
+}
+
+/// Base64 alone: some servers write it in lines, or as an address that holds it.
+fn bare(base64: &str) -> String {
+    let data = base64
+        .split_once(";base64,")
+        .map_or(base64, |(_, data)| data);
+    data.split_ascii_whitespace().collect()
 }
 
 /// Whether these bytes begin as an image of a kind that providers take.
@@ -378,6 +386,14 @@ mod tests {
         assert_eq!(shown.text, "{}", "rules for JSON still read it");
         assert_eq!(shown.images, [png.clone(), png.clone()]);
 
+        let (first, rest) = png.split_at(8);
+        for data in [
+            format!("data:image/png;base64,{png}"),
+            format!("{first}\n{rest}\n"),
+        ] {
+            let shown = rendered(json!([image("image/png", &data)]));
+            assert_eq!(shown.images, [png.clone()], "{data}");
+        }
         let svg = STANDARD.encode(b"<svg onload='x()'/>");
         for data in [svg.as_str(), "no base64!", &png[1..], ""] {
             let shown = rendered(json!([image("image/png", data)]));
