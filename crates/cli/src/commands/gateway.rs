@@ -9,7 +9,7 @@ use clap::Args;
 use config::{Config, ScreenerKind};
 use hub::Permits;
 use ifc::{Effect, Label};
-use llm::{Broker, OpenAi, OpenAiConfig};
+use llm::{Broker, HttpConfig, HttpProvider};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
@@ -111,7 +111,7 @@ pub(crate) async fn serve(
         ..compose::Options::default()
     };
     // No model is asked, so there need not be one.
-    let none = OpenAi::new(OpenAiConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
+    let none = HttpProvider::new(HttpConfig::new("none", "http://127.0.0.1:9/v1", "none"))?;
     let setup = compose::session(
         &config,
         Broker::new(Arc::new(none), Label::bottom()),
