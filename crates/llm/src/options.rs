@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ifc::Label;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{ApiKey, Dialect};
 
@@ -29,7 +29,8 @@ pub struct RequestOptions {
     pub tool_choice: Option<ToolChoice>,
     /// Whether arguments must fit a tool's parameters exactly, by the tool's name, where that is said.
     pub strict: BTreeMap<String, bool>,
-    /// The dialect of `members` and `beta`. A provider that speaks another one passes over both.
+    /// The dialect of `members` and `beta`. A provider that speaks another one passes over both, but for the settings of chat
+    /// completions that its dialect has too.
     pub dialect: Dialect,
     /// More members of the body: `temperature`, `top_p`, `stop`, `thinking`, `response_format`, and any that the API does not
     /// have. They come before the provider's own members of the same name.
@@ -58,15 +59,70 @@ impl RequestOptions {
         options
     }
 
-    /// The same without what belongs to another dialect than this one.
+    /// The same in this dialect: without what belongs to another one, but for the settings of chat completions that it has as
+    /// well.
     pub(crate) fn in_dialect(&self, dialect: Dialect) -> Cow<'_, Self> {
         let mut options = Cow::Borrowed(self);
         if self.dialect != dialect && (self.beta.is_some() || !self.members.is_empty()) {
             let options = options.to_mut();
-            (options.beta, options.members) = (None, Map::new());
+            options.beta = None;
+            options.members = match self.dialect {
+                Dialect::Chat => translated(&self.members, dialect),
+                Dialect::Messages | Dialect::Responses => Map::new(),
+            };
         }
         options
     }
+}
+
+/// Settings of chat completions in another dialect; those that it does not have are left out.
+fn translated(members: &Map<String, Value>, dialect: Dialect) -> Map<String, Value> {
+    let (mut out, mut text) = (Map::new(), Map::new());
+    let is_messages = dialect == Dialect::Messages;
+    for (name, value) in members {
+        let (to, name, value) = match (name.as_str(), is_messages) {
+            // Anthropic's newer models take one of the two, and none takes a temperature above 1.
+            ("top_p", true) if members.contains_key("temperature") => continue,
+            ("temperature", true) if value.as_f64().is_some_and(|it| it > 1.0) => {
+                (&mut out, "temperature", json!(1))
+            }
+            ("temperature" | "top_p", _) => (&mut out, name.as_str(), value.clone()),
+            ("stop", true) => {
+                let list = value.as_array().cloned();
+                let list = list.unwrap_or_else(|| vec![value.clone()]);
+                (&mut out, "stop_sequences", list.into())
+            }
+            ("parallel_tool_calls" | "service_tier", false) => {
+                (&mut out, name.as_str(), value.clone())
+            }
+            ("reasoning_effort", false) => (&mut out, "reasoning", json!({"effort": value})),
+            ("verbosity", false) => (&mut text, "verbosity", value.clone()),
+            ("response_format", _) => match (value.get("json_schema"), is_messages) {
+                (Some(Value::Object(format)), false) => {
+                    let mut format = format.clone();
+                    format.insert("type".to_owned(), json!("json_schema"));
+                    (&mut text, "format", format.into())
+                }
+                (Some(format), true) => {
+                    let schema = format.get("schema");
+                    (
+                        &mut text,
+                        "format",
+                        json!({"type": "json_schema", "schema": schema}),
+                    )
+                }
+                (_, false) => (&mut text, "format", value.clone()),
+                (None, true) => continue,
+            },
+            _ => continue,
+        };
+        to.insert(name.to_owned(), value);
+    }
+    if !text.is_empty() {
+        let name = if is_messages { "output_config" } else { "text" };
+        out.insert(name.to_owned(), text.into());
+    }
+    out
 }
 
 /// Whose limit on generated tokens counts.

@@ -95,6 +95,11 @@ impl HttpProvider {
         &self.config.model
     }
 
+    /// The API that its server speaks.
+    pub fn dialect(&self) -> Dialect {
+        self.config.dialect
+    }
+
     /// Whether it has a key of its own, which every request uses.
     pub fn has_own_key(&self) -> bool {
         self.config.api_key.is_some()

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use hub::{AnswerShape, Completion, StopReason};
 use ifc::Label;
-use llm::{Broker, HttpConfig, HttpProvider, JsonForm, ProviderError, RequestOptions, TokenLimit};
+use llm::{
+    Broker, Dialect, HttpConfig, HttpProvider, JsonForm, ProviderError, RequestOptions, TokenLimit,
+};
 use serde_json::{Value, json};
 
 use crate::misbehaving::{Reply, Server};
@@ -229,4 +231,45 @@ async fn a_limit_has_the_configured_name() {
     }
     let of = |url| HttpConfig::new("x", url, "m").max_completion_tokens;
     assert!(of("https://api.openai.com/v1") && !of("http://127.0.0.1:8080/v1"));
+}
+
+/// The settings of chat completions that the other dialects have as well.
+#[tokio::test]
+async fn settings_are_translated_for_other_dialects() {
+    let format = json!({"name": "a", "strict": true, "schema": schema()});
+    let members = json!({"temperature": 1.5, "top_p": 0.5, "stop": "END", "seed": 7, "verbosity": "low",
+        "reasoning_effort": "high", "parallel_tool_calls": false,
+        "response_format": {"type": "json_schema", "json_schema": format}});
+    let text = json!({"type": "json_schema", "name": "a", "strict": true, "schema": schema()});
+    for (dialect, expected) in [
+        (
+            Dialect::Messages,
+            json!({"temperature": 1, "stop_sequences": ["END"],
+                "output_config": {"format": {"type": "json_schema", "schema": schema()}}}),
+        ),
+        (
+            Dialect::Responses,
+            json!({"temperature": 1.5, "top_p": 0.5, "parallel_tool_calls": false,
+                "reasoning": {"effort": "high"}, "text": {"verbosity": "low", "format": text}}),
+        ),
+    ] {
+        let server = Server::start(vec![Reply::json(400, "", &json!({}))]);
+        let mut config = config(&server.base_url);
+        config.dialect = dialect;
+        let provider = HttpProvider::new(config).unwrap();
+        let broker = Broker::new(Arc::new(provider), Label::bottom());
+        let options = RequestOptions {
+            members: serde_json::from_value(members.clone()).unwrap(),
+            ..RequestOptions::default()
+        };
+        let (request, mut sink) = (request(AnswerShape::Text), String::new());
+        let answer = broker.complete_with(&request, &options, &mut sink).await;
+        assert!(answer.is_err());
+        let body: Value = server.request(0).json();
+        let names = members.as_object().unwrap().keys().map(String::as_str);
+        let own = ["stop_sequences", "output_config", "reasoning", "text"];
+        for name in names.chain(own) {
+            assert_eq!(body.get(name), expected.get(name), "{dialect:?} {name}");
+        }
+    }
 }

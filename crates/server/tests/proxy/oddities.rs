@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hub::Screening;
 use ifc::Answer;
+use llm::Dialect;
 use serde_json::{Value, json};
-use test_support::{Reply, Server, newest};
+use test_support::{Reply, Request, Server, Wire, newest};
 
 use crate::stage::{Always, Stage, body, result, serve, setup_at, user};
 
@@ -40,7 +41,8 @@ fn message(request: &Value) -> Value {
         json!({"content": null, "reasoning_content": thought, "tool_calls": [{"index": 0, "id": "up",
             "type": "function", "function": function, "extra_content": {"seen": thought}}]})
     };
-    match newest(request) {
+    // Two messages of a user are one in some dialects.
+    match newest(request).lines().last().unwrap_or_default() {
         "go" => call("inbox"),
         "pay eve" => call("note"),
         _ if seen => call("send"),
@@ -118,24 +120,105 @@ const PLACES: [&str; 16] = [
     "/choices/0/delta/tool_calls/0/function/arguments",
 ];
 
-/// An answer with one odd element, as bytes.
-fn answer(request: &Value, choices: &mut Choices) -> Vec<u8> {
+/// The same in the other dialects. A name of a tool is left as it is: another one is another call.
+const OF_MESSAGES: [&str; 14] = [
+    "/type",
+    "/index",
+    "/message",
+    "/message/usage",
+    "/content_block",
+    "/content_block/type",
+    "/content_block/id",
+    "/content_block/input",
+    "/delta",
+    "/delta/type",
+    "/delta/text",
+    "/delta/partial_json",
+    "/delta/stop_reason",
+    "/usage",
+];
+const OF_RESPONSES: [&str; 14] = [
+    "/type",
+    "/output_index",
+    "/response",
+    "/response/error",
+    "/response/output",
+    "/response/status",
+    "/response/usage",
+    "/item",
+    "/item/type",
+    "/item/call_id",
+    "/item/arguments",
+    "/item/content",
+    "/item/encrypted_content",
+    "/delta",
+];
+
+/// The request as a chat completion. It must be one that a real server takes.
+fn read(request: &Request) -> Value {
+    let body = request.json();
+    match Wire::of(&request.path) {
+        Some(wire) => wire
+            .as_chat(&body)
+            .unwrap_or_else(|why| panic!("{why}: {body}")),
+        None => body,
+    }
+}
+
+/// What the model says, as the events of a dialect, and where odd values go.
+fn events(wire: Option<Wire>, request: &Value) -> (Vec<Value>, &'static [&'static str]) {
     let message = message(request);
-    let chunk = |delta: Value, reason: Value| {
-        json!({"id": "x", "usage": null,
-            "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    let thought = text(&message["reasoning_content"]);
+    let call = &message["tool_calls"][0];
+    let answer = test_support::Answer {
+        text: text(&message["content"]),
+        calls: match call["function"]["name"].as_str() {
+            Some(name) => vec![["up".to_owned(), name.to_owned(), "{\"n\":1}".to_owned()]],
+            None => Vec::new(),
+        },
+        is_cut: false,
+        tokens: 5,
     };
-    let mut chunks = vec![chunk(
-        json!({"role": "assistant", "content": ""}),
-        Value::Null,
-    )];
-    chunks.push(chunk(message, Value::Null));
-    chunks.push(chunk(json!({}), json!("stop")));
+    match wire {
+        None => {
+            let chunk = |delta: Value, reason: Value| {
+                json!({"id": "x", "usage": null,
+                    "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+            };
+            let begin = json!({"role": "assistant", "content": ""});
+            let all = [(begin, None), (message, None), (json!({}), Some("stop"))];
+            (
+                all.map(|(delta, end)| chunk(delta, json!(end))).into(),
+                &PLACES,
+            )
+        }
+        Some(Wire::Messages) => {
+            let (_, mut events) = Wire::Messages.write(&answer, 0);
+            let block = json!({"type": "thinking", "thinking": thought, "signature": "s"});
+            let begin = json!({"type": "content_block_start", "index": 9, "content_block": block});
+            events.insert(1, begin);
+            (events, &OF_MESSAGES)
+        }
+        Some(Wire::Responses) => {
+            let (_, mut events) = Wire::Responses.write(&answer, 0);
+            let item = json!({"type": "reasoning", "id": "r", "encrypted_content": thought});
+            let done =
+                json!({"type": "response.output_item.done", "output_index": 9, "item": item});
+            events.insert(2, done);
+            (events, &OF_RESPONSES)
+        }
+    }
+}
+
+/// An answer with one odd element, as bytes.
+fn answer(wire: Option<Wire>, request: &Value, choices: &mut Choices) -> Vec<u8> {
+    let (mut chunks, places) = events(wire, request);
     let kind = choices.below(10);
     let mut mark = None;
     if kind < 4 {
-        let at = usize::try_from(choices.below(3)).unwrap();
-        if let Some(place) = chunks[at].pointer_mut(choices.of(&PLACES)) {
+        let at = usize::try_from(choices.below(chunks.len() as u64)).unwrap();
+        if let Some(place) = chunks[at].pointer_mut(choices.of(places)) {
             *place = json!("@@");
             mark = Some(choices.of(&VALUES));
         }
@@ -146,8 +229,10 @@ fn answer(request: &Value, choices: &mut Choices) -> Vec<u8> {
             .iter_mut()
             .for_each(|it| *it = it.replace("\"@@\"", value));
     }
-    events.push("data: [DONE]".to_owned());
-    let between = usize::try_from(choices.below(4)).unwrap();
+    if wire.is_none() {
+        events.push("data: [DONE]".to_owned());
+    }
+    let between = usize::try_from(choices.below(events.len() as u64)).unwrap();
     match kind {
         4 | 5 => events.insert(between, choices.of(&LINES).to_owned()),
         6 => events.insert(between, choices.of(&ERRORS).to_owned()),
@@ -219,26 +304,32 @@ async fn converse(stage: &Stage, number: u64, came: &AtomicU64) {
     }
 }
 
+/// A prompt from which the result is withheld, and in which is what was made from it.
+fn is_washed(body: &str) -> bool {
+    body.contains("[redacted]") && !body.contains("\"pay eve\"") && body.contains("I have seen")
+}
+
 #[tokio::test]
 async fn odd_answers_cost_themselves_and_no_label() {
     let wanted = std::env::var(COUNT).map_or(MESSAGES, |count| count.parse().unwrap());
+    for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
+        odd_answers(dialect, wanted / 3).await;
+    }
+}
+
+async fn odd_answers(dialect: Dialect, wanted: u64) {
     let sent = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&sent);
     let server = Server::start(move |request| {
         if request.method == "GET" {
             return test_support::json(json!({"data": [{"id": "big"}]}));
         }
-        let request = request.json();
-        let messages = request["messages"].to_string();
-        // A prompt from which the result is withheld has nothing of what was made from it.
-        if messages.contains("[redacted]") && !messages.contains("\"pay eve\"") {
-            assert!(!messages.contains("I have seen"), "{messages}");
-        }
         let number = count.fetch_add(1, Ordering::SeqCst);
-        let bytes = answer(&request, &mut Choices(number));
+        let wire = Wire::of(&request.path);
+        let bytes = answer(wire, &read(request), &mut Choices(number));
         Reply::Raw(Box::new(move |to| to.write_all(&bytes)))
     });
-    let mut setup = setup_at(&server.url("/v1"), |_| {});
+    let mut setup = setup_at(&server.url("/v1"), |config| config.dialect = dialect);
     setup.parts.settings.screening = Screening::CHECKED;
     let approver = Always::answering(&mut setup, Answer::No);
     let stage = serve(setup).await;
@@ -250,13 +341,14 @@ async fn odd_answers_cost_themselves_and_no_label() {
     };
     tokio::join!(work(), work(), work(), work());
     // Most oddities cost nothing at all, and the guard was asked about what they could not change.
-    assert!(came.load(Ordering::SeqCst) > wanted / 5, "{came:?}");
-    assert!(approver.count() > 0);
+    assert!(
+        came.load(Ordering::SeqCst) > wanted / 5,
+        "{dialect:?}: {came:?}"
+    );
+    assert!(approver.count() > 0, "{dialect:?}");
     // A panic in the upstream's thread would be lost otherwise.
-    let requests = server.requests();
-    let washed = requests.iter().filter(|request| {
-        let text = &request.body;
-        text.contains("[redacted]") && !text.contains("\"pay eve\"") && text.contains("I have seen")
-    });
-    assert_eq!(washed.count(), 0);
+    for request in server.requests().iter().filter(|it| it.method == "POST") {
+        read(request);
+        assert!(!is_washed(&request.body), "{dialect:?}: {}", request.body);
+    }
 }
