@@ -591,6 +591,21 @@ fn label_says_which_rules_count_for_a_call() {
 
 /// Names of tools do not tell whether a result is secret, so a draft that is used as it is must not say that nothing is.
 #[test]
+fn rules_proposed_for_an_app_that_is_started_here_fit_it() {
+    const TOOLS: &str = r#"[{"name":"read_vault"}]"#;
+    let own = "[app.files]\ncommand = [\"/bin/cat\"]\n";
+    let stage = Stage::new(own);
+    for (app, expected) in [("files", 0), ("agent", 1)] {
+        let propose = ["policy", "propose", "--app", app];
+        let (code, draft, _) = stage.0.pipe(&propose, TOOLS);
+        assert_eq!(code, 0);
+        assert_eq!(draft.matches("client = true").count(), expected, "{draft}");
+        fs::write(stage.path().join("sluice.toml"), format!("{own}{draft}")).unwrap();
+        assert_eq!(stage.json(&["policy", "check"]).0, 0, "{draft}");
+    }
+}
+
+#[test]
 fn a_proposed_policy_keeps_results_secret() {
     const TOOLS: &str = r#"[{"name":"read_vault"},{"name":"search_web","inputSchema":{"properties":{"query":{"type":"string"}}}}]"#;
     let stage = Stage::new("");

@@ -3,9 +3,11 @@
 use std::io::{IsTerminal, Read};
 
 use anyhow::{Context, Result, ensure};
+use config::Config;
 use serde_json::Value;
 use wire::Hints;
 
+use crate::configuration;
 use crate::exit::Exit;
 use crate::proposal::{self, Tool};
 use crate::terminal::{print_escaped, say};
@@ -39,7 +41,8 @@ pub(super) fn propose(app: &str) -> Result<Exit> {
         read as u64 <= MOST_BYTES,
         "more than {MOST_BYTES} bytes of tools"
     );
-    print_escaped(proposal(app, &tools(&text)?).trim_end())?;
+    let tools = tools(&text)?;
+    print_escaped(proposal(app, is_started_here(app)?, &tools).trim_end())?;
     Ok(Exit::Done)
 }
 
@@ -94,9 +97,23 @@ fn read_tool(tool: &Value) -> Option<Tool> {
     Some(Tool::new(tool.get("name")?.as_str()?, schema, hints))
 }
 
-fn proposal(app: &str, tools: &[Tool]) -> String {
+/// Whether the configuration has an app of this name that is started here. One with mistakes has none.
+fn is_started_here(app: &str) -> Result<bool> {
+    let found = configuration::find(None)?;
+    let config = found.and_then(|found| Config::load(found.path()).ok());
+    let app = config.as_ref().and_then(|config| config.apps.get(app));
+    Ok(app.is_some_and(|app| !app.client))
+}
+
+fn proposal(app: &str, is_started_here: bool, tools: &[Tool]) -> String {
     // `draft` makes `sluice policy check` name the tools that still have no `rest`.
-    let mut text = format!("{HEADER}\n[app.{app}]\nclient = true\ndraft = true\n");
+    let start = match is_started_here {
+        true => format!(
+            "# The configuration has [app.{app}]: write draft = true there, and these tables after it.\n"
+        ),
+        false => format!("[app.{app}]\nclient = true\ndraft = true\n"),
+    };
+    let mut text = format!("{HEADER}\n{start}");
     for tool in tools {
         text.push('\n');
         text.push_str(&proposal::rule(app, tool));
@@ -109,7 +126,6 @@ fn proposal(app: &str, tools: &[Tool]) -> String {
 mod tests {
     use std::path::Path;
 
-    use config::Config;
     use ifc::Effect;
 
     use super::*;
@@ -132,7 +148,7 @@ mod tests {
     #[test]
     fn content_may_be_influenced_and_a_destination_may_not() {
         for listed in TOOLS {
-            let text = proposal("agent", &tools(listed).unwrap());
+            let text = proposal("agent", false, &tools(listed).unwrap());
             let config = config(&text);
             let send = config.apps["agent"].rules.tool("send_mail").unwrap();
             assert!(send.limit.is_bottom());
@@ -149,7 +165,7 @@ mod tests {
     fn a_name_cannot_write_a_rule() {
         let name = "x]\nlimit = \"any\"\n[app.agent.tools.y";
         let listed = serde_json::json!([{ "name": name, "parameters": { "properties": { "a\"]\nb": {} } } }]);
-        let text = proposal("agent", &tools(&listed.to_string()).unwrap());
+        let text = proposal("agent", false, &tools(&listed.to_string()).unwrap());
         assert_eq!(text.matches("\nlimit").count(), 1);
         assert!(text.contains("\nlimit = []\n"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with('[')).count(), 2);
@@ -166,7 +182,7 @@ mod tests {
         let odd = odd.map(|name| (name.to_owned(), serde_json::json!({})));
         let odd = Value::Object(odd.into_iter().collect());
         let listed = serde_json::json!([{ "name": "send", "parameters": { "properties": odd } }]);
-        let text = proposal("agent", &tools(&listed.to_string()).unwrap());
+        let text = proposal("agent", false, &tools(&listed.to_string()).unwrap());
         config(&text);
         // An odd entry costs itself.
         let one = r#"[7, {}, {"name": 7}, {"name": "a", "inputSchema": {"properties": []}}]"#;
