@@ -10,6 +10,7 @@ use remote::Settings;
 use sandbox::{Access, Layer};
 use server::{AppSetup, Domains, Egress, SpokeSetup, TokenPort, ToolCheck};
 use store::Identity;
+use wire::Offer;
 
 use crate::{paths, remote_app, review, secrets};
 
@@ -53,9 +54,12 @@ pub(crate) fn of(
         domains: domains(app),
         tokens,
         call_timeout: limits.call_timeout,
-        resources: app.resources,
-        prompts: app.prompts,
-        exact: false,
+        offer: Offer {
+            resources: app.resources,
+            prompts: app.prompts,
+            exact: false,
+            tools: app.filter.clone(),
+        },
     };
     let description = app.description.clone().unwrap_or_else(|| app.name.clone());
     let rules = app.clone();

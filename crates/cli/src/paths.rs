@@ -99,6 +99,33 @@ pub(crate) fn is_of_programs(folder: &str) -> bool {
     is_hidden || env::split_paths(&programs).any(|one| one.starts_with(folder))
 }
 
+/// What makes a project of a folder: programs of the user's run what it says.
+const PROJECT: &str = ".git .hg .envrc Makefile makefile GNUmakefile CMakeLists.txt meson.build justfile Dockerfile \
+    package.json deno.json Cargo.toml pyproject.toml setup.py go.mod pom.xml build.gradle build.gradle.kts Gemfile Rakefile \
+    composer.json mix.exs";
+/// Most folders in a folder that are looked at.
+const MOST_PROJECTS: usize = 256;
+
+/// What makes this folder, one above it in the user's home or one in it a project, whose code the user runs.
+pub(crate) fn code_in(folder: &Path) -> Option<&'static str> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let above = folder.ancestors();
+    let above = above.take_while(|it| {
+        *it == folder
+            || home
+                .as_ref()
+                .is_some_and(|home| it.starts_with(home) && it != home)
+    });
+    let inside = folder.read_dir().into_iter().flatten().take(MOST_PROJECTS);
+    let inside = inside.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut all = above.map(Path::to_owned).chain(inside);
+    all.find_map(|one| {
+        PROJECT
+            .split_whitespace()
+            .find(|name| one.join(name).exists())
+    })
+}
+
 fn xdg(variable: &str, under_home: &str) -> Option<PathBuf> {
     // The XDG rules ignore relative paths. A relative HOME is ignored too: the working folder, which may be a stranger's,
     // would hold the user's configuration and trust.

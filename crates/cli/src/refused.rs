@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use wire::Wish;
 
 use crate::question::word;
-use crate::terminal::say;
+use crate::terminal::{say, unheard};
 
 /// The refused places among a spoke's events, with the reasons. What of the app is left out, as a tool that nothing can
 /// describe, is said at once.
@@ -32,13 +32,7 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
                 reason,
                 times,
             } if times == 1 || request != Wish::Line.name() => {
-                let (app, reason) = (escape(&app), word(&reason));
-                let many = if times > 1 && request == Wish::Tool.name() {
-                    "s"
-                } else {
-                    ""
-                };
-                say(&format!("note: {app}, {times} {request}{many}: {reason}\n"));
+                say(&unheard(&app, &request, &reason, times));
             }
             _ => {}
         }

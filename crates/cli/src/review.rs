@@ -47,7 +47,12 @@ fn digest(text: &str) -> String {
 /// Refuses an app whose tools are not the reviewed ones.
 pub(crate) fn unchanged(app: &App, tools: &[ToolDescription]) -> Result<(), String> {
     match app.found.as_ref().and_then(|start| start.reviewed.as_ref()) {
-        Some(before) => same(&app.name, before, &seen(tools)),
+        Some(before) => {
+            // What the user has hidden since is not gone.
+            let shown = before.iter().filter(|(tool, _)| app.filter.shows(tool));
+            let before = shown.map(|(tool, it)| (tool.clone(), it.clone())).collect();
+            same(&app.name, &before, &seen(tools))
+        }
         None => Ok(()),
     }
 }

@@ -18,6 +18,7 @@ use rustix::termios::{
 use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
+use wire::{Refusal, Wish};
 
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
@@ -251,6 +252,19 @@ fn note(record: &Record) -> Option<String> {
             let lines = lines.map(|it| format!("from memory: {}\n", escape(&it.origin)));
             Some(lines.collect())
         }
+        // A tool that the user meant to hide may be offered.
+        (
+            _,
+            Event::Unheard {
+                app,
+                request,
+                reason,
+                times,
+            },
+        ) if reason.starts_with(&Refusal::Unlisted.to_string()) => {
+            Some(unheard(app, request, reason, *times))
+        }
+        (_, Event::Unheard { app, reason, .. }) => unwritten::file(app, reason),
         // The app itself may only report that something failed.
         (_, Event::NameDenied { app, name, reason }) => {
             let (app, name, reason) = (escape(app), word(name), escape(reason));
@@ -308,6 +322,16 @@ fn note(record: &Record) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// A line about what of an app is left out.
+pub(crate) fn unheard(app: &str, request: &str, reason: &str, times: u64) -> String {
+    let (app, reason) = (escape(app), word(reason));
+    let many = match times > 1 && request == Wish::Tool.name() {
+        true => "s",
+        false => "",
+    };
+    format!("note: {app}, {times} {request}{many}: {reason}\n")
 }
 
 /// One line about a call that runs by a stored permission.

@@ -6,6 +6,7 @@ use std::path::Path;
 use hub::address::inert;
 use hub::trace::{Text, escape};
 use provision::Store;
+use wire::Refusal;
 
 use crate::paths;
 use crate::question::word;
@@ -20,6 +21,36 @@ pub(crate) fn port(service: &str) -> Option<u16> {
 /// The lines that let an app connect to a service on loopback.
 pub(crate) fn connect(app: &str, service: &str) -> String {
     format!("[app.{app}]\nconnect = [\"{service}\"]\n")
+}
+
+/// A note on a file that ended with the sandbox, or that an app did not see, with what would change that.
+pub(crate) fn file(app: &str, reason: &str) -> Option<String> {
+    let of = |why: Refusal| reason.strip_prefix(&format!("{why}: "));
+    let app = escape(app);
+    let inert = |path: &str| inert(&word(path), |_, _| false).0;
+    if let Some(path) = of(Refusal::Scratch) {
+        let file = inert(path);
+        return Some(format!(
+            "note: {app} names {file}, which is in its sandbox and ends with it. For files that stay, have these lines in \
+             `sluice.toml`, and name a path there:\n\
+             [[app.{app}.mount]]\nsource = \"FOLDER\"\ntarget = \"FOLDER\"\nwrite = true\n"
+        ));
+    }
+    // A missing file may be missing here, too.
+    let path = of(Refusal::Unseen).filter(|path| Path::new(path).exists())?;
+    may_be_mounted(path)?;
+    Some(format!(
+        "note: {app} says that there is no {}, which it does not see. To show it, have these lines in `sluice.toml`:\n\
+         [[app.{app}.mount]]\nsource = {path:?}\ntarget = {path:?}\n",
+        inert(path)
+    ))
+}
+
+/// Whether a place is one that an app may see: elsewhere it would be the system's, and a home holds too much.
+fn may_be_mounted(place: &str) -> Option<()> {
+    let home = env::var("HOME").ok()?;
+    let below = place.strip_prefix(&home)?.strip_prefix('/')?;
+    (!below.is_empty() && !paths::is_of_programs(place)).then_some(())
 }
 
 /// A note on a file that an app says it could not write, or a service that it says it could not connect to, with what would
@@ -43,12 +74,13 @@ pub(crate) fn note(app: &str, what: &str) -> Option<String> {
              MEMORY_FILE_PATH, add it again: `sluice app add {app} --replace --write FOLDER --env MEMORY_FILE_PATH=FOLDER/FILE -- …`\n"
         ));
     }
-    // Elsewhere it would be a folder of the system's, and a home holds too much.
-    let home = env::var("HOME").ok()?;
-    let folder = folder.to_str().filter(|it| !paths::is_of_programs(it))?;
-    folder.strip_prefix(&home)?.strip_prefix('/')?;
+    let project = paths::code_in(folder).map_or(String::new(), |what| {
+        format!(". Its folder has {what}: with write, the app can change code that you run")
+    });
+    let folder = folder.to_str()?;
+    may_be_mounted(folder)?;
     Some(format!(
-        "{note}. To allow it, have these lines in `sluice.toml`, in the place of others for that folder:\n\
+        "{note}{project}. To allow it, have these lines in `sluice.toml`, in the place of others for that folder:\n\
          [[app.{app}.mount]]\nsource = {folder:?}\ntarget = {folder:?}\nwrite = true\n"
     ))
 }

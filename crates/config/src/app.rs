@@ -9,6 +9,7 @@ use ifc::Label;
 use names::Pattern;
 use policy::{AppRules, Place};
 use sha2::{Digest, Sha256};
+use wire::ToolFilter;
 
 use crate::accepts::AmongSource;
 use crate::examples::Example;
@@ -61,6 +62,8 @@ pub struct App {
     pub resources: bool,
     /// Whether its prompts are tools of it, `prompts/list` and `prompts/get`.
     pub prompts: bool,
+    /// Which of its tools are used: `only_tools` and `hidden_tools`.
+    pub filter: ToolFilter,
     /// Resource limits.
     pub limits: SpokeLimits,
     /// The provider of its conversations, if it has its own. Its results go to no other model then.

@@ -58,7 +58,8 @@ impl App {
     pub fn check_tools(&self, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
         let mut errors = Vec::new();
         let suggestions = Suggestions::default();
-        for (name, rule) in &self.rules.tools {
+        let rules = self.rules.tools.iter();
+        for (name, rule) in rules.filter(|(name, _)| self.filter.shows(name)) {
             let at = rule
                 .place
                 .as_ref()

@@ -8,7 +8,7 @@ use crate::remote;
 use crate::toml_reader::{At, Table};
 
 /// The keys that an app without a process of ours cannot have.
-const PROCESS_KEYS: [&str; 19] = [
+const PROCESS_KEYS: [&str; 21] = [
     "command",
     "url",
     "env",
@@ -22,6 +22,8 @@ const PROCESS_KEYS: [&str; 19] = [
     "limits",
     "resources",
     "prompts",
+    "only_tools",
+    "hidden_tools",
     "meta_labels",
     "provider",
     "offers",

@@ -1,11 +1,13 @@
 //! Files in which other programs list MCP servers. `sluice app import` and `[mcp_servers] file` read them here.
 
+mod choices;
 mod entry;
 
-pub use entry::{ForeignServer, anchored};
+pub use entry::{ForeignServer, anchored, with_home};
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
 use hub::trace::escape;
@@ -60,18 +62,34 @@ pub fn foreign_servers(
     let own = own.find(|(place, servers)| !named(place, servers).is_empty());
     let projects = root.get("projects").and_then(Value::as_object);
     let projects = projects.into_iter().flat_map(|projects| projects.values());
-    let projects = projects.filter_map(|it| Some(("projects", it.get("mcpServers")?)));
+    let projects = projects.filter_map(|it| Some(("projects", it.get("mcpServers")?, it)));
+    let own = own.map(|(place, servers)| (place, servers, &root));
     let places: Vec<_> = own.into_iter().chain(projects).collect();
     if places.is_empty() && !PLACES.iter().any(|place| at(place).is_some()) {
         let places = PLACES.join(", ").replace('/', ".");
         let message = format!("the file lists no servers; looked for {places}");
         return Err(Unreadable { line: 1, message });
     }
+    let mut beside = Vec::new();
+    for file in choices::of_claude(path, variable("HOME")) {
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        match value(&file, &text, &mut Vec::new()) {
+            Ok(settings) => beside.push(choices::of_project(settings, path)),
+            Err(error) => {
+                let file = file.display();
+                notes.push(format!("what {file} switches off is not known: {error}"));
+            }
+        }
+    }
     let (mut servers, mut names) = (Vec::new(), BTreeMap::new());
-    for (place, found) in places {
+    for (place, found, settings) in places {
+        let settings: Vec<_> = beside.iter().chain([settings]).collect();
         let reader = entry::Reader::new(path, place, found, variable);
         for (written, value) in named(place, found) {
             let mut server = reader.server(written, value);
+            choices::apply(path, &settings, written, &mut server);
             let name = server.name.clone();
             // Two projects can have the same server.
             if names.get(&name) == Some(&value) {

@@ -7,6 +7,7 @@ use hub::isc::ServedBy;
 use ifc::{Dimension, Effect, Label, Lattice};
 use policy::{AppRules, Parameters};
 use sha2::{Digest, Sha256};
+use wire::ToolFilter;
 
 use crate::app::App;
 use crate::app_name;
@@ -59,6 +60,12 @@ pub(crate) fn read_app(
     app.fresh = table.boolean("fresh").unwrap_or(false);
     app.resources = table.boolean("resources").unwrap_or(false);
     app.prompts = table.boolean("prompts").unwrap_or(false);
+    if let Some(only) = patterns(table, "only_tools") {
+        app.filter.only = Some(only);
+    }
+    if let Some(hidden) = patterns(table, "hidden_tools") {
+        app.filter.hidden = hidden;
+    }
     if let Some(table) = table.table("limits") {
         spoke_limits(&table, &mut app.limits);
         table.finish();
@@ -134,6 +141,17 @@ pub(crate) fn only_server(
     app
 }
 
+/// Names of tools with `*` for any text.
+fn patterns(table: &Table<'_>, key: &'static str) -> Option<Vec<String>> {
+    let names = table.strings(key)?;
+    for name in names.iter().filter(|it| !ToolFilter::is_pattern(it.value)) {
+        let message = format!("'{}' can be the name of no tool", name.value);
+        let help = "write its name as the app lists it, with * for any text, like \"read_*\"";
+        table.error(&name.span, message, help);
+    }
+    Some(names.iter().map(|it| it.value.to_owned()).collect())
+}
+
 fn manifest_of(table: &Table<'_>) -> Option<Manifest> {
     let found = named_file(table, "manifest");
     let pin = table.string("sha256");
@@ -184,6 +202,7 @@ fn bare(
         fresh: false,
         resources: false,
         prompts: false,
+        filter: server.map_or_else(ToolFilter::default, |server| server.read.filter.clone()),
         limits: limits.clone(),
         provider: None,
         descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),

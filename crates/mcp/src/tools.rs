@@ -1,6 +1,6 @@
 //! The app's list of tools, bounded and compiled. What cannot be used is left out, by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jsonschema::Validator;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use wire::limits::{MAX_DESCRIPTION_BYTES, MAX_SCHEMA_BYTES, MAX_TOOLS, MAX_TOOLS_BYTES};
 use wire::{
-    Breach, FailureReason, Hints, Offer, Refusal, SpokeFault, ToolDescription, ToolProblem, Wish,
-    head, is_tool_name,
+    Breach, FailureReason, Hints, Offer, Refusal, SpokeFault, ToolDescription, ToolFilter,
+    ToolProblem, Wish, head, is_tool_name,
 };
 
 use crate::extras::Extra;
@@ -21,6 +21,9 @@ use crate::{exact, pages, schema};
 
 /// What stands at the end of a description that is longer than it may be.
 const CUT: &str = "\n[The rest of this description is left out.]";
+
+/// Most tools that are read of an app of whose tools the configuration uses some.
+const MAX_LISTED: usize = 16 * MAX_TOOLS;
 
 /// The tools of an app: as described to the hub, and with what checks their arguments.
 #[derive(Debug, Default)]
@@ -32,6 +35,10 @@ pub(crate) struct Toolbox {
     pub(crate) extras: BTreeMap<&'static str, Extra>,
     /// What is left out or unchecked, and which tools it concerns.
     pub(crate) notes: Notes,
+    /// Which tools are used.
+    filter: ToolFilter,
+    /// The names of all tools, used or not.
+    listed: BTreeSet<String>,
 }
 
 /// The number and the names of the tools with the same note.
@@ -46,6 +53,15 @@ impl Toolbox {
         };
         let before = described(self);
         before.is_some() && before == described(now)
+    }
+
+    /// Notes the names of the filter that are none of a tool.
+    fn note_unlisted(&mut self) {
+        let listed: Vec<&str> = self.listed.iter().map(String::as_str).collect();
+        let unlisted = self.filter.unmatched(&listed).map(str::to_owned);
+        for name in unlisted.collect::<Vec<_>>() {
+            self.note(Wish::Tool, Refusal::Unlisted, &name);
+        }
     }
 
     fn note(&mut self, wish: Wish, why: Refusal, name: &str) {
@@ -74,7 +90,10 @@ pub(crate) async fn list(
     // By the protocol a client asks only for what the server has announced.
     let (tools, cut) = match has.tools {
         Some(_) => {
-            let most = MAX_TOOLS.saturating_sub(extras.len());
+            // What is not used does not count.
+            let filtered = offer.tools != ToolFilter::default();
+            let most = if filtered { MAX_LISTED } else { MAX_TOOLS };
+            let most = most.saturating_sub(extras.len());
             let page = |params| async {
                 let request = ListToolsRequest::with_param(params);
                 exact::ask(peer, request, Breach::ListTools, ending).await
@@ -83,9 +102,13 @@ pub(crate) async fn list(
         }
         None => Default::default(),
     };
+    let filter = offer.tools.clone();
     // Compiling a schema can take long, and the supervisor must go on meanwhile.
     let accepted = tokio::task::spawn_blocking(move || {
-        let mut toolbox = Toolbox::default();
+        let mut toolbox = Toolbox {
+            filter,
+            ..Toolbox::default()
+        };
         // Before the app's own: one that is called the same is left out as a second one of its name.
         for extra in extras {
             let described = extra.tool();
@@ -95,8 +118,9 @@ pub(crate) async fn list(
         tools
             .iter()
             .for_each(|tool| accept(&mut toolbox, tool.get()));
-        if let Some(why) = cut {
-            toolbox.note(Wish::Page, why, "");
+        match cut {
+            Some(why) => toolbox.note(Wish::Page, why, ""),
+            None => toolbox.note_unlisted(),
         }
         toolbox
     });
@@ -127,6 +151,12 @@ fn accept(toolbox: &mut Toolbox, text: &str) {
         name: String,
     }
     let name = serde_json::from_str(text).map_or(String::new(), |it: Named| it.name);
+    if is_tool_name(&name) {
+        toolbox.listed.insert(name.clone());
+    }
+    if !toolbox.filter.shows(&name) {
+        return;
+    }
     match described(toolbox, &name, text) {
         Ok(tool) => toolbox.described.push(tool),
         Err(problem) => toolbox.note(Wish::Tool, Refusal::Tool(problem), head(&name, 200)),

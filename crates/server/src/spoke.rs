@@ -63,12 +63,8 @@ pub struct SpokeSetup {
     pub tokens: Option<TokenPort>,
     /// How long one call may take.
     pub call_timeout: Duration,
-    /// Whether its resources can be read, by tools of their own.
-    pub resources: bool,
-    /// Whether its prompts can be read, by tools of their own.
-    pub prompts: bool,
-    /// Whether results come as the app wrote them as well ([`Executed::exact`]).
-    pub exact: bool,
+    /// Which of its tools are used, and whether its resources and prompts are tools of their own.
+    pub offer: Offer,
 }
 
 /// Answers what an app asks for while it works on a call.
@@ -428,11 +424,7 @@ impl Spoke {
         let frame = HubFrame::Start {
             app,
             limits: setup.limits.clone(),
-            offer: Offer {
-                resources: setup.resources,
-                prompts: setup.prompts,
-                exact: setup.exact,
-            },
+            offer: setup.offer.clone(),
         };
         // Why it is gone says more than that its socket broke.
         if let Err(reason) = self.send(&frame).await {
@@ -443,7 +435,11 @@ impl Spoke {
             }));
         }
         match tokio::time::timeout(timeout, tools).await {
-            Ok(Ok(tools)) => self.tools = tools,
+            // A spoke that lists a hidden tool all the same gains no call by it.
+            Ok(Ok(mut tools)) => {
+                tools.retain(|tool| setup.offer.tools.shows(&tool.name));
+                self.tools = tools;
+            }
             Ok(Err(_)) => return Err(failed(self.ended().await)),
             Err(_) => return Err(failed(format!("not ready within {} s", timeout.as_secs()))),
         }

@@ -5,6 +5,7 @@
 //! orphans of the app, and when it ends everything in the sandbox ends.
 
 mod asks;
+mod files;
 mod inbox;
 mod orphans;
 mod session;

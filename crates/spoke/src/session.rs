@@ -15,6 +15,7 @@ use wire::{
 };
 
 use crate::asks::Asks;
+use crate::files;
 use crate::inbox::{BadFrame, Inbox, write_frames};
 use crate::orphans::Reaper;
 
@@ -381,6 +382,9 @@ impl<'a> Running<'a> {
         self.cancels.remove(&id);
         self.paused.remove(&id);
         self.asks.forget(id);
+        if let Some((why, file)) = files::missed(&result) {
+            self.hub.refused(Wish::File, why, &file).await?;
+        }
         let frame = match result {
             Ok(CallResult {
                 content,

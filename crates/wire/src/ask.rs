@@ -33,6 +33,8 @@ pub enum Wish {
     Page,
     /// A line on its standard output.
     Line,
+    /// A file that the words of a result name. Nothing was asked; the user may want to know.
+    File,
     /// Something else of its client.
     Other,
 }
@@ -46,6 +48,7 @@ impl Wish {
             Self::Tool => "tool",
             Self::Page => "list",
             Self::Line => "line of output",
+            Self::File => "file",
             Self::Other => "request",
         }
     }
@@ -82,6 +85,9 @@ pub enum Refusal {
     /// The tool is left out.
     #[error("it is left out: {0}")]
     Tool(ToolProblem),
+    /// The configuration names it, in `only_tools` or `hidden_tools`, and the app has none.
+    #[error("the configuration names it, and the app has none that is called so")]
+    Unlisted,
     /// The tool is offered, but its schema cannot be used.
     #[error("its input schema cannot be used, so its arguments are unchecked")]
     Unchecked,
@@ -91,6 +97,12 @@ pub enum Refusal {
     /// The list has too many pages, or they take too long.
     #[error("it does not end in time, so what follows is left out")]
     Endless,
+    /// A result names a file of the sandbox's own folder.
+    #[error("it is in the sandbox's own folder, and ends with the app")]
+    Scratch,
+    /// An error names a file that the sandbox lacks.
+    #[error("the app does not see it")]
+    Unseen,
     /// It is no message of the protocol.
     #[error("it is no MCP message, and was skipped; a server must log to stderr")]
     NoMessage,

@@ -164,6 +164,56 @@ pub struct Offer {
     pub prompts: bool,
     /// Whether results come as the app wrote them as well, for a client of the hub that reads them itself.
     pub exact: bool,
+    /// Which of its tools are used.
+    pub tools: ToolFilter,
+}
+
+/// Which tools of an app are used, by patterns of their names in which `*` stands for any text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolFilter {
+    /// The tools that are used; `None` is all.
+    pub only: Option<Vec<String>>,
+    /// Those of them that are not used all the same.
+    pub hidden: Vec<String>,
+}
+
+impl ToolFilter {
+    /// Whether a text is such a pattern.
+    pub fn is_pattern(text: &str) -> bool {
+        is_tool_name(&text.replace('*', "x"))
+    }
+
+    /// Whether a tool of this name is used. One that is not is as if the app had none of this name.
+    pub fn shows(&self, tool: &str) -> bool {
+        let is_in = |patterns: &[String]| patterns.iter().any(|it| Self::fits(it, tool));
+        self.only.as_deref().is_none_or(is_in) && !is_in(&self.hidden)
+    }
+
+    /// Its patterns that fit none of these tools.
+    pub fn unmatched<'f>(&'f self, tools: &[&str]) -> impl Iterator<Item = &'f str> {
+        let all = self.only.iter().flatten().chain(&self.hidden);
+        all.map(String::as_str)
+            .filter(|it| !tools.iter().any(|tool| Self::fits(it, tool)))
+    }
+
+    fn fits(pattern: &str, name: &str) -> bool {
+        let Some((start, rest)) = pattern.split_once('*') else {
+            return pattern == name;
+        };
+        let Some(mut name) = name.strip_prefix(start) else {
+            return false;
+        };
+        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // The first place that fits leaves the most for the parts after it.
+        for part in middle.split('*') {
+            let Some((_, after)) = name.split_once(part) else {
+                return false;
+            };
+            name = after;
+        }
+        name.ends_with(end)
+    }
 }
 
 /// What to allow an app. Each value may be lower than the protocol's limit, never higher.

@@ -24,6 +24,6 @@ pub use failure::{Breach, FailureReason, SpokeFault, ToolProblem};
 pub use form::{Field, FieldKind, FieldOption, Form, Unfit};
 pub use frame::{
     AppCommand, AppLimits, Hints, HubFrame, Offer, ServerInfo, SpokeFrame, ToolDescription,
-    is_tool_name,
+    ToolFilter, is_tool_name,
 };
 pub use text::{Quote, head};

@@ -446,3 +446,32 @@ proptest! {
         prop_assert_eq!(reply(Reply::Accepted(answer)).check(), Ok(()));
     }
 }
+
+#[test]
+fn a_filter_shows_the_tools_that_its_patterns_fit() {
+    let filter = |only: Option<&[&str]>, hidden: &[&str]| {
+        let own = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        let (only, hidden) = (only.map(own), own(hidden));
+        ToolFilter { only, hidden }
+    };
+    for (pattern, fits, others) in [
+        ("read", &["read"][..], &["read_file", "Read", ""][..]),
+        ("read_*", &["read_", "read_a/b"], &["read", "pre_read_"]),
+        ("*_file", &["_file", "a_file_file"], &["file", "a_file_"]),
+        ("a*b*c", &["abc", "a-b-b-c"], &["ac", "acb", "ab"]),
+        ("a*a", &["aa", "aba"], &["a"]),
+        ("*", &["x", ""], &[]),
+    ] {
+        let only = filter(Some(&[pattern]), &[]);
+        let hidden = filter(None, &[pattern]);
+        let all = fits.iter().map(|name| (name, true));
+        for (name, fits) in all.chain(others.iter().map(|name| (name, false))) {
+            assert_eq!(only.shows(name), fits, "{pattern} {name}");
+            assert_eq!(hidden.shows(name), !fits, "{pattern} {name}");
+        }
+    }
+    assert!(!filter(Some(&[]), &[]).shows("a"));
+    assert!(!filter(Some(&["a*"]), &["*b"]).shows("ab"));
+    let named = filter(Some(&["a*", "b"]), &["c"]);
+    assert_eq!(named.unmatched(&["a1"]).collect::<Vec<_>>(), ["b", "c"]);
+}

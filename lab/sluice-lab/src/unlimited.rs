@@ -43,9 +43,7 @@ pub(crate) fn setup(app: &str, program: &str) -> Result<SpokeSetup> {
         domains: Domains::default(),
         tokens: None,
         call_timeout: CALL_TIMEOUT,
-        resources: false,
-        prompts: false,
-        exact: false,
+        offer: wire::Offer::default(),
     })
 }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use wire::ToolFilter;
 
 use crate::app_name;
-use crate::template::{Piece, filled_in, is_name, pieces};
+use crate::template::{Piece, filled_in, from_environment, is_name, pieces};
 
 // The names that programs have for the same thing. Where one has two, the first one wins.
 const PROGRAM: &str = "command cmd"; // OpenCode: a list with the arguments; Zed once: an object; Goose: cmd
@@ -18,20 +19,19 @@ const VARIABLE_NAMES: &str = "env_vars env_keys"; // Codex; Goose, which keeps t
 const ADDRESS: &str = "httpUrl url serverUrl uri"; // Gemini for streamable HTTP; Windsurf; Goose
 const HEADERS: &str = "headers http_headers"; // Codex: http_headers
 const HEADER_VARIABLES: &str = "env_http_headers"; // Codex
+const ENV_FILE: &str = "envFile env_file"; // VS Code, Cursor
 const BEARER: &str = "bearer_token_env_var"; // Codex
 const TRANSPORT: &str = "type transport transportType";
 const START: &str = "startup_timeout_sec startup_timeout_ms"; // Codex
 const CALL: &str = "tool_timeout_sec timeout";
+const ONLY_TOOLS: &str = "enabled_tools includeTools available_tools tools"; // Codex; Gemini, Amp; Goose; Copilot
+const HIDDEN_TOOLS: &str = "disabled_tools excludeTools disabledTools"; // Codex, Crush; Gemini; Cline, Windsurf
 /// Members that lose nothing when they are dropped.
 const WORDS: &str =
     "name display_name description source bundled gallery version dev required alwaysLoad";
 
 /// Members that are not carried over, and what takes their place.
-const LOST: [(&str, &str); 4] = [
-    (
-        "enabled_tools disabled_tools includeTools excludeTools available_tools disabledTools tools",
-        "all tools are offered, and the rules in sluice.toml decide about calls",
-    ),
+const LOST: [(&str, &str); 2] = [
     (
         "trust autoApprove alwaysAllow default_tools_approval_mode",
         "the rules in sluice.toml decide about calls",
@@ -40,11 +40,9 @@ const LOST: [(&str, &str); 4] = [
         "oauth scopes authProviderType",
         "log in with `sluice app login NAME --url URL`",
     ),
-    (
-        "envFile env_file",
-        "export the variables of that file, and name each in 'env_from'",
-    ),
 ];
+/// Longest file of variables.
+const MAX_ENV_FILE_BYTES: u64 = 64 << 10;
 
 /// The types of servers that are elsewhere.
 const REMOTE: &str = "http sse remote streamable-http streamable_http streamableHttp";
@@ -68,6 +66,8 @@ pub struct ForeignServer {
     pub filled_in: BTreeSet<String>,
     /// Services on this machine that it may connect to, as in `connect`. No such file has them: the user gives them.
     pub connect: Vec<String>,
+    /// Which of its tools are used.
+    pub filter: ToolFilter,
     /// Seconds for its start; 0 if the file does not say.
     pub start_timeout_s: u64,
     /// Seconds for a call; 0 if the file does not say.
@@ -81,6 +81,12 @@ pub struct ForeignServer {
 }
 
 impl ForeignServer {
+    /// The names of its variables.
+    fn variable_names(&self) -> impl Iterator<Item = &str> {
+        let own = self.env_from.iter().map(|entry| from_environment(entry).0);
+        self.env.keys().map(String::as_str).chain(own)
+    }
+
     /// The user's variables whose values it gets, those of `env_from` as they are written there.
     pub fn variables(&self) -> BTreeSet<String> {
         let headers = self
@@ -206,6 +212,7 @@ impl<'a> Reader<'a> {
             // The most that a configuration allows is an hour.
             time.as_secs().min(3_600)
         };
+        self.tools(entry, server)?;
         server.start_timeout_s = seconds(take(entry, START));
         server.call_timeout_s = seconds(take(entry, CALL));
         match take(entry, PROGRAM).filter(|_| !is_remote) {
@@ -220,6 +227,46 @@ impl<'a> Reader<'a> {
                 self.remote(&url, entry, server)
             }
         }
+    }
+
+    /// Which of its tools are used. A server whose list cannot be read is left out, since that list may hide any tool.
+    fn tools(
+        &self,
+        entry: &mut Map<String, Value>,
+        server: &mut ForeignServer,
+    ) -> Result<(), String> {
+        while let Some((member, names)) = take_one(entry, HIDDEN_TOOLS) {
+            let hidden = tool_names(member, names, server)?;
+            server.filter.hidden.extend(hidden);
+        }
+        while let Some((member, names)) = take_one(entry, ONLY_TOOLS) {
+            // Some programs write which tools are on and off.
+            if let Value::Object(all) = names {
+                let off = all.iter().filter(|(_, is_on)| **is_on == false);
+                let off = off.map(|(name, _)| Value::from(name.as_str())).collect();
+                let hidden = tool_names(member, off, server)?;
+                server.filter.hidden.extend(hidden);
+                if !all.values().all(Value::is_boolean) {
+                    server.notes.push(format!(
+                        "'{member}' says more than which tools are used, which is not carried over; the rules in sluice.toml \
+                         decide about calls"
+                    ));
+                }
+                continue;
+            }
+            let only = tool_names(member, names, server)?;
+            // In Goose an empty list is no list.
+            let is_all = only.iter().any(|name| name == "*");
+            if is_all || self.place == "extensions" && only.is_empty() {
+                continue;
+            }
+            let before = server.filter.only.take();
+            server.filter.only = Some(match before {
+                None => only,
+                Some(before) => only.into_iter().filter(|it| before.contains(it)).collect(),
+            });
+        }
+        Ok(())
     }
 
     fn remote(
@@ -250,6 +297,21 @@ impl<'a> Reader<'a> {
     ) -> Result<(), String> {
         for (name, value) in words(entry, VARIABLES, "variable", server)? {
             self.variable_of(name, &value, server);
+        }
+        if let Some(path) = text(entry, ENV_FILE)? {
+            let path = self.folder.join(self.filled("envFile", &path, server)?);
+            let read = self.env_file(&path).unwrap_or_else(|why| {
+                let path = path.display();
+                let note = format!("the file of variables {path} is not read, because {why}");
+                server
+                    .notes
+                    .push(note + "; export each variable and name it in 'env_from'");
+                Vec::new()
+            });
+            let before: BTreeSet<String> = server.variable_names().map(str::to_owned).collect();
+            for (name, value) in read.into_iter().filter(|(it, _)| !before.contains(it)) {
+                self.variable_of(name, &value, server);
+            }
         }
         let names = take(entry, VARIABLE_NAMES);
         let names = names
@@ -317,6 +379,34 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The variables of a file. One outside of the folder may hold the secrets of another program.
+    fn env_file(&self, path: &Path) -> Result<Vec<(String, String)>, String> {
+        let end = path.canonicalize().map_err(|error| error.to_string())?;
+        let folder = self.folder.canonicalize();
+        if !folder.is_ok_and(|folder| end.starts_with(folder)) {
+            return Err(format!("it is outside of {}", self.folder.display()));
+        }
+        let size = end.metadata().map_err(|error| error.to_string())?;
+        if !size.is_file() || size.len() > MAX_ENV_FILE_BYTES {
+            return Err(format!(
+                "it is no file of at most {MAX_ENV_FILE_BYTES} bytes"
+            ));
+        }
+        let text = std::fs::read_to_string(end).map_err(|error| error.to_string())?;
+        let variable = |line: &str| {
+            let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
+            let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+            let value = value.trim();
+            let quoted = |quote| value.strip_prefix(quote)?.split_once(quote);
+            let value = match quoted('"').or_else(|| quoted('\'')) {
+                Some((inside, _)) => inside,
+                None => value.split(" #").next()?.trim_end(),
+            };
+            Some((name.trim().to_owned(), value.to_owned()))
+        };
+        Ok(text.lines().filter_map(variable).collect())
+    }
+
     /// A variable of the server. One with references is filled in at each start.
     fn variable_of(&self, name: String, value: &str, server: &mut ForeignServer) {
         let value = self.plain(value);
@@ -355,10 +445,7 @@ impl<'a> Reader<'a> {
     /// A text in which each reference to a variable has the form `${NAME}`, and folders of the user have their paths.
     fn plain(&self, text: &str) -> String {
         let home = (self.variable)("HOME").unwrap_or("~".to_owned());
-        let mut text = match text.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
-            _ => text.to_owned(),
-        };
+        let mut text = with_home(text, &home);
         let folder = self.folder.to_string_lossy();
         for (written, meant) in [
             ("${workspaceFolder}", &*folder),
@@ -408,6 +495,36 @@ fn take<'n>(entry: &mut Map<String, Value>, names: &'n str) -> Option<(&'n str, 
     found.fold(None, Option::or)
 }
 
+/// Removes the first of these members that is there.
+fn take_one<'n>(entry: &mut Map<String, Value>, names: &'n str) -> Option<(&'n str, Value)> {
+    let mut names = names.split(' ');
+    names.find_map(|name| Some((name, entry.remove(name)?)))
+}
+
+/// The names of tools in a list.
+fn tool_names(
+    member: &str,
+    names: Value,
+    server: &mut ForeignServer,
+) -> Result<Vec<String>, String> {
+    let mut read = Vec::new();
+    for name in names.as_array().into_iter().flatten() {
+        // Gemini allows `NAME(ARGUMENTS)`.
+        let name = name.as_str().and_then(|name| name.split('(').next());
+        match name.map(str::trim) {
+            Some(name) if ToolFilter::is_pattern(name) => read.push(name.to_owned()),
+            name => server.notes.push(format!(
+                "'{member}' has '{}', which can be the name of no tool",
+                name.unwrap_or("a value that is no text")
+            )),
+        }
+    }
+    match names.is_array() {
+        true => Ok(read),
+        false => Err(format!("'{member}' is not a list of names of tools")),
+    }
+}
+
 fn text(entry: &mut Map<String, Value>, names: &str) -> Result<Option<String>, String> {
     match take(entry, names) {
         None => Ok(None),
@@ -448,13 +565,33 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// A word of a command, as an absolute path if it names a file or folder from this folder on.
+/// An option with the `=` after it, and its value; a word that is no option is a value.
+fn option_and_value(word: &str) -> (&str, &str) {
+    let option = word.split_once('=').filter(|_| word.starts_with('-'));
+    let value = option.map_or(word, |(_, value)| value);
+    (word.strip_suffix(value).unwrap_or_default(), value)
+}
+
+/// A word with the user's home in the place of `~`.
+#[must_use]
+pub fn with_home(word: &str, home: &str) -> String {
+    let (option, value) = option_and_value(word);
+    match value.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{option}{home}{rest}"),
+        _ => word.to_owned(),
+    }
+}
+
+/// A word of a command, as an absolute path if it, or the value of an option, names a file or folder from this folder on.
 #[must_use]
 pub fn anchored(word: &str, folder: &Path) -> String {
+    let (option, value) = option_and_value(word);
     // Names of files have a dot or a slash, and `@scope/name` is a package.
-    let may_be = word.contains(['.', '/']) && !word.starts_with(['-', '@', '/']);
-    let path = folder.join(word);
+    let may_be = value.contains(['.', '/']) && !value.starts_with(['-', '@', '/']);
+    let path = folder.join(value);
     // A word that names nothing here may mean something else to the program, and stays.
     let path = may_be.then(|| path.canonicalize().ok()).flatten();
-    path.map_or(word.to_owned(), |path| path.to_string_lossy().into_owned())
+    path.map_or(word.to_owned(), |path| {
+        format!("{option}{}", path.to_string_lossy())
+    })
 }

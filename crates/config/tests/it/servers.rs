@@ -48,6 +48,12 @@ fn shown(path: &str, text: &str) -> String {
         if !server.env_from.is_empty() {
             writeln!(shown, "  env_from {:?}", server.env_from).unwrap();
         }
+        if let Some(only) = &server.filter.only {
+            writeln!(shown, "  only_tools {only:?}").unwrap();
+        }
+        if !server.filter.hidden.is_empty() {
+            writeln!(shown, "  hidden_tools {:?}", server.filter.hidden).unwrap();
+        }
         let times = [server.start_timeout_s, server.call_timeout_s];
         if times != [0, 0] {
             writeln!(shown, "  seconds {times:?}").unwrap();
@@ -271,6 +277,134 @@ fn a_file_that_is_none_says_where_without_a_word_of_it() {
     }
     let deep = format!("a{} = 1", ".a".repeat(100_000));
     assert!(foreign_servers(Path::new("a.toml"), &deep, &look).is_err());
+}
+
+#[test]
+fn lists_of_tools_are_carried_over() {
+    let entry = |members: &str| {
+        one(
+            "/w/mcp.json",
+            &format!(r#"{{"mcpServers": {{"a": {{"command": "x", {members}}}}}}}"#),
+        )
+    };
+    type Names<'a> = (Option<&'a [&'a str]>, &'a [&'a str]);
+    let check = |server: &ForeignServer, (only, hidden): Names<'_>| {
+        let read = server.filter.only.as_ref();
+        let read: Option<Vec<&str>> = read.map(|it| it.iter().map(String::as_str).collect());
+        assert_eq!(read.as_deref(), only, "{server:?}");
+        assert_eq!(server.filter.hidden, hidden, "{server:?}");
+    };
+    let both = r#""includeTools": ["look", "find(*)", "read_*"], "excludeTools": ["read_all"]"#;
+    check(
+        &entry(both),
+        (Some(&["look", "find", "read_*"]), &["read_all"]),
+    );
+    check(&entry(r#""tools": ["*"]"#), (None, &[]));
+    check(
+        &entry(r#""tools": {"look": true, "drop": false}"#),
+        (None, &["drop"]),
+    );
+    let several = r#""enabled_tools": ["a", "b"], "tools": ["b", "c"], "disabledTools": ["d"], "disabled_tools": ["e"]"#;
+    check(&entry(several), (Some(&["b"]), &["e", "d"]));
+    // A name that no tool can have costs that name, and a list that is none the server.
+    let odd = entry(r#""enabled_tools": ["look", "a b", 7], "disabled_tools": []"#);
+    check(&odd, (Some(&["look"]), &[]));
+    assert_eq!(odd.notes.len(), 2);
+    let none = entry(r#""disabled_tools": "drop""#).left_out.unwrap();
+    assert_eq!(none, "'disabled_tools' is not a list of names of tools");
+
+    let opencode = |rest: &str| {
+        one(
+            "/h/opencode.json",
+            &format!(r#"{{"mcp": {{"my.a": {{"type": "local", "command": ["x"]}}}}, {rest}}}"#),
+        )
+    };
+    let more = entry(r#""tools": {"look": {"approval_mode": "approve"}}"#);
+    assert!(more.notes[0].starts_with("'tools' says more"), "{more:?}");
+    let narrow = r#""tools": {"bash": false, "my_a_*": false, "my_a_look": true}"#;
+    check(&opencode(narrow), (Some(&["look"]), &[]));
+    let wide = r#""permission": {"my_a_drop": "deny", "my_a_ask": "ask", "other_look": "deny", "edit": {"*": "deny"}}"#;
+    check(&opencode(wide), (None, &["drop"]));
+    let again = r#""tools": {"*": false, "my_*": true}"#;
+    check(&opencode(again), (None, &[]));
+    let off = opencode(r#""tools": {"my_a_*": false}"#);
+    assert!(off.is_disabled, "{off:?}");
+}
+
+#[test]
+fn servers_that_other_settings_switch_off_are_left_out() {
+    let left_out = |path: &str, settings: &str| -> Vec<String> {
+        let servers = r#""mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}"#;
+        let servers = read(path, &format!("{{{servers}, {settings}}}"));
+        let off = servers.into_iter().filter(|it| it.is_disabled);
+        off.map(|it| it.name).collect()
+    };
+    let gemini = |settings: &str| left_out("/h/.gemini/settings.json", settings);
+    assert_eq!(gemini(r#""mcp": {"excluded": ["a"]}"#), ["a"]);
+    assert_eq!(gemini(r#""mcp": {"allowed": ["a"]}"#), ["b"]);
+    assert_eq!(
+        gemini(r#""allowMCPServers": ["a"], "excludeMCPServers": ["a"]"#),
+        ["a", "b"]
+    );
+    // That list is about the file of a project alone.
+    let of_user = |settings: &str| left_out("/h/.claude.json", settings);
+    assert!(of_user(r#""enabledMcpjsonServers": ["b"]"#).is_empty());
+    assert_eq!(of_user(r#""disabledMcpServers": ["a"]"#), ["a"]);
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir(root.join(".claude")).unwrap();
+    let path = root.join(".mcp.json").to_string_lossy().into_owned();
+    let claude = |file: &str, settings: &str| {
+        std::fs::write(root.join(".claude").join(file), settings).unwrap();
+        left_out(&path, r#""x": 1"#)
+    };
+    let local =
+        r#"{"enabledMcpjsonServers": [], "permissions": {"deny": ["mcp__b__drop", "Read"]}}"#;
+    assert!(claude("settings.local.json", local).is_empty());
+    let server = read(&path, r#"{"mcpServers": {"b": {"command": "x"}}}"#);
+    assert_eq!(server[0].filter.hidden, ["drop"]);
+    assert_eq!(
+        claude("settings.json", r#"{"enabledMcpjsonServers": ["a"]}"#),
+        ["b"]
+    );
+    assert_eq!(
+        claude("settings.json", r#"{"disabledMcpjsonServers": ["a"]}"#),
+        ["a"]
+    );
+    let all = r#"{"enabledMcpjsonServers": ["a"], "enableAllProjectMcpServers": true, "permissions": {"deny": ["mcp__b"]}}"#;
+    assert_eq!(claude("settings.json", all), ["b"]);
+}
+
+#[test]
+fn a_file_of_variables_is_read_below_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("w/.vscode")).unwrap();
+    let text =
+        "# mine\nexport A=1 # one\nB = \"two words\" \nC='${X}'\nOWN=file\nT=${TOKEN}\nnothing\n";
+    std::fs::write(root.join("w/.env"), text).unwrap();
+    std::fs::write(root.join("secret.env"), "S=1").unwrap();
+    let path = root
+        .join("w/.vscode/mcp.json")
+        .to_string_lossy()
+        .into_owned();
+    let server = |file: &str| {
+        let text = serde_json::json!({"servers": {"a": {"command": "x", "env": {"OWN": "own"}, "envFile": file}}});
+        one(&path, &text.to_string())
+    };
+    let read = server("${workspaceFolder}/.env");
+    let pairs = [("A", "1"), ("B", "two words"), ("OWN", "own")];
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(read.env, pairs.into());
+    assert_eq!(read.env_from, ["C=${X}", "T=${TOKEN}"]);
+    std::os::unix::fs::symlink(root.join("secret.env"), root.join("w/link")).unwrap();
+    for outside in ["../secret.env", "link", "gone"] {
+        let read = server(outside);
+        assert!(
+            read.env.len() == 1 && read.notes[0].contains("is not read"),
+            "{read:?}"
+        );
+    }
 }
 
 #[test]

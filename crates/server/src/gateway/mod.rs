@@ -119,7 +119,7 @@ impl Gateway {
         let tools = setup.apps.iter().map(tools_of);
         let listing = Listing::new(tools.collect(), setup.prefixed, &*setup.parts.policy);
         let apps = setup.apps.into_iter().map(|mut app| {
-            app.setup.spoke.exact = true;
+            app.setup.spoke.offer.exact = true;
             (app.setup.spoke.app.clone(), app.setup)
         });
         Ok(Arc::new(Self {

@@ -101,9 +101,7 @@ async fn open_with(
         },
         tokens,
         call_timeout: std::time::Duration::from_secs(60),
-        resources: false,
-        prompts: false,
-        exact: false,
+        offer: wire::Offer::default(),
     };
     let (events, _ended) = mpsc::channel(1024);
     Spoke::open(setup, &gate, events).await

@@ -233,9 +233,7 @@ impl Stage {
             domains,
             tokens: None,
             call_timeout: PATIENCE,
-            resources: false,
-            prompts: false,
-            exact: false,
+            offer: wire::Offer::default(),
         };
         let (to_events, events) = mpsc::channel(1024);
         let spoke = Spoke::open(setup, &gate, to_events).await.unwrap();

@@ -400,9 +400,7 @@ pub(crate) fn app(name: &str, mode: &str) -> AppSetup {
         domains: server::Domains::default(),
         tokens: None,
         call_timeout: limit(CALL_TIMEOUT),
-        resources: false,
-        prompts: false,
-        exact: false,
+        offer: wire::Offer::default(),
     };
     AppSetup {
         spoke,

@@ -11,7 +11,7 @@ fn offer() -> Offer {
     Offer {
         resources: true,
         prompts: true,
-        exact: false,
+        ..Offer::default()
     }
 }
 
@@ -186,4 +186,31 @@ fn a_list_that_never_comes_hides_no_change() {
     assert_eq!(hub.call_failure(2), expected);
     hub.call_tool(3, "echo", &text("0"), 15_000);
     assert_eq!(hub.call_failure(3), FailureReason::ToolChanged);
+}
+
+#[test]
+fn a_long_list_works_with_a_filter() {
+    let names_of = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+    let tools = ToolFilter {
+        only: Some(names_of(&["t102*", "gone"])),
+        hidden: names_of(&["t1028"]),
+    };
+    let offer = Offer {
+        tools,
+        ..Offer::default()
+    };
+    let mut hub = Hub::start_offering("many-tools", AppLimits::default(), offer);
+    let names = names(&mut hub);
+    let expected = [102, 1020, 1021, 1022, 1023, 1024, 1025, 1026, 1027, 1029];
+    assert_eq!(names, expected.map(|it| format!("t{it}")));
+    hub.call_tool(1, "t1028", "{}", 15_000);
+    assert!(matches!(
+        hub.next(),
+        Some(SpokeFrame::CallFailed {
+            reason: FailureReason::UnknownTool,
+            ..
+        })
+    ));
+    let unlisted = (Wish::Tool, Refusal::Unlisted, 1, "gone".to_owned());
+    assert_eq!(hub.refused, [unlisted]);
 }

@@ -121,9 +121,7 @@ pub(super) fn setup(
         domains,
         tokens: None,
         call_timeout: call,
-        resources: false,
-        prompts: false,
-        exact: false,
+        offer: wire::Offer::default(),
     }
 }
 

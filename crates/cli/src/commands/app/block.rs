@@ -33,11 +33,17 @@ pub(crate) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
             text += &format!("{key} = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", "));
         }
     }
-    if !wish.env_from.is_empty() {
-        text += &format!("env_from = {}\n", list(&wish.env_from));
+    if let Some(only) = &wish.filter.only {
+        text += &format!("only_tools = {}\n", list(only));
     }
-    if !wish.connect.is_empty() {
-        text += &format!("connect = {}\n", list(&wish.connect));
+    for (key, words) in [
+        ("hidden_tools", &wish.filter.hidden),
+        ("env_from", &wish.env_from),
+        ("connect", &wish.connect),
+    ] {
+        if !words.is_empty() {
+            text += &format!("{key} = {}\n", list(words));
+        }
     }
     let default = SpokeLimits::default();
     // A shorter time would end what starts more slowly in a sandbox.

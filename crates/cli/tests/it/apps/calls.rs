@@ -171,3 +171,62 @@ fn what_is_wrong_with_a_call_is_said() {
     }
     stage.refused(&["app", "call", "other", "look"], "there is no app 'other'");
 }
+
+#[test]
+fn a_file_that_the_sandbox_keeps_or_lacks_is_named() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "write|||id?", json!({}));
+    stage.done(&add(&[], "@test/server"));
+    let write = |file: &str| {
+        let (_, _, said) = call(&stage, &["write", &json!({ "id": file }).to_string()]);
+        said
+    };
+    let said = write("kept.xlsx");
+    assert!(
+        said.contains("server names /tmp/kept.xlsx, which is in its sandbox and ends with it"),
+        "{said}"
+    );
+    let file = stage.text("home/papers/mine.txt");
+    let said = write(&file);
+    assert!(!said.contains("note: server"), "{said}");
+    std::fs::write(&file, "").unwrap();
+    let said = write(&file);
+    let lines = format!("[[app.server.mount]]\nsource = {file:?}\ntarget = {file:?}\n");
+    assert!(
+        said.contains("which it does not see") && said.contains(&lines),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_hidden_tool_is_as_if_the_app_had_none_of_that_name() {
+    let stage = Stage::new();
+    let tools: Vec<String> = (0..600).map(|at| format!("t{at}")).collect();
+    stage.publish("1.0.0", &tools.join("\n"), json!({}));
+    stage.done(&add(&[], "@test/server"));
+    let path = stage.path("config/sluice/sluice.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    let keys = "[app.server]\nonly_tools = [\"t59*\", \"gone\"]\nhidden_tools = [\"t599\"]\n";
+    std::fs::write(&path, config.replacen("[app.server]\n", keys, 1)).unwrap();
+    // Those that are hidden are not missed in the review.
+    let shown = stage.tools("server");
+    assert!(
+        shown.len() == 10 && shown.contains(&"t598".to_owned()),
+        "{shown:?}"
+    );
+    let (code, _, said) = call(&stage, &["t598"]);
+    assert!(
+        code == 0 && said.contains("and the app has none that is called so: gone"),
+        "{said}"
+    );
+    for hidden in ["t599", "t1"] {
+        let (code, _, said) = call(&stage, &[hidden]);
+        let error = format!("the app server has no tool '{hidden}'");
+        assert!(code != 0 && said.contains(&error), "{said}");
+    }
+    // A rule for a hidden tool has no effect, and one for no tool is a mistake.
+    let rule = "[app.server.tools.t1]\neffect = \"read\"\n";
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{config}{rule}")).unwrap();
+    assert_eq!(call(&stage, &["t598"]).0, 0);
+}

@@ -285,18 +285,12 @@ fn files_of_several_programs_are_imported_with_their_variables() {
                 "it needs the variable MY_TOKEN, which is not set; export it and try again",
             );
         }
-        if file == "config.toml" {
-            assert!(
-                said.contains("'enabled_tools' is not carried over"),
-                "{said}"
-            );
-        }
     }
     let written = fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
     for line in [
         "env_from = [\"X=${MY_TOKEN}\"]\nlimits.call_timeout_s = 120\n",
         "env = { \"MODE\" = \"fast\" }",
-        "env_from = [\"MY_TOKEN\"]",
+        "only_tools = [\"look\"]\nenv_from = [\"MY_TOKEN\"]",
     ] {
         assert!(written.contains(line), "no {line} in {written}");
     }
