@@ -90,8 +90,11 @@ impl Here {
             app.found = Some(Start { reviewed, ..start });
             return Ok(Vec::new());
         }
-        // An app with executable mounts brings its program itself, so nothing is looked for.
-        if app.mounts.iter().any(|mount| mount.execute) {
+        // An app with executable mounts brings its program itself, so nothing is looked for. A single file among them may be
+        // one that its program starts.
+        let program = app.command.first().map(Path::new);
+        let is_other = |it: &Mount| it.source.is_file() && program != Some(&*it.target);
+        if (app.mounts.iter()).any(|mount| mount.execute && !is_other(mount)) {
             return Ok(Vec::new());
         }
         let installed = installed::of(app, new)?;

@@ -25,7 +25,9 @@ fn file(app: &App) -> Result<PathBuf> {
 /// The list of an app, if it is that of its last start, and the reviewed one if there was a review.
 fn find(app: &App) -> Option<Vec<ToolDescription>> {
     let text = fs::read(file(app).ok()?).ok()?;
-    let tools: Vec<ToolDescription> = serde_json::from_slice(&text).ok()?;
+    let mut tools: Vec<ToolDescription> = serde_json::from_slice(&text).ok()?;
+    // The configuration may hide some since.
+    tools.retain(|tool| app.filter.shows(&tool.name));
     review::unchanged(app, &tools).ok().map(|()| tools)
 }
 

@@ -700,6 +700,63 @@ fn what_arguments_and_variables_name_is_seen_as_data() {
 }
 
 #[test]
+fn paths_are_named_in_many_ways() {
+    for (text, path) in [
+        ("/a/b", Some("/a/b")),
+        ("/a/b:c", Some("/a/b:c")),
+        ("--root=/a", Some("/a")),
+        ("ROOT=/a", Some("/a")),
+        ("file:///a/b%20c", Some("/a/b c")),
+        ("file://localhost/a", Some("/a")),
+        ("--root=file:/a", Some("/a")),
+        ("sqlite:////a.db?mode=ro", Some("/a.db")),
+        ("sqlite:///a.db", Some("/a.db")),
+        ("file:///a%2", None),
+        ("http://localhost/a", None),
+        ("https://host/?a=/b", None),
+        ("a/b", None),
+    ] {
+        assert_eq!(
+            provision::named_path(text).as_deref(),
+            path.map(Path::new),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_worktree_brings_the_git_folder_that_names_it() {
+    let mut machine = Machine::new();
+    let git = "home/main/.git/worktrees/tree";
+    let leads = format!("gitdir: {}\n", machine.text(git));
+    let back = format!("{}\n", machine.text("home/tree/.git"));
+    machine
+        .write(&format!("{git}/gitdir"), &back)
+        .write(&format!("{git}/commondir"), "../..\n")
+        .write("home/tree/.git", &leads)
+        .write("home/stranger/.git", &leads)
+        .write("home/secret/notes.txt", "");
+    let tree = machine.text("home/tree");
+    let (_, places) = machine.needs(&["true", &tree]);
+    assert_eq!(places, ["data home/main/.git", "data home/tree"]);
+    let (_, places) = machine.needs(&["true", &machine.text("home/stranger")]);
+    assert_eq!(places, ["data home/stranger"]);
+    machine.given = vec![machine.at("home/tree")];
+    assert_eq!(machine.needs(&["true"]).1, ["data home/main/.git"]);
+    // An app that may write the worktree names another folder.
+    machine.writable = machine.given.clone();
+    machine
+        .write("home/tree/.git", "gitdir: git/worktrees/tree\n")
+        .write("home/tree/git/worktrees/tree/gitdir", &back)
+        .write("home/tree/git/worktrees/tree/commondir", "../..\n");
+    assert!(machine.needs(&["true"]).1.is_empty());
+    machine
+        .write("home/tree/.git", &leads)
+        .write(&format!("{git}/commondir"), "../../../../secret");
+    assert!(machine.needs(&["true"]).1.is_empty());
+}
+
+#[test]
 fn a_program_in_a_mount_of_the_users_is_left_to_it() {
     let mut machine = Machine::new();
     machine.given = vec!["/app".into()];

@@ -197,7 +197,8 @@ impl ToolFilter {
             .filter(|it| !tools.iter().any(|tool| Self::fits(it, tool)))
     }
 
-    fn fits(pattern: &str, name: &str) -> bool {
+    /// Whether a name is the pattern, with any text in the place of each `*`.
+    pub fn fits(pattern: &str, name: &str) -> bool {
         let Some((start, rest)) = pattern.split_once('*') else {
             return pattern == name;
         };

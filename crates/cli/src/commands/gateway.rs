@@ -15,7 +15,7 @@ use sandbox::Layer;
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
 use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::Notify;
-use wire::ToolDescription;
+use wire::{ToolDescription, ToolFilter};
 
 use crate::commands::proxy::terminal::Asked;
 use crate::exit::Exit;
@@ -234,21 +234,9 @@ fn kept(
     }
     let is_kept = |tool: &ToolDescription| {
         let name = format!("{app}.{}", tool.name);
-        patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &name))
+        patterns.is_empty() || patterns.iter().any(|it| ToolFilter::fits(it, &name))
     };
     Ok(tools.into_iter().filter(is_kept).collect())
-}
-
-/// Whether a pattern is this name, where `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((begin, rest)) => name.strip_prefix(begin).is_some_and(|end| {
-            let ends = end.char_indices().map(|(at, _)| at).chain([end.len()]);
-            ends.filter_map(|at| end.get(at..))
-                .any(|end| matches(rest, end))
-        }),
-    }
 }
 
 /// What the tools of an app do, by their rules.
@@ -257,23 +245,4 @@ fn effects(app: &config::App) -> BTreeMap<String, Effect> {
     rules
         .map(|(tool, rule)| (tool.clone(), rule.effect))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_stands_for_names() {
-        for (pattern, name, expected) in [
-            ("*", "mail.send", true),
-            ("mail.*", "mail.send", true),
-            ("mail.*_mail", "mail.read_mail", true),
-            ("mail.*_mail", "mail.read_mails", false),
-            ("mail.send", "mail.send_later", false),
-            ("*.se*d*", "mail.send", true),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
-    }
 }

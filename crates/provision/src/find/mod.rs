@@ -7,6 +7,7 @@
 mod elf;
 mod error;
 mod finder;
+mod named;
 mod places;
 mod python;
 mod script;
@@ -16,6 +17,7 @@ mod wanted;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FindError;
+pub use self::named::{named, named_path};
 pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
 use self::finder::{Finder, is_executable};
@@ -76,10 +78,10 @@ pub fn find(host: &Host, wanted: &Wanted<'_>) -> Result<Needs, FindError> {
     }
     if wanted.data {
         let script = script.map(|(_, at)| at);
-        let others = arguments.iter().enumerate();
-        let others = others.filter(|(at, _)| Some(*at) != script);
-        let others = others.map(|(_, argument)| argument);
-        finder.data(others.chain(wanted.env.values()))?;
+        finder.data(named::others(arguments, script).chain(wanted.env.values()))?;
+    }
+    for folder in wanted.given {
+        finder.worktree(folder);
     }
     Ok(finder.finish(command))
 }
@@ -144,25 +146,5 @@ impl Finder<'_> {
             Some(shebang) => self.script(file, &shebang),
             None => refuse("it is neither a binary nor a script with a #! line"),
         }
-    }
-
-    /// The places that arguments and variables name.
-    fn data<'t>(&mut self, texts: impl Iterator<Item = &'t String>) -> Result<(), FindError> {
-        for text in texts {
-            let value = text.split_once('=').filter(|(key, _)| key.starts_with('-'));
-            let path = Path::new(value.map_or(text.as_str(), |(_, value)| value));
-            if !path.is_absolute() || self.places.is_there(path, Purpose::Data) {
-                continue;
-            }
-            // An app decides where it leads.
-            if self.places.hold(path) == Hold::Way {
-                continue;
-            }
-            // A missing path may be one that the app creates.
-            if let Ok(end) = path.canonicalize() {
-                self.places.provide(path, &end, Purpose::Data)?;
-            }
-        }
-        Ok(())
     }
 }

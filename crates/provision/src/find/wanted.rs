@@ -54,6 +54,23 @@ pub struct Wanted<'a> {
     pub data: bool,
 }
 
+impl<'a> Wanted<'a> {
+    /// No command, with this environment.
+    pub(super) fn nothing(env: &'a BTreeMap<String, String>) -> Self {
+        Self {
+            command: &[],
+            env,
+            given: &[],
+            writable: &[],
+            folders: &[],
+            interpreter: None,
+            programs: &[],
+            folder: Path::new("/"),
+            data: true,
+        }
+    }
+}
+
 /// The needs of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use config::{App, anchored};
+use config::{App, anchored, with_home};
 use names::WebUrl;
 use provision::{Host, Package, Record, launcher};
 use tokio::task::spawn_blocking;
@@ -306,12 +306,14 @@ fn wish(args: &Add) -> Result<Wish> {
     let headers = headers
         .iter()
         .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    let home = std::env::var("HOME").unwrap_or("~".to_owned());
     let command = args.command.iter();
+    let command = command.map(|word| anchored(&with_home(word, &home), &here));
     Ok(Wish {
         name: args.name.clone(),
         url: args.url.clone(),
         headers: headers.collect(),
-        command: command.map(|word| anchored(word, &here)).collect(),
+        command: command.collect(),
         env: pairs(&args.env, '=', "--env: write NAME=VALUE")?,
         env_from: args.env_from.clone(),
         connect: args.connect.clone(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 pub(crate) use config::ForeignServer as Wish;
 use config::{Config, SpokeLimits};
-use provision::{Host, Purpose, Wanted};
+use provision::Host;
 use serde_json::Value;
 
 use super::section;
@@ -22,7 +22,7 @@ pub(super) fn start(wish: &Wish) -> String {
 }
 
 /// The lines, with proposed rules for its tools once these are known.
-pub(crate) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String {
+pub(crate) fn of(wish: &Wish, data: &[(String, Access)], tools: &[Tool]) -> String {
     let (name, start) = (&wish.name, start(wish));
     let mut text = format!("\n{}[app.{name}]\n{start}\n", section::ADDED);
     for (key, pairs) in [("env", &wish.env), ("headers", &wish.headers)] {
@@ -59,8 +59,8 @@ pub(crate) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
             text += &format!("limits.{key} = {seconds}\n");
         }
     }
-    for (path, write) in data {
-        text += &mount(&wish.name, path, *write);
+    for (path, access) in data {
+        text += &mount(&wish.name, path, *access);
     }
     if !tools.is_empty() {
         text += "# Proposed from the names of tools and arguments, and from the app's annotations where these are stricter. Review\n\
@@ -74,11 +74,15 @@ pub(crate) fn of(wish: &Wish, data: &[(String, bool)], tools: &[Tool]) -> String
 }
 
 /// The lines of a folder or file that an app sees.
-pub(super) fn mount(app: &str, path: &str, write: bool) -> String {
+pub(super) fn mount(app: &str, path: &str, access: Access) -> String {
     let path = quote(path);
-    let write = if write { "write = true\n" } else { "" };
+    let more = match access {
+        Access::Read => "",
+        Access::Run => "execute = true\n",
+        Access::Write => "write = true\n",
+    };
     format!(
-        "[[app.{app}.mount]]\nsource = {path}\ntarget = {path}\n{write}label = \"any\" # untrusted and secret; narrow it where you can\n"
+        "[[app.{app}.mount]]\nsource = {path}\ntarget = {path}\n{more}label = \"any\" # untrusted and secret; narrow it where you can\n"
     )
 }
 
@@ -100,39 +104,42 @@ fn quote(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// Files and folders that an app sees, and whether it may write them.
-pub(crate) type Data = Vec<(String, bool)>;
+/// What an app may do with a file or folder that it sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// Read and execute.
+    Run,
+    Write,
+}
 
-/// The files that its arguments name, and those that it may write (true).
+impl Access {
+    /// The word that a user types to allow it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Run => "run",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Files and folders that an app sees.
+pub(crate) type Data = Vec<(String, Access)>;
+
+/// The files that its arguments name, and those that it may write.
 pub(crate) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
-    // Only the arguments count: the program need not be one of this machine.
-    let mut command = vec!["/bin/true".to_owned()];
-    command.extend(wish.command.iter().skip(1).cloned());
-    let wanted = Wanted {
-        command: &command,
-        env: &wish.env,
-        given: &[],
-        writable: &[],
-        folders: &[],
-        interpreter: None,
-        programs: &[],
-        folder: Path::new("/"),
-        data: true,
-    };
-    let needs = provision::find(&Host::of_user(), &wanted)?;
-    let found = needs
-        .found
+    let found = provision::named(&Host::of_user(), &wish.command, &wish.env)?;
+    let mut data: BTreeMap<String, Access> = found
         .iter()
-        .filter(|found| found.purpose == Purpose::Data);
-    let mut data: BTreeMap<String, bool> = found
-        .map(|found| (found.source.to_string_lossy().into_owned(), false))
+        .map(|found| (found.source.to_string_lossy().into_owned(), Access::Read))
         .collect();
     for path in write {
         // Resolved, since no path of a mount may lead through a link.
         let path = path
             .canonicalize()
             .with_context(|| format!("{} is not there", path.display()))?;
-        data.insert(path.to_string_lossy().into_owned(), true);
+        data.insert(path.to_string_lossy().into_owned(), Access::Write);
     }
     Ok(data.into_iter().collect())
 }

@@ -19,12 +19,7 @@ const PORTS: [(&str, u16); 5] = [
 
 /// The services, as `127.0.0.1:5432`, each with what names it.
 pub(super) fn named(wish: &Wish) -> BTreeMap<String, String> {
-    let own = wish.env_from.iter().filter_map(|entry| {
-        let (name, text) = from_environment(entry);
-        let value = filled_in(&text, |name| env::var(name).ok()).ok()?;
-        Some((name.to_owned(), value))
-    });
-    let variables: BTreeMap<String, String> = wish.env.clone().into_iter().chain(own).collect();
+    let variables = variables(wish);
     // As one text too, since a port may be an argument of its own.
     let words = wish.command.iter().cloned();
     let words = words.chain([wish.command.join(" ")]);
@@ -40,6 +35,16 @@ pub(super) fn named(wish: &Wish) -> BTreeMap<String, String> {
         Some((service?, by))
     });
     services.collect()
+}
+
+/// The variables of an app with their values, those of the user's environment too.
+pub(super) fn variables(wish: &Wish) -> BTreeMap<String, String> {
+    let own = wish.env_from.iter().filter_map(|entry| {
+        let (name, text) = from_environment(entry);
+        let value = filled_in(&text, |name| env::var(name).ok()).ok()?;
+        Some((name.to_owned(), value))
+    });
+    wish.env.clone().into_iter().chain(own).collect()
 }
 
 /// The service of an address without a port, as `redis://localhost/0`.

@@ -250,6 +250,116 @@ fn the_folder_of_a_variable_or_an_argument_is_offered_to_be_written() {
     }
 }
 
+/// A home with a server of the user's own, and a file that starts it with these words and variables.
+fn own_server(words: &Value, env: &Value) -> Stage {
+    let stage = Stage::new();
+    program(&stage, "home/server", super::SERVER);
+    for name in ["home/project/src", "home/notes", "home/tools"] {
+        fs::create_dir_all(stage.path(name)).unwrap();
+    }
+    fs::write(stage.path("home/tools.txt"), "look").unwrap();
+    fs::write(stage.path("home/project/Makefile"), "").unwrap();
+    let server = json!({ "command": "./server", "args": words, "env": env });
+    let file = json!({ "mcpServers": { "server": server } });
+    fs::write(stage.path("home/mcp.json"), file.to_string()).unwrap();
+    stage
+}
+
+fn program(stage: &Stage, name: &str, text: &str) -> String {
+    let file = stage.path(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, text).unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&file, permissions).unwrap();
+    stage.text(name)
+}
+
+/// The lines of a mount.
+fn mount(stage: &Stage, place: &str, more: &str) -> String {
+    let path = stage.text(place);
+    format!("source = \"{path}\"\ntarget = \"{path}\"\n{more}label")
+}
+
+#[test]
+fn what_arguments_name_is_shown_in_each_form() {
+    let words = json!([
+        "tools.txt",
+        "--root=./papers",
+        "--more=~/notes",
+        "--db=~/project/new.db"
+    ]);
+    let stage = own_server(&words, &json!({}));
+    let said = stage.done(&["app", "import", "mcp.json", "--write"]);
+    let config = config(&stage);
+    for place in ["home/papers", "home/notes", "home/tools.txt"] {
+        assert!(
+            config.contains(&mount(&stage, place, "")),
+            "no {place} in {config}"
+        );
+    }
+    // A new file needs its folder.
+    let offer = format!(
+        "server does not see {}, which its command names, and has Makefile",
+        stage.text("home/project")
+    );
+    assert!(said.contains(&offer), "{said}");
+    assert!(!config.contains("home/project\"\n"), "{config}");
+    let file = format!("file://{}", stage.text("home/papers"));
+    let root = [
+        "app",
+        "add",
+        "other",
+        "--yes",
+        "--",
+        "./server",
+        "tools.txt",
+        "--root=~/papers",
+        &file,
+    ];
+    stage.done(&root);
+    let written = self::config(&stage);
+    let root = format!("\"--root={}\", \"{file}\"]", stage.text("home/papers"));
+    assert!(written.contains(&root), "{written}");
+}
+
+#[test]
+fn a_project_is_offered_to_be_read_first() {
+    let stage = own_server(
+        &json!(["tools.txt", "./project"]),
+        &json!({ "OUT": "~/notes/x" }),
+    );
+    let shown = import(&stage, &["no", "write", "add"]);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let said = "names, and has Makefile: with write it can change code that you run. Type write to allow it [no]";
+    assert!(words.join(" ").contains(said), "{shown}");
+    for (answer, more) in [("read", ""), ("write", "write = true\n")] {
+        let stage = own_server(&json!(["tools.txt"]), &json!({ "OUT": "~/project/src/x" }));
+        let shown = import(&stage, &[answer, "add"]);
+        assert!(shown.contains("or write to let it write too"), "{shown}");
+        let lines = mount(&stage, "home/project/src", more);
+        assert!(config(&stage).contains(&lines), "{shown}");
+    }
+}
+
+#[test]
+fn a_program_among_the_arguments_may_be_run() {
+    let words = json!(["tools.txt", "--command=~/tools/helper", "~/tools/notes.txt"]);
+    for (answer, more) in [("no", ""), ("run", "execute = true\n")] {
+        let stage = own_server(&words, &json!({}));
+        program(&stage, "home/tools/helper", "#!/bin/sh\n");
+        program(&stage, "home/tools/notes.txt", "no program");
+        let shown = import(&stage, &[answer, "add"]);
+        let lines = mount(&stage, "home/tools/helper", more);
+        assert!(config(&stage).contains(&lines), "{shown}");
+        assert!(
+            config(&stage).contains(&mount(&stage, "home/tools/notes.txt", "")),
+            "{shown}"
+        );
+        // The rest of the command is found all the same.
+        assert_eq!(stage.tools("server"), ["look"]);
+    }
+}
+
 #[test]
 fn folders_of_homes_and_programs_are_never_offered() {
     let bare = stage(&json!({}), &[]);
@@ -362,13 +472,7 @@ fn no_foreign_sentence_begins_a_line() {
     const FORGED: &str = "sluice: FORGED www.evil.example";
     let stage = Stage::new();
     let padded = |start: &str| format!("{start}{}{FORGED}", " ".repeat(180));
-    let program = |name: &str, text: &str| {
-        let file = stage.path(name);
-        fs::write(&file, text).unwrap();
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&file, permissions).unwrap();
-        stage.text(name)
-    };
+    let program = |name: &str, text: &str| program(&stage, name, text);
     let server = program("home/server", super::SERVER);
     let refusing = program(
         "home/refusing",
