@@ -81,7 +81,7 @@ pub(crate) async fn call(
     };
     let mut refuses = Refuses;
     let outcome = spoke.execute(permit, &mut refuses, std::future::pending());
-    match outcome.await {
+    match outcome.await.outcome {
         CallOutcome::Returned {
             text,
             is_error: false,

@@ -16,7 +16,7 @@ pub(super) const MAX_REQUESTS: usize = 1_024;
 pub struct Executed {
     /// The outcome, as the hub labels it.
     pub outcome: CallOutcome,
-    /// The result as the app wrote it, if [`SpokeSetup::exact`](super::SpokeSetup::exact) asks for it: JSON text of an object. It has its images.
+    /// The result as the app wrote it, if [`Offer::exact`](wire::Offer::exact) asks for it: JSON text of an object. It has its images.
     pub exact: Option<String>,
 }
 

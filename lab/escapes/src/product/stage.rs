@@ -95,7 +95,7 @@ impl Stage {
             return Err("the call is not allowed".into());
         };
         let outcome = self.spoke.execute(permit, mediator, std::future::pending());
-        Ok(outcome.await)
+        Ok(outcome.await.outcome)
     }
 }
 
