@@ -81,6 +81,9 @@ impl Client {
         cancelled: &Notify,
     ) -> Option<Result<String, String>> {
         let arguments = params.arguments.map_or("{}", RawValue::get);
+        if !arguments.starts_with('{') {
+            return Some(Err("the arguments of a call are a JSON object".to_owned()));
+        }
         if params.name == DESCRIBE {
             return Some(Ok(self.describe(arguments)));
         }

@@ -85,11 +85,8 @@ impl Listing {
             Some(schema) => (LEFT_OUT, &**schema),
             None => (description.as_str(), parameters.as_str()),
         };
-        let mut schema: Map<String, Value> = serde_json::from_str(schema).unwrap_or_default();
-        // Clients refuse a list with a schema that does not say so.
-        schema.entry("type").or_insert_with(|| "object".into());
         let shown = json!({
-            "name": name, "description": says, "inputSchema": schema,
+            "name": name, "description": says, "inputSchema": input_schema(schema),
             "annotations": annotations(app, own),
         });
         let left_out = quiet
@@ -167,6 +164,18 @@ fn annotations(app: &AppTools, tool: &str) -> Value {
     })
 }
 
+/// The schema of a tool as clients read it: they refuse a whole list for a schema that is not one of an object.
+fn input_schema(text: &str) -> Map<String, Value> {
+    let mut schema: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    schema.insert("type".to_owned(), "object".into());
+    schema.retain(|word, value| match word.as_str() {
+        "properties" => value.is_object(),
+        "required" => value.is_array(),
+        _ => true,
+    });
+    schema
+}
+
 /// A name for each pair of app and tool, `APP_TOOL` or, where there is one app, `TOOL`: of letters, digits, `_` and `-`, at most [`MAX_NAME`] of them, and no two alike
 /// but for their case. It stays the same as long as the app has the tool, whatever order they come in.
 fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String), String> {
@@ -204,6 +213,21 @@ fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_odd_schema_is_listed_as_one_of_an_object() {
+        let object = json!({"type": "object"});
+        for odd in [
+            r#"{"type":"any","properties":[],"required":null}"#,
+            r#"{"type":["object","null"]}"#,
+            "[]",
+            "{}",
+        ] {
+            assert_eq!(Value::Object(input_schema(odd)), object, "{odd}");
+        }
+        let valid = r#"{"$schema":"x","type":"object","properties":{"a":true},"required":["a"]}"#;
+        assert_eq!(Value::Object(input_schema(valid)).to_string(), valid);
+    }
 
     #[test]
     fn a_name_is_short_plain_and_unlike_any_other() {

@@ -38,10 +38,15 @@ pub(super) struct Message<'a> {
 #[derive(Deserialize)]
 pub(super) struct CallParams<'a> {
     pub(super) name: String,
-    #[serde(borrow)]
+    /// `None` if they are left out; `null` is a value.
+    #[serde(borrow, default, deserialize_with = "present")]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     pub(super) meta: Option<Meta<'a>>,
+}
+
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -207,6 +212,21 @@ mod tests {
             labelled(result, &["secret".to_owned()], &[]),
             r#"{"content":[ {"type":"text","text":"\u00e9 1.10"}],"n":12345678901234567890.10,"isError":false,"_meta":{"a":1,"sluice/ifc":{"label":["secret"],"client":[]}}}"#
         );
+    }
+
+    #[test]
+    fn arguments_that_are_null_are_not_left_out() {
+        for (params, expected) in [
+            (r#"{"name":"a"}"#, None),
+            (r#"{"name":"a","arguments":null}"#, Some("null")),
+            (
+                r#"{"name":"a","arguments":{"b":null}}"#,
+                Some(r#"{"b":null}"#),
+            ),
+        ] {
+            let read: CallParams<'_> = serde_json::from_str(params).unwrap();
+            assert_eq!(read.arguments.map(RawValue::get), expected, "{params}");
+        }
     }
 
     #[test]
