@@ -214,11 +214,20 @@ impl Incoming {
         if let Some((_, remedy)) = REMEDIES.iter().find(|(words, _)| says(words)) {
             return (*remedy).to_owned();
         }
-        let why = self
+        let Some(why) = self
             .no_sockets
             .as_ref()
-            .filter(|_| SOCKETS.iter().any(says));
-        why.map_or_else(String::new, |why| format!("; it may make no Unix sockets, because {why}: mount the files that it needs and not their folder"))
+            .filter(|_| SOCKETS.iter().any(says))
+        else {
+            return String::new();
+        };
+        let without = match said.contains("/tsx-") {
+            true => ", or start it with `node --import tsx`",
+            false => "",
+        };
+        format!(
+            "; it may make no Unix sockets, because {why}: mount the files that it needs and not their folder{without}"
+        )
     }
 }
 
@@ -406,10 +415,12 @@ mod tests {
             app.handle(end).unwrap_err()
         };
         let tsx = failed("Error: listen EPERM: operation not permitted /tmp/tsx-1000/2.pipe");
-        assert!(
-            tsx.contains("no Unix sockets, because it sees /data"),
-            "{tsx}"
-        );
+        for words in [
+            "no Unix sockets, because it sees /data",
+            "node --import tsx",
+        ] {
+            assert!(tsx.contains(words), "{tsx}");
+        }
         let taken = failed("Error: listen EADDRINUSE: address already in use 127.0.0.1:80");
         assert!(!taken.contains("sockets"), "{taken}");
         let files = failed("OSError: [Errno 24] Too many open files: '/data/a'");
