@@ -18,7 +18,7 @@ use crate::keep_for::KeepFor;
 use crate::permissions::Permitted;
 use crate::provider::{dialect, endpoint, key_of, owner};
 use crate::terminal::say;
-use crate::{app_setup, login, memory, paths, screener, seen};
+use crate::{app_setup, login, memory, paths, screener, seen, tool_lists};
 
 /// The options of a session or proxy beside its configuration.
 #[derive(Debug, Default)]
@@ -49,9 +49,10 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
         .filter(|app| !app.client)
         .map(|app| {
             let setup = app_setup::of(app, login::token_port(app, layers)?, layers)?;
-            let (permitted, name) = (permissions.clone(), app.name.clone());
+            let (permitted, own) = (permissions.clone(), app.clone());
             let check = seen::kept_from_first_use(app, setup.check).and(move |tools| {
-                permitted.note(&name, tools);
+                permitted.note(&own.name, tools);
+                tool_lists::keep(&own, tools);
                 Ok(())
             });
             Ok(AppSetup { check, ..setup })

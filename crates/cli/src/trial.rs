@@ -18,7 +18,7 @@ use wire::ToolDescription;
 
 use crate::refused::{refused, words};
 use crate::terminal::message;
-use crate::{app_setup, login, needs, review, unwritten};
+use crate::{app_setup, login, needs, review, tool_lists, unwritten};
 
 /// Events of a start that are kept.
 const EVENTS: usize = 256;
@@ -179,7 +179,10 @@ pub(crate) async fn start(config: &Config, app: &App, layers: &BTreeSet<Layer>) 
         );
     }
     match opened {
-        Ok(tools) => Ok(Trial { tools, tried }),
+        Ok(tools) => {
+            tool_lists::keep(app, &tools);
+            Ok(Trial { tools, tried })
+        }
         Err(error) if tried.is_empty() => Err(error.into()),
         Err(error) => Err(error).context(Tried(tried)),
     }

@@ -15,6 +15,7 @@ use sandbox::Layer;
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
 use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use wire::{ToolDescription, ToolFilter};
 
 use crate::commands::proxy::terminal::Asked;
@@ -22,8 +23,8 @@ use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::interrupts::interrupts;
 use crate::place::Place;
-use crate::terminal::{Terminal, say};
-use crate::{compose, session, tool_lists, trial};
+use crate::terminal::{Terminal, message, say};
+use crate::{compose, exit, session, tool_lists, trial};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -68,14 +69,14 @@ pub(crate) struct Offered {
     /// Offer only tools whose name APP.TOOL is one of these, separated by commas; * stands for any text [default: all].
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     tools: Vec<String>,
-    /// Nobody uses the client: permissions count only if they were given for scripts.
+    /// No person uses the client: permissions count only if they were given for scripts.
     #[arg(long)]
     unattended: bool,
 }
 
 /// Serves a client on standard input and output until it closes them.
 pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
-    // Nobody is asked about trust: the terminal, if there is one, is the client's.
+    // No question about trust is asked: the terminal, if there is one, is the client's.
     let mut config = args.place.file.open(true)?;
     session::say_notes(&config);
     for name in &args.app {
@@ -117,7 +118,7 @@ pub(crate) async fn serve(
         Broker::new(Arc::new(none), Label::bottom()),
         &options,
     )?;
-    let mut lists = tool_lists::all(&config, layers).await;
+    let mut lists = self::lists(&config, layers).await;
     let mut apps = Vec::new();
     for mut setup in setup.apps {
         let name = setup.spoke.app.clone();
@@ -130,7 +131,7 @@ pub(crate) async fn serve(
             ));
             continue;
         }
-        setup.check = setup.check.and(tool_lists::unchanged(app, &tools));
+        setup.check = setup.check.and(tool_lists::unchanged(&tools));
         apps.push(GatewayApp {
             tools: kept(&name, tools, &offered.tools)?,
             effects: effects(app),
@@ -218,6 +219,42 @@ async fn listen(
     };
     listening.serve(ending).await;
     Ok(())
+}
+
+/// The lists of all apps. An app without one is started once, side by side with the others; one that does not start is
+/// left out with a note.
+pub(crate) async fn lists(
+    config: &Config,
+    layers: &BTreeSet<Layer>,
+) -> BTreeMap<String, Vec<ToolDescription>> {
+    let (mut lists, mut starting) = (BTreeMap::new(), JoinSet::new());
+    for app in config.apps.values() {
+        if let Some(tools) = tool_lists::find(app) {
+            lists.insert(app.name.clone(), tools);
+            continue;
+        }
+        let (config, app, layers) = (config.clone(), app.clone(), layers.clone());
+        starting.spawn(async move {
+            let started = trial::start(&config, &app, &layers).await;
+            (app, started.map(|trial| trial.tools))
+        });
+    }
+    while let Some(started) = starting.join_next().await {
+        let Ok((app, started)) = started else {
+            continue;
+        };
+        match started {
+            Ok(tools) => {
+                lists.insert(app.name, tools);
+            }
+            Err(error) => message(&format!(
+                "note: continuing without the app {}: {}",
+                app.name,
+                exit::shown(&error)
+            )),
+        }
+    }
+    lists
 }
 
 /// The tools of an app that are offered.

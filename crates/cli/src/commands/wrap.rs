@@ -1,7 +1,7 @@
 //! `sluice wrap`: one MCP server, confined and labelled, without a configuration.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -14,7 +14,7 @@ use super::gateway::{self, Http, Offered};
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::proposal::Tool;
-use crate::{session, tool_lists};
+use crate::session;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -63,7 +63,7 @@ pub(crate) async fn wrap(args: Wrap) -> Result<Exit> {
     // First without rules, to learn which tools there are.
     let config = prepared(&args, &[], &layers).await?;
     session::say_notes(&config);
-    let tools = tool_lists::all(&config, &layers).await;
+    let tools = gateway::lists(&config, &layers).await;
     let tools = tools.get(&args.name).context("the server does not start")?;
     let tools: Vec<Tool> = tools.iter().map(Tool::from).collect();
     let mut config = prepared(&args, &tools, &layers).await?;
@@ -99,7 +99,8 @@ async fn prepared(args: &Wrap, tools: &[Tool], layers: &BTreeSet<Layer>) -> Resu
     };
     let data = block::data(&wish, &args.write)?;
     let lines = block::of(&wish, &data, tools) + &block::domains(&wish.name, &args.domain);
-    let mut config = block::with(&here.join("sluice.toml"), "", &lines)?;
+    // A file that is not there, in no folder that the server may write.
+    let mut config = block::with(Path::new("/sluice.toml"), "", &lines)?;
     let fetch = match args.yes {
         true => Fetch::Yes,
         false => Fetch::No,

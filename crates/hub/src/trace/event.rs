@@ -19,7 +19,7 @@ pub enum Event {
     SessionStarted {
         /// The session's name.
         session: String,
-        /// `rtbas-lazy`, `rtbas-lazy-checked`, `rtbas-eager` or `rtbas-drafted`.
+        /// `rtbas-lazy`, `rtbas-lazy-checked`, `rtbas-eager` or `rtbas-drafted`; `gateway`, where no step is made.
         mode: String,
         /// The screener's name.
         screener: String,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::asked::{Asked, Heard};
+use super::asked::{AskOutcome, Asked};
 use super::{Client, lock, rpc};
 
 /// Questions of one client that wait at once. No user reads more.
@@ -36,29 +36,31 @@ impl Client {
         key: String,
         view: &QuestionView,
         out: &mpsc::Sender<String>,
-    ) -> Heard {
+    ) -> AskOutcome {
         let asked = {
             let mut all = lock(&self.asked);
             let kept = KEPT + self.gateway.approval_timeout;
             all.retain(|_, asked| {
-                let is_void = matches!(*asked.heard.borrow(), Some(Heard::Nobody(_)));
+                let is_void = matches!(*asked.outcome.borrow(), Some(AskOutcome::Unanswered(_)));
                 !is_void && asked.since.elapsed() < kept
             });
             match all.get(&key) {
                 Some(asked) => Arc::clone(asked),
                 None if all.len() >= MAX_ASKED => {
-                    return Heard::Nobody("too many questions wait for the user".to_owned());
+                    return AskOutcome::Unanswered(
+                        "too many questions wait for the user".to_owned(),
+                    );
                 }
                 None => {
-                    let (heard, _) = watch::channel(None);
+                    let (outcome, _) = watch::channel(None);
                     let task = tokio::spawn(put(
                         Arc::downgrade(self),
                         view.clone(),
                         out.clone(),
-                        heard.clone(),
+                        outcome.clone(),
                     ));
                     let asked = Arc::new(Asked {
-                        heard,
+                        outcome,
                         since: Instant::now(),
                         is_used: AtomicBool::new(false),
                         task: task.abort_handle(),
@@ -68,15 +70,15 @@ impl Client {
                 }
             }
         };
-        let mut waiting = asked.heard.subscribe();
+        let mut waiting = asked.outcome.subscribe();
         // The sender is in `asked`, so there is no error.
-        let heard = waiting
+        let outcome = waiting
             .wait_for(Option::is_some)
             .await
             .ok()
-            .and_then(|heard| heard.clone());
-        let heard =
-            heard.unwrap_or_else(|| Heard::Nobody("the question was taken back".to_owned()));
+            .and_then(|outcome| outcome.clone());
+        let outcome = outcome
+            .unwrap_or_else(|| AskOutcome::Unanswered("the question was taken back".to_owned()));
         let mut all = lock(&self.asked);
         if all
             .get(&key)
@@ -85,9 +87,9 @@ impl Client {
             all.remove(&key);
         }
         let was_used = asked.is_used.swap(true, Ordering::AcqRel);
-        match heard {
-            Heard::Answer(Answer::Once) if was_used => Heard::Again,
-            heard => heard,
+        match outcome {
+            AskOutcome::Answer(Answer::Once) if was_used => AskOutcome::UsedUp,
+            outcome => outcome,
         }
     }
 
@@ -133,12 +135,12 @@ impl Client {
     }
 }
 
-/// Puts a question to the user, in whatever way there is.
+/// Puts a question to the user: by the client, else by the approver.
 async fn put(
     client: std::sync::Weak<Client>,
     view: QuestionView,
     out: mpsc::Sender<String>,
-    heard: watch::Sender<Option<Heard>>,
+    outcome: watch::Sender<Option<AskOutcome>>,
 ) {
     let Some(client) = client.upgrade() else {
         return;
@@ -149,14 +151,16 @@ async fn put(
         false => None,
     };
     let answer = match (elicited, &client.gateway.approver) {
-        (Some(answer), _) => Heard::Answer(answer),
-        (None, Some(approver)) => Heard::Answer(approver.approve(&client.name, &view).await),
-        (None, None) if elicits => Heard::Nobody("the user did not answer".to_owned()),
-        (None, None) => Heard::Nobody(
+        (Some(answer), _) => AskOutcome::Answer(answer),
+        (None, Some(approver)) => AskOutcome::Answer(approver.approve(&client.name, &view).await),
+        (None, None) if elicits => AskOutcome::Unanswered(
+            "it needs the user's approval, and no person answered".to_owned(),
+        ),
+        (None, None) => AskOutcome::Unanswered(
             "it needs the user's approval, and this client cannot ask the user".to_owned(),
         ),
     };
-    heard.send_replace(Some(answer));
+    outcome.send_replace(Some(answer));
 }
 
 /// A question in words. `None`: it cannot be shown in full.

@@ -9,17 +9,17 @@ use tokio::task::AbortHandle;
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum AskOutcome {
     Answer(Answer),
     /// The answer was for one call, and an equal one has used it.
-    Again,
-    /// Nobody answered, and why.
-    Nobody(String),
+    UsedUp,
+    /// No answer came, and why.
+    Unanswered(String),
 }
 
 /// A question that waits, or its answer.
 pub(super) struct Asked {
-    pub(super) heard: watch::Sender<Option<Heard>>,
+    pub(super) outcome: watch::Sender<Option<AskOutcome>>,
     pub(super) since: Instant,
     pub(super) is_used: AtomicBool,
     pub(super) task: AbortHandle,

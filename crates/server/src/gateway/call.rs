@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc};
 use wire::{Form, Refusal, Reply};
 
 use super::ask::advice;
-use super::asked::Heard;
+use super::asked::AskOutcome;
 use super::listing::{DESCRIBE, Listed};
 use super::rpc::CallParams;
 use super::{Client, Conversation, Running, lock, rpc};
@@ -120,15 +120,15 @@ impl Client {
             let label = self.gateway.parts.lattice.describe(&call.label);
             // The same call under the same label is the same question, also where a client asks for it again.
             let key = format!("{:?}", (&call.app, &call.tool, &view.arguments, label));
-            let heard = tokio::select! {
+            let outcome = tokio::select! {
                 biased;
-                heard = self.ask(key, &view, out) => heard,
+                outcome = self.ask(key, &view, out) => outcome,
                 () = cancelled.notified() => {
                     self.note(&mut lock(&self.guard).guard, id, question.call(), "the client cancelled it");
                     return None;
                 }
             };
-            if let Some(settled) = self.settle(id, *question, &view, heard) {
+            if let Some(settled) = self.settle(id, *question, &view, outcome) {
                 return Some(settled);
             }
         }
@@ -220,20 +220,20 @@ impl Client {
         id: CallId,
         question: Question,
         view: &QuestionView,
-        heard: Heard,
+        outcome: AskOutcome,
     ) -> Option<Result<(CallId, Permit), String>> {
         let mut conversation = lock(&self.guard);
         let guard = &mut conversation.guard;
         let call = question.call().clone();
         let flow = self.flow(&call);
-        let answer = match heard {
-            Heard::Answer(answer) if view.choices.contains(&answer) => answer,
-            Heard::Answer(_) => Answer::No,
-            Heard::Again => {
+        let answer = match outcome {
+            AskOutcome::Answer(answer) if view.choices.contains(&answer) => answer,
+            AskOutcome::Answer(_) => Answer::No,
+            AskOutcome::UsedUp => {
                 self.note(guard, id, &call, "an equal call was allowed once");
                 return None;
             }
-            Heard::Nobody(why) => {
+            AskOutcome::Unanswered(why) => {
                 self.note(guard, id, &call, &why);
                 let reason = Text::from(why.as_str());
                 let recorded = self.record(Event::Denied {

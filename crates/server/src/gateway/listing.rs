@@ -177,7 +177,7 @@ fn input_schema(text: &str) -> Map<String, Value> {
 }
 
 /// A name for each pair of app and tool, `APP_TOOL` or, where there is one app, `TOOL`: of letters, digits, `_` and `-`, at most [`MAX_NAME`] of them, and no two alike
-/// but for their case. It stays the same as long as the app has the tool, whatever order they come in.
+/// but for their case. It stays the same as long as the app has the tool, in any order.
 fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String), String> {
     let plain = |(app, tool): &(String, String)| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

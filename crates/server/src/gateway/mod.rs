@@ -112,7 +112,7 @@ impl Gateway {
         let mut trace = TraceFile::rotating(&setup.traces, &setup.name, Rotation::default())?;
         trace.append(Event::SessionStarted {
             session: setup.name,
-            mode: setup.parts.settings.screening.name().to_owned(),
+            mode: "gateway".to_owned(),
             screener: setup.parts.screener.name().to_owned(),
             private: false,
         })?;

@@ -315,11 +315,8 @@ fn the_client_asks_its_user_and_a_program_is_none() {
         assert_eq!(is_error, !ran, "{result}");
     }
     // The user has said no: the same call is not asked about again.
-    let (text, is_error) = (
-        client.call("mail_send", &send())["content"][0]["text"].to_string(),
-        true,
-    );
-    assert!(is_error && text.contains("refused before"), "{text}");
+    let refused = client.call("mail_send", &send());
+    assert!(said(&refused).0.contains("refused before"), "{refused}");
 }
 
 #[test]
@@ -356,8 +353,8 @@ fn a_call_is_cancelled_a_dead_app_costs_its_call_and_nothing_is_left() {
     assert_eq!(progress["method"], "notifications/progress");
     assert_eq!(progress["params"]["progressToken"], 7);
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": slow } }));
-    let (text, is_error) = (client.call("mail_die", &json!({})), true);
-    assert!(is_error && text["isError"] == true, "{text}");
+    let died = client.call("mail_die", &json!({}));
+    assert_eq!(died["isError"], true, "{died}");
     for _ in 0..200 {
         assert_eq!(said(&client.call("mail_send", &send())), ("sent", false));
     }
@@ -494,4 +491,26 @@ fn clients_over_http_have_a_token_and_a_session_each() {
         .status()
         .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_list_is_kept_and_a_wrapped_server_writes_here() {
+    let home = home("descriptions = \"trusted\"\n");
+    assert_eq!(home.run(&["app", "test", "mail"]).0, 0);
+    // A list is one file, and a server that cannot start any more shows that none was needed for it.
+    fs::write(home.path("home/server.js"), "process.exit(1)").unwrap();
+    let mut client = Client::start(&home, &[], json!({}));
+    let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    assert_eq!(list.as_array().unwrap().len(), 8);
+    let failed = client.call("mail_inbox", &json!({}));
+    assert_eq!(failed["isError"], true, "{failed}");
+    fs::write(home.path("home/server.js"), SERVER).unwrap();
+    let words = ["wrap", "--write", ".", "--", "node", "../server.js"];
+    fs::create_dir_all(home.path("home/work")).unwrap();
+    let mut command = home.sluice(&words);
+    command
+        .current_dir(home.path("home/work"))
+        .stderr(Stdio::null());
+    let mut client = Client::of(command, json!({}));
+    assert!(!said(&client.call("read_inbox", &json!({}))).1);
 }
