@@ -27,7 +27,8 @@ const HELP: &str = "\
 cargo xtask demo [ARGS]   set up, then run the demo (ARGS go to `sluice-lab demo`)
 cargo xtask test [ARGS]   set up, then run the tests, with cargo-nextest where it is installed (ARGS select tests)
 cargo xtask test lab      the tests that need models, train networks or run AgentDojo
-cargo xtask servers       real MCP servers from their registries, each added by its page's command, and MCP's conformance suite
+cargo xtask servers [ARGS]  real MCP servers from their registries: a job each, the same tools and results as a plain client's
+                          (docs/servers.md), and MCP's conformance suite (ARGS select tests)
 cargo xtask ci            format, size, lints, documentation, tests (`lab` where it may have changed), quick benchmarks
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
                           inputs of each fuzz target, mutants, `test lab`, `servers`, `fresh`

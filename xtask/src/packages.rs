@@ -1,5 +1,6 @@
 //! System packages that the build needs: found, installed where we may, or named.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
@@ -86,7 +87,17 @@ const TEST_NEEDS: [Need; 6] = [
 ];
 
 /// What only real servers use.
-const SERVER_NEEDS: [Need; 1] = [
+const SERVER_NEEDS: [Need; 2] = [
+    // Services and programs that some of them are for.
+    Need {
+        what: "PostgreSQL, Redis, Chromium or pandoc",
+        package: "postgresql redis-server chromium pandoc",
+        found: || {
+            let bin = ["bin/redis-server", "bin/chromium", "bin/pandoc"];
+            let mut all = bin.into_iter().chain(["lib/postgresql"]);
+            all.all(|it| Path::new("/usr").join(it).exists())
+        },
+    },
     // One of them reads repositories with it.
     Need {
         what: "git",

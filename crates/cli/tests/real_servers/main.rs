@@ -10,10 +10,13 @@
     reason = "tests fail by panicking"
 )]
 
+mod catalog;
 mod conformance;
 mod host;
 mod node;
+mod plain;
 mod registry;
+mod services;
 mod stage;
 
 use std::fs;

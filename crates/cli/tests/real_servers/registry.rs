@@ -32,6 +32,8 @@ pub(crate) struct Registry {
     served: Arc<Mutex<Lock>>,
     /// What was asked for and is in no lock.
     missing: Arc<Mutex<BTreeSet<String>>>,
+    /// Descriptions that were fetched in this run: without a lock no older one counts.
+    new: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 /// What a run may fetch.
@@ -101,6 +103,7 @@ impl Registry {
             mode,
             served: Arc::default(),
             missing: Arc::default(),
+            new: Arc::default(),
         };
         let own = registry.clone();
         std::thread::spawn(move || {
@@ -112,14 +115,13 @@ impl Registry {
         registry
     }
 
-    /// The variables by which npm and pip find it.
-    pub(crate) fn variables(&self) -> [(&'static str, String); 2] {
+    /// The variables by which npm, pip and uv find it.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 3] {
+        let at = |path: &str| format!("http://{}/{path}", self.address);
         [
-            (
-                "NPM_CONFIG_REGISTRY",
-                format!("http://{}/npm/", self.address),
-            ),
-            ("PIP_INDEX_URL", format!("http://{}/pypi", self.address)),
+            ("NPM_CONFIG_REGISTRY", at("npm/")),
+            ("PIP_INDEX_URL", at("pypi")),
+            ("UV_DEFAULT_INDEX", at("pypi")),
         ]
     }
 
@@ -301,18 +303,18 @@ impl Registry {
             return None;
         }
         let file = self.folder.join(registry).join(name).join("index.json");
-        if self.lock.is_none() {
-            // It is about now.
-            let _ = fs::remove_file(&file);
-        }
-        let text = self.fetched(&file, url, kind)?;
+        // Without a lock it is about now.
+        let is_new = self.lock.is_none() && self.new.lock().unwrap().insert(file.clone());
+        let text = match is_new {
+            true => Self::fetch(&file, url, kind)?,
+            false => self.fetched(&file, url, kind)?,
+        };
         let known = self.lock.iter().flat_map(|lock| lock.keys());
         let mut known = known.filter(|(of, package, _)| of == registry && package == name);
         let said = String::from_utf8_lossy(&text);
         let is_old = !known.all(|(_, _, version)| said.contains(&format!("\"{version}\"")));
         if is_old && self.mode == Mode::Fetch {
-            let _ = fs::remove_file(&file);
-            return serde_json::from_slice(&self.fetched(&file, url, kind)?).ok();
+            return serde_json::from_slice(&Self::fetch(&file, url, kind)?).ok();
         }
         serde_json::from_slice(&text).ok()
     }
@@ -322,9 +324,14 @@ impl Registry {
         if let Ok(bytes) = fs::read(file) {
             return Some(bytes);
         }
-        if self.mode == Mode::Warm {
-            return None;
+        match self.mode {
+            Mode::Warm => None,
+            Mode::Fetch | Mode::Lock => Self::fetch(file, url, kind),
         }
+    }
+
+    /// Fetches a file into the folder, in the place of an older one.
+    fn fetch(file: &Path, url: &str, kind: &str) -> Option<Vec<u8>> {
         fs::create_dir_all(file.parent()?).unwrap();
         // Other builds may fetch the same into this folder.
         let own = (std::process::id(), std::thread::current().id());

@@ -1,5 +1,6 @@
 //! A home with papers and a repository, a model that makes the calls that it is asked for, and a person at a terminal.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
@@ -74,15 +75,11 @@ impl Stage {
             programs: std::env::var_os("PATH").unwrap(),
             _model: runtime,
         };
-        for name in ["papers", "kept", "repository", "config/sluice"] {
+        for name in ["repository", "config/sluice"] {
             fs::create_dir_all(stage.path(name)).unwrap();
         }
         stage.configure("");
-        fs::write(
-            stage.path("papers/heron.txt"),
-            "the bird stands in the reeds",
-        )
-        .unwrap();
+        stage.lay_files();
         fs::write(stage.path("repository/file"), "a word").unwrap();
         stage.git(&["init", "-q"]);
         stage.git(&["add", "file"]);
@@ -97,6 +94,22 @@ impl Stage {
             "the first commit",
         ]);
         stage
+    }
+
+    /// The folders that servers are given, as if none had written there.
+    pub(crate) fn lay_files(&self) {
+        for name in ["papers", "kept"] {
+            let _ = fs::remove_dir_all(self.path(name));
+            fs::create_dir_all(self.path(name)).unwrap();
+        }
+        let text = "the bird stands in the reeds";
+        fs::write(self.path("papers/heron.txt"), text).unwrap();
+    }
+
+    /// The names of the files in the folder that servers may write.
+    pub(crate) fn kept(&self) -> BTreeSet<OsString> {
+        let files = fs::read_dir(self.path("kept")).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect()
     }
 
     /// The person has this program before all others of its name.
@@ -134,13 +147,17 @@ impl Stage {
 
     /// The host stands for one in the world. That a name leads to this machine is the user's word only.
     pub(crate) fn allow_the_host(&self, app: &str) {
-        let lines = format!(
+        self.append(&format!(
             "[[app.{app}.domain]]\nname = {NAME:?}\nports = [{}]\naddresses = [\"127.0.0.1\"]\n",
             self.host.port
-        );
+        ));
+    }
+
+    /// More lines of the configuration.
+    pub(crate) fn append(&self, lines: &str) {
         let file = self.path("config/sluice/sluice.toml");
         let before = fs::read_to_string(&file).unwrap();
-        fs::write(&file, before + &lines).unwrap();
+        fs::write(&file, before + lines).unwrap();
     }
 
     /// The person keeps a secret for this host.
@@ -155,32 +172,14 @@ impl Stage {
         assert!(child.wait().unwrap().success());
     }
 
-    /// `sluice` with these words at a terminal, where somebody agrees to everything. The exit code, and all that was shown.
-    pub(crate) fn sluice(&self, words: &[String]) -> (Option<i32>, String) {
-        let program = env!("CARGO_BIN_EXE_sluice").to_owned();
-        let words = std::iter::once(&program).chain(words);
-        let line: Vec<String> = words
-            .map(|word| format!("'{}'", word.replace('\'', "'\\''")))
-            .collect();
-        // The host has a name here alone: nobody else sees this file of names.
-        let line = format!(
-            "stty cols 300; mount --bind '{}' /etc/hosts && exec {}",
-            self.path("hosts").display(),
-            line.join(" ")
-        );
+    /// A command of a shell, where the host has a name and the registries are those of the test.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        // Nobody else sees this file of names.
+        let hosts = quoted(self.path("hosts").to_str().unwrap());
         let mut command = Command::new("unshare");
-        command.args([
-            "--mount",
-            "--map-root-user",
-            "script",
-            "--quiet",
-            "--return",
-            "--flush",
-            "--command",
-            &line,
-            "/dev/null",
-        ]);
         command
+            .args(["--mount", "--map-root-user", "sh", "-c"])
+            .arg(format!("mount --bind {hosts} /etc/hosts && {line}"))
             .current_dir(self.folder.path())
             .env_remove("SLUICE_CONFIG");
         for (variable, name) in [
@@ -193,6 +192,17 @@ impl Stage {
         command
             .env("PATH", &self.programs)
             .envs(self.registry.variables());
+        command
+    }
+
+    /// `sluice` with these words at a terminal, where somebody agrees to everything. The exit code, and all that was shown.
+    pub(crate) fn sluice(&self, words: &[String]) -> (Option<i32>, String) {
+        let program = env!("CARGO_BIN_EXE_sluice").to_owned();
+        let words = std::iter::once(&program).chain(words);
+        let line: Vec<String> = words.map(|word| quoted(word)).collect();
+        let line = quoted(&format!("stty cols 300; exec {}", line.join(" ")));
+        let script = "exec script --quiet --return --flush --command";
+        let mut command = self.shell(&format!("{script} {line} /dev/null"));
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -246,6 +256,11 @@ impl Stage {
         }
         (child.wait().unwrap().code(), all)
     }
+}
+
+/// A word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The address that the person is to open, once it is there to its end.
