@@ -92,7 +92,7 @@ fn translated(members: &Map<String, Value>, dialect: Dialect) -> Map<String, Val
                 let list = list.unwrap_or_else(|| vec![value.clone()]);
                 (&mut out, "stop_sequences", list.into())
             }
-            ("parallel_tool_calls" | "service_tier", false) => {
+            ("service_tier", false) | ("parallel_tool_calls", _) => {
                 (&mut out, name.as_str(), value.clone())
             }
             ("reasoning_effort", false) => (&mut out, "reasoning", json!({"effort": value})),

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use super::asked::{Asked, Choice, before, encoded};
 
 /// Members of the body that no option may set in another way.
-const OWN: &str = "model system messages tools tool_choice max_tokens stream output_config";
+const OWN: &str =
+    "model system messages tools tool_choice parallel_tool_calls max_tokens stream output_config";
 /// Members that are sent only with thoughts.
 const OF_THOUGHTS: [&str; 2] = ["thinking", "context_management"];
 /// The limit on generated tokens where the caller names none, since the API wants one. No model in use takes fewer.
@@ -76,7 +77,8 @@ pub(super) fn body(asked: &Asked<'_>) -> serde_json::Result<Vec<u8>> {
             input_schema: &tool.parameters,
         })
         .collect();
-    let mut tool_choice = asked.choice.map(self::tool_choice);
+    let one_by_one = asked.options.members.get("parallel_tool_calls") == Some(&Value::Bool(false));
+    let mut tool_choice = asked.choice.map(|it| self::tool_choice(it, one_by_one));
     if tools.is_empty() {
         // The API takes no past call without tools. Those of past calls are named, and none may be called.
         let input_schema = serde_json::from_str(NO_PARAMETERS)?;
@@ -129,13 +131,17 @@ fn mark(block: &mut Value) {
     }
 }
 
-fn tool_choice(choice: Choice<'_>) -> Value {
-    match choice {
-        Choice::None => json!({"type": "none"}),
+fn tool_choice(choice: Choice<'_>, one_by_one: bool) -> Value {
+    let mut choice = match choice {
+        Choice::None => return json!({"type": "none"}),
         Choice::Auto => json!({"type": "auto"}),
         Choice::Required => json!({"type": "any"}),
         Choice::Tool(name) => json!({"type": "tool", "name": name}),
+    };
+    if one_by_one && let Some(choice) = choice.as_object_mut() {
+        choice.insert("disable_parallel_tool_use".to_owned(), json!(true));
     }
+    choice
 }
 
 /// Whether the thoughts that the caller asks for have to be left out of this request. With a budget of thoughts the API

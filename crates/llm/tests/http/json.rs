@@ -262,7 +262,7 @@ async fn settings_are_translated_for_other_dialects() {
             members: serde_json::from_value(members.clone()).unwrap(),
             ..RequestOptions::default()
         };
-        let (request, mut sink) = (request(AnswerShape::Text), String::new());
+        let (request, mut sink) = (request(AnswerShape::TextOrCalls), String::new());
         let answer = broker.complete_with(&request, &options, &mut sink).await;
         assert!(answer.is_err());
         let body: Value = server.request(0).json();
@@ -271,5 +271,7 @@ async fn settings_are_translated_for_other_dialects() {
         for name in names.chain(own) {
             assert_eq!(body.get(name), expected.get(name), "{dialect:?} {name}");
         }
+        let one = body["tool_choice"]["disable_parallel_tool_use"] == true;
+        assert_eq!(one, dialect == Dialect::Messages);
     }
 }

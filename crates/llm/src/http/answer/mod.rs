@@ -41,7 +41,7 @@ pub(crate) struct Reader {
     parser: SseParser,
     /// Whether it is JSON; `None` before its first byte.
     is_json: Option<bool>,
-    /// Such an answer so far.
+    /// Such an answer so far, or what came before it was known to be none.
     json: Vec<u8>,
     assembly: Assembly,
     /// The server has said that nothing follows.
@@ -78,10 +78,10 @@ impl Reader {
             self.is_json = first.map(|byte| matches!(byte, b'{' | b'['));
         }
         let mut pushed = Ok(());
-        if self.is_json == Some(true) {
-            self.json.extend_from_slice(within);
-        } else {
-            pushed = self.parser.push(within);
+        // Blanks before the first byte belong to whichever form it begins.
+        self.json.extend_from_slice(within);
+        if self.is_json == Some(false) {
+            pushed = self.parser.push(&std::mem::take(&mut self.json));
             while !self.is_finished
                 && let Some(event) = self.parser.next_event()
             {
@@ -118,7 +118,7 @@ impl Reader {
         self.is_over = true;
         if self.is_json == Some(true) {
             let text = String::from_utf8_lossy(&self.json);
-            let text = text.trim().trim_start_matches('\u{feff}');
+            let text = text.trim().trim_start_matches('\u{feff}').trim_start();
             let rest = text.strip_suffix("[DONE]");
             self.assembly.take(rest.unwrap_or(text), false, at)?;
             // The end of the body is the end of a whole message. Pieces could have been cut off between two of them.
