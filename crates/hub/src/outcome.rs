@@ -70,6 +70,8 @@ pub enum Stop {
     Unsummarised(Labeled),
     /// The language model failed, and its provider says this.
     Model(Labeled),
+    /// The model gave no answer after these calls were refused, each with its reason.
+    Unanswered(Labeled),
     /// The provider may not see what was read, so there is no answer from it. These taints are above its clearance.
     Uncleared(Vec<String>),
     /// Policy does not let any answer be shown. Its words are the policy's.
@@ -93,6 +95,7 @@ impl Stop {
     pub fn words(&self) -> Option<&Labeled> {
         match self {
             Self::Model(words)
+            | Self::Unanswered(words)
             | Self::Spoke(words)
             | Self::Call(words)
             | Self::Unsummarised(words) => Some(words),
@@ -104,6 +107,7 @@ impl Stop {
     pub(crate) fn with_words(self, words: Labeled) -> Self {
         match self {
             Self::Model(_) => Self::Model(words),
+            Self::Unanswered(_) => Self::Unanswered(words),
             Self::Unsummarised(_) => Self::Unsummarised(words),
             Self::Spoke(_) => Self::Spoke(words),
             Self::Call(_) => Self::Call(words),
@@ -142,6 +146,7 @@ impl fmt::Display for Stop {
                 "the conversation is too long, and could not be summarised; start a new one",
             ),
             Self::Model(_) => f.write_str("the language model failed"),
+            Self::Unanswered(_) => f.write_str("the model gave no answer after a refusal"),
             Self::Spoke(_) => f.write_str("the app is gone"),
             Self::Call(_) => f.write_str("the call gave no result"),
             Self::Uncleared(above) => write!(

@@ -1,6 +1,6 @@
 //! Lines that are no wider than the terminal.
 
-use hub::trace::escape;
+use hub::trace::{escape, escape_lines};
 use unicode_width::UnicodeWidthChar;
 
 /// What every line of a question begins with.
@@ -81,6 +81,13 @@ impl Lines {
         count - hidden.len()
     }
 
+    /// Foreign text in full, in its own lines.
+    pub(super) fn paragraphs(&mut self, text: &str) {
+        for paragraph in escape_lines(text).replace('\t', "    ").split('\n') {
+            self.quoted(paragraph, usize::MAX);
+        }
+    }
+
     /// Foreign texts in full, each line behind the name of their author.
     pub(crate) fn said_by(&mut self, name: &str, texts: impl IntoIterator<Item: AsRef<str>>) {
         let room = self.width.saturating_sub(PREFIX.len() + columns(name));
@@ -93,7 +100,7 @@ impl Lines {
     /// Foreign text that is escaped, as much of it as fits on one line.
     pub(crate) fn sampled(&mut self, text: &str) {
         let room = self.width - PREFIX.len() - INSET.len();
-        if self.full || columns(text) <= room {
+        if columns(text) <= room {
             self.quoted(text, usize::MAX);
             return;
         }
@@ -113,14 +120,24 @@ impl Lines {
 }
 
 /// Text for a terminal of so many columns, which has to break no line of it: continued ones are indented, so that nothing
-/// foreign begins where our own words begin.
+/// foreign begins where our own words begin. Lines of TOML stay whole, since they are copied: a foreign value in them
+/// has one word, which is no sentence wherever a row begins.
 pub(crate) fn hanging(text: &str, width: usize) -> String {
     let (text, width) = (text.replace('\t', "    "), width.max(NARROWEST));
     let lines = text.split('\n').map(|line| match columns(line) <= width {
         true => line.to_owned(),
+        false if is_copied(line) => line.to_owned(),
         false => inset(&wrapped(line, width - INSET.len()).join("\n")),
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a line is TOML in which each value is one word.
+fn is_copied(line: &str) -> bool {
+    let table = line.parse::<toml::Table>().ok();
+    let values = table.and_then(|it| serde_json::to_string(&it).ok());
+    // Between the values are no spaces.
+    values.is_some_and(|it| it != "{}" && !it.contains(char::is_whitespace))
 }
 
 /// One message, whose further lines are indented.
@@ -196,6 +213,24 @@ mod tests {
             "a b\\nc"
         );
         assert!(columns(&word(&"é".repeat(64 << 10))) <= WORD_COLUMNS);
+    }
+
+    #[test]
+    fn a_line_to_copy_stays_whole_where_no_value_is_a_sentence() {
+        let long = "x".repeat(60);
+        for line in [
+            format!("source = \"/{long}\""),
+            format!("command = [\"npx\", \"{long}\"]"),
+        ] {
+            assert_eq!(hanging(&line, 40), line);
+        }
+        for line in [
+            format!("source = \"/{long} sluice: done\""),
+            format!("\"{long} sluice: done\" = 1"),
+            format!("{long} {long}"),
+        ] {
+            assert_ne!(hanging(&line, 40), line);
+        }
     }
 
     proptest! {

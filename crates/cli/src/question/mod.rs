@@ -103,6 +103,8 @@ impl<'a> Dialogue<'a> {
             }
             false => {
                 let choices = self.choices().chain([Answer::No]).map(choice);
+                let show = self.is_cut.then_some(("s", "show all"));
+                let choices = choices.chain(show);
                 let choices = choices.map(|(key, name)| format!("\"{key}\" ({name})"));
                 format!("Type {}.\n", choices.collect::<Vec<_>>().join(", "))
             }
@@ -219,9 +221,7 @@ fn trusted(lines: &mut Lines, question: &QuestionView) {
     for text in texts {
         let source = shortened(&escape(&text.source.to_string()), 2 * NAME_COLUMNS);
         lines.own(&format!("You would trust all of {source}:"));
-        for paragraph in escape_lines(&text.text).replace('\t', "    ").split('\n') {
-            lines.quoted(paragraph, usize::MAX);
-        }
+        lines.paragraphs(&text.text);
     }
 }
 

@@ -19,9 +19,12 @@ pub(super) fn depends(lines: &mut Lines, question: &QuestionView, head: &str) {
         descriptions,
     } = question.sources();
     if data.is_empty() {
-        let excess = escape(&question.excess.join(", "));
-        let from = descriptions.map(|all| format!(", from {all}"));
-        lines.own(&format!("{head} {excess}{}.", from.unwrap_or_default()));
+        // Descriptions are counted with their labels.
+        let on = descriptions.unwrap_or_else(|| {
+            let excess = escape(&question.excess.join(", "));
+            format!("text labelled {excess}")
+        });
+        lines.own(&format!("{head} {on}."));
         return irrelevant(lines, &screened_out);
     }
     lines.own(&format!("{head}:"));
@@ -50,19 +53,20 @@ pub(super) fn depends(lines: &mut Lines, question: &QuestionView, head: &str) {
     irrelevant(lines, &screened_out);
 }
 
-/// One source: the first of the call's values in it with the text around, or its beginning.
+/// One source: the first of the call's values in it with the text around, or its beginning; or all of it.
 fn source(lines: &mut Lines, cause: &Cause, times: usize) {
-    let mut quotes = cause.quotes.iter().map(|quote| &quote.text);
-    let Some(first) = quotes.next() else {
-        return lines.sampled(&described(cause, times, &cause.excerpt));
-    };
-    lines.quoted(&described(cause, times, first), QUOTE_LINES);
-    if !lines.full {
-        lines.is_cut = true;
-        return;
+    let first = cause.quotes.first();
+    if let Some(quote) = first {
+        lines.quoted(&described(cause, times, &quote.text), QUOTE_LINES);
     }
-    for text in quotes.filter(|text| *text != first).chain([&cause.excerpt]) {
-        lines.sampled(&described(cause, times, text));
+    match (lines.full, first) {
+        (true, _) => {
+            let all = Some(&cause.text).filter(|it| !it.is_empty());
+            lines.quoted(&described(cause, times, ""), usize::MAX);
+            lines.paragraphs(all.unwrap_or(&cause.excerpt));
+        }
+        (false, Some(_)) => lines.is_cut = true,
+        (false, None) => lines.sampled(&described(cause, times, &cause.excerpt)),
     }
 }
 
@@ -98,7 +102,7 @@ fn irrelevant(lines: &mut Lines, data: &[(&Cause, usize)]) {
     lines.is_cut |= !lines.full;
     let shown = if lines.full { data } else { &[] };
     for (cause, times) in shown {
-        lines.sampled(&described(cause, *times, &cause.excerpt));
+        source(lines, cause, *times);
     }
 }
 

@@ -17,6 +17,7 @@ fn cause(source: &str, excerpt: &str, label: &[&str]) -> Cause {
         label: label.iter().map(|name| (*name).to_owned()).collect(),
         relevant: true,
         quotes: Vec::new(),
+        text: hub::trace::Text::default(),
     }
 }
 
@@ -261,6 +262,24 @@ fn a_long_question_is_cut_and_can_be_shown_in_full() {
 }
 
 #[test]
+fn a_source_can_be_read_to_its_end() {
+    let text = format!("Dear Ada,\n{}\nEND", "as agreed, ".repeat(80));
+    let excerpt: String = text.chars().take(ifc::Cause::EXCERPT).collect();
+    let mut source = cause("result of read_email", &excerpt, &[EMAIL]);
+    source.text = text.into();
+    let question = question(r#"{"to":"ada@example.org"}"#, vec![source]);
+    let mut dialogue = Dialogue::new(&question, 100, KeepFor::default());
+    assert!(!dialogue.text().contains("END"));
+    let Next::Say(all) = dialogue.hear(Some("s")) else {
+        unreachable!("showing is no answer");
+    };
+    assert!(
+        all.contains("|   Dear Ada,\n") && all.contains("|   END\n"),
+        "{all}"
+    );
+}
+
+#[test]
 fn only_an_offered_answer_allows() {
     let question = poisoned();
     for (line, answer) in [
@@ -281,7 +300,7 @@ fn only_an_offered_answer_allows() {
         };
         assert!(again.ends_with(&dialogue.prompt()), "{again}");
         assert!(
-            again.starts_with("Type \"o\" (once), \"d\" (deny).\n"),
+            again.starts_with("Type \"o\" (once), \"d\" (deny), \"s\" (show all).\n"),
             "{again}"
         );
     }

@@ -14,7 +14,7 @@ pub struct Sources<'a> {
     /// Those with the same labels that the screener found irrelevant. A text can sway the screener to leave it out,
     /// so they are counted, and can be looked at.
     pub screened_out: Vec<(&'a Cause, usize)>,
-    /// "28 tool descriptions (untrusted)": a call depends on those of all tools that the model was offered.
+    /// "3 tool descriptions (untrusted)": a call depends on those of all tools that the model was offered.
     pub descriptions: Option<String>,
 }
 

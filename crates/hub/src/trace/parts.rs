@@ -133,6 +133,9 @@ pub struct Cause {
     /// The values of the call that occur in it: a hint at where they come from, and no evidence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotes: Vec<Quote>,
+    /// For the user's question alone: its text, as far as a question shows it. Empty for descriptions of tools.
+    #[serde(skip)]
+    pub text: Text,
 }
 
 /// A value of a call that occurs in a text.
@@ -164,6 +167,7 @@ impl Cause {
             label: lattice.describe(&cause.excerpt.label()),
             relevant: cause.relevant,
             quotes: Vec::new(),
+            text: Text::default(),
         };
         causes.iter().map(one).collect()
     }

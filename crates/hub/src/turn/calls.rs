@@ -1,8 +1,8 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
 use ifc::{
-    Answer, Arguments, Call, CallId, Decision, Denial, Effect, Flow, Label, Labeled, Message,
-    Permit, Principal, Question, Sink, Until,
+    Answer, Arguments, Author, Call, CallId, Decision, Denial, Effect, Flow, Label, Labeled,
+    Message, Permit, Principal, Question, Sink, Until,
 };
 
 use super::machine::TurnMachine;
@@ -14,6 +14,9 @@ use crate::{
     Asked, CallOutcome, Completion, Execution, Filling, HandOver, Need, ProposedCall, Requested,
     Stop, StopReason, Usage,
 };
+
+/// How the note on a refused call ends.
+const GO_ON: &str = ". Do not try it again; go on without it.";
 
 impl TurnMachine {
     /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed over, if calls run
@@ -276,10 +279,31 @@ impl TurnMachine {
         self.turn.refused += 1;
         let note = match self.turn.own_call {
             Some(_) => format!("not executed, {reason}"),
-            None => format!("not executed, {reason}. Do not try it again; go on without it."),
+            None => format!("not executed, {reason}{GO_ON}"),
         };
         self.note(&calls.label, id, &note);
         self.state = State::Calls(calls);
+    }
+
+    /// The calls of this turn that were refused, with the reasons, as far as a step under `label` may know.
+    pub(super) fn refusals_below(&self, label: &Label) -> String {
+        let mut refused = Vec::new();
+        for (own, message) in self.guard.history.messages() {
+            match message {
+                Message::User(_) => refused.clear(),
+                Message::Result {
+                    tool,
+                    content,
+                    author: Author::Hub,
+                    ..
+                } if own.join(&content.label()).flows_to(label) => {
+                    let note = content.reveal_tcb().strip_suffix(GO_ON);
+                    refused.extend(note.map(|why| format!("{tool} was {why}")));
+                }
+                _ => {}
+            }
+        }
+        refused.join("; ")
     }
 
     /// A call that makes no sense.
@@ -479,6 +503,9 @@ impl TurnMachine {
         let rule = question.rule();
         let asked = (question.flow().sink().label(), rule.name.clone());
         self.turn.asked.push(asked);
+        let mut causes = self.causes_of(question);
+        // The trace has no results.
+        causes.iter_mut().for_each(|it| it.text = Text::default());
         self.events.push(Event::Asked {
             step: self.turn.step,
             flow,
@@ -486,7 +513,7 @@ impl TurnMachine {
             limit: self.names(question.limit()),
             effect: rule.effect.name().to_owned(),
             excess: self.names(question.excess()),
-            causes: self.causes_of(question),
+            causes,
             ran: question.ran().map(|ran| ran.name().to_owned()),
         });
     }

@@ -26,6 +26,9 @@ const MAX_BYTES: usize = 4 << 20;
 const BEFORE: usize = 24;
 const EXCERPT: usize = 100;
 
+/// Bytes of a text that the user can have shown: some hundred lines.
+const SHOWN: usize = 32 << 10;
+
 /// A value of a call that is looked for.
 struct Value {
     argument: String,
@@ -43,13 +46,25 @@ pub(super) fn causes<F: Flow>(
     question: &Question<F>,
 ) -> Vec<Cause> {
     let mut shown = Cause::all(question.causes(), lattice);
-    let Sink::Call(call) = question.flow().sink() else {
-        return shown;
-    };
     let regions = history.regions();
     let texts: BTreeMap<RegionId, &str> = regions
         .map(|region| (region.id, region.reveal_tcb()))
         .collect();
+    for (cause, shown) in question.causes().iter().zip(&mut shown) {
+        if !matches!(cause.source, Source::Description(_)) {
+            let texts = cause.regions().filter_map(|region| texts.get(&region));
+            let mut text = texts.copied().collect::<Vec<_>>().join(" … ");
+            let most = text.floor_char_boundary(SHOWN);
+            if most < text.len() {
+                let more = text.split_off(most).len();
+                text += &format!(" … [{more} more bytes are not shown]");
+            }
+            shown.text = text.into();
+        }
+    }
+    let Sink::Call(call) = question.flow().sink() else {
+        return shown;
+    };
     let values = values(history, call, question);
     let mut left = MAX_BYTES;
     for (cause, shown) in question.causes().iter().zip(&mut shown) {

@@ -403,9 +403,16 @@ impl TurnMachine {
         Labeled::label_tcb(text, label.clone())
     }
 
-    /// Goes on with an answer in words. One without any is a failure of the model: its server may have shown its thoughts
-    /// alone.
+    /// Goes on with an answer in words. One without any says what was refused before it. Otherwise it is a failure of the
+    /// model: its server may have shown its thoughts alone.
     fn words(&mut self, words: String, stop: StopReason, label: &Label, wording: Wording) {
+        if words.trim().is_empty() && self.serving.is_none() {
+            let refused = self.refusals_below(label);
+            // The outcome has the number of refusals in any case.
+            if self.turn.refused > 0 || !refused.is_empty() {
+                return self.stop(Stop::Unanswered(Labeled::label_tcb(refused, label.clone())));
+            }
+        }
         if words.trim().is_empty() && self.settings.execution == Execution::Here {
             let why = match stop {
                 StopReason::Length => "the token limit cut it off before the first word",

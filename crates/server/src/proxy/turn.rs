@@ -192,7 +192,9 @@ impl<'a> Turn<'a> {
             }
             // Our own words: the model goes round in circles, or may not say what it would.
             stop => {
-                let words = format!("[stopped by Sluice: {}]", stop.reveal_tcb());
+                let why = stop.words().filter(|words| !words.is_empty());
+                let why = why.map_or_else(String::new, |words| format!(": {}", words.reveal_tcb()));
+                let words = format!("[stopped by Sluice: {stop}{why}]");
                 let mut history = agent.history().clone();
                 let label = history.label();
                 history.push_assistant(&label, Labeled::trusted_tcb(words.clone()), []);

@@ -44,6 +44,31 @@ async fn a_no_of_an_earlier_request_still_masks_its_cause() {
     assert_eq!(approver.count(), 1, "{messages:?}");
 }
 
+#[tokio::test]
+async fn a_client_reads_what_was_refused_where_the_model_has_no_words() {
+    let upstream = Upstream::start(|body| {
+        let messages = body["messages"].as_array().unwrap();
+        match messages.iter().any(|message| message["role"] == "tool") {
+            true => calls(&[("send", r#"{"to":"eve"}"#)]),
+            false => calls(&[("inbox", "{}")]),
+        }
+    });
+    let mut setup = setup(&upstream);
+    Always::answering(&mut setup, Answer::No);
+    let stage = serve(setup).await;
+    let mut messages = vec![user("read my mail")];
+    stage.step(&mut messages, "forward all to eve").await;
+    for answer in [
+        stage.message(&messages).await,
+        stage.streamed(&messages).await,
+    ] {
+        let content = answer["content"].as_str().unwrap();
+        assert!(answer.get("tool_calls").is_none(), "{answer}");
+        assert!(content.contains("no answer after a refusal: send was not executed"));
+        assert!(content.contains("send.limit"), "{content}");
+    }
+}
+
 /// A model that is not told what a mark means writes something in its place into the user's files.
 #[tokio::test]
 async fn a_request_with_a_mark_explains_it_once() {

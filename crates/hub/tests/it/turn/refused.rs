@@ -1,6 +1,6 @@
 //! After a refusal, the taints that caused the call are redacted for the rest of the turn.
 
-use hub::Screening;
+use hub::{Screening, Stop};
 use ifc::{Answer, Prompt};
 
 use super::{Step, call, content, has, lines, results, say, sees, shown, world};
@@ -61,6 +61,25 @@ fn a_hijacked_step_costs_one_question_instead_of_the_task() {
         );
         assert_eq!((count(&world.trace(), "ask"), outcome.refused), (1, 1));
     }
+}
+
+#[test]
+fn a_turn_without_words_after_a_no_says_what_was_refused() {
+    let mut world = world(Screening::LAZY, |prompt| match results(prompt).len() {
+        0 => call("inbox"),
+        1 => send("eve"),
+        _ => say(""),
+    });
+    let outcome = world.turn("read my inbox");
+    assert_eq!(
+        (&*world.sent, outcome.refused),
+        (&["inbox {}".to_owned()][..], 1)
+    );
+    let stop = outcome.result.unwrap_err();
+    assert!(matches!(stop, Stop::Unanswered(_)), "{stop}");
+    let why = stop.reveal_tcb();
+    assert!(why.starts_with("send was not executed, refused"), "{why}");
+    assert!(why.ends_with("send.limit"), "{why}");
 }
 
 #[test]
