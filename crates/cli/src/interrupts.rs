@@ -1,13 +1,36 @@
 //! Ctrl-C and SIGTERM.
 
-use std::sync::Arc;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::exit::Exit;
+
+type Undo = Box<dyn FnOnce() + Send>;
+
+/// Ctrl-C does this and ends the program, until another is set. For commands without [`interrupts`].
+pub(crate) fn on_interrupt(undo: Option<Undo>) {
+    static UNDO: Mutex<Option<Undo>> = Mutex::new(None);
+    static WATCH: Once = Once::new();
+    let set = |undo| {
+        UNDO.lock()
+            .ok()
+            .and_then(|mut it| mem::replace(&mut *it, undo))
+    };
+    set(undo);
+    // On a thread of the runtime's: a question blocks the main one.
+    let watch = async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            set(None).into_iter().for_each(|undo| undo());
+            std::process::exit(Exit::Interrupted.number().into());
+        }
+    };
+    WATCH.call_once(|| drop(tokio::spawn(watch)));
+}
 
 static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
 

@@ -25,6 +25,8 @@ pub(crate) fn refused(mut events: mpsc::Receiver<Event>) -> BTreeMap<String, Str
                     tried.insert(to, reason.to_owned());
                 }
             }
+            // They are looked at in any case.
+            Event::Unheard { request, .. } if request == Wish::Tools.name() => {}
             // Of lines that are no message, the first says enough.
             Event::Unheard {
                 app,

@@ -150,7 +150,8 @@ pub(crate) async fn with_user(
     if args.json {
         return act(&mut JsonLines).await;
     }
-    let terminal = Terminal::new(args.verbose, args.lasting());
+    let mut terminal = Terminal::new(args.verbose, args.lasting());
+    terminal.file = clearing.file_of_apps();
     let mut terminal = terminal.settling(clearing);
     terminal.working("loading the model");
     let exit = act(&mut terminal).await;
@@ -206,7 +207,7 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome, clearing: &Clearing) -
         Err(stop) => {
             message(&format!("sluice: {stop}{}", words(stop)));
             if matches!(stop, Stop::Model(_)) {
-                say(&clearing.servers());
+                say(&clearing.servers(&words(stop)));
             }
         }
     }
@@ -246,7 +247,7 @@ pub(crate) fn show(args: &SessionArgs, outcome: &Outcome, clearing: &Clearing) -
 
 /// The words of a provider or an app about the end of a turn, which have passed the answer's sink.
 pub(crate) fn words(stop: &Stop) -> String {
-    match stop.words() {
+    match stop.words().filter(|words| !words.is_empty()) {
         Some(words) => format!(": {}", escape(words.reveal_tcb())),
         None => String::new(),
     }

@@ -1,5 +1,6 @@
 //! The user at a terminal.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(crate) struct Terminal {
     keep_for: KeepFor,
     /// Without it no provider may see more than its clearance.
     settles: Option<Box<dyn Settles>>,
+    /// Where lines of apps are written.
+    pub(crate) file: String,
     start_ms: Option<u64>,
     progress: ProgressBar,
 }
@@ -73,6 +76,7 @@ impl Terminal {
             verbose,
             keep_for,
             settles: None,
+            file: "sluice.toml".to_owned(),
             start_ms: None,
             progress,
         }
@@ -113,14 +117,10 @@ impl Terminal {
         let asker = Arc::downgrade(&waits);
         // A blocking read cannot be cancelled, and would take the answer to the next question.
         let read = spawn_blocking(move || {
-            show_prompt(&prompt)?;
-            loop {
-                let is_typed = is_typed()?;
-                // Without a question the line stays in the queue.
-                asker.upgrade()?;
-                if is_typed {
-                    return take_line();
-                }
+            // Without a question the line stays in the queue.
+            match typed_unless(&prompt, || asker.strong_count() == 0) {
+                Hidden::Line(line) => Some(line),
+                Hidden::End | Hidden::Interrupted => None,
             }
         });
         let line = read.await.ok().flatten();
@@ -134,7 +134,13 @@ impl Terminal {
 impl User for Terminal {
     async fn confirm(&mut self, question: &QuestionView) -> Answer {
         self.rest();
-        let mut dialogue = Dialogue::new(question, columns(), self.keep_for);
+        let mut question = question.clone();
+        if !Self::attended() {
+            // Without what the other answers would mean.
+            question.choices.clear();
+            (question.trust, question.endorses) = (None, None);
+        }
+        let mut dialogue = Dialogue::new(&question, columns(), self.keep_for);
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
             say(
@@ -164,7 +170,7 @@ impl User for Terminal {
             match line.unwrap_or_default().trim().to_lowercase().as_str() {
                 "" | "no" => return false,
                 "yes" => return true,
-                "always" => {
+                "always" if prompt.contains("always") => {
                     if let Err(error) = settles.keep(provider, above) {
                         message(&format!("note: this was not written: {error}"));
                     }
@@ -223,7 +229,7 @@ impl User for Terminal {
             let line = format!("{}\n", show(record, start_ms));
             self.progress.suspend(|| say(&line));
         }
-        if let Some(note) = note(record) {
+        if let Some(note) = note(record, &self.file) {
             self.progress.suspend(|| say(&note));
         }
         match &record.event {
@@ -244,12 +250,12 @@ impl User for Terminal {
 
 /// Lines beside the answer. With --each, each line of an app's answer has the app's name before it, so that none looks
 /// like another's or like ours.
-fn note(record: &Record) -> Option<String> {
+fn note(record: &Record, file: &str) -> Option<String> {
     match (&record.conversation, &record.event) {
         // An answer may depend on these memories.
         (_, Event::Recalled { memories }) => {
-            let lines = memories.iter();
-            let lines = lines.map(|it| format!("from memory: {}\n", escape(&it.origin)));
+            let origins: BTreeSet<_> = memories.iter().map(|it| escape(&it.origin)).collect();
+            let lines = origins.iter().map(|it| format!("from memory: {it}\n"));
             Some(lines.collect())
         }
         // A tool that the user meant to hide may be offered.
@@ -264,7 +270,7 @@ fn note(record: &Record) -> Option<String> {
         ) if reason.starts_with(&Refusal::Unlisted.to_string()) => {
             Some(unheard(app, request, reason, *times))
         }
-        (_, Event::Unheard { app, reason, .. }) => unwritten::file(app, reason),
+        (_, Event::Unheard { app, reason, .. }) => unwritten::file(app, reason, file),
         // The app itself may only report that something failed.
         (_, Event::NameDenied { app, name, reason }) => {
             let (app, name, reason) = (escape(app), word(name), escape(reason));
@@ -296,9 +302,9 @@ fn note(record: &Record) -> Option<String> {
                 refused: Some(what),
                 ..
             },
-        ) => unwritten::note(&call.app, what),
+        ) => unwritten::note(&call.app, what, file),
         (_, Event::CallFailed { call, reason }) => {
-            unwritten::note(&call.app, &Text::refused(reason)?)
+            unwritten::note(&call.app, &Text::refused(reason)?, file)
         }
         (_, Event::MemoryFailed { reason }) => Some(format!("note: {}\n", escape(reason))),
         (Some(app), Event::Answer { text, .. }) => {

@@ -24,24 +24,24 @@ pub(crate) fn connect(app: &str, service: &str) -> String {
 }
 
 /// A note on a file that ended with the sandbox, or that an app did not see, with what would change that.
-pub(crate) fn file(app: &str, reason: &str) -> Option<String> {
+pub(crate) fn file(app: &str, reason: &str, config: &str) -> Option<String> {
     let of = |why: Refusal| reason.strip_prefix(&format!("{why}: "));
-    let app = escape(app);
+    let (app, config) = (escape(app), escape(config));
     let inert = |path: &str| inert(&word(path), |_, _| false).0;
     if let Some(path) = of(Refusal::Scratch) {
         let file = inert(path);
         return Some(format!(
             "note: {app} names {file}, which is in its sandbox and ends with it. For files that stay, have these lines in \
-             `sluice.toml`, and name a path there:\n\
-             [[app.{app}.mount]]\nsource = \"FOLDER\"\ntarget = \"FOLDER\"\nwrite = true\n"
+             {config}, and name a path there:\n\
+             [[app.{app}.mount]]\nsource = \"FOLDER\"\ntarget = \"FOLDER\"\nwrite = true\nlabel = \"any\"\n"
         ));
     }
     // A missing file may be missing here, too.
     let path = of(Refusal::Unseen).filter(|path| Path::new(path).exists())?;
     may_be_mounted(path)?;
     Some(format!(
-        "note: {app} says that there is no {}, which it does not see. To show it, have these lines in `sluice.toml`:\n\
-         [[app.{app}.mount]]\nsource = {path:?}\ntarget = {path:?}\n",
+        "note: {app} says that there is no {}, which it does not see. To show it, have these lines in {config}:\n\
+         [[app.{app}.mount]]\nsource = {path:?}\ntarget = {path:?}\nlabel = \"any\"\n",
         inert(path)
     ))
 }
@@ -53,13 +53,14 @@ fn may_be_mounted(place: &str) -> Option<()> {
     (!below.is_empty() && !paths::is_of_programs(place)).then_some(())
 }
 
-/// A note on a file that an app says it could not write, or a service that it says it could not connect to, with what would
-/// let it. Nothing is proposed where no app should write.
-pub(crate) fn note(app: &str, what: &str) -> Option<String> {
+/// A note on a file that an app says it could not write, or a service that it says it could not connect to, with the lines of
+/// its configuration that would let it. Nothing is proposed where no app should write.
+pub(crate) fn note(app: &str, what: &str, config: &str) -> Option<String> {
+    let config = escape(config);
     if port(what).is_some() {
         let app = escape(app);
         return Some(format!(
-            "note: {app} says that it could not connect to {what}. To allow it, have this line in `sluice.toml`:\n{}",
+            "note: {app} says that it could not connect to {what}. To allow it, have this line in {config}:\n{}",
             connect(&app, what)
         ));
     }
@@ -80,7 +81,7 @@ pub(crate) fn note(app: &str, what: &str) -> Option<String> {
     let folder = folder.to_str()?;
     may_be_mounted(folder)?;
     Some(format!(
-        "{note}{project}. To allow it, have these lines in `sluice.toml`, in the place of others for that folder:\n\
-         [[app.{app}.mount]]\nsource = {folder:?}\ntarget = {folder:?}\nwrite = true\n"
+        "{note}{project}. To allow it, have these lines in {config}, in the place of others for that folder:\n\
+         [[app.{app}.mount]]\nsource = {folder:?}\ntarget = {folder:?}\nwrite = true\nlabel = \"any\"\n"
     ))
 }

@@ -1,6 +1,7 @@
 //! `sluice chat`: line by line.
 
 use std::io::IsTerminal;
+use std::pin::pin;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -47,10 +48,19 @@ async fn talk(
     }
     loop {
         user.idle();
-        let line = tokio::select! {
-            line = line() => line?,
-            // Between two turns an interruption ends the chat.
-            () = cancel.notified() => return Ok(worst),
+        let (mut line, mut is_warned) = (pin!(line()), false);
+        let line = loop {
+            tokio::select! {
+                line = &mut line => break line?,
+                // The terminal drops what was typed. A second one ends the chat.
+                () = cancel.notified() => {
+                    if is_warned || is_terminated() || !std::io::stdin().is_terminal() {
+                        return Ok(worst);
+                    }
+                    is_warned = true;
+                    say("\nCtrl-C again or Ctrl-D ends the chat.\n> ");
+                }
+            }
         };
         let Some(line) = line else { return Ok(worst) };
         let query = line.trim();

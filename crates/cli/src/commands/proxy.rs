@@ -20,7 +20,7 @@ use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Gu
 use server::{Rotation, TraceFile};
 
 use self::tally::Tally;
-use self::terminal::Asked;
+use self::terminal::{Announced, Asked};
 use self::upstream::{Upstream, UpstreamArgs};
 use crate::compose;
 use crate::configuration;
@@ -260,9 +260,11 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
 /// Questions go to the approval endpoint, and to the terminal if there is one.
 fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<ApprovalDesk>> {
     let desk = ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?;
-    let approver: Arc<dyn Approver> = match Terminal::attended() && !json {
+    let approver: Arc<dyn Approver> = match Terminal::attended() {
+        // The program that reads the lines asks at the desk.
+        _ if json => desk.clone(),
         true => Arc::new(Asked::new(desk.clone())),
-        false => desk.clone(),
+        false => Arc::new(Announced(desk.clone())),
     };
     setup.approver = approver;
     setup.desk = Some(desk.clone());

@@ -63,12 +63,21 @@ impl Clearing {
     fn write(&self, provider: &str, above: &[String]) -> Result<()> {
         ensure!(self.apps.is_none(), "its apps are in another file");
         let found = self.file.as_ref().context("there is no configuration")?;
-        let known = self.known(provider).context("it is not configured")?;
         let before = found.text()?;
+        // The file may have another clearance by now.
+        let now = Config::load(found.path()).map_err(|mistakes| anyhow!("{mistakes}"))?;
+        let now = Self::new(None, None, &now);
+        let known = now.known(provider).context("it is not configured")?;
         let clearance = value(known.secrets.iter().chain(above).cloned());
         let written = with_clearance(&before, provider, &clearance);
         let (after, expected) = written.context("its [[provider]] was not found")?;
         rewrite(found, &before, &after, &expected)
+    }
+
+    /// The `sluice.toml` in which lines of apps are written.
+    pub(crate) fn file_of_apps(&self) -> String {
+        let file = self.apps.as_ref().or(self.file.as_ref());
+        shown(file.filter(|it| !it.is_of_another_program()))
     }
 
     /// What to write so that text with these taints may be sent.
@@ -95,8 +104,12 @@ impl Clearing {
         ))
     }
 
-    /// The servers of the providers, and where they are configured: one of them has failed.
-    pub(crate) fn servers(&self) -> String {
+    /// The servers of the providers, and where they are configured: one of them has failed, with these words. Keys are
+    /// named where it refused one.
+    pub(crate) fn servers(&self, words: &str) -> String {
+        let refuses_key = ["status 401: ", "status 403: "]
+            .iter()
+            .any(|it| words.contains(it));
         let file = shown(self.file.as_ref());
         let mut lines = String::new();
         for known in &self.providers {
@@ -105,7 +118,7 @@ impl Clearing {
             };
             let (name, model, at) = (&known.name, &known.model, &server.base_url);
             lines += &format!("{name} is the model {model} at {at}");
-            if let Some(variable) = &server.key_variable {
+            if let Some(variable) = server.key_variable.as_ref().filter(|_| refuses_key) {
                 let is_set = key_of(variable).is_some();
                 let unset = if is_set { "" } else { ", which is not set" };
                 lines += &format!(", with the key in ${variable}{unset}");

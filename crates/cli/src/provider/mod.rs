@@ -54,8 +54,10 @@ pub(crate) async fn provide(at: &ConfigFile, config: &mut Config, json: bool) ->
 /// Offers a model after an app was added, or shows the lines that would name one. The app stays added in any case.
 pub(crate) async fn after_add(file: &ConfigFile, yes: bool) {
     let offered = async {
-        let found = configuration::find(file.config.as_deref())?;
-        let found = found.context("there is no configuration")?;
+        let Some(found) = configuration::find(file.config.as_deref())? else {
+            // Nothing was added.
+            return Ok(false);
+        };
         // Nothing is started by it: it is only looked at for providers and the names of apps.
         let config = Config::load(found.path()).map_err(Refusal::Mistakes)?;
         settle(Some(&found), &config, !yes && Terminal::attended()).await

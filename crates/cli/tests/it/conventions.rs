@@ -1,12 +1,13 @@
 //! What scripts and people at a terminal rely on, whatever the command: exit codes, lines for programs, a pipe that is
 //! closed early, Ctrl-C, and errors that say what to do.
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::home::{Home, said};
+use crate::terminal::typed;
 
 /// A provider that nobody asks: what is tested comes before.
 const CONFIG: &str = r#"
@@ -160,41 +161,24 @@ fn a_chat_says_how_it_ends() {
     assert_eq!(shown.matches("Ctrl-D ends the chat.").count(), 1, "{shown}");
 }
 
+#[test]
+fn ctrl_c_at_the_prompt_of_a_chat_clears_the_line() {
+    let home = Home::with(CONFIG);
+    let chat = home.sluice(&["chat", "--no-app"]);
+    let cleared = ("ends the chat.\r\n> ", &b"hello\x03"[..]);
+    let shown = typed(&chat, &[cleared, ("Ctrl-C again", b"\x04")]);
+    assert!(shown.contains("code 0"), "{shown}");
+    let shown = typed(&chat, &[cleared, ("Ctrl-C again", b"\x03")]);
+    let is_over = shown.contains("code 0") || shown.contains("code 130");
+    assert!(is_over && !shown.contains("failed"), "{shown}");
+}
+
 /// The user's shell goes on at this terminal, and would show nothing of what is typed there.
 #[test]
 fn ctrl_c_at_a_hidden_prompt_brings_the_echo_back() {
     let home = Home::with(CONFIG);
     let secret = home.sluice(&["secret", "set", "x", "--for", "https://api.example.org"]);
-    let words: Vec<String> = std::iter::once(secret.get_program())
-        .chain(secret.get_args())
-        .map(|word| format!("'{}'", word.to_string_lossy()))
-        .collect();
-    // The shell outlives the signal, as one that a person types into does.
-    let line = format!("trap : INT; {}; echo code $?; stty -a", words.join(" "));
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--flush", "--command", &line, "/dev/null"]);
-    for (name, value) in secret.get_envs() {
-        match value {
-            Some(value) => script.env(name, value),
-            None => script.env_remove(name),
-        };
-    }
-    let script = script.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut script = script.spawn().unwrap();
-    let (mut input, mut output) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
-    let (mut shown, mut buffer, mut is_typed) = (String::new(), [0; 4096], false);
-    loop {
-        let count = output.read(&mut buffer).unwrap();
-        if count == 0 {
-            break;
-        }
-        shown += &String::from_utf8_lossy(buffer.get(..count).unwrap());
-        if shown.contains("(not shown): ") && !is_typed {
-            is_typed = true;
-            input.write_all(b"\x03").unwrap();
-        }
-    }
-    script.wait().unwrap();
+    let shown = typed(&secret, &[("(not shown): ", b"\x03")]);
     assert!(shown.contains("code 130"), "{shown}");
     assert!(shown.contains("nothing was saved"), "{shown}");
     let is_echoing = shown.split_whitespace().any(|word| word == "echo");

@@ -96,7 +96,7 @@ impl Stage {
             json!({"kind": "answered", "flow": noted, "answer": "no", "allowed": false}),
             json!({"kind": "allowed", "step": 3, "flow": large, "by": "policy bank.send_money.limit"}),
             json!({"kind": "denied", "step": 4, "flow": bad, "reason": "bank.send_money: nonsense"}),
-            json!({"kind": "allowed", "step": 5, "flow": strange, "by": "user"}),
+            json!({"kind": "allowed", "step": 5, "flow": strange, "by": "policy bank.send_money.limit"}),
         ];
         self.records(&events);
     }
@@ -306,6 +306,23 @@ fn explain_says_what_decided_and_what_would_have_changed_it() {
     let (code, _, err) = stage.text(&["policy", "explain", "trace.jsonl", "--call", "9"]);
     assert_eq!(code, 1);
     assert!(err.contains("the session has 5 decisions"), "{err}");
+}
+
+/// An "always" of before is no change of the policy.
+#[test]
+fn explain_knows_what_the_user_had_allowed() {
+    let stage = Stage::new(CONFIG);
+    let arguments = r#"{"recipient":"DE1","amount":5,"note":"x"}"#;
+    let call = json!({"app": "bank", "tool": "send_money", "arguments": arguments, "label": ["untrusted:bill"]});
+    stage.records(&[
+        json!({"kind": "allowed", "step": 1, "flow": {"call": call}, "by": "permission 4be1"}),
+    ]);
+    let (_, out, _) = stage.text(&["policy", "explain", "trace.jsonl"]);
+    let expected = "the same: sluice.toml says ask by bank.send_money.arguments.note.limit";
+    assert!(out.contains(expected), "{out}");
+    assert!(out.contains("; an earlier answer of yours allowed it"));
+    let (_, lines) = stage.json(&["policy", "explain", "trace.jsonl"]);
+    assert_eq!(lines[0]["now"]["same"], true);
 }
 
 #[test]

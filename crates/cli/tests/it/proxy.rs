@@ -420,6 +420,17 @@ fn without_a_policy_a_dropped_call_leaves_no_mark_unexplained() {
 }
 
 #[test]
+fn without_a_terminal_a_line_names_what_waits() {
+    let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
+    let asks = ["--on-violation", "ask", "--approval-timeout", "1"];
+    let guard = folder.start(&upstream, &asks);
+    guard.injected(&guard.url());
+    let expected =
+        ": agent wants to call pay (irreversible). This needs your approval: list and answer it";
+    assert!(guard.err().contains(expected), "{}", guard.err());
+}
+
+#[test]
 fn without_a_terminal_questions_are_answered_over_http() {
     let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
     let mut guard = folder.start(&upstream, &["--on-violation", "ask", "--json"]);

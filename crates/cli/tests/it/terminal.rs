@@ -69,3 +69,42 @@ fn converse(child: &mut Child, lines: &[&str], mut watch: impl FnMut(&str)) -> S
         }
     }
 }
+
+/// Types these keys, each once this is shown, where the shell outlives the signal, as one that a person types into does.
+/// Everything that was shown, with the exit code.
+pub(crate) fn typed(command: &Command, keys: &[(&str, &[u8])]) -> String {
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    let line = format!("trap : INT; {}; echo code $?; stty -a", words.join(" "));
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--flush", "--command", &line, "/dev/null"]);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        script.current_dir(folder);
+    }
+    let script = script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().unwrap();
+    let (mut input, mut output) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let (mut shown, mut buffer, mut keys) = (String::new(), [0; 4096], keys.iter());
+    let mut next = keys.next();
+    loop {
+        let count = output.read(&mut buffer).unwrap();
+        if count == 0 {
+            break;
+        }
+        shown += &String::from_utf8_lossy(buffer.get(..count).unwrap());
+        if let Some((_, typed)) = next.filter(|(after, _)| shown.contains(after)) {
+            input.write_all(typed).unwrap();
+            next = keys.next();
+        }
+    }
+    script.wait().unwrap();
+    shown
+}

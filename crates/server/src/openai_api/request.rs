@@ -163,8 +163,9 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
 fn parse(body: &[u8]) -> Result<ChatBody, String> {
     // Before the parser, which would have built everything by the time that the lists below are counted.
     let mut scan = JsonScan::new(MAX_DEPTH, MAX_VALUES);
-    scan.feed(body).map_err(|error| error.to_string())?;
-    let body: ChatBody = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let unread = |error: &dyn std::fmt::Display| format!("the body is no chat completion: {error}");
+    scan.feed(body).map_err(|error| unread(&error))?;
+    let body: ChatBody = serde_json::from_slice(body).map_err(|error| unread(&error))?;
     if body.messages.is_empty() || body.messages.len() > MAX_MESSAGES {
         return Err(format!("`messages` must have 1 to {MAX_MESSAGES} items"));
     }

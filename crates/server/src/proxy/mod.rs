@@ -154,7 +154,7 @@ pub enum ProxyError {
     #[error("{0}; give the proxy a token that its clients must send")]
     NoToken(&'static str),
     /// The network refused.
-    #[error("proxy on {address}: {source}; choose another port")]
+    #[error("proxy on {address}: {source}; choose another address with --listen")]
     Io {
         /// The address.
         address: SocketAddr,
@@ -287,8 +287,12 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         Some(desk) => api.merge(desk),
         None => api,
     };
-    let observer = shared.observer.clone();
+    let [observer, other] = [(); 2].map(|()| shared.observer.clone());
+    let wrong_method = StatusCode::METHOD_NOT_ALLOWED;
     let router = all
+        .method_not_allowed_fallback(async move |method, uri| {
+            unserved(other, method, uri).await.with_status(wrong_method)
+        })
         .fallback(move |method, uri| unserved(observer, method, uri))
         // On the desk as well: a web page that rebinds its name must not answer a question.
         .layer(middleware::from_fn_with_state(hosts, http::check_host));
@@ -301,7 +305,7 @@ async fn unserved(observer: Arc<dyn Observer>, method: Method, uri: Uri) -> ApiE
     observer.unserved(&request);
     let path = ChatCompletions::PATH;
     let message = format!(
-        "{request} is not served: this proxy speaks chat completions at {path}, and lists models at /v1/models"
+        "{request} is not served: this proxy speaks chat completions at {path} (POST), and lists models at /v1/models (GET)"
     );
     ApiError::invalid(message).with_status(StatusCode::NOT_FOUND)
 }

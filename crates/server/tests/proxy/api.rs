@@ -447,6 +447,26 @@ async fn a_path_that_is_not_served_says_what_is() {
     );
 }
 
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_answered_with_words() {
+    let upstream = Upstream::start(|_| says("ok"));
+    let stage = serve(setup(&upstream)).await;
+    let url = format!("{}/chat/completions", stage.url);
+    let got = stage.client.get(&url).send().await.unwrap();
+    assert_eq!(got.status().as_u16(), 405);
+    let text = got.text().await.unwrap();
+    let expected = "GET /v1/chat/completions is not served: this proxy speaks chat completions";
+    assert!(text.contains(expected), "{text}");
+    for body in ["", "hello", "{", "[1]"] {
+        let post = stage.client.post(&url).body(body);
+        let post = post.header("content-type", "application/json");
+        let answer = post.send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 400);
+        let text = answer.text().await.unwrap();
+        assert!(text.contains("the body is no chat completion: "), "{text}");
+    }
+}
+
 /// A model that is told to think goes on from its own thoughts, which no client brings back.
 #[tokio::test]
 async fn what_the_upstream_needs_back_goes_back_with_its_step() {

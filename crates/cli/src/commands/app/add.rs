@@ -17,6 +17,7 @@ use super::section::{self, Split};
 use super::{secrets, try_out};
 use crate::configuration::Found;
 use crate::exit::Exit;
+use crate::interrupts::on_interrupt;
 use crate::place::Place;
 use crate::proposal::Tool;
 use crate::terminal::{Terminal, ask, columns, is_agreed, say, say_nothing};
@@ -78,12 +79,17 @@ pub(super) struct How {
     pub(super) place: Place,
 }
 
+/// Where nobody was asked about the rules.
+pub(super) const NO_RULES: &str = "no tool has a rule, so each call is asked about; for rules, see `sluice policy propose --help`\n";
+
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(mut args: Add) -> Result<Exit> {
     args.how.asks = !args.how.yes;
     args.how.is_typed = true;
     if args.how.asks && !Terminal::attended() {
-        say_nothing("fetched");
+        say(
+            "nothing was fetched; without a terminal, add --yes, and --replace if there is an app of that name\n",
+        );
         return Ok(Exit::Refused);
     }
     let wish = wish(&args)?;
@@ -98,6 +104,9 @@ pub(super) async fn add(mut args: Add) -> Result<Exit> {
     let file = args.how.place.writable()?;
     let is_added = one(&wish, &args.write, &args.how, &file).await?;
     if is_added {
+        if args.how.yes {
+            say(NO_RULES);
+        }
         provider::after_add(&args.how.place.file, args.how.yes).await;
     }
     Ok(if is_added { Exit::Done } else { Exit::Refused })
@@ -144,7 +153,19 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Found)
     };
     // The record is written after the user has agreed: an interruption before leaves only files that nothing names.
     let (texts, records) = ((&*before, &*others), (old.as_ref(), fetched.as_ref()));
+    let (store_of_undo, name, kept) = (installed::store()?, wish.name.clone(), old.clone());
+    on_interrupt(Some(Box::new(move || {
+        let undone = match &kept {
+            Some(old) => store_of_undo.tidy(old).is_ok(),
+            None => store_of_undo.remove(&name).is_ok(),
+        };
+        let left = if undone { "nothing" } else { "a part" };
+        say(&format!(
+            "\n{name} was not added, and {left} of what was fetched for it is left; to go on, run the command again\n"
+        ));
+    })));
     let added = finish(wish, write, how, (file, texts), records).await;
+    on_interrupt(None);
     match (&added, &old, &fetched) {
         (Ok(true), Some(_), None) | (Ok(false) | Err(_), None, Some(_)) => {
             store.remove(&wish.name)?;
@@ -253,6 +274,7 @@ async fn finish(
         true => text.replacen(&header, &format!("{header}descriptions = \"trusted\"\n"), 1),
         false => text,
     };
+    on_interrupt(None);
     // The records come first: an interruption leaves a record that nothing uses, not an app without a record.
     if let Some(record) = fetched {
         let record = trial.record(record, !how.yes || record.reviewed);

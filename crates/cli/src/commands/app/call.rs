@@ -14,6 +14,7 @@ use serde_json::json;
 use server::{Session, SessionError, User};
 
 use crate::commands::policy::pieces;
+use crate::configuration;
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::interrupts::interrupts;
@@ -70,6 +71,9 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
     let setup = compose::session(&config, broker, &options)?;
     let arguments = config.user.label(args.arguments.clone());
     let mut user = Terminal::new(false, KeepFor::default());
+    if let Some(file) = configuration::find(args.place.file.config.as_deref())? {
+        user.file = file.path().display().to_string();
+    }
     let cancel = interrupts();
     user.working(format!("starting {}", args.name));
     let mut session = Session::start(setup, &mut user)?;

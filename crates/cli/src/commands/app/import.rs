@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use hub::trace::escape;
 
@@ -38,39 +38,46 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     // Once for all servers: the first one added changes the file that was trusted.
     let file = args.how.place.writable()?;
     let is_there = |wish: &Wish| !args.how.replace && add::is_there(wish, &file).unwrap_or(false);
-    let new = servers.iter().filter(|it| unfit(it).is_none());
-    let is_new = |it: &&Wish| !is_there(it) && needs::unset(&it.env_from).is_none();
-    let new: Vec<&Wish> = new.filter(is_new).collect();
+    let [mut added, mut there, mut left_out] = [const { Vec::new() }; 3];
+    let mut fit = Vec::new();
+    for wish in servers {
+        for note in &wish.notes {
+            say(&format!("note: {}: {}\n", wish.name, escape(note)));
+        }
+        let reason = unfit(&wish).or_else(|| {
+            let unset = || needs::unset(&wish.env_from);
+            (!is_there(&wish)).then(unset).flatten()
+        });
+        match reason {
+            None => fit.push(wish),
+            Some(reason) => {
+                let name = wish.name;
+                message(&format!("{name} is left out: {reason}"));
+                if !wish.is_disabled {
+                    left_out.push(name);
+                }
+            }
+        }
+    }
+    let new: Vec<&Wish> = fit.iter().filter(|it| !is_there(it)).collect();
     if !new.is_empty() && !may_start(&new, &args.how) {
         say_nothing("fetched");
         return Ok(Exit::Refused);
     }
-    let count = servers.len();
-    let [mut added, mut there, mut left_out] = [const { Vec::new() }; 3];
+    let count = fit.len();
     let mut reasons = String::new();
-    for (number, wish) in servers.into_iter().enumerate() {
+    for (number, wish) in fit.into_iter().enumerate() {
         say(&format!(
             "\nserver {} of {count}: {}\n",
             number + 1,
             wish.name
         ));
-        for note in &wish.notes {
-            say(&format!("note: {}: {}\n", wish.name, escape(note)));
+        if is_there(&wish) {
+            say(&format!("{} is already installed\n", wish.name));
+            there.push(wish.name);
+            continue;
         }
-        let outcome = match unfit(&wish) {
-            Some(reason) if wish.is_disabled => {
-                say(&format!("{} is left out: {reason}\n", wish.name));
-                continue;
-            }
-            Some(reason) => Err(anyhow!(reason)),
-            None if is_there(&wish) => {
-                say(&format!("{} is already installed\n", wish.name));
-                there.push(wish.name);
-                continue;
-            }
-            None => add::one(&wish, &[], &args.how, &file).await,
-        };
-        match outcome {
+        match add::one(&wish, &[], &args.how, &file).await {
             Ok(true) => added.push(wish.name),
             Ok(false) => left_out.push(wish.name),
             Err(error) => {
@@ -96,7 +103,7 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
         }
     }
     if args.how.yes && !added.is_empty() {
-        say("no tool has a rule, so each call has the most restrictive one\n");
+        say(add::NO_RULES);
     }
     provider::after_add(&args.how.place.file, args.how.yes).await;
     Ok(if left_out.is_empty() {

@@ -37,6 +37,7 @@ pub(crate) struct App {
 enum Action {
     /// Add an app by its usual command; what npx, uvx or pipx would fetch is installed in a sandbox.
     #[command(
+        override_usage = "sluice app add [OPTIONS] NAME -- COMMAND...\n       sluice app add [OPTIONS] NAME --url URL",
         after_help = "Example:\n  sluice app add files -- npx -y @modelcontextprotocol/server-filesystem ~/papers\n  sluice app add time -- uvx mcp-server-time\n  sluice app add db --connect 127.0.0.1:5432 -- npx -y @modelcontextprotocol/server-postgres postgresql://127.0.0.1/db\n  sluice app add far --url https://api.example.org/mcp --header 'Authorization: Bearer secret:far'\n\n\
                       Install scripts of packages run with --scripts only."
     )]

@@ -115,6 +115,8 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
 /// The decision of this policy about a recorded flow.
 struct Found {
     now: Judgement,
+    /// Whether the policy said so then.
+    is_same: bool,
     /// The label has names that this configuration's lattice lacks.
     unknown: Option<String>,
     /// Taints each of which would have stopped the call.
@@ -141,6 +143,12 @@ fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Fou
             Verdict::Ask | Verdict::Deny => Vec::new(),
         },
         unknown,
+        is_same: now.verdict
+            == match recorded.verdict {
+                // An earlier answer of the user's allowed what would have been asked about.
+                Verdict::Allow if !recorded.by.starts_with("policy ") => Verdict::Ask,
+                verdict => verdict,
+            },
         now,
     }
 }
@@ -223,7 +231,7 @@ fn as_line(lattice: &Lattice, number: usize, recorded: &Recorded<'_>, found: &Fo
         },
         "now": {
             "verdict": now.verdict.name(),
-            "same": now.verdict == recorded.verdict,
+            "same": found.is_same,
             "rule": now.rule,
             "place": now.place.as_ref().map(ToString::to_string),
             "reason": now.reason,
@@ -287,7 +295,7 @@ fn as_text(
         let count = counted(descriptions.len(), "tool description", "tool descriptions");
         add("", &format!("because of {count}"));
     }
-    add("  now", &now_text(lattice, file, recorded, &found.now));
+    add("  now", &now_text(lattice, file, recorded, found));
     if let Some(unknown) = &found.unknown {
         add("", &format!("its label is unknown: {unknown}"));
     }
@@ -318,10 +326,12 @@ fn recorded_text(recorded: &Recorded<'_>) -> String {
     }
 }
 
-fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, now: &Judgement) -> String {
-    let same = match now.verdict == recorded.verdict {
-        true => "the same",
-        false => "DIFFERENT",
+fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, found: &Found) -> String {
+    let now = &found.now;
+    let (same, allowed) = match (found.is_same, now.verdict == recorded.verdict) {
+        (false, _) => ("DIFFERENT", ""),
+        (true, true) => ("the same", ""),
+        (true, false) => ("the same", "; an earlier answer of yours allowed it"),
     };
     let (file, verdict, rule) = (file.display(), now.verdict.name(), &now.rule);
     let place = now
@@ -335,7 +345,7 @@ fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, now: &Judge
     };
     let reason = now.reason.as_ref().map(|reason| format!(": {reason}"));
     format!(
-        "{same}: {file} says {verdict} by {rule}{}{limit}{}",
+        "{same}: {file} says {verdict} by {rule}{}{limit}{}{allowed}",
         place.unwrap_or_default(),
         reason.unwrap_or_default()
     )

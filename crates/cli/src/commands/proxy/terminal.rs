@@ -1,4 +1,4 @@
-//! Questions at the terminal, while the approval endpoint offers the same ones.
+//! Questions at the terminal, while the approval endpoint offers the same ones; or a line about each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,21 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
-use crate::terminal::{columns, say};
+use crate::terminal::{columns, message, say};
+
+/// Asks at the desk alone, and says so on one line.
+pub(super) struct Announced(pub(super) Arc<ApprovalDesk>);
+
+#[async_trait]
+impl Approver for Announced {
+    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        let (of, title) = (escape(conversation), question.title().join(" "));
+        message(&format!(
+            "conversation {of}: {title} list and answer it at the address of `questions:` above"
+        ));
+        self.0.approve(conversation, question).await
+    }
+}
 
 /// Asks at the terminal and at the desk; the first answer counts.
 pub(crate) struct Asked {

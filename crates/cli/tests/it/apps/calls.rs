@@ -138,7 +138,7 @@ fn a_refused_write_names_what_allows_it() {
     let (_, text, shown) = call(&stage, &["write", &json!({ "id": names }).to_string()]);
     let folder = stage.text("home/papers");
     let lines = format!(
-        "folder:\n[[app.server.mount]]\nsource = \"{folder}\"\ntarget = \"{folder}\"\nwrite = true\n"
+        "folder:\n[[app.server.mount]]\nsource = \"{folder}\"\ntarget = \"{folder}\"\nwrite = true\nlabel = \"any\"\n"
     );
     assert!(shown.contains(&lines) && !text.contains("mount"), "{shown}");
     let config = stage.path("config/sluice/sluice.toml");

@@ -239,9 +239,9 @@ fn a_missing_variable_is_noticed_before_the_fetch_and_hinders_no_other() {
     let said = words(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     for line in [
-        "inside was not added: its command needs the variable UNSET_MODE, which is not set; export it",
-        "keyed was not added: it needs the variable API_KEY, which is not set; export it",
-        "secret was not added: the variable SOME_TOKEN in its command looks like a secret",
+        "inside is left out: its command needs the variable UNSET_MODE, which is not set; export it",
+        "keyed is left out: it needs the variable API_KEY, which is not set; export it",
+        "secret is left out: the variable SOME_TOKEN in its command looks like a secret",
         "tools starts, with found",
     ] {
         assert!(said.contains(line), "no {line} in {said}");

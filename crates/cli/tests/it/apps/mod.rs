@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::apps::registry::{Package, Registry};
 use crate::home::Home;
-use crate::terminal::at_terminal;
+use crate::terminal::{at_terminal, typed};
 
 /// An MCP server. Its tools are the lines of the file that its first argument names, or else of `tools.txt` beside it:
 /// `name`, or `name|description|annotations|id`, where `id?` is not required; `$KEY` in a line is the value of that variable, and `$LAST` the last argument without its `--`. It ends at once if the first is `dead`. A tool returns
@@ -618,6 +618,43 @@ fn what_is_still_asked_about_is_not_installed() {
     assert_eq!(stage.tools("server"), ["look", "send"]);
 }
 
+#[test]
+fn ctrl_c_at_the_last_question_leaves_nothing() {
+    let stage = Stage::new();
+    stage.publish("1.0.0", "look", json!({}));
+    let add = stage.command(&unsure(&add(&[], "@test/server")));
+    let shown = typed(&add, &[("Type add to", b"\x03")]);
+    assert!(shown.contains("code 130"), "{shown}");
+    let expected = "server was not added, and nothing of what was fetched for it is left";
+    assert!(shown.contains(expected), "{shown}");
+    stage.nothing_is_left();
+}
+
+#[test]
+fn what_app_add_needs_is_said_at_once() {
+    let stage = Stage::new();
+    let (code, _, said) = crate::home::said(
+        &stage
+            .command(&["app", "add", "x", "npx", "y"])
+            .output()
+            .unwrap(),
+    );
+    assert!(code == 2 && said.contains("NAME -- COMMAND"), "{said}");
+    stage.publish("1.0.0", "look", json!({}));
+    let words = add(&[], "@test/server");
+    let shown = stage.done(&words);
+    assert!(
+        shown.contains("no tool has a rule, so each call is asked about"),
+        "{shown}"
+    );
+    let again = unsure(&words);
+    let said = self::words(&stage.sluice(&again));
+    assert!(
+        said.contains("and --replace if there is an app of that name"),
+        "{said}"
+    );
+}
+
 /// Who wants to believe them reads all of them first.
 #[test]
 fn descriptions_are_believed_only_at_a_terminal_and_when_read() {
@@ -756,7 +793,7 @@ fn the_servers_of_another_programs_file_are_added_and_secrets_are_not_copied() {
     let output = stage.sluice(&["app", "import", "mcp.json", "--yes"]);
     let said = words(&output);
     assert!(
-        !output.status.success() && said.contains("not added: remote, keyed"),
+        !output.status.success() && said.contains("not added: keyed, remote"),
         "{said}"
     );
     assert!(

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::{RUN, Stage};
+use crate::terminal::at_terminal;
 
 /// The provider of the user's own file.
 const OWN: &str = "[[provider]]\nname = \"own\"\nkind = \"openai\"\nmodel = \"own-model\"\nbase_url = \"MODEL\"\n";
@@ -29,8 +30,9 @@ fn always_clears_no_app_of_another_file() {
     let lattice = "[lattice]\nconfidentiality = \"apps\"\n";
     let stage = Stage::in_project(&format!("{lattice}{OWN}clearance = [\"secret:diary\"]\n\n"));
     let before = stage.config();
-    let (code, shown) = stage.typed(&RUN, &[], &["trust", "always"]);
+    let (code, shown) = stage.typed(&RUN, &[], &["trust", "always", "yes"]);
     assert!(code == 0 && shown.contains("the pin is 4711"), "{shown}");
+    assert!(shown.contains("Type one of these words."), "{shown}");
     assert_eq!(stage.config(), before);
     // Both files are named, and what to write in which.
     let (_, question) = shown.split_once("To answer").unwrap();
@@ -52,6 +54,24 @@ fn always_names_the_file_that_it_changes() {
     let (question, _) = question.split_once("yes, always or no").unwrap();
     let file = stage.home.path("config/sluice/sluice.toml");
     assert!(question.contains(&*file.to_string_lossy()), "{shown}");
+}
+
+#[test]
+fn always_keeps_what_was_written_meanwhile() {
+    let lattice = "[lattice]\nconfidentiality = \"apps\"\n";
+    let stage = Stage::new(&format!("{lattice}{OWN}\n"));
+    let command = stage.command(&RUN, &[]);
+    let (code, shown) = at_terminal(&command, &["always"], |shown| {
+        let line = "model = \"own-model\"\n";
+        let config = stage.config();
+        if shown.contains("yes, always or no") && !config.contains("clearance") {
+            let cleared = format!("{line}clearance = [\"secret:diary\"]\n");
+            stage.home.configure(&config.replace(line, &cleared));
+        }
+    });
+    assert!(code == 0 && shown.contains("the pin is 4711"), "{shown}");
+    let written = "clearance = [\"secret:diary\", \"secret:notes\"]";
+    assert!(stage.config().contains(written), "{}", stage.config());
 }
 
 #[test]
