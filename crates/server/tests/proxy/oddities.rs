@@ -158,9 +158,7 @@ const OF_RESPONSES: [&str; 14] = [
 fn read(request: &Request) -> Value {
     let body = request.json();
     match Wire::of(&request.path) {
-        Some(wire) => wire
-            .as_chat(&body)
-            .unwrap_or_else(|why| panic!("{why}: {body}")),
+        Some(wire) => wire.as_chat(&body).unwrap(),
         None => body,
     }
 }
