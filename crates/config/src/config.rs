@@ -207,8 +207,13 @@ pub struct ProxySettings {
     pub approval_timeout: Duration,
     /// The label of images in what a client's user says. Without one, images are refused.
     pub images: Option<Label>,
+    /// The label of what the agent's program puts between the messages: files, instructions of servers, reminders. Without
+    /// one it is as untrusted as any text.
+    pub inserted: Option<Label>,
     /// Whether members of requests that the API does not have go to the upstream. Otherwise they are refused.
     pub unknown_members: bool,
+    /// Whether tools that are no functions of the client's are left out. Otherwise a request with one is refused.
+    pub omits_tools: bool,
 }
 
 /// What the proxy does with a call that would violate the policy.

@@ -321,7 +321,9 @@ impl Default for ProxySettings {
             // A user at the screen answers in seconds; most HTTP clients give up after minutes.
             approval_timeout: Duration::from_secs(120),
             images: None,
+            inserted: None,
             unknown_members: true,
+            omits_tools: false,
         }
     }
 }
@@ -363,9 +365,13 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
         .choice("on_violation", &words)
         .unwrap_or(proxy.on_violation);
     proxy.images = table.label("images");
+    proxy.inserted = table.label("inserted");
     let words = [("pass", true), ("refuse", false)];
     let unknown = table.choice("unknown_members", &words);
     proxy.unknown_members = unknown.unwrap_or(proxy.unknown_members);
+    let words = [("omit", true), ("refuse", false)];
+    let other = table.choice("other_tools", &words);
+    proxy.omits_tools = other.unwrap_or(proxy.omits_tools);
     let timeout = &mut proxy.approval_timeout;
     seconds(&table, "approval_timeout_s", timeout, 3_600);
     table.finish();

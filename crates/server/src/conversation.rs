@@ -1,5 +1,7 @@
 //! A client's request, independent of the API it came by. Every dialect reads one; the proxy and the model server work on it.
 
+use std::collections::BTreeSet;
+
 use ifc::Image;
 use llm::{TokenLimit, ToolChoice};
 use serde_json::{Map, Value};
@@ -14,6 +16,8 @@ pub(crate) struct Conversation {
     pub(crate) token_limit: TokenLimit,
     /// Members that only say how to write the answer, for the upstream.
     pub(crate) members: Map<String, Value>,
+    /// What only tunes the answer and the upstream's API does not have, by name: it goes nowhere.
+    pub(crate) dropped: BTreeSet<String>,
     pub(crate) streams: bool,
     /// Whether a stream ends with what it cost.
     pub(crate) streams_usage: bool,
@@ -41,7 +45,12 @@ impl Role {
 }
 
 pub(crate) struct Message {
+    /// Where it stands in the client's request, as `messages[3]`.
+    pub(crate) place: String,
     pub(crate) role: Role,
+    /// Whether the agent's program has put it there: what it found (files, instructions of servers, reminders) under the
+    /// developer's or the user's role.
+    pub(crate) is_inserted: bool,
     /// The name that the client gave the speaker.
     pub(crate) name: Option<String>,
     pub(crate) text: String,
@@ -50,6 +59,27 @@ pub(crate) struct Message {
     pub(crate) calls: Vec<ClientCall>,
     /// The call whose result it is: only of [`Role::Tool`].
     pub(crate) answers: Option<String>,
+    /// Whether the client says that the call failed.
+    pub(crate) is_error: bool,
+    /// What an upstream of the same API gave with this step and needs back: only of [`Role::Assistant`].
+    pub(crate) unread: Vec<Value>,
+}
+
+impl Message {
+    pub(crate) fn new(place: String, role: Role, text: String) -> Self {
+        Self {
+            place,
+            role,
+            is_inserted: false,
+            name: None,
+            text,
+            images: Vec::new(),
+            calls: Vec::new(),
+            answers: None,
+            is_error: false,
+            unread: Vec::new(),
+        }
+    }
 }
 
 pub(crate) struct ClientCall {
@@ -66,4 +96,6 @@ pub(crate) struct ClientTool {
     pub(crate) parameters: String,
     /// Whether its arguments must fit exactly, if the client says so.
     pub(crate) strict: Option<bool>,
+    /// The namespace that its name begins with, in an API that keeps the two apart.
+    pub(crate) namespace: Option<String>,
 }

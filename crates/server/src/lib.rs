@@ -4,6 +4,7 @@
 //! turn machine what it needs, and two fronts that bring it a conversation: [`Session`] plans, opens
 //! spokes, asks the user and writes the trace; [`proxy`] serves agents that hold theirs elsewhere.
 
+mod api;
 mod consult;
 mod conversation;
 mod driver;
@@ -11,7 +12,6 @@ mod egress;
 mod front;
 pub mod gateway;
 mod mediate;
-mod openai_api;
 pub mod openai_server;
 mod parts;
 pub mod proxy;

@@ -2,24 +2,46 @@
 
 use std::collections::HashSet;
 
-use llm::ToolChoice;
+use llm::{Dialect, ToolChoice};
 
-#[path = "../../../crates/server/src/openai_api/request.rs"]
+#[path = "../../../crates/server/src/api/request/mod.rs"]
 mod request;
 
-pub(crate) fn chat_request(bytes: &[u8]) -> bool {
-    let takes = request::Takes {
+use crate::conversation::Conversation;
+
+const fn before(upstream: Dialect) -> request::Takes {
+    request::Takes {
         images: true,
         unknown_members: true,
-    };
-    let body = match request::read(bytes, takes) {
+        omits_tools: true,
+        upstream,
+    }
+}
+
+pub(crate) fn chat_request(bytes: &[u8]) -> bool {
+    is_sound(request::chat::read(bytes, before(Dialect::Chat)))
+}
+
+pub(crate) fn messages_request(bytes: &[u8]) -> bool {
+    let own = is_sound(request::messages::read(bytes, before(Dialect::Messages)));
+    own | is_sound(request::messages::read(bytes, before(Dialect::Chat)))
+}
+
+pub(crate) fn responses_request(bytes: &[u8]) -> bool {
+    let own = is_sound(request::responses::read(bytes, before(Dialect::Responses)));
+    own | is_sound(request::responses::read(bytes, before(Dialect::Chat)))
+}
+
+fn is_sound(read: Result<Conversation, String>) -> bool {
+    let body = match read {
         Ok(body) => body,
         Err(why) => {
             assert!(!why.is_empty());
             return false;
         }
     };
-    assert!(!body.messages.is_empty() && body.messages.len() <= 10_000);
+    // A result is a message of its own, and one entry can have many.
+    assert!(body.messages.len() <= 200_000);
     // Calls find their tool by its name, so two of one name would be judged by the rules of one of them.
     let mut names = HashSet::new();
     for tool in &body.tools {

@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     ("llm_answer", llm_answer::llm_answer),
     ("llm_calls", llm_embedded::llm_calls::llm_calls),
     ("llm_grammar", llm_embedded::llm_grammar::llm_grammar),
+    ("messages_request", chat_request::messages_request),
     ("mcp_form", mcp_form::mcp_form),
     ("mcp_guard", mcp_guard::mcp_guard),
     ("names_dns", names_dns::names_dns),
@@ -54,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     ("policy_label", policy_label::policy_label),
     ("policy_pattern", policy_pattern::policy_pattern),
     ("remote_challenge", remote_challenge::remote_challenge),
+    ("responses_request", chat_request::responses_request),
     ("store_query", store_query::store_query),
     ("wire_decode", wire_decode::wire_decode),
 ];

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use config::{Config, OnViolation};
-use ifc::Label;
+use ifc::{Dimension, Label};
 use llm::HttpProvider;
 use policy::{Front, SessionFacts};
 use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
@@ -210,9 +210,15 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
         }),
         user: Arc::new(move |text| user.label(text)),
         images: config.proxy.images.clone(),
+        // The files of a workspace and the instructions of servers stand in it.
+        inserted: config.proxy.inserted.clone().unwrap_or_else(|| {
+            let lattice = &config.lattice;
+            lattice.whole(Dimension::Integrity)
+        }),
     };
     setup.models = Some(provider);
     setup.unknown_members = config.proxy.unknown_members;
+    setup.omits_tools = config.proxy.omits_tools;
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     setup.hosts.clone_from(&args.host);

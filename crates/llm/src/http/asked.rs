@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hub::{AnswerShape, CompletionRequest, Purpose};
 use ifc::{Image, Prompt, PromptMessage, Unread};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::answer::BEFORE;
 use super::config::HttpConfig;
@@ -186,6 +186,15 @@ pub(super) fn before(members: &str) -> Vec<Value> {
     match members.and_then(|mut members| members.remove(BEFORE)) {
         Some(Value::Array(parts)) => parts,
         _ => Vec::new(),
+    }
+}
+
+/// What goes back to a provider before the text of a step with so many calls, such as thoughts.
+pub fn thoughts(provider: &str, parts: &[Value], calls: usize) -> Unread {
+    Unread {
+        provider: provider.to_owned(),
+        members: json!({ BEFORE: parts }).to_string(),
+        calls: vec![(None, String::new()); calls],
     }
 }
 

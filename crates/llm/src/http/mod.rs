@@ -24,6 +24,7 @@ use reqwest::{
     redirect,
 };
 
+pub use self::asked::thoughts;
 pub use self::config::{Check, HttpConfig, HttpConfigError, Limits, Retry, Timeouts};
 pub use self::dialect::{Dialect, Usual};
 pub use self::endpoint::{Endpoint, KeyElsewhere};

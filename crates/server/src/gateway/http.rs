@@ -28,8 +28,8 @@ use tokio::sync::mpsc;
 
 use super::rpc::Message;
 use super::{Client, Gateway, VERSIONS, lock};
-use crate::openai_api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
-use crate::openai_api::response::ApiError;
+use crate::api::error::ApiError;
+use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
 use crate::proxy::{ApprovalDesk, fresh_token};
 
 /// Where clients send their messages.

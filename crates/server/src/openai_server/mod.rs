@@ -22,7 +22,7 @@ use axum::{
     Json, Router,
     body::Body,
     extract::State,
-    http::HeaderMap,
+    http::{HeaderMap, header::CONTENT_TYPE},
     middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -33,10 +33,12 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::Semaphore};
 
 use self::request::Asked;
-use crate::openai_api::{
+use crate::api::{
+    Dialect,
+    answer::{CallOut, Choice, chat::ChatCompletion, model_list},
+    error::ApiError,
     http::{self, Budget, Hosts, Slot},
-    response::{ApiError, CallOut, Choice, Envelope, model_list},
-    stream::{Frame, StreamItem, StreamSender, stream},
+    stream::{SILENCE, StreamItem, StreamSender, stream},
 };
 
 /// Requests served at once. A local model answers them one after the other anyway.
@@ -157,19 +159,15 @@ async fn chat(
         return Err(ApiError::no_model());
     }
     let number = shared.answers.fetch_add(1, Ordering::Relaxed);
-    let envelope = Envelope::new(format!("chatcmpl-{number}"), &asked.model);
+    let answer = ChatCompletion::new(&number.to_string(), &asked.model, asked.stream_usage);
     if asked.stream {
-        let start = vec![Frame::data(&envelope.start())];
-        let failed = |error: &ApiError| Frame::data(&error.body());
-        stream(start, failed, |sender| {
-            stream_answer(shared, asked, envelope, sender, slot)
-        })
-        .await
-    } else {
-        let completion = complete(&shared.broker, &asked, &mut NoDeltas).await?;
-        let usage = completion.usage;
-        Ok(Json(envelope.completion(&choice(completion), &usage)).into_response())
+        let run = |sender| stream_answer(shared, asked, sender, slot);
+        return stream(answer, SILENCE, run).await;
     }
+    let completion = complete(&shared.broker, &asked, &mut NoDeltas).await?;
+    let usage = completion.usage;
+    let whole = answer.whole(&choice(completion), &usage);
+    Ok(([(CONTENT_TYPE, "application/json")], whole).into_response())
 }
 
 async fn complete(
@@ -197,32 +195,22 @@ fn choice(completion: Completion) -> Choice {
 }
 
 /// Tells a stream the text as it comes, and then the rest.
-async fn stream_answer(
-    shared: Arc<Shared>,
-    asked: Asked,
-    envelope: Envelope,
-    sender: StreamSender,
-    _slot: Slot,
-) {
-    let mut sink = Pieces(&envelope, &sender);
-    match complete(&shared.broker, &asked, &mut sink).await {
-        Err(error) => sender.send(StreamItem::Failed(error)),
+async fn stream_answer(shared: Arc<Shared>, asked: Asked, sender: StreamSender, _slot: Slot) {
+    let mut sink = Pieces(&sender);
+    let completed = complete(&shared.broker, &asked, &mut sink).await;
+    sender.send(match completed {
+        Err(error) => StreamItem::Failed(error),
         Ok(completion) => {
             let usage = completion.usage;
-            let usage = asked.stream_usage.then_some(&usage);
-            for frame in Frame::last(&envelope.end(&choice(completion), usage)) {
-                sender.send(StreamItem::Frame(frame));
-            }
-            sender.send(StreamItem::Done);
+            StreamItem::Done(choice(completion), usage)
         }
-    }
+    });
 }
 
-struct Pieces<'a>(&'a Envelope, &'a StreamSender);
+struct Pieces<'a>(&'a StreamSender);
 
 impl DeltaSink for Pieces<'_> {
     fn text(&mut self, piece: &str) {
-        let frame = Frame::data(&self.0.text(piece));
-        self.1.send(StreamItem::Frame(frame));
+        self.0.send(StreamItem::Text(piece.to_owned()));
     }
 }

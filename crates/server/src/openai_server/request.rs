@@ -7,15 +7,17 @@ use ifc::{CallId, History, Label, Labeled, Tool, redact};
 use llm::{TokenLimit, ToolChoice};
 use serde_json::Value;
 
+use crate::api::request::{self, Takes};
 use crate::conversation::{ClientTool, Conversation, Message, Role};
-use crate::openai_api::request;
 
 /// Tokens of an answer when the client names no limit.
 const DEFAULT_MAX_TOKENS: u32 = 1024;
 
-const TAKES: request::Takes = request::Takes {
+const TAKES: Takes = Takes {
     images: false,
     unknown_members: true,
+    omits_tools: false,
+    upstream: llm::Dialect::Chat,
 };
 
 #[derive(Debug)]
@@ -44,7 +46,8 @@ pub(super) fn parse(body: &[u8]) -> Result<Asked, String> {
         members,
         streams,
         streams_usage,
-    } = request::read(body, TAKES)?;
+        dropped: _,
+    } = request::chat::read(body, TAKES)?;
     if members.contains_key("stop") {
         return Err("`stop` is not supported by this server; leave it out".to_owned());
     }

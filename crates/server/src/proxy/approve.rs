@@ -1,5 +1,7 @@
 //! The approver, who answers the proxy's questions, and the observer, who watches it.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use hub::trace::Event;
 use ifc::Answer;
@@ -41,6 +43,10 @@ pub trait Observer: Send + Sync {
 
     /// A client has asked for what the proxy does not serve, by method and path.
     fn unserved(&self, _: &str) {}
+
+    /// A request has settings and tools that the upstream's API does not have, by their names: they are left out. The same
+    /// ones come with most requests of a conversation.
+    fn dropped(&self, _conversation: &str, _names: &BTreeSet<String>) {}
 
     /// The trace cannot be written: from now on nothing is done.
     fn failed(&self, _: &str) {}

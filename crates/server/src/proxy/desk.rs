@@ -25,9 +25,9 @@ use super::{
 };
 use crate::{
     QuestionView, TrustView,
-    openai_api::{
+    api::{
+        error::ApiError,
         http::{Budget, Peer, json_body},
-        response::ApiError,
     },
 };
 

@@ -1,4 +1,4 @@
-//! The guard proxy: any agent that speaks OpenAI's chat completions is protected by changing its
+//! The guard proxy: any agent that speaks Chat Completions, Responses or Anthropic's Messages is protected by changing its
 //! base URL.
 //!
 //! The client holds the conversation and sends all of it with every request. The proxy rebuilds
@@ -9,15 +9,13 @@
 //! repeat of results and answers (`hub::recognise`). From there on the turn machine decides (`turn`): the same one that runs apps here.
 
 mod approve;
-mod chat;
-mod chat_completions;
 mod desk;
-mod dialect;
 mod kept;
 mod memory;
 mod models;
 mod observe;
 mod rebuild;
+mod request;
 mod sessions;
 mod shared;
 mod tokens;
@@ -25,13 +23,13 @@ mod trace;
 mod transcript;
 mod turn;
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header::CONTENT_TYPE},
-    middleware::{self, Next},
+    extract::State,
+    http::{HeaderMap, Method, StatusCode, Uri},
+    middleware,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -50,22 +48,35 @@ pub use self::{
     rebuild::ClientLabels,
 };
 use self::{
-    chat::chat, chat_completions::ChatCompletions, dialect::Dialect, memory::Memory,
-    models::Models, sessions::Sessions, shared::Shared, tokens::Tokens, trace::TraceWriter,
+    memory::Memory,
+    models::Models,
+    request::{JSON, count_tokens, serve},
+    sessions::Sessions,
+    shared::Shared,
+    tokens::Tokens,
+    trace::TraceWriter,
     transcript::Digest,
 };
 use crate::{
-    consult::random,
-    openai_api::{
+    api::{
+        Dialect,
+        answer::{
+            chat::ChatCompletion, messages::AnthropicMessage, model_list, responses::OpenAiResponse,
+        },
+        error::ApiError,
         http::{self, Budget, Hosts},
-        response::{ApiError, model_list},
+        stream,
     },
+    consult::random,
     parts::Parts,
     trace_file::{TraceError, TraceFile},
 };
 
 /// Requests served at once. Most of them wait: for the model, or for the user.
 const MAX_REQUESTS: usize = 1024;
+/// What is served, for agents that ask for something else.
+pub const SERVED: &str =
+    "/v1/chat/completions, /v1/messages, /v1/messages/count_tokens, /v1/responses and /v1/models";
 /// Bytes of all requests' bodies that are held at once. What is made of them takes some times as much.
 const BODY_BYTES: usize = 256 << 20;
 
@@ -108,6 +119,11 @@ pub struct ProxySetup {
     pub observe: bool,
     /// Whether members of requests that the API does not have go to the upstream. Otherwise they are refused.
     pub unknown_members: bool,
+    /// Whether tools that are no functions of the client's are left out: those which the upstream would execute, and those
+    /// whose argument has a grammar. Otherwise a request with one is refused.
+    pub omits_tools: bool,
+    /// How long a stream may be silent before the client is shown that an answer is still to come.
+    pub silence: Duration,
     /// Connections held at once.
     pub connections: usize,
     /// Requests served at once.
@@ -137,6 +153,8 @@ impl ProxySetup {
             tokens: Vec::new(),
             observe: false,
             unknown_members: true,
+            omits_tools: false,
+            silence: stream::SILENCE,
             connections: http::MAX_CONNECTIONS,
             requests: MAX_REQUESTS,
             body_bytes: BODY_BYTES,
@@ -172,7 +190,7 @@ pub enum ProxyError {
     Randomness(String),
 }
 
-/// Serves `/v1/chat/completions` and `/v1/models`, and guards what goes through.
+/// Serves the APIs at [`SERVED`], and guards what goes through.
 pub struct Proxy {
     listener: TcpListener,
     address: SocketAddr,
@@ -273,15 +291,22 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         secret,
         observe: setup.observe,
         unknown_members: setup.unknown_members,
+        omits_tools: setup.omits_tools,
+        silence: setup.silence,
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
         tokens: Tokens::new(&setup.tokens),
     });
     let api = Router::new()
-        .route(ChatCompletions::PATH, post(chat::<ChatCompletions>))
+        .route(ChatCompletion::PATH, post(serve::<ChatCompletion>))
+        .route(AnthropicMessage::PATH, post(serve::<AnthropicMessage>))
+        .route(
+            OpenAiResponse::PATH,
+            // Codex tries a WebSocket first, and comes by `POST` after this.
+            post(serve::<OpenAiResponse>).get(StatusCode::UPGRADE_REQUIRED),
+        )
+        .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/models", get(models))
-        // On these routes alone: the desk, which is merged below, has a token of its own.
-        .route_layer(middleware::from_fn_with_state(shared.clone(), check_client))
         .with_state(shared.clone());
     let all = match desk {
         Some(desk) => api.merge(desk),
@@ -303,32 +328,15 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
 async fn unserved(observer: Arc<dyn Observer>, method: Method, uri: Uri) -> ApiError {
     let request = llm::one_line(&format!("{method} {}", uri.path()));
     observer.unserved(&request);
-    let path = ChatCompletions::PATH;
-    let message = format!(
-        "{request} is not served: this proxy speaks chat completions at {path} (POST), and lists models at /v1/models (GET)"
-    );
+    let message = format!("{request} is not served: this proxy serves {SERVED}");
     ApiError::invalid(message).with_status(StatusCode::NOT_FOUND)
-}
-
-/// Says whose request it is. Refuses clients without a token.
-async fn check_client(
-    State(shared): State<Arc<Shared>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match shared.tokens.admit(request.headers()) {
-        Ok(tenant) => {
-            request.extensions_mut().insert(tenant);
-            next.run(request).await
-        }
-        Err(refused) => refused.into_response(),
-    }
 }
 
 async fn models(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    shared.tokens.admit(&headers)?;
     let Some(Models { upstream, .. }) = &shared.models else {
         return Ok(Json(model_list(shared.parts.broker.names())).into_response());
     };
@@ -338,5 +346,5 @@ async fn models(
     };
     let list = upstream.models(&options).await;
     let list = list.map_err(ApiError::from)?;
-    Ok(([(CONTENT_TYPE, "application/json")], list).into_response())
+    Ok(([JSON], list).into_response())
 }

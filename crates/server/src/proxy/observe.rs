@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     QuestionView,
-    openai_api::response::{ApiError, CallOut},
+    api::{answer::CallOut, error::ApiError},
     parts::Parts,
 };
 

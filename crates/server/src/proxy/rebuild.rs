@@ -20,6 +20,9 @@ use crate::conversation::{ClientTool, Conversation, Message, Role};
 pub struct ClientLabels {
     /// Of system and developer messages: ⊥, since they are the agent's own program.
     pub system: Label,
+    /// Of what the agent's program puts between the messages under the developer's or the user's role: files of the
+    /// workspace, instructions of MCP servers, reminders. Under the developer's role it has the label of all before it too.
+    pub inserted: Label,
     /// Of the tools' descriptions and parameters, and of the names that are not `listed`.
     pub descriptions: Label,
     /// The tools that the configuration has a rule for by name: these names are the user's words.
@@ -35,6 +38,7 @@ impl Default for ClientLabels {
     fn default() -> Self {
         Self {
             system: Label::bottom(),
+            inserted: Label::top(),
             descriptions: Label::bottom(),
             listed: BTreeSet::new(),
             user: Arc::new(Labeled::trusted_tcb),
@@ -50,6 +54,8 @@ pub(super) struct Reader<'a> {
     pub(super) memory: &'a Memory,
     /// What this tenant's conversations have seen labelled.
     pub(super) texts: &'a KnownTexts<'a>,
+    /// The name of the upstream, to which thoughts go back.
+    pub(super) upstream: Option<&'a str>,
     /// Bytes of one result; a larger one is refused as a whole.
     pub(super) result_bytes: usize,
 }
@@ -79,6 +85,7 @@ pub(super) enum News {
     Returned {
         call: Call,
         bytes: usize,
+        is_error: bool,
         label: Label,
         regions: usize,
     },
@@ -127,10 +134,10 @@ impl Reader<'_> {
             },
             open: HashMap::new(),
         };
-        for (number, message) in body.messages.iter().enumerate() {
+        for message in &body.messages {
             reading
                 .message(message)
-                .map_err(|error| format!("messages[{number}]: {error}"))?;
+                .map_err(|error| format!("{}: {error}", message.place))?;
         }
         reading.nothing_open()?;
         if let Some(beginning) = reading.beginning {
@@ -207,11 +214,20 @@ impl Reading<'_> {
             self.nothing_open()?;
         }
         match message.role {
-            Role::Tool => self.result(message.answers.as_deref(), text, images)?,
+            Role::Tool => self.result(message, text, images)?,
             Role::System => {
-                let label = self.reader.labels.system.clone();
+                let labels = self.reader.labels;
+                let label = match message.is_inserted {
+                    // The agent's program can have made it from anything that it has read.
+                    true => self.rebuilt.history.label().join(&labels.inserted),
+                    false => labels.system.clone(),
+                };
                 let text = self.recognised(Labeled::label_tcb(text, label));
                 self.rebuilt.history.push_system(text);
+            }
+            Role::User if message.is_inserted => {
+                let label = self.reader.labels.inserted.clone();
+                self.push_user(Labeled::label_tcb(text, label), images);
             }
             Role::User => self.user(text, images),
             Role::Assistant => self.assistant(message, text)?,
@@ -220,12 +236,17 @@ impl Reading<'_> {
     }
 
     fn user(&mut self, text: String, images: Vec<Image>) {
-        let text = self.recognised((self.reader.labels.user)(text));
+        let text = (self.reader.labels.user)(text);
         if self.beginning.is_none() {
             self.beginning = Some(self.rebuilt.chain.clone());
         }
         // A new turn: what was refused in the last one may be asked again.
         self.rebuilt.refused.clear();
+        self.push_user(text, images);
+    }
+
+    fn push_user(&mut self, text: Labeled, images: Vec<Image>) {
+        let text = self.recognised(text);
         self.rebuilt.news.push(News::User(text.clone()));
         let mut said = Content::from(text);
         for image in images {
@@ -246,16 +267,22 @@ impl Reading<'_> {
         self.reader.texts.recognise(&place, text)
     }
 
-    fn result(&mut self, id: Option<&str>, text: String, images: Vec<Image>) -> Result<(), String> {
-        let id = id.ok_or("`tool_call_id` is missing")?;
+    fn result(
+        &mut self,
+        message: &Message,
+        text: String,
+        images: Vec<Image>,
+    ) -> Result<(), String> {
+        let id = message.answers.as_deref();
+        let id = id.ok_or("the id of the call that this result answers is missing")?;
         // Taken out, so that a second result for one call answers no open call.
         let open = self.open.remove(id);
-        let open = open.ok_or("`tool_call_id` answers no call that is still open")?;
+        let open = open.ok_or("this result answers no call that is still open")?;
         let Open { id, label, call } = open;
         let bytes = text.len();
         let reader = self.reader;
         let content = match &call {
-            Some(call) => reader.policy.label_result(call, text, false),
+            Some(call) => reader.policy.label_result(call, text, message.is_error),
             None => Labeled::unknown(text),
         };
         let content = hub::bounded(content, reader.result_bytes);
@@ -280,6 +307,7 @@ impl Reading<'_> {
         if let Some(call) = call {
             self.rebuilt.news.push(News::Returned {
                 bytes,
+                is_error: message.is_error,
                 label: content.label().join(&call_label),
                 regions: content.regions().len(),
                 call,
@@ -304,7 +332,15 @@ impl Reading<'_> {
             // Of another proxy, forgotten or made up: what it depends on is unknown.
             Recalled::Nothing => {
                 self.rebuilt.forgotten += 1;
-                self.visible(message, text, &Label::top())
+                self.visible(message, text, &Label::top())?;
+                // At ⊤ it is all the same who has written them.
+                if let (Some(upstream), false) = (self.reader.upstream, message.unread.is_empty()) {
+                    let unread = llm::thoughts(upstream, &message.unread, message.calls.len());
+                    let history = &mut self.rebuilt.history;
+                    let newest = history.messages().len() - 1;
+                    history.carry(newest, Some(Arc::new(unread)));
+                }
+                Ok(())
             }
         }
     }
@@ -416,10 +452,7 @@ impl Reading<'_> {
     fn nothing_open(&self) -> Result<(), String> {
         match self.open.is_empty() {
             true => Ok(()),
-            false => Err(
-                "each of an assistant's `tool_calls` must be answered by a `tool` message"
-                    .to_owned(),
-            ),
+            false => Err("each of an assistant's calls must be answered by a result".to_owned()),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What all requests share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hub::recognise::Recogniser;
 use hub::trace::Event;
 use ifc::Labeled;
+use llm::Dialect;
 use tokio::sync::Semaphore;
 
 use super::approve::{Approver, Observer};
@@ -15,8 +17,9 @@ use super::sessions::Sessions;
 use super::tokens::Tokens;
 use super::trace::TraceWriter;
 use super::transcript::{Chain, Digest};
-use crate::openai_api::http::Budget;
-use crate::openai_api::response::ApiError;
+use crate::api::error::ApiError;
+use crate::api::http::Budget;
+use crate::api::request::Takes;
 use crate::parts::Parts;
 
 /// What all requests share. Nothing in it is of one conversation, except what is kept under that
@@ -35,12 +38,30 @@ pub(super) struct Shared {
     pub(super) secret: Digest,
     pub(super) observe: bool,
     pub(super) unknown_members: bool,
+    pub(super) omits_tools: bool,
+    pub(super) silence: Duration,
     pub(super) slots: Arc<Semaphore>,
     pub(super) budget: Budget,
     pub(super) tokens: Tokens,
 }
 
 impl Shared {
+    pub(super) fn takes(&self) -> Takes {
+        Takes {
+            // Where nothing says how images are labelled, one is refused.
+            images: self.labels.images.is_some(),
+            unknown_members: self.unknown_members,
+            omits_tools: self.omits_tools,
+            upstream: self.upstream(),
+        }
+    }
+
+    /// The API of the upstream. One that lists no models is of this program.
+    pub(super) fn upstream(&self) -> Dialect {
+        let models = self.models.as_ref();
+        models.map_or(Dialect::Chat, |models| models.upstream.dialect())
+    }
+
     /// Remembers how a message came about, and knows its text again. `dropped` are words that a stream
     /// has shown before it was clear that they are not taken.
     pub(super) fn remember(&self, chain: &Chain, taken: Taken, dropped: &Labeled) {

@@ -8,7 +8,7 @@ use hub::trace::Event;
 use tokio::sync::oneshot;
 
 use super::approve::Observer;
-use crate::openai_api::response::ApiError;
+use crate::api::error::ApiError;
 use crate::trace_file::TraceFile;
 
 /// Takes what conversations record, in order, and writes it down: no conversation waits for the records of another one

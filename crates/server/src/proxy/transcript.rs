@@ -3,9 +3,9 @@
 use ifc::{Arguments, Label};
 use sha2::{Digest as _, Sha256};
 
+use crate::api::{answer::CallOut, error::ApiError};
 use crate::consult::random;
-use crate::conversation::Message;
-use crate::openai_api::response::{ApiError, CallOut};
+use crate::conversation::{Message, Role};
 
 /// Names the beginning of one conversation of one client, up to some message.
 pub(super) type Digest = [u8; 32];
@@ -102,7 +102,11 @@ impl<'a> Link<'a> {
         Self {
             role: message.role.name(),
             name: message.name.as_deref(),
-            text: &message.text,
+            text: match message.role {
+                // Some clients trim what they got.
+                Role::Assistant => message.text.trim(),
+                _ => &message.text,
+            },
             calls: calls
                 .map(|call| [&*call.id, &*call.tool, &*call.arguments])
                 .collect(),
@@ -115,9 +119,9 @@ impl<'a> Link<'a> {
     pub(super) fn answer(text: &'a str, calls: &'a [CallOut]) -> Self {
         let calls = calls.iter();
         Self {
-            role: "assistant",
+            role: Role::Assistant.name(),
             name: None,
-            text,
+            text: text.trim(),
             calls: calls
                 .map(|call| [&*call.id, &*call.name, &*call.arguments])
                 .collect(),

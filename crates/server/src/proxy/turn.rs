@@ -21,9 +21,12 @@ use super::{
 };
 use crate::{
     QuestionView,
+    api::{
+        answer::{CallOut, Choice},
+        error::ApiError,
+    },
     driver::{Driver, Ended},
     front::Front,
-    openai_api::response::{ApiError, CallOut, Choice},
 };
 
 pub(super) type Live = Box<dyn FnMut(&str) + Send + Sync>;

@@ -426,13 +426,13 @@ async fn a_path_that_is_not_served_says_what_is() {
     let unserved = Arc::new(Unserved::default());
     setup.observer = unserved.clone();
     let stage = serve(setup).await;
-    for path in ["responses", "messages", "chat/completion"] {
+    for path in ["embeddings", "messages/batches", "chat/completion"] {
         let url = format!("{}/{path}", stage.url);
         let answer = stage.client.post(url).body("{}").send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 404);
         let text = answer.text().await.unwrap();
         assert!(
-            text.contains("this proxy speaks chat completions at /v1/chat/completions"),
+            text.contains("this proxy serves /v1/chat/completions"),
             "{text}"
         );
     }
@@ -440,8 +440,8 @@ async fn a_path_that_is_not_served_says_what_is() {
     assert_eq!(
         *seen,
         [
-            "POST /v1/responses",
-            "POST /v1/messages",
+            "POST /v1/embeddings",
+            "POST /v1/messages/batches",
             "POST /v1/chat/completion"
         ]
     );
@@ -455,7 +455,7 @@ async fn a_request_that_cannot_be_read_is_answered_with_words() {
     let got = stage.client.get(&url).send().await.unwrap();
     assert_eq!(got.status().as_u16(), 405);
     let text = got.text().await.unwrap();
-    let expected = "GET /v1/chat/completions is not served: this proxy speaks chat completions";
+    let expected = "GET /v1/chat/completions is not served: this proxy serves";
     assert!(text.contains(expected), "{text}");
     for body in ["", "hello", "{", "[1]"] {
         let post = stage.client.post(&url).body(body);
@@ -463,7 +463,7 @@ async fn a_request_that_cannot_be_read_is_answered_with_words() {
         let answer = post.send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 400);
         let text = answer.text().await.unwrap();
-        assert!(text.contains("the body is no chat completion: "), "{text}");
+        assert!(text.contains("the body is no request of this API: "), "{text}");
     }
 }
 

@@ -6,8 +6,10 @@
 )]
 
 mod api;
+mod apis;
 mod approvals;
 mod cleared;
+mod dialects;
 mod drafts;
 mod fixtures;
 mod flows;

@@ -165,7 +165,7 @@ async fn results_must_answer_a_call_that_was_made_and_is_open() {
         (
             "no id",
             |m| drop(m[3].as_object_mut().unwrap().remove("tool_call_id")),
-            "`tool_call_id` is missing",
+            "the id of the call that this result answers is missing",
         ),
         (
             "twice",

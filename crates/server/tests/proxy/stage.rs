@@ -34,7 +34,8 @@ pub(crate) struct Rules {
 
 impl Rules {
     fn of_call(&self, call: &Call) -> Result<Rule, PolicyError> {
-        let (limit, effect) = match call.tool.as_str() {
+        let tool = call.tool.strip_prefix("mcp__notes__");
+        let (limit, effect) = match tool.unwrap_or(&call.tool) {
             "inbox" | "vault" | "clock" => (Label::top(), Effect::Read),
             "note" => (Label::top(), Effect::Write),
             "post" => (Label::bottom(), Effect::Write),

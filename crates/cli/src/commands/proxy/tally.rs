@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 use config::App;
 use hub::trace::{Event, Flow, escape};
-use server::proxy::Observer;
+use server::proxy::{Observer, SERVED};
 
 use crate::json_lines::print_json;
 use crate::terminal::{say, uncleared};
@@ -18,6 +18,9 @@ const TOOL_SETS: usize = 256;
 
 /// Requests that are not served and are shown.
 const UNSERVED: usize = 16;
+
+/// Names of what was left out of requests that are shown.
+const DROPPED: usize = 256;
 
 /// Counts decisions, and prints events for programs.
 pub(super) struct Tally {
@@ -41,6 +44,8 @@ struct Counts {
     uncleared: BTreeSet<Vec<String>>,
     /// What agents have asked for that is not served.
     unserved: BTreeSet<String>,
+    /// What was left out of requests, by conversation and name.
+    dropped: BTreeSet<(String, String)>,
 }
 
 impl Tally {
@@ -158,9 +163,30 @@ impl Observer for Tally {
         if counts.unserved.len() < UNSERVED && counts.unserved.insert(request.to_owned()) {
             let request = escape(request);
             say(&format!(
-                "note: an agent asked for {request}, which is not served; this proxy speaks chat completions at /v1/chat/completions\n"
+                "note: an agent asked for {request}, which is not served; this proxy serves {SERVED}\n"
             ));
         }
+    }
+
+    /// Once for each conversation and name, and not for very many.
+    fn dropped(&self, conversation: &str, names: &BTreeSet<String>) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = |name: &&String| {
+            !counts
+                .dropped
+                .contains(&(conversation.to_owned(), (*name).clone()))
+        };
+        let new: Vec<String> = names.iter().filter(own).cloned().collect();
+        if new.is_empty() || counts.dropped.len() >= DROPPED {
+            return;
+        }
+        let list = escape(&new.join(", "));
+        let own = new.into_iter().map(|name| (conversation.to_owned(), name));
+        counts.dropped.extend(own);
+        say(&format!(
+            "note: conversation {}: the upstream's API does not have {list}; left out\n",
+            escape(conversation)
+        ));
     }
 
     fn failed(&self, reason: &str) {

@@ -17,7 +17,7 @@ use axum::{
     extract::{self, State},
     http::{
         HeaderMap, HeaderValue, Request, StatusCode,
-        header::{CONNECTION, CONTENT_TYPE, HOST, ORIGIN},
+        header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN},
     },
     middleware::Next,
     response::Response,
@@ -37,7 +37,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::response::ApiError;
+use super::error::ApiError;
 
 /// Bytes of a request's body. As many as our own client sends.
 pub(crate) const BODY_LIMIT: usize = 32 << 20;
@@ -285,6 +285,11 @@ pub(crate) async fn json_body(
         .and_then(|kind| kind.to_str().ok());
     if !json.is_some_and(|kind| kind.starts_with("application/json")) {
         return Err(ApiError::invalid("`Content-Type` must be application/json")
+            .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    let encoding = headers.get(CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| encoding != "identity") {
+        return Err(ApiError::invalid("a body must not be compressed")
             .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     match timeout(BODY_TIMEOUT, read(body, budget)).await {

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::{
-    Extension, Json,
+    Json,
     body::Body,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
 use ifc::{History, Label};
-use llm::{ApiKey, RequestOptions};
+use llm::{ApiKey, Provider, RequestOptions};
+use serde_json::json;
 
 use super::{
-    dialect::Dialect,
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
     shared::Shared,
@@ -24,16 +24,23 @@ use super::{
     transcript::{Chain, Digest, fresh},
     turn::{Answered, Live, Turn},
 };
-use crate::conversation::Conversation;
-use crate::openai_api::{
+use crate::api::{
+    Dialect,
+    answer::messages::AnthropicMessage,
+    error::ApiError,
     http::{self, Slot},
-    request::Takes,
-    response::ApiError,
     stream::{StreamItem, StreamSender, stream},
 };
+use crate::conversation::Conversation;
 
 const NAME_LIMIT: usize = 128;
+/// What an image counts as: those that models are shown have up to 1,600 tokens.
+const IMAGE_BYTES: usize = 4 * 1_600;
 const CONVERSATION: &str = "x-sluice-conversation";
+/// The headers in which Claude Code, Codex and opencode name a conversation.
+const SESSIONS: [&str; 3] = ["x-claude-code-session-id", "thread-id", "x-session-id"];
+const SUB_AGENT: &str = "x-claude-code-agent-id";
+pub(super) const JSON: (HeaderName, &str) = (CONTENT_TYPE, "application/json");
 
 /// One request, read and rebuilt.
 struct Prepared {
@@ -54,46 +61,74 @@ impl Prepared {
     }
 }
 
-pub(super) async fn chat<D: Dialect>(
+pub(super) async fn serve<D: Dialect>(
     State(shared): State<Arc<Shared>>,
-    Extension(Tenant(tenant)): Extension<Tenant>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let answered = answer::<D>(shared, tenant, &headers, body).await;
-    answered.unwrap_or_else(|error| error.respond(D::error(&error)))
+    let answered = answer::<D>(shared, &headers, body).await;
+    answered.unwrap_or_else(|error| error.response::<D>())
 }
 
 async fn answer<D: Dialect>(
     shared: Arc<Shared>,
-    tenant: Digest,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
+    let Tenant(tenant) = shared.tokens.admit(headers)?;
     let (bytes, slot) = http::admit(headers, body, &shared.budget, &shared.slots).await?;
-    let takes = Takes {
-        // Where nothing says how images are labelled, one is refused.
-        images: shared.labels.images.is_some(),
-        unknown_members: shared.unknown_members,
-    };
-    let read = D::read(&bytes, takes);
+    let read = D::read(&bytes, shared.takes());
     let mut request = read.map_err(ApiError::invalid)?;
     // What was read holds the same text once more.
     drop(bytes);
-    let options = options(shared.tokens.upstream_key(headers), &mut request);
+    let mut options = options(shared.tokens.upstream_key(headers), &mut request);
+    // To another upstream the members go in the form of chat completions.
+    if shared.upstream() == D::API {
+        options.dialect = D::API;
+        options.beta = beta(headers).filter(|_| D::API == llm::Dialect::Messages);
+    }
     let is_listed = is_listed(&shared, &options).await?;
     let prepared = prepare(&shared, tenant, headers, &request, options, is_listed)?;
     // Before anything is made of it.
     shared.written().await?;
-    let answer = D::begin(&fresh("")?, &request.model);
+    let answer = D::begin(&fresh("")?, &request);
     if request.streams {
-        let start = D::start(&answer);
-        let usage = request.streams_usage;
-        let run = |sender| stream_answer::<D>(shared, prepared, answer, sender, usage, slot);
-        return stream(start, D::failed, run).await;
+        let silence = shared.silence;
+        let run = |sender| stream_answer(shared, prepared, sender, slot);
+        return stream(answer, silence, run).await;
     }
     let Answered { choice, usage } = prepared.answer(&shared, None).await?;
-    Ok(Json(D::answer(&answer, &choice, &usage)).into_response())
+    Ok(([JSON], answer.whole(&choice, &usage)).into_response())
+}
+
+/// About how many tokens a request of Anthropic's API has. The upstream is not asked: it may have no such API.
+pub(super) async fn count_tokens(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let counted = async {
+        shared.tokens.admit(&headers)?;
+        let (bytes, _slot) = http::admit(&headers, body, &shared.budget, &shared.slots).await?;
+        let read = AnthropicMessage::read(&bytes, shared.takes());
+        read.map_err(ApiError::invalid)
+    };
+    match counted.await {
+        Ok(request) => Json(json!({"input_tokens": estimate(&request)})).into_response(),
+        Err(error) => error.response::<AnthropicMessage>(),
+    }
+}
+
+/// Four bytes of text are about a token.
+fn estimate(request: &Conversation) -> usize {
+    let messages = request.messages.iter().map(|message| {
+        let calls = message.calls.iter();
+        let calls = calls.map(|call| call.tool.len() + call.arguments.len());
+        message.text.len() + calls.sum::<usize>() + message.images.len() * IMAGE_BYTES
+    });
+    let tools = request.tools.iter();
+    let tools = tools.map(|tool| tool.name.len() + tool.description.len() + tool.parameters.len());
+    messages.chain(tools).sum::<usize>().div_ceil(4)
 }
 
 /// Reads the request, and records what is new in it.
@@ -114,6 +149,7 @@ fn prepare(
         labels: &shared.labels,
         memory: &shared.memory,
         texts: &texts,
+        upstream: shared.models.as_ref().map(|models| models.upstream.name()),
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(request, &chain).map_err(ApiError::invalid)?;
@@ -122,8 +158,13 @@ fn prepare(
         let history = &rebuilt.history;
         label_members(shared, &reader, &chain, history, is_listed, &mut options)?;
     }
-    let (key, is_named) = match conversation {
-        Some(_) => (chain.digest(), true),
+    // What was answered is known under any name that an agent gives later, as when it resumes a conversation.
+    let conversation = conversation.or_else(|| session_name(headers));
+    let (key, is_named) = match &conversation {
+        Some(name) => {
+            let named = Chain::new(&shared.secret, &tenant, Some(name));
+            (named.digest(), true)
+        }
         None => (rebuilt.beginning.digest(), false),
     };
     let lattice = &shared.parts.lattice;
@@ -137,6 +178,9 @@ fn prepare(
         shared.observer.tools(&tools.collect::<Vec<_>>());
     }
     let conversation = conversation.unwrap_or_else(|| short_name(&rebuilt.beginning));
+    if !request.dropped.is_empty() {
+        shared.observer.dropped(&conversation, &request.dropped);
+    }
     let news = std::mem::take(&mut rebuilt.news);
     if shared.records() {
         for news in news {
@@ -184,6 +228,9 @@ fn label_members(
             (name.clone(), reader.label_beside(name, text, chain))
         })
         .collect();
+    if let Some(beta) = options.beta.clone() {
+        labels.push(("beta".to_owned(), reader.label_beside("beta", beta, chain)));
+    }
     if let Some(model) = options.model.as_ref().filter(|_| !is_listed) {
         // Not a name of the upstream's, it may be anything that the client has read.
         let label = reader.label_beside("model", model.clone(), chain);
@@ -209,26 +256,13 @@ fn label_members(
 }
 
 /// Streams the answer, its text as the pieces come.
-async fn stream_answer<D: Dialect>(
-    shared: Arc<Shared>,
-    prepared: Prepared,
-    answer: D::Answer,
-    sender: StreamSender,
-    with_usage: bool,
-    _slot: Slot,
-) {
-    let (own, pieces) = (answer.clone(), sender.clone());
-    let live: Live = Box::new(move |piece| pieces.send(StreamItem::Frame(D::text(&own, piece))));
-    match prepared.answer(&shared, Some(live)).await {
-        Ok(Answered { choice, usage }) => {
-            let frames = D::end(&answer, &choice, with_usage.then_some(&usage));
-            for frame in frames {
-                sender.send(StreamItem::Frame(frame));
-            }
-            sender.send(StreamItem::Done);
-        }
-        Err(error) => sender.send(StreamItem::Failed(error)),
-    }
+async fn stream_answer(shared: Arc<Shared>, prepared: Prepared, sender: StreamSender, _slot: Slot) {
+    let pieces = sender.clone();
+    let live: Live = Box::new(move |piece| pieces.send(StreamItem::Text(piece.to_owned())));
+    sender.send(match prepared.answer(&shared, Some(live)).await {
+        Ok(Answered { choice, usage }) => StreamItem::Done(choice, usage),
+        Err(error) => StreamItem::Failed(error),
+    });
 }
 
 /// The client's wishes, for the upstream.
@@ -249,19 +283,36 @@ fn options(key: Option<ApiKey>, request: &mut Conversation) -> RequestOptions {
     }
 }
 
+/// The features of Anthropic's API that some of a request's members belong to.
+fn beta(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all("anthropic-beta").iter();
+    let all: Vec<&str> = all.filter_map(|value| value.to_str().ok()).collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
+
 fn conversation_name(headers: &HeaderMap) -> Result<Option<String>, String> {
     let Some(name) = headers.get(CONVERSATION) else {
         return Ok(None);
     };
-    let name = name.to_str().ok().filter(|name| {
-        (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
-    });
-    match name {
+    match name.to_str().ok().filter(|name| is_name(name)) {
         Some(name) => Ok(Some(name.to_owned())),
         None => Err(format!(
             "`{CONVERSATION}` must be 1 to {NAME_LIMIT} visible ASCII characters"
         )),
     }
+}
+
+/// The name that an agent gives its conversation by itself. A sub-agent has one of its own, which one agent names beside that
+/// of its parent.
+fn session_name(headers: &HeaderMap) -> Option<String> {
+    let given = |name: &str| headers.get(name)?.to_str().ok();
+    let own = SESSIONS.iter().find_map(|name| given(name))?;
+    let name = format!("{own}{}", given(SUB_AGENT).unwrap_or_default());
+    is_name(&name).then_some(name)
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A name for people, where the client gave none: the same for all requests of a conversation.
@@ -285,12 +336,13 @@ fn event(shared: &Shared, news: News) -> Event {
         News::Returned {
             call,
             bytes,
+            is_error,
             label,
             regions,
         } => Event::Returned {
             call: Call::new(&call, lattice),
             bytes,
-            is_error: false,
+            is_error,
             label: lattice.describe(&label),
             regions,
             refused: None,

@@ -1,136 +1,22 @@
-//! What a server answers: chat completions, their chunks, and errors in OpenAI's form.
+//! What went wrong with a request, before an API gives it its form.
 
-use std::{
-    borrow::Cow,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{borrow::Cow, time::Duration};
 
 use axum::{
     http::{HeaderValue, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
 };
-use hub::{StopReason, Usage};
 use llm::{ErrorKind, ProviderError};
 use serde_json::{Value, json};
 
-/// Names one answer in all of its chunks.
-#[derive(Debug, Clone)]
-pub(crate) struct Envelope {
-    id: String,
-    model: String,
-    created: u64,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Choice {
-    pub(crate) text: String,
-    pub(crate) calls: Vec<CallOut>,
-    pub(crate) stop: StopReason,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallOut {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) arguments: String,
-}
-
-impl Choice {
-    fn content(&self) -> Option<&str> {
-        (!self.text.is_empty() || self.calls.is_empty()).then_some(&self.text)
-    }
-
-    fn finish_reason(&self) -> &'static str {
-        match self.stop {
-            // OpenAI has no word for another reason; clients take this one for an answer that is not whole.
-            StopReason::Length | StopReason::Other => "length",
-            StopReason::Filter => "content_filter",
-            _ if !self.calls.is_empty() => "tool_calls",
-            // OpenAI has no word for it; the text shows it.
-            StopReason::End | StopReason::Repetition => "stop",
-        }
-    }
-
-    fn call_values(&self) -> impl Iterator<Item = Value> {
-        self.calls.iter().map(|call| {
-            json!({
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            })
-        })
-    }
-}
-
-impl Envelope {
-    pub(crate) fn new(id: String, model: &str) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
-            id,
-            model: model.to_owned(),
-            created: now.unwrap_or_default().as_secs(),
-        }
-    }
-
-    pub(crate) fn completion(&self, choice: &Choice, usage: &Usage) -> Value {
-        let mut message = json!({"role": "assistant", "content": choice.content()});
-        if let Some(message) = message.as_object_mut()
-            && !choice.calls.is_empty()
-        {
-            let calls = choice.call_values().collect();
-            message.insert("tool_calls".to_owned(), Value::Array(calls));
-        }
-        let reason = choice.finish_reason();
-        let choice = json!({"index": 0, "message": message, "finish_reason": reason});
-        self.wrap("chat.completion", vec![choice], self::usage(usage))
-    }
-
-    /// The first chunk of a stream.
-    pub(crate) fn start(&self) -> Value {
-        self.chunk(json!({"role": "assistant", "content": ""}), None)
-    }
-
-    pub(crate) fn text(&self, piece: &str) -> Value {
-        self.chunk(json!({"content": piece}), None)
-    }
-
-    /// What follows the text: the calls, why the answer ended, and the usage for clients that ask.
-    pub(crate) fn end(&self, choice: &Choice, usage: Option<&Usage>) -> Vec<Value> {
-        let calls = choice.call_values().enumerate().map(|(number, mut call)| {
-            if let Some(call) = call.as_object_mut() {
-                call.insert("index".to_owned(), Value::from(number));
-            }
-            self.chunk(json!({"tool_calls": [call]}), None)
-        });
-        let end = self.chunk(json!({}), Some(choice.finish_reason()));
-        let usage =
-            usage.map(|usage| self.wrap("chat.completion.chunk", vec![], self::usage(usage)));
-        calls.chain([end]).chain(usage).collect()
-    }
-
-    fn chunk(&self, delta: Value, finish_reason: Option<&str>) -> Value {
-        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish_reason});
-        self.wrap("chat.completion.chunk", vec![choice], Value::Null)
-    }
-
-    fn wrap(&self, object: &str, choices: Vec<Value>, usage: Value) -> Value {
-        json!({
-            "id": self.id,
-            "object": object,
-            "created": self.created,
-            "model": self.model,
-            "choices": choices,
-            "usage": usage,
-        })
-    }
-}
+use super::Dialect;
 
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
-    status: StatusCode,
-    kind: Cow<'static, str>,
-    code: Option<Cow<'static, str>>,
-    message: String,
+    pub(super) status: StatusCode,
+    pub(super) kind: Cow<'static, str>,
+    pub(super) code: Option<Cow<'static, str>>,
+    pub(super) message: String,
     retry_after: Option<Duration>,
 }
 
@@ -255,35 +141,29 @@ impl From<ProviderError> for ApiError {
     }
 }
 
+/// In OpenAI's form, for what belongs to no API.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        self.respond(self.body())
+        self.respond(self.status, self.body())
     }
 }
 
 impl ApiError {
-    /// The answer to a request that failed, with a body in the words of its API.
-    pub(crate) fn respond(&self, body: Value) -> Response {
-        let mut response = (self.status, axum::Json(body)).into_response();
+    /// The answer to a request that failed, in the form of its API.
+    pub(crate) fn response<D: Dialect>(&self) -> Response {
+        let status = match self.status {
+            StatusCode::FORBIDDEN => D::REFUSED,
+            status => status,
+        };
+        self.respond(status, D::error(self))
+    }
+
+    fn respond(&self, status: StatusCode, body: Value) -> Response {
+        let mut response = (status, axum::Json(body)).into_response();
         if let Some(wait) = self.retry_after {
             let seconds = HeaderValue::from(wait.as_secs().max(1));
             response.headers_mut().insert(RETRY_AFTER, seconds);
         }
         response
     }
-}
-
-/// A list of models by their names.
-pub(crate) fn model_list<'a>(names: impl Iterator<Item = &'a str>) -> Value {
-    let models = names.map(|name| json!({"id": name, "object": "model", "owned_by": "sluice"}));
-    json!({"object": "list", "data": models.collect::<Vec<_>>()})
-}
-
-fn usage(usage: &Usage) -> Value {
-    json!({
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens.saturating_add(usage.completion_tokens),
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
-    })
 }

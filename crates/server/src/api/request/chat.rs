@@ -1,46 +1,17 @@
 //! Chat completion requests, read into a [`Conversation`].
 
-use std::collections::HashSet;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use ifc::Image;
-use llm::{TokenLimit, ToolChoice};
+use llm::{Dialect, TokenLimit, ToolChoice};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
-use wire::json::JsonScan;
 
+use super::{MAX_IMAGES, Members, NAME_LIMIT, Takes, UNKNOWN_DEPTH, check_unknown, is_lower_case};
 use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
 
-/// Messages of a request: more than fit into any context.
-const MAX_MESSAGES: usize = 10_000;
-/// Tools of a request. OpenAI takes 128.
-const MAX_TOOLS: usize = 1024;
-/// Longest tool name that the API takes.
-const NAME_LIMIT: usize = 64;
-/// Values of a request, counted by its brackets and commas. A value takes far more memory than its text: an object in
-/// `logit_bias` has seven bytes and becomes most of a kilobyte. A message with a call has about ten values, a tool with its
-/// schema seldom more than a hundred.
-const MAX_VALUES: usize = 200_000;
-/// Levels of a request; the parser takes no more.
-const MAX_DEPTH: usize = 128;
-const MAX_IMAGES: usize = 64;
 /// The values of `reasoning_effort`, `verbosity` and `service_tier`, in OpenAI's API and in those that follow it.
 const WORDS: &str = "none minimal low medium high xhigh max default auto flex scale priority on_demand performance \
 standard standard_only";
 const ONLY_TEXT: &str = "only parts of type `text` are supported";
-
-/// Parts of the names of members, without underscores, by which a model would see text that is in no message, fetch some,
-/// act, or have the conversation kept or sent elsewhere: it would pass the guard by.
-const PAST_THE_GUARD: &str = "agent api assistant attach audio background brows cached chathistory chatid connector \
-container context conversation custom datasource deferred document execut fallback features fetch file function input \
-instructions interpreter knowledge kvtransfer mcp memory messages modalities model path plugin prediction preset previous \
-prompt provider retriev search session skill store system template thread tool url vector web";
-/// Names that have such a part and another meaning.
-const HARMLESS: &str =
-    "cache_prompt chat_template_kwargs prompt_cache_key prompt_cache_retention tool_stream";
-/// Levels of lists and objects in a member that the API does not have. Gemini's settings of thoughts take all of them.
-const UNKNOWN_DEPTH: usize = 3;
 
 /// A request.
 #[derive(Deserialize)]
@@ -115,20 +86,13 @@ struct Function {
     strict: Option<bool>,
 }
 
-/// What may be in a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Takes {
-    pub(crate) images: bool,
-    /// Members that the API does not have.
-    pub(crate) unknown_members: bool,
-}
-
 /// Reads the body of a request.
 ///
 /// # Errors
 /// What is wrong with it, in one line that names the member.
 pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
-    let mut body = parse(body)?;
+    let mut body: ChatBody = super::parse(body)?;
+    super::check_count("messages", body.messages.len())?;
     let members = members(std::mem::take(&mut body.more), takes.unknown_members)?;
     if body.messages.iter().any(|it| it.function_call.is_some()) {
         return Err(LEGACY.to_owned());
@@ -137,12 +101,16 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
         return Err("`n` must be 1; ask again for another answer".to_owned());
     }
     let tools = body.tools.take().unwrap_or_default();
-    let tools = tools.into_iter().map(ToolEntry::read);
+    let mut beside = Members::new(Dialect::Chat, "", takes);
+    let tools = tools.into_iter();
+    let tools = tools.filter_map(|tool| tool.read(&mut beside).transpose());
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
+    super::check_tools(tools.iter().map(|tool| &*tool.name))?;
     let messages = std::mem::take(&mut body.messages).into_iter().enumerate();
     let messages = messages.map(|(number, message)| {
-        let read = message.read(takes.images);
-        read.map_err(|error| format!("messages[{number}]: {error}"))
+        let place = format!("messages[{number}]");
+        let read = message.read(place.clone(), takes.images);
+        read.map_err(|error| format!("{place}: {error}"))
     });
     Ok(Conversation {
         messages: messages.collect::<Result<_, _>>()?,
@@ -156,32 +124,9 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
         streams: body.stream.unwrap_or(false),
         streams_usage: body.stream_options.take().unwrap_or_default().include_usage == Some(true),
         members,
+        dropped: beside.dropped,
         model: body.model,
     })
-}
-
-fn parse(body: &[u8]) -> Result<ChatBody, String> {
-    // Before the parser, which would have built everything by the time that the lists below are counted.
-    let mut scan = JsonScan::new(MAX_DEPTH, MAX_VALUES);
-    let unread = |error: &dyn std::fmt::Display| format!("the body is no chat completion: {error}");
-    scan.feed(body).map_err(|error| unread(&error))?;
-    let body: ChatBody = serde_json::from_slice(body).map_err(|error| unread(&error))?;
-    if body.messages.is_empty() || body.messages.len() > MAX_MESSAGES {
-        return Err(format!("`messages` must have 1 to {MAX_MESSAGES} items"));
-    }
-    let tools = body.tools.as_deref().unwrap_or_default();
-    if tools.len() > MAX_TOOLS {
-        return Err(format!("`tools` must have at most {MAX_TOOLS} items"));
-    }
-    // A call names its tool by this alone: of two, it would be unclear which rule, description or schema was meant.
-    let mut names = HashSet::new();
-    let mut called = tools
-        .iter()
-        .filter_map(|tool| Some(&tool.function.as_ref()?.name));
-    match called.find(|name| !names.insert(*name)) {
-        Some(name) => Err(format!("`tools`: there are two called `{name}`")),
-        None => Ok(body),
-    }
 }
 
 /// The calls that the client wants; `None` if the model is free to choose.
@@ -258,8 +203,7 @@ fn members(more: Map<String, Value>, takes_unknown: bool) -> Result<Map<String, 
             None => {
                 check_unknown(&name, &value, UNKNOWN_DEPTH)?;
                 if !takes_unknown {
-                    let help = "leave it out, or write unknown_members = \"pass\" in [proxy]";
-                    return Err(format!("`{name}` is not known; {help}"));
+                    return Err(super::unknown(&name));
                 }
             }
         }
@@ -268,49 +212,7 @@ fn members(more: Map<String, Value>, takes_unknown: bool) -> Result<Map<String, 
     Ok(given)
 }
 
-/// Checks a member that the API does not have, and those in it. Some servers would take `Messages` for the conversation.
-fn check_unknown(name: &str, value: &Value, levels: usize) -> Result<(), String> {
-    let squashed = name.replace('_', "");
-    let is_past = PAST_THE_GUARD
-        .split(' ')
-        .any(|part| squashed.contains(part));
-    let why = match value {
-        _ if !is_lower_case(name) => {
-            "a member's name must be 1 to 64 lower-case letters, digits and underscores"
-        }
-        _ if is_past && !HARMLESS.split(' ').any(|own| own == name) => {
-            "the model could see or keep by it what the guard does not"
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => return Ok(()),
-        Value::String(word) if is_plain(word) => return Ok(()),
-        Value::Array(items) if levels > 0 => {
-            let mut items = items.iter();
-            return items.try_for_each(|item| check_unknown(name, item, levels - 1));
-        }
-        Value::Object(members) if levels > 0 => {
-            let mut members = members.iter();
-            return members.try_for_each(|(name, value)| check_unknown(name, value, levels - 1));
-        }
-        _ => "a member that the API does not have takes numbers and words of up to 64 characters",
-    };
-    let name = llm::one_line(name);
-    Err(format!(
-        "`{name}` is not supported, since {why}; leave it out"
-    ))
-}
-
-fn is_lower_case(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(fits)
-}
-
-/// Whether a text is one short word and no address. Scripts without spaces could have a sentence of that length.
-fn is_plain(word: &str) -> bool {
-    let is_short = word.len() <= NAME_LIMIT && word.bytes().all(|byte| byte.is_ascii_graphic());
-    is_short && !word.contains("://")
-}
-
-fn is_stop(value: &Value) -> bool {
+pub(super) fn is_stop(value: &Value) -> bool {
     let is_list = |list: &Vec<Value>| list.iter().all(Value::is_string);
     value.is_string() || value.as_array().is_some_and(is_list)
 }
@@ -328,7 +230,7 @@ fn is_word(value: &Value) -> bool {
 }
 
 impl ChatMessage {
-    fn read(self, takes_images: bool) -> Result<Message, String> {
+    fn read(self, place: String, takes_images: bool) -> Result<Message, String> {
         let (text, images) = self.content(takes_images)?;
         let role = match self.role.as_str() {
             "system" | "developer" => Role::System,
@@ -353,12 +255,11 @@ impl ChatMessage {
             arguments: call.function.arguments,
         });
         Ok(Message {
-            role,
-            text,
             images,
             calls: calls.collect(),
             name: self.name,
             answers: self.tool_call_id,
+            ..Message::new(place, role, text)
         })
     }
 
@@ -396,13 +297,7 @@ impl Part {
             return None;
         }
         let url = self.image_url.as_ref().map(|image| image.url.as_str());
-        let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
-        let bytes = data.and_then(|(_, data)| STANDARD.decode(data).ok());
-        let image = bytes.and_then(Image::read);
-        Some(image.ok_or_else(|| {
-            "an image must be a PNG, JPEG, GIF or WebP in a `data:` address in base64; nothing is fetched"
-                .to_owned()
-        }))
+        Some(super::image_at(url))
     }
 
     fn text(&self) -> Result<&str, String> {
@@ -422,7 +317,8 @@ impl Part {
 }
 
 impl ToolEntry {
-    fn read(self) -> Result<ClientTool, String> {
+    /// The tool, or nothing if it is left out.
+    fn read(self, beside: &mut Members<'_>) -> Result<Option<ClientTool>, String> {
         let kind = self.r#type.unwrap_or_default();
         // Others run upstream, without a decision.
         let own = self
@@ -435,26 +331,11 @@ impl ToolEntry {
             strict,
         }) = own
         else {
-            let kind = llm::one_line(&kind);
-            return Err(format!(
-                "`tools`: `{kind}` is not supported; only functions are"
-            ));
+            beside.leave_out(&kind)?;
+            return Ok(None);
         };
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if !((1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(fits)) {
-            let message = "`tools`: a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -";
-            return Err(message.to_owned());
-        }
-        Ok(ClientTool {
-            name,
-            strict,
-            description: description.unwrap_or_default(),
-            // As the client has written it.
-            parameters: match parameters {
-                Some(parameters) => parameters.get().to_owned(),
-                None => r#"{"type":"object","properties":{}}"#.to_owned(),
-            },
-        })
+        let tool = super::tool(name, description, parameters, NAME_LIMIT)?;
+        Ok(Some(ClientTool { strict, ..tool }))
     }
 }
 
@@ -465,6 +346,8 @@ mod tests {
     const TAKES: Takes = Takes {
         images: false,
         unknown_members: true,
+        omits_tools: false,
+        upstream: Dialect::Chat,
     };
 
     fn body(message: &str) -> String {

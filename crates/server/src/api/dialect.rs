@@ -1,0 +1,51 @@
+//! One API: how its requests are read, and how answers, streams and errors are written.
+
+use axum::http::StatusCode;
+use hub::Usage;
+use serde_json::Value;
+
+use super::answer::Choice;
+use super::error::ApiError;
+use super::request::Takes;
+use super::stream::Frame;
+use crate::conversation::Conversation;
+
+/// One answer in one API, which knows how far its stream has come.
+pub(crate) trait Dialect: Send + Unpin + 'static {
+    const API: llm::Dialect;
+    const PATH: &'static str;
+
+    /// The status of a request that the policy refuses. Of the agents, one takes 403 for a lost login, and another one sends
+    /// the same request again.
+    const REFUSED: StatusCode = StatusCode::BAD_REQUEST;
+
+    /// Reads the body of a request.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line that names the member.
+    fn read(body: &[u8], takes: Takes) -> Result<Conversation, String>;
+
+    /// The answer to this request under an id that cannot be guessed.
+    fn begin(id: &str, request: &Conversation) -> Self;
+
+    /// The whole answer, as JSON.
+    fn whole(&self, choice: &Choice, usage: &Usage) -> String;
+
+    /// What a stream begins with.
+    fn start(&mut self) -> Vec<Frame>;
+
+    /// A piece of the text.
+    fn text(&mut self, piece: &str) -> Vec<Frame>;
+
+    /// What shows the client of a silent stream that an answer is still to come.
+    fn alive(&mut self) -> Vec<Frame>;
+
+    /// What follows the text: the calls, why the answer ended, and the usage.
+    fn end(&mut self, choice: &Choice, usage: &Usage) -> Vec<Frame>;
+
+    /// The end of a stream that failed.
+    fn failed(&mut self, error: &ApiError) -> Vec<Frame>;
+
+    /// The body of an answer to a request that failed.
+    fn error(error: &ApiError) -> Value;
+}
