@@ -1,10 +1,6 @@
 //! The suite, over each provider of this crate that needs no model.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 use std::sync::Arc;
 

@@ -392,7 +392,7 @@ mod tests {
             format!("{first}\n{rest}\n"),
         ] {
             let shown = rendered(json!([image("image/png", &data)]));
-            assert_eq!(shown.images, [png.clone()], "{data}");
+            assert_eq!(shown.images, std::slice::from_ref(&png), "{data}");
         }
         let svg = STANDARD.encode(b"<svg onload='x()'/>");
         for data in [svg.as_str(), "no base64!", &png[1..], ""] {

@@ -8,7 +8,7 @@ use hub::{AnswerShape, CompletionRequest, Purpose};
 use ifc::{Image, Prompt, PromptMessage, Unread};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::answer::BEFORE;
+use super::answer::assembly::BEFORE;
 use super::config::HttpConfig;
 use super::json::{ANSWER_TOOL, ANSWER_TOOL_WORDS, Wanted};
 use super::names::ToolNames;

@@ -463,7 +463,10 @@ async fn a_request_that_cannot_be_read_is_answered_with_words() {
         let answer = post.send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 400);
         let text = answer.text().await.unwrap();
-        assert!(text.contains("the body is no request of this API: "), "{text}");
+        assert!(
+            text.contains("the body is no request of this API: "),
+            "{text}"
+        );
     }
 }
 

@@ -11,9 +11,12 @@ use hub::{Completion, ProposedCall, StopReason, Usage};
 use ifc::Unread;
 use serde_json::{Deserializer, Map, Value, value::RawValue};
 
+use super::super::Dialect;
 use super::raw::{Members, text};
 use super::refused::{ApiError, Refused};
-use super::{BEFORE, Dialect};
+
+/// The member of [`ifc::Unread`] with the parts of an answer that came before its text or a call, such as signed thoughts.
+pub(crate) const BEFORE: &str = "before";
 
 /// Calls in one answer. The API's own bound on parallel calls is lower.
 const MAX_CALLS: usize = 128;

@@ -1,6 +1,6 @@
 //! The answer of a server: bytes in, pieces of text and a completion out. No I/O and no clock here.
 
-mod assembly;
+pub(crate) mod assembly;
 mod chat;
 mod messages;
 mod raw;
@@ -16,9 +16,6 @@ use self::assembly::Assembly;
 use self::refused::Refused;
 use self::sse::{Event, SseParser, TooLarge};
 use super::Dialect;
-
-/// The member of [`ifc::Unread`] with the parts of an answer that came before its text or a call, such as signed thoughts.
-pub(crate) const BEFORE: &str = "before";
 
 /// What an answer may have at most, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
