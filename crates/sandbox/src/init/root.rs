@@ -34,6 +34,8 @@ const PROGRAM: &str = "/sluice-spoke";
 pub const SYSTEM: [&str; 7] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 ];
+/// Where services that were built on the host may have their sockets, below [`SYSTEM`].
+const LOCAL: &str = "/usr/local";
 /// Settings of the host below [`SYSTEM`], which may hold keys as `/etc` does: an empty folder covers each.
 const COVERED: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
 /// Parts of `/etc` that programs need, and that hold no secret (so not `/etc/ssl`, which has private keys below it).
@@ -310,8 +312,8 @@ struct Piece {
     directory: bool,
     /// A file system of our own, in which targets of mounts are made.
     ours: bool,
-    /// The folder of the specification, in which a socket of the host may lie. One of the system holds none: its
-    /// administrator alone writes there, and services have their sockets in `/run`.
+    /// The folder, if a socket of the host may lie in it. Folders of the distribution hold none: its packages alone write
+    /// there, and their services have their sockets in `/run`.
     source: Option<OwnedFd>,
 }
 
@@ -329,6 +331,15 @@ fn pieces(
         .filter(|path| is_real_directory(path))
     {
         pieces.push(piece(path, path, read_only)?);
+    }
+    let local = Path::new(LOCAL);
+    if is_real_directory(local) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let source = openat(CWD, local, flags, Mode::empty());
+        pieces.push(Piece {
+            source: Some(source.map_err(denied(format!("open {LOCAL}")))?),
+            ..piece(local, local, read_only)?
+        });
     }
     for target in COVERED
         .iter()
