@@ -31,7 +31,7 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice chat --app mail\n\nCtrl-C interrupts an answer; Ctrl-D ends the chat."
     )]
     Chat(chat::Chat),
-    /// Guard an agent that speaks OpenAI's chat completions.
+    /// Guard an agent by its model's API: Chat Completions, Responses or Messages.
     Proxy(proxy::Proxy),
     /// Guard any MCP client: one server in the place of all others, each in a sandbox.
     Gateway(gateway::Gateway),

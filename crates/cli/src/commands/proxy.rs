@@ -1,4 +1,4 @@
-//! `sluice proxy`: guard any agent that speaks OpenAI's chat completions.
+//! `sluice proxy`: guard any agent by its model's API.
 
 mod tally;
 pub(crate) mod terminal;
