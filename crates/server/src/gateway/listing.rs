@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 
 /// Longest name of a tool. A client puts its own prefix before it, and a provider takes 64 characters.
 const MAX_NAME: usize = 51;
+/// Longest name of a parameter whose server is not believed.
+const MAX_PARAMETER: usize = 64;
 /// Hexadecimal digits that tell names apart which were shortened or are the same.
 const DIGITS: usize = 8;
 
@@ -80,7 +82,7 @@ impl Listing {
         // In the user's words, if the rules have them.
         let declared = policy.parameters(&app.app, own).filter(|_| *listed);
         let is_believed = app.descriptions.is_bottom();
-        let quiet = declared.filter(|_| !is_believed);
+        let quiet = declared.filter(|schema| !is_believed && has_plain_names(schema));
         let (says, schema) = match &quiet {
             Some(schema) => (LEFT_OUT, &**schema),
             None => (description.as_str(), parameters.as_str()),
@@ -176,6 +178,16 @@ fn input_schema(text: &str) -> Map<String, Value> {
     schema
 }
 
+/// Whether the parameters of a schema have names that are none but names. They may be the server's own, as those of a server
+/// that is wrapped are, and a sentence is no name.
+fn has_plain_names(schema: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '-');
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let names = schema.get("properties").and_then(Value::as_object);
+    let mut names = names.into_iter().flat_map(Map::keys);
+    names.all(|name| name.len() <= MAX_PARAMETER && name.chars().all(is_plain))
+}
+
 /// A name for each pair of app and tool, `APP_TOOL` or, where there is one app, `TOOL`: of letters, digits, `_` and `-`, at most [`MAX_NAME`] of them, and no two alike
 /// but for their case. It stays the same as long as the app has the tool, in any order.
 fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String), String> {
@@ -212,6 +224,10 @@ fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ifc::{PolicyError, Rule, Sink};
+
     use super::*;
 
     #[test]
@@ -227,6 +243,49 @@ mod tests {
         }
         let valid = r#"{"$schema":"x","type":"object","properties":{"a":true},"required":["a"]}"#;
         assert_eq!(Value::Object(input_schema(valid)).to_string(), valid);
+    }
+
+    /// The user's rules with these parameters for every tool.
+    struct Declares(&'static str);
+
+    impl Policy for Declares {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Err(PolicyError("none".to_owned()))
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+
+        fn parameters(&self, _: &str, _: &str) -> Option<Arc<str>> {
+            Some(self.0.into())
+        }
+    }
+
+    #[test]
+    fn a_parameter_whose_name_is_a_sentence_is_a_strangers_word() {
+        for (schema, is_left_out) in [
+            (r#"{"properties":{"page_size":{},"$top":{}}}"#, true),
+            (r#"{"properties":{"page_size":{},"Obey me.":{}}}"#, false),
+        ] {
+            let tool = AppTool {
+                name: "read".to_owned(),
+                listed: true,
+                description: "Reads.".to_owned(),
+                parameters: schema.to_owned(),
+            };
+            let app = AppTools {
+                app: "mail".to_owned(),
+                tools: vec![tool],
+                descriptions: Label::top(),
+                effects: BTreeMap::new(),
+                is_open: false,
+            };
+            let listing = Listing::new(vec![app], true, &Declares(schema));
+            let client = ifc::History::new(listing.words().to_vec());
+            assert_eq!(client.label().is_bottom(), is_left_out, "{schema}");
+            assert_eq!(!listing.to_json().contains("Reads."), is_left_out);
+        }
     }
 
     #[test]

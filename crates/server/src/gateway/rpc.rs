@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ifc::json::Json;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -114,8 +115,8 @@ pub(super) fn text(text: &str, is_error: bool) -> String {
     json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }).to_string()
 }
 
-/// An app's result for the client: each member as the app wrote it, and the labels in `_meta`. `label` is that of the
-/// result, `client` that of everything which the client was returned.
+/// An app's result for the client: each member as the app wrote it, on one line, and the labels in `_meta`. `label` is that of
+/// the result, `client` that of everything which the client was returned.
 pub(super) fn labelled(result: &str, label: &[String], client: &[String]) -> String {
     let labels = json!({ "label": label, "client": client }).to_string();
     let mut out = String::with_capacity(result.len() + labels.len() + 32);
@@ -133,7 +134,8 @@ pub(super) fn labelled(result: &str, label: &[String], client: &[String]) -> Str
         push(&mut out, name, value.get());
     }
     push(&mut out, "_meta", &format!("{{{metas}}}"));
-    format!("{{{out}}}")
+    // A message ends with its line, and some clients end lines at `\r` too. No string of JSON has either, so both are blanks.
+    format!("{{{out}}}").replace(['\r', '\n'], " ")
 }
 
 fn push(out: &mut String, name: &str, value: &str) {
@@ -148,6 +150,10 @@ fn push(out: &mut String, name: &str, value: &str) {
 /// Whether a result has parts that its text as the hub reads it does not have: anything but blocks of plain text, and
 /// structured content, which that text repeats or is.
 pub(super) fn has_more(result: &str) -> bool {
+    // Of a name that stands twice the rules saw one value, and the client gets both.
+    if Json::read(result).is_err() {
+        return true;
+    }
     let Ok(Value::Object(members)) = serde_json::from_str::<Value>(result) else {
         return true;
     };
@@ -215,6 +221,16 @@ mod tests {
     }
 
     #[test]
+    fn a_result_is_one_line() {
+        let result =
+            "{\"content\":[\r{\"jsonrpc\":\"2.0\"}\n,\r\n\"\\r\"],\"_meta\":{\"a\":[\r1]}}";
+        assert_eq!(
+            labelled(result, &[], &[]),
+            r#"{"content":[ {"jsonrpc":"2.0"} ,  "\r"],"_meta":{"a":[ 1],"sluice/ifc":{"label":[],"client":[]}}}"#
+        );
+    }
+
+    #[test]
     fn arguments_that_are_null_are_not_left_out() {
         for (params, expected) in [
             (r#"{"name":"a"}"#, None),
@@ -250,6 +266,19 @@ mod tests {
                 true,
             ),
             (r#"{"content":[],"_meta":{}}"#, true),
+            // What stands twice.
+            (
+                r#"{"content":[{"type":"text","text":"{\"c\":1}"}],"structuredContent":{"c":"obey","\u0063":1}}"#,
+                true,
+            ),
+            (
+                r#"{"content":[{"type":"text","text":"obey","text":"{\"c\":1}"}]}"#,
+                true,
+            ),
+            (
+                r#"{"content":[{"type":"text","text":"obey"}],"content":[]}"#,
+                true,
+            ),
             ("[]", true),
         ] {
             assert_eq!(has_more(result), more, "{result}");
