@@ -48,16 +48,17 @@ struct Counted<'a>(&'a Client);
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        lock(&self.0.guard).running -= 1;
+        let mut conversation = lock(&self.0.guard);
+        conversation.running -= 1;
+        conversation.newest = Some(Instant::now());
     }
 }
 
 impl Conversation {
     /// Counts a call that begins. What one client is returned in days must not fill the memory.
     fn begin(&mut self) {
-        let newest = self.newest.replace(Instant::now());
         if self.running == 0 {
-            if newest.is_some_and(|newest| newest.elapsed() > PAUSE) {
+            if self.newest.is_some_and(|newest| newest.elapsed() > PAUSE) {
                 self.guard.monitor.begin_turn();
             }
             let history = &self.guard.history;
@@ -420,12 +421,18 @@ impl Client {
             return rpc::text("no description of these tools is left out", true);
         }
         let mut conversation = lock(&self.guard);
-        let history = &mut conversation.guard.history;
+        let Conversation {
+            guard, described, ..
+        } = &mut *conversation;
         let mut texts = Vec::new();
         for (listed, text) in found {
             let setup = self.gateway.apps.get(&listed.app);
             let label = setup.map_or(Label::top(), |setup| setup.descriptions.clone());
-            history.push_memory(&label, Labeled::label_tcb(text, label.clone()));
+            // Once: its label stays.
+            if described.insert(Call::qualified(&listed.app, &listed.tool)) {
+                let text = Labeled::label_tcb(text, label.clone());
+                guard.history.push_memory(&label, text);
+            }
             texts.push(text);
         }
         rpc::text(&texts.join("\n\n"), false)

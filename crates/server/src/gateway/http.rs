@@ -40,7 +40,8 @@ const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 /// Clients at once. Each has spokes of its own.
 const MAX_CLIENTS: usize = 64;
-/// A client that says nothing for this long is gone: few programs end their session.
+/// A client that says nothing for this long is gone, with its spokes: few programs end their session. One that comes back all
+/// the same still has what it was returned.
 const IDLE: Duration = Duration::from_secs(3_600);
 /// Bytes of all messages that are read at once.
 const BODY_BYTES: usize = 64 << 20;
@@ -248,21 +249,33 @@ impl Shared {
         Some(Arc::clone(client))
     }
 
-    /// A new session. Those of clients that are gone make room for it.
+    /// A new session. Where there is no room, it has that of the client which has said nothing for longest.
     async fn begin(&self) -> Result<(Arc<Client>, String), ApiError> {
-        let idle: Vec<_> = lock(&self.clients)
-            .extract_if(|_, (_, newest)| newest.elapsed() > IDLE)
+        let idle: Vec<Arc<Client>> = lock(&self.clients)
+            .values()
+            .filter(|(_, newest)| newest.elapsed() > IDLE)
+            .map(|(client, _)| Arc::clone(client))
             .collect();
-        for (_, (client, _)) in idle {
+        for client in idle {
             client.end().await;
         }
         let session = fresh_token().map_err(ApiError::internal)?;
-        let mut clients = lock(&self.clients);
-        if clients.len() >= MAX_CLIENTS {
-            return Err(ApiError::busy());
-        }
         let client = self.gateway.client(&session);
-        clients.insert(session.clone(), (Arc::clone(&client), Instant::now()));
+        let mut gone = None;
+        {
+            let mut clients = lock(&self.clients);
+            if clients.len() >= MAX_CLIENTS {
+                let idle = clients.iter().filter(|(_, (client, _))| !client.is_busy());
+                let oldest = idle.min_by_key(|(_, (_, newest))| *newest);
+                let oldest = oldest.map(|(session, _)| session.clone());
+                let oldest = oldest.and_then(|oldest| clients.remove(&oldest));
+                gone = Some(oldest.ok_or_else(ApiError::busy)?.0);
+            }
+            clients.insert(session.clone(), (Arc::clone(&client), Instant::now()));
+        }
+        if let Some(gone) = gone {
+            gone.end().await;
+        }
         Ok((client, session))
     }
 }
@@ -276,5 +289,81 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let message = self.0.poll_recv(context);
         message.map(|message| message.map(|text| Ok(Event::default().event("message").data(text))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hub::Permits;
+    use ifc::{Call, Label, Labeled, Lattice, Policy, PolicyError, Rule, Sink};
+    use llm::{Broker, Scripted, text_answer};
+
+    use super::super::GatewaySetup;
+    use super::*;
+    use crate::parts::Parts;
+
+    struct NoRules;
+
+    impl Policy for NoRules {
+        fn rule(&self, _: &Sink<'_>) -> Result<Rule, PolicyError> {
+            Err(PolicyError("none".to_owned()))
+        }
+
+        fn label_result(&self, _: &Call, result: String, _: bool) -> Labeled {
+            Labeled::unknown(result)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_quiet_client_is_forgotten_only_where_there_is_no_room() {
+        let model = Scripted::new("model", |_| text_answer("hello"));
+        let broker = Arc::new(Broker::new(Arc::new(model), Label::top()));
+        let lattice = Arc::new(Lattice::four_point());
+        let screener = Arc::new(screen::NaiveTainting);
+        let traces = tempfile::tempdir().unwrap();
+        let gateway = Gateway::start(GatewaySetup {
+            name: "gateway".to_owned(),
+            traces: traces.path().to_owned(),
+            parts: Parts::new(broker, Arc::new(NoRules), lattice, screener),
+            apps: Vec::new(),
+            prefixed: true,
+            permissions: None,
+            approver: None,
+            approval_timeout: Duration::from_secs(1),
+            permits: Arc::new(Mutex::new(Permits::default())),
+        });
+        let shared = Shared {
+            gateway: gateway.unwrap(),
+            token: [0; 32],
+            budget: Budget::new(BODY_BYTES),
+            clients: Mutex::default(),
+        };
+        let headers = |session: &str| {
+            HeaderMap::from_iter([(
+                axum::http::HeaderName::from_static(SESSION),
+                session.parse().unwrap(),
+            )])
+        };
+        let quiet = |session: &str| {
+            let mut clients = lock(&shared.clients);
+            let (_, newest) = clients.get_mut(session).unwrap();
+            *newest = newest.checked_sub(IDLE * 2).unwrap();
+        };
+        let (client, session) = shared.begin().await.unwrap();
+        quiet(&session);
+        for _ in 1..MAX_CLIENTS {
+            shared.begin().await.unwrap();
+        }
+        let known = shared.known(&headers(&session)).unwrap();
+        assert!(Arc::ptr_eq(&known, &client));
+        quiet(&session);
+        let (_, newest) = shared.begin().await.unwrap();
+        assert!(shared.known(&headers(&session)).is_none());
+        assert!(shared.known(&headers(&newest)).is_some());
+        // Nobody is there who could give way to another.
+        for (client, _) in lock(&shared.clients).values() {
+            lock(&client.calls).insert("1".to_owned(), Arc::default());
+        }
+        assert!(shared.begin().await.is_err());
     }
 }

@@ -18,7 +18,7 @@ mod listing;
 mod rpc;
 mod stdio;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -169,6 +169,7 @@ impl Gateway {
                 guard,
                 running: 0,
                 newest: None,
+                described: BTreeSet::new(),
             }),
             gate,
             events,
@@ -257,8 +258,10 @@ struct Conversation {
     guard: Guard,
     /// Calls that are not over.
     running: usize,
-    /// When the newest call came.
+    /// When the newest call was over.
     newest: Option<Instant>,
+    /// The tools whose descriptions it was returned.
+    described: BTreeSet<String>,
 }
 
 /// An app's spoke, once it was called.
@@ -408,7 +411,12 @@ impl Client {
         }
     }
 
-    /// Ends what is under way, and the spokes.
+    /// Whether a call is under way.
+    fn is_busy(&self) -> bool {
+        !lock(&self.calls).is_empty()
+    }
+
+    /// Ends what is under way, and the spokes. A further call starts them again.
     pub async fn end(&self) {
         lock(&self.asked).clear();
         for call in lock(&self.calls).values() {
