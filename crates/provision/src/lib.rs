@@ -11,6 +11,8 @@ mod install;
 mod launcher;
 
 pub use build::main as build_main;
-pub use find::{FindError, Found, Host, Needs, Purpose, Wanted, find, named, named_path};
+pub use find::{
+    FindError, Found, Host, Needs, Purpose, Wanted, find, is_diverted, named, named_path,
+};
 pub use install::{InstallError, Installed, Installer, Record, Store, StoreError, TreeError};
 pub use launcher::{Package, Registry, Unknown, launcher};

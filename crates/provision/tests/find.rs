@@ -187,26 +187,26 @@ fn a_module_of_a_project_brings_the_modules_beside_it() {
     let mut machine = Machine::new();
     machine
         .binary("bin/node")
-        .write("home/work/node_modules/server/index.js", "")
-        .write("home/work/node_modules/dependency/index.js", "")
-        .write("home/work/private.txt", "");
+        .write("home/box/node_modules/server/index.js", "")
+        .write("home/box/node_modules/dependency/index.js", "")
+        .write("home/box/private.txt", "");
     machine.path.insert(0, machine.at("bin"));
     let (_, places) = machine.needs(&[
         "node",
         "--no-warnings",
-        &machine.text("home/work/node_modules/server/index.js"),
+        &machine.text("home/box/node_modules/server/index.js"),
     ]);
-    assert_eq!(places, ["bin/node", "home/work/node_modules"]);
+    assert_eq!(places, ["bin/node", "home/box/node_modules"]);
     // A package of the user's own, with modules above it, by a path from the folder of the file.
     machine
-        .write("home/work/mine/package.json", "{}")
-        .write("home/work/mine/src/main.js", "");
+        .write("home/box/mine/package.json", "{}")
+        .write("home/box/mine/src/main.js", "");
     let (needs, places) = machine.needs(&["node", "-r", "x", "work/mine/src/main.js", "argument"]);
     assert_eq!(
         places,
-        ["bin/node", "home/work/mine", "home/work/node_modules"]
+        ["bin/node", "home/box/mine", "home/box/node_modules"]
     );
-    assert_eq!(needs.command[3], machine.text("home/work/mine/src/main.js"));
+    assert_eq!(needs.command[3], machine.text("home/box/mine/src/main.js"));
 }
 
 #[test]
@@ -733,6 +733,9 @@ fn a_worktree_brings_the_git_folder_that_names_it() {
     machine
         .write(&format!("{git}/gitdir"), &back)
         .write(&format!("{git}/commondir"), "../..\n")
+        .write("home/main/.git/HEAD", "ref: refs/heads/main\n")
+        .write("home/main/.git/objects/info/packs", "")
+        .write("home/main/.git/refs/heads/main", "")
         .write("home/tree/.git", &leads)
         .write("home/stranger/.git", &leads)
         .write("home/secret/notes.txt", "");
@@ -743,8 +746,10 @@ fn a_worktree_brings_the_git_folder_that_names_it() {
     assert_eq!(places, ["data home/stranger"]);
     machine.given = vec![machine.at("home/tree")];
     assert_eq!(machine.needs(&["true"]).1, ["data home/main/.git"]);
-    // An app that may write the worktree names another folder.
+    // An app that may write the worktree decides what its file names.
     machine.writable = machine.given.clone();
+    assert!(machine.needs(&["true"]).1.is_empty());
+    machine.writable.clear();
     machine
         .write("home/tree/.git", "gitdir: git/worktrees/tree\n")
         .write("home/tree/git/worktrees/tree/gitdir", &back)
@@ -754,6 +759,60 @@ fn a_worktree_brings_the_git_folder_that_names_it() {
         .write("home/tree/.git", &leads)
         .write(&format!("{git}/commondir"), "../../../../secret");
     assert!(machine.needs(&["true"]).1.is_empty());
+}
+
+#[test]
+fn the_content_of_a_folder_does_not_widen_what_is_seen() {
+    let machine = Machine::new();
+    let git = "home/main/.git/worktrees/tree";
+    machine
+        .write(&format!("{git}/gitdir"), &machine.text("home/tree/.git"))
+        .write(&format!("{git}/commondir"), "../..\n")
+        .write("home/main/.git/HEAD", "ref: refs/heads/main\n")
+        .write("home/main/.git/objects/info/packs", "")
+        .write("home/main/.git/refs/heads/main", "")
+        .write("home/tree/.git", &format!("gitdir: {}", machine.text(git)))
+        .write("home/box/private/notes.txt", "")
+        // A git folder inside, whose common folder is the one around.
+        .write("home/box/forged/.git", "gitdir: g\n")
+        .write("home/box/forged/g/gitdir", "../.git\n")
+        .write("home/box/forged/g/commondir", "../..\n")
+        // The file of another worktree.
+        .link("../../tree/.git", "home/box/linked/.git")
+        // A git folder of nothing.
+        .write("home/box/bare/.git", "gitdir: ../worktrees/bare\n")
+        .write("home/box/worktrees/bare/gitdir", "../../bare/.git\n")
+        .write("home/box/worktrees/bare/commondir", "../..\n");
+    for name in ["forged", "linked", "bare"] {
+        let folder = format!("home/box/{name}");
+        let (_, places) = machine.needs(&["true", &machine.text(&folder)]);
+        assert_eq!(places, [format!("data {folder}")]);
+    }
+}
+
+#[test]
+fn a_link_that_an_app_may_have_made_names_nothing() {
+    let machine = Machine::new();
+    machine
+        .write("home/private/notes.txt", "")
+        .write("home/box/own/notes.txt", "")
+        .link("../private", "home/box/db");
+    let host = Host::of_user();
+    let work = machine.at("home/box");
+    for (path, writable, is_diverted, source) in [
+        ("home/box/db", vec![work.clone()], true, None),
+        ("home/box/own", vec![work], false, Some("home/box/own")),
+        ("home/box/db", vec![], false, Some("home/private")),
+    ] {
+        let command = ["true".to_owned(), machine.text(path)];
+        let found = provision::named(&host, &command, &machine.env, &writable).unwrap();
+        let first = found.first().map(|found| found.source.clone());
+        assert_eq!(first, source.map(|name| machine.at(name)), "{path}");
+        assert_eq!(
+            provision::is_diverted(&host, &machine.at(path), &writable),
+            is_diverted
+        );
+    }
 }
 
 #[test]

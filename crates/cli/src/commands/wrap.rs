@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use config::{App, Config, anchored, with_home};
+use config::{App, Config};
 use ifc::Label;
 use sandbox::Layer;
 
@@ -86,12 +86,11 @@ fn read_freely(app: &mut App) {
 /// A configuration with this server alone, and with rules for these tools.
 async fn prepared(args: &Wrap, tools: &[Tool], layers: &BTreeSet<Layer>) -> Result<Config> {
     let here = std::env::current_dir().context("the working folder is gone")?;
-    let home = std::env::var("HOME").unwrap_or("~".to_owned());
     let command = args.command.iter();
     let wish = Wish {
         name: args.name.clone(),
         command: command
-            .map(|word| anchored(&with_home(word, &home), &here))
+            .map(|word| block::typed(word, &here, &args.write))
             .collect(),
         env_from: args.env_from.clone(),
         connect: args.connect.clone(),

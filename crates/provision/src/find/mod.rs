@@ -17,7 +17,7 @@ mod wanted;
 use std::path::{Path, PathBuf};
 
 pub use self::error::FindError;
-pub use self::named::{named, named_path};
+pub use self::named::{is_diverted, named, named_path};
 pub use self::wanted::{Found, Host, Needs, Purpose, Wanted};
 
 use self::finder::{Finder, is_executable};

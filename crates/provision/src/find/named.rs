@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::FindError;
 use super::finder::Finder;
-use super::places::Hold;
+use super::places::{Hold, Places};
 use super::script::Language;
 use super::wanted::{Found, Host, Purpose, Wanted};
 use crate::files;
@@ -13,20 +13,28 @@ use crate::files;
 /// Longest file by which git leads from a worktree to its repository.
 const MAX_GIT_FILE: u64 = 8 << 10;
 
-/// The files and folders that the arguments and variables of a command name. Its program and the script that an interpreter
-/// runs are none of them: [`find`](super::find) finds these.
+/// The files and folders that the arguments and variables of a command name, without those to which a link inside of a
+/// `writable` place leads. Its program and the script that an interpreter runs are none of them: [`find`](super::find) finds
+/// these.
 pub fn named(
     host: &Host,
     command: &[String],
     env: &BTreeMap<String, String>,
+    writable: &[PathBuf],
 ) -> Result<Vec<Found>, FindError> {
-    let mut finder = Finder::new(host, &Wanted::nothing(env));
+    let mut finder = Finder::new(host, &Wanted::nothing(env, writable));
     let program = command.first().map(Path::new);
     let arguments = command.get(1..).unwrap_or_default();
     let script = program.and_then(Language::of);
     let script = script.and_then(|language| language.script(arguments));
     finder.data(others(arguments, script).chain(env.values()))?;
     Ok(finder.places.finish())
+}
+
+/// Whether a link inside of a `writable` place decides where an absolute path leads.
+#[must_use]
+pub fn is_diverted(host: &Host, path: &Path, writable: &[PathBuf]) -> bool {
+    Places::new(host, &[], writable).hold(path) == Hold::Way
 }
 
 /// The arguments without the one at this place.
@@ -94,23 +102,30 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// The git folder of the repository that a worktree belongs to. A `.git` file of a stranger could name any folder, so the
-    /// folder has to name the worktree, too, and no app may write there.
+    /// The git folder of the repository that a worktree belongs to. All that is in the worktree may be a stranger's, so the
+    /// repository has to be outside of it and to name it, and no app may write either.
     pub(super) fn worktree(&mut self, folder: &Path) {
         let line = |path: PathBuf| {
             let text = files::text(&path, MAX_GIT_FILE).ok()?;
             Some(text.trim_end().to_owned())
         };
         let found = || {
-            let file = folder.join(".git");
+            let root = folder.canonicalize().ok()?;
+            let file = root.join(".git");
             let own = line(file.clone())?;
-            let own = folder.join(own.strip_prefix("gitdir:")?.trim_start());
+            let own = root.join(own.strip_prefix("gitdir:")?.trim_start());
             let back = own.join(line(own.join("gitdir"))?);
             let common = own.join(line(own.join("commondir"))?).canonicalize().ok()?;
-            let is_named = back.canonicalize().ok()? == file.canonicalize().ok()?;
-            let is_inside = own.canonicalize().ok()?.starts_with(&common);
-            let is_free = self.places.hold(&own.join("gitdir")) == Hold::None;
-            (is_named && is_inside && is_free).then_some(common)
+            // Not equal if the file is a link, which could lead to that of another worktree.
+            let is_named = back.canonicalize().ok()? == file;
+            let deciding = [&file, &back, &own.join("gitdir"), &own.join("commondir")];
+            let is_free = (deciding.iter()).all(|path| self.places.hold(path) == Hold::None);
+            let own = own.canonicalize().ok()?;
+            let is_outside = !own.starts_with(&root);
+            let mut parts = ["HEAD", "objects", "refs"].iter();
+            let is_repository = own.parent()? == common.join("worktrees")
+                && parts.all(|part| common.join(part).exists());
+            (is_named && is_free && is_outside && is_repository).then_some(common)
         };
         if let Some(common) = found() {
             // Without it only git fails.

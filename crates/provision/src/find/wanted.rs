@@ -55,13 +55,13 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// No command, with this environment.
-    pub(super) fn nothing(env: &'a BTreeMap<String, String>) -> Self {
+    /// No command, with this environment, on a machine where apps may write these places.
+    pub(super) fn nothing(env: &'a BTreeMap<String, String>, writable: &'a [PathBuf]) -> Self {
         Self {
             command: &[],
             env,
             given: &[],
-            writable: &[],
+            writable,
             folders: &[],
             interpreter: None,
             programs: &[],

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use config::{App, anchored, with_home};
+use config::App;
 use names::WebUrl;
 use provision::{Host, Package, Record, launcher};
 use tokio::task::spawn_blocking;
@@ -328,9 +328,8 @@ fn wish(args: &Add) -> Result<Wish> {
     let headers = headers
         .iter()
         .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    let home = std::env::var("HOME").unwrap_or("~".to_owned());
     let command = args.command.iter();
-    let command = command.map(|word| anchored(&with_home(word, &home), &here));
+    let command = command.map(|word| block::typed(word, &here, &args.write));
     Ok(Wish {
         name: args.name.clone(),
         url: args.url.clone(),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter::successors;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 pub(crate) use config::ForeignServer as Wish;
-use config::{Config, SpokeLimits};
+use config::{Config, SpokeLimits, anchored, with_home};
 use provision::Host;
 use serde_json::Value;
 
@@ -127,14 +128,33 @@ impl Access {
 /// Files and folders that an app sees.
 pub(crate) type Data = Vec<(String, Access)>;
 
+/// A word of a command that the user typed, with its whole path. A path over a link that the app may have made stays as it is.
+pub(crate) fn typed(word: &str, here: &Path, write: &[PathBuf]) -> String {
+    let home = std::env::var("HOME").unwrap_or("~".to_owned());
+    let (word, host) = (with_home(word, &home), Host::of_user());
+    let mut values = successors(Some(&*word), |rest| Some(rest.split_once('=')?.1));
+    match values.any(|value| provision::is_diverted(&host, &here.join(value), write)) {
+        true => word,
+        false => anchored(&word, here),
+    }
+}
+
 /// The files that its arguments name, and those that it may write.
 pub(crate) fn data(wish: &Wish, write: &[PathBuf]) -> Result<Data> {
-    let found = provision::named(&Host::of_user(), &wish.command, &wish.env)?;
+    let host = Host::of_user();
+    let found = provision::named(&host, &wish.command, &wish.env, write)?;
     let mut data: BTreeMap<String, Access> = found
         .iter()
         .map(|found| (found.source.to_string_lossy().into_owned(), Access::Read))
         .collect();
     for path in write {
+        // The app may have put the link there at an earlier start.
+        if provision::is_diverted(&host, &std::path::absolute(path)?, write) {
+            bail!(
+                "--write: {} leads over a link in a folder that the app may write; name the place that is meant",
+                path.display()
+            );
+        }
         // Resolved, since no path of a mount may lead through a link.
         let path = path
             .canonicalize()

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use hub::trace::escape;
 use names::DomainName;
+use provision::Host;
 
 use super::block::{self, Access, Data, Wish};
 use super::services;
@@ -116,18 +117,21 @@ impl Offers<'_> {
     /// The folders that the command and the variables name, and those of files that are written in them: what names it.
     fn folders_named(&self, data: &Data) -> BTreeMap<PathBuf, String> {
         const COMMAND: &str = "its command";
-        let read = data
-            .iter()
-            .map(|(path, _)| (path.clone(), COMMAND.to_owned()));
+        let host = Host::of_user();
+        let written = data.iter().filter(|(_, own)| *own == Access::Write);
+        let written: Vec<PathBuf> = written.map(|(path, _)| path.into()).collect();
         let words = self.wish.command.iter().skip(1);
         let words = words.map(|word| (word.clone(), COMMAND.to_owned()));
         let variables = services::variables(self.wish).into_iter();
         let variables = variables.map(|(name, value)| (value, name));
         let mut folders = BTreeMap::new();
-        for (text, by) in variables.chain(read).chain(words) {
+        for (text, by) in variables.chain(words) {
             let Some(path) = provision::named_path(&text) else {
                 continue;
             };
+            if provision::is_diverted(&host, &path, &written) {
+                continue;
+            }
             // A program may read the file that an argument names, but writes one that is not there yet, and files beside a
             // database.
             let is_written = by != COMMAND || !path.exists() || is_database(&path);

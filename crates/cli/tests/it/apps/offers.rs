@@ -323,6 +323,66 @@ fn what_arguments_name_is_shown_in_each_form() {
 }
 
 #[test]
+fn the_git_folder_of_a_worktree_is_read_and_not_offered_to_be_written() {
+    let stage = own_server(&json!(["tools.txt", "./tree"]), &json!({}));
+    let git = "home/bare/worktrees/tree";
+    for (name, text) in [
+        ("home/tree/.git", format!("gitdir: {}", stage.text(git))),
+        (&format!("{git}/gitdir"), stage.text("home/tree/.git")),
+        (&format!("{git}/commondir"), "../..".to_owned()),
+        ("home/bare/HEAD", "ref: refs/heads/main".to_owned()),
+        ("home/bare/objects/info/packs", String::new()),
+        ("home/bare/refs/heads/main", String::new()),
+    ] {
+        fs::create_dir_all(stage.path(name).parent().unwrap()).unwrap();
+        fs::write(stage.path(name), text).unwrap();
+    }
+    let said = stage.done(&["app", "import", "mcp.json", "--write"]);
+    let lines = mount(&stage, "home/bare", "");
+    assert!(config(&stage).contains(&lines), "{said}");
+    let offered = format!("server may not write {}", stage.text("home/tree"));
+    assert!(said.contains(&offered), "{said}");
+    let other = format!("server may not write {}", stage.text("home/bare"));
+    assert!(!said.contains(&other), "{said}");
+}
+
+#[test]
+fn a_link_in_a_folder_that_the_app_may_write_mounts_nothing() {
+    let stage = own_server(&json!([]), &json!({}));
+    let link = stage.path("home/notes/db");
+    std::os::unix::fs::symlink(stage.path("home/tools"), link).unwrap();
+    let add = [
+        "app",
+        "add",
+        "server",
+        "--yes",
+        "--replace",
+        "--write",
+        "notes",
+    ];
+    let option = format!("--db={}", stage.text("home/notes/db"));
+    for word in [
+        &stage.text("home/notes/db"),
+        "./notes/db",
+        &option,
+        "--db=notes/db",
+    ] {
+        let words = ["--", "./server", "tools.txt", word];
+        let said = stage.done(&[&add[..], &words].concat());
+        let written = config(&stage);
+        let lines = mount(&stage, "home/notes", "write = true\n");
+        assert!(written.contains(&lines), "{written}");
+        assert!(!written.contains("home/tools\""), "{written}");
+        assert!(!said.contains("home/tools,"), "{said}");
+    }
+    for command in [&add[..], &["wrap", "--write", "notes"]] {
+        let words = ["--write", "notes/db", "--", "./server", "tools.txt"];
+        let command = [command, &words].concat();
+        stage.refused(&command, "notes/db leads over a link in a folder");
+    }
+}
+
+#[test]
 fn a_project_is_offered_to_be_read_first() {
     let stage = own_server(
         &json!(["tools.txt", "./project"]),
