@@ -201,7 +201,7 @@ fn a_module_of_a_project_brings_the_modules_beside_it() {
     machine
         .write("home/box/mine/package.json", "{}")
         .write("home/box/mine/src/main.js", "");
-    let (needs, places) = machine.needs(&["node", "-r", "x", "work/mine/src/main.js", "argument"]);
+    let (needs, places) = machine.needs(&["node", "-r", "x", "box/mine/src/main.js", "argument"]);
     assert_eq!(
         places,
         ["bin/node", "home/box/mine", "home/box/node_modules"]
