@@ -1,13 +1,15 @@
 //! One API: how its requests are read, and how answers, streams and errors are written.
 
 use axum::http::StatusCode;
+use axum::response::Response;
 use hub::Usage;
 use serde_json::Value;
 
 use super::answer::Choice;
 use super::error::ApiError;
+use super::frame::Frame;
 use super::request::Takes;
-use super::stream::Frame;
+
 use crate::conversation::Conversation;
 
 /// One answer in one API, which knows how far its stream has come.
@@ -48,4 +50,13 @@ pub(crate) trait Dialect: Send + Unpin + 'static {
 
     /// The body of an answer to a request that failed.
     fn error(error: &ApiError) -> Value;
+
+    /// The answer to a request that failed.
+    fn response(error: &ApiError) -> Response {
+        let status = match error.status {
+            StatusCode::FORBIDDEN => Self::REFUSED,
+            status => status,
+        };
+        error.respond(status, Self::error(error))
+    }
 }

@@ -9,8 +9,6 @@ use axum::{
 use llm::{ErrorKind, ProviderError};
 use serde_json::{Value, json};
 
-use super::Dialect;
-
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
     pub(super) status: StatusCode,
@@ -149,16 +147,8 @@ impl IntoResponse for ApiError {
 }
 
 impl ApiError {
-    /// The answer to a request that failed, in the form of its API.
-    pub(crate) fn response<D: Dialect>(&self) -> Response {
-        let status = match self.status {
-            StatusCode::FORBIDDEN => D::REFUSED,
-            status => status,
-        };
-        self.respond(status, D::error(self))
-    }
-
-    fn respond(&self, status: StatusCode, body: Value) -> Response {
+    /// The answer to a request that failed, with the status and body of its API.
+    pub(super) fn respond(&self, status: StatusCode, body: Value) -> Response {
         let mut response = (status, axum::Json(body)).into_response();
         if let Some(wait) = self.retry_after {
             let seconds = HeaderValue::from(wait.as_secs().max(1));

@@ -2,13 +2,14 @@
 //!
 //! - `request/{chat,messages,responses}` read a body into a [`crate::conversation::Conversation`]
 //! - `answer/{chat,messages,responses}` write an answer, a stream and an error: each is a [`Dialect`]
-//! - `http`, `stream` and `error` are shared
+//! - `http`, `stream`, `frame` and `error` are shared
 //!
 //! The proxy speaks all of them, the model server chat completions alone.
 
 pub(crate) mod answer;
 pub(crate) mod dialect;
 pub(crate) mod error;
+pub(crate) mod frame;
 pub(crate) mod http;
 pub(crate) mod request;
 pub(crate) mod stream;

@@ -11,54 +11,15 @@ use std::{
 use axum::response::{IntoResponse, Response, Sse, sse::Event};
 use futures_core::Stream;
 use hub::Usage;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use super::{Dialect, answer::Choice, error::ApiError};
+use super::{Dialect, answer::Choice, error::ApiError, frame::Frame};
 
 /// How long a stream may be silent before it shows that it is alive, and how long one waits for its first piece before its
 /// HTTP status is sent: errors within that get their own status, later ones are an event. Agents wait for 60 s to 300 s.
 pub(crate) const SILENCE: Duration = Duration::from_secs(10);
-
-/// One event of a stream, as the client gets it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// The kind of the event, where an API names it.
-    event: Option<&'static str>,
-    /// Without it, the event is a comment.
-    data: Option<String>,
-}
-
-impl Frame {
-    pub(crate) const COMMENT: Self = Self {
-        event: None,
-        data: None,
-    };
-
-    pub(crate) fn data(value: &Value) -> Self {
-        Self::of_text(value.to_string())
-    }
-
-    pub(crate) fn of_text(data: impl Into<String>) -> Self {
-        Self {
-            event: None,
-            data: Some(data.into()),
-        }
-    }
-
-    /// An event whose kind stands in front of it and in it.
-    pub(crate) fn named(event: &'static str, mut value: Value) -> Self {
-        if let Some(members) = value.as_object_mut() {
-            members.insert("type".to_owned(), event.into());
-        }
-        Self {
-            event: Some(event),
-            data: Some(value.to_string()),
-        }
-    }
-}
 
 /// What happens to an answer.
 pub(crate) enum StreamItem {
@@ -118,17 +79,6 @@ fn stopped() -> ApiError {
     ApiError::new(status, "the answer was stopped; try again")
 }
 
-fn event(frame: Frame) -> Event {
-    let event = match frame.event {
-        Some(kind) => Event::default().event(kind),
-        None => Event::default(),
-    };
-    match frame.data {
-        Some(data) => event.data(data),
-        None => event.comment(""),
-    }
-}
-
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -169,7 +119,7 @@ impl<D: Dialect> Stream for Events<D> {
             if let Some(frame) = events.ready.pop_front() {
                 let until = Instant::now() + events.silence;
                 events.alive.as_mut().reset(until);
-                return Poll::Ready(Some(Ok(event(frame))));
+                return Poll::Ready(Some(Ok(frame.event())));
             }
             if events.has_ended {
                 return Poll::Ready(None);

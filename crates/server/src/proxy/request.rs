@@ -67,7 +67,7 @@ pub(super) async fn serve<D: Dialect>(
     body: Body,
 ) -> Response {
     let answered = answer::<D>(shared, &headers, body).await;
-    answered.unwrap_or_else(|error| error.response::<D>())
+    answered.unwrap_or_else(|error| D::response(&error))
 }
 
 async fn answer<D: Dialect>(
@@ -115,7 +115,7 @@ pub(super) async fn count_tokens(
     };
     match counted.await {
         Ok(request) => Json(json!({"input_tokens": estimate(&request)})).into_response(),
-        Err(error) => error.response::<AnthropicMessage>(),
+        Err(error) => AnthropicMessage::response(&error),
     }
 }
 

@@ -5,7 +5,7 @@ use hub::{StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{Choice, now};
-use crate::api::{Dialect, error::ApiError, request, stream::Frame};
+use crate::api::{Dialect, error::ApiError, frame::Frame, request};
 use crate::conversation::Conversation;
 
 /// One answer, named alike in all of its chunks.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{CallOut, Choice};
-use crate::api::{Dialect, error::ApiError, request, stream::Frame};
+use crate::api::{Dialect, error::ApiError, frame::Frame, request};
 use crate::conversation::Conversation;
 
 /// The kinds of errors that the API has, of which an upstream of this API may have named one.

@@ -4,7 +4,7 @@ use hub::{StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{CallOut, Choice, now};
-use crate::api::{Dialect, error::ApiError, request, stream::Frame};
+use crate::api::{Dialect, error::ApiError, frame::Frame, request};
 use crate::conversation::{ClientTool, Conversation};
 
 /// One answer.
