@@ -138,7 +138,7 @@ fn try_out(job: &Job, weaker: Option<&Weaker>, world: &mut World) -> Result<Outc
         ..Spec::default()
     };
     let neighbour = match job.who {
-        Who::Programs => Some(neighbour::start(&spec, &hostile)?),
+        Who::Programs => Some(neighbour::start(&spec, &hostile, PATIENCE)?),
         _ => None,
     };
     let (ours, theirs) = UnixStream::pair()?;

@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
+use std::time::Duration;
 
 use sandbox::{Sandboxed, Spec};
 
 use crate::Error;
-use crate::hub::PATIENCE;
 
 /// The entry of the environment of a spoke that is to wait.
 pub(crate) const VARIABLE: &str = "SLUICE_ESCAPES_NEIGHBOUR";
@@ -19,10 +19,14 @@ pub(crate) const PORT: u16 = 40_777;
 pub(crate) const PATH: &str = "/tmp/sluice-escapes-neighbour";
 pub(crate) const NAME: &str = "sluice-escapes-neighbour";
 
-/// Starts it, and waits until it listens. It ends when it is dropped.
-pub(crate) fn start(spec: &Spec, hostile: &Path) -> Result<(Sandboxed, UnixStream), Error> {
+/// Starts it, and waits this long until it listens. It ends when it is dropped.
+pub(crate) fn start(
+    spec: &Spec,
+    hostile: &Path,
+    patience: Duration,
+) -> Result<(Sandboxed, UnixStream), Error> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    ours.set_read_timeout(Some(PATIENCE))?;
+    ours.set_read_timeout(Some(patience))?;
     let spec = Spec {
         env: vec![(VARIABLE.to_owned(), "1".to_owned())],
         listen: Vec::new(),

@@ -9,7 +9,6 @@ mod arguments;
 mod chat_request;
 mod classifier;
 mod config_load;
-#[path = "../../../crates/server/src/conversation.rs"]
 mod conversation;
 mod gguf;
 mod isc_message;
