@@ -129,8 +129,9 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
         print_json(&line)?;
     } else {
         say(&format!(
-            "guarding {} by the rules of {app}; use it with OPENAI_BASE_URL={url}\n",
-            args.upstream.name()
+            "guarding {} by the rules of {app}; use it with ANTHROPIC_BASE_URL={} or OPENAI_BASE_URL={url}\n",
+            args.upstream.name(),
+            url.trim_end_matches("/v1")
         ));
         if let Some(token) = &fresh {
             say(&format!(
