@@ -374,7 +374,7 @@ fn pieces(
         .collect();
     mounts.sort_by_key(|(mount, _)| mount.target.components().count());
     for (mount, source) in mounts {
-        // Whatever the rights of a mount are, a connection takes those of the socket alone.
+        // A connection takes the rights of the socket, not those of the mount.
         if source.directory && (mount.access, mount.executable) != (Access::ReadOnly, true) {
             *host_sockets = Some(format!(
                 "it sees {}, where a socket of this machine could be",
