@@ -67,7 +67,41 @@ pub struct HttpGateway {
     listener: tokio::net::TcpListener,
     address: SocketAddr,
     router: Router,
+    routes: Routes,
+}
+
+/// What a gateway serves at [`PATH`], for an address of its own or beside a proxy.
+pub struct Routes {
+    pub(crate) router: Router,
     shared: Arc<Shared>,
+}
+
+impl Routes {
+    /// The routes of a gateway whose clients must send this token as `Authorization: Bearer TOKEN`.
+    pub fn new(gateway: Arc<Gateway>, token: &str) -> Self {
+        let shared = Arc::new(Shared {
+            gateway,
+            token: Sha256::digest(token).into(),
+            budget: Budget::new(BODY_BYTES),
+            clients: Mutex::default(),
+        });
+        let router = Router::new()
+            .route(PATH, post(take).delete(end))
+            .route_layer(middleware::from_fn_with_state(shared.clone(), check_token))
+            .with_state(shared.clone());
+        Self { router, shared }
+    }
+
+    /// Ends all clients, with what runs for them.
+    pub(crate) async fn end(&self) {
+        let clients: Vec<Arc<Client>> = lock(&self.shared.clients)
+            .drain()
+            .map(|(_, (client, _))| client)
+            .collect();
+        for client in clients {
+            client.end().await;
+        }
+    }
 }
 
 struct Shared {
@@ -97,16 +131,8 @@ impl HttpGateway {
             return Err(io::Error::other(why));
         }
         let (listener, address) = http::bind(address).await?;
-        let shared = Arc::new(Shared {
-            gateway,
-            token: Sha256::digest(token).into(),
-            budget: Budget::new(BODY_BYTES),
-            clients: Mutex::default(),
-        });
-        let api = Router::new()
-            .route(PATH, post(take).delete(end))
-            .route_layer(middleware::from_fn_with_state(shared.clone(), check_token))
-            .with_state(shared.clone());
+        let routes = Routes::new(gateway, &token);
+        let api = routes.router.clone();
         let all = match desk {
             Some(desk) => api.merge(desk.router()),
             None => api,
@@ -119,7 +145,7 @@ impl HttpGateway {
             listener,
             address,
             router,
-            shared,
+            routes,
         })
     }
 
@@ -130,16 +156,10 @@ impl HttpGateway {
 
     /// Serves until `shutdown` is ready. Nothing of any client runs afterwards.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let shared = Arc::clone(&self.shared);
+        let routes = self.routes;
         let ending = async move {
             shutdown.await;
-            let clients: Vec<Arc<Client>> = lock(&shared.clients)
-                .drain()
-                .map(|(_, (client, _))| client)
-                .collect();
-            for client in clients {
-                client.end().await;
-            }
+            routes.end().await;
         };
         http::serve(self.listener, self.router, MAX_CONNECTIONS, ending).await;
     }

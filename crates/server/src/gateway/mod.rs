@@ -33,7 +33,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot};
 use wire::ToolDescription;
 
 use self::asked::Asked;
-pub use self::http::{HttpGateway, HttpSetup, PATH};
+pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message};
 use crate::egress::Gate;

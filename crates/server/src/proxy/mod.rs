@@ -68,6 +68,7 @@ use crate::{
         stream,
     },
     consult::random,
+    gateway::Routes,
     parts::Parts,
     trace_file::{TraceError, TraceFile},
 };
@@ -122,6 +123,8 @@ pub struct ProxySetup {
     /// Whether tools that are no functions of the client's are left out: those which the upstream would execute, and those
     /// whose argument has a grammar. Otherwise a request with one is refused.
     pub omits_tools: bool,
+    /// A gateway that is served at the same address.
+    pub beside: Option<Routes>,
     /// How long a stream may be silent before the client is shown that an answer is still to come.
     pub silence: Duration,
     /// Connections held at once.
@@ -154,6 +157,7 @@ impl ProxySetup {
             observe: false,
             unknown_members: true,
             omits_tools: false,
+            beside: None,
             silence: stream::SILENCE,
             connections: http::MAX_CONNECTIONS,
             requests: MAX_REQUESTS,
@@ -196,6 +200,7 @@ pub struct Proxy {
     address: SocketAddr,
     router: Router,
     shared: Arc<Shared>,
+    beside: Option<Routes>,
     connections: usize,
 }
 
@@ -230,14 +235,16 @@ impl Proxy {
                 private: false,
             })?;
         }
-        let connections = setup.connections;
-        let (router, shared) = router(setup, secret).map_err(ProxyError::Thread)?;
+        let (connections, beside) = (setup.connections, setup.beside.take());
+        let served = beside.as_ref().map(|routes| routes.router.clone());
+        let (router, shared) = router(setup, served, secret).map_err(ProxyError::Thread)?;
         Ok(Self {
             listener,
             address,
             connections,
             router,
             shared,
+            beside,
         })
     }
 
@@ -254,13 +261,24 @@ impl Proxy {
     /// Serves until `shutdown` is ready and the requests under way are answered. Dropping the
     /// future ends sooner.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        http::serve(self.listener, self.router, self.connections, shutdown).await;
+        let beside = self.beside;
+        let ending = async move {
+            shutdown.await;
+            if let Some(gateway) = beside {
+                gateway.end().await;
+            }
+        };
+        http::serve(self.listener, self.router, self.connections, ending).await;
         // A trace that cannot be written has said so already.
         let _ = self.shared.written().await;
     }
 }
 
-fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)> {
+fn router(
+    setup: ProxySetup,
+    beside: Option<Router>,
+    secret: Digest,
+) -> io::Result<(Router, Arc<Shared>)> {
     let desk = setup.desk.as_ref().map(ApprovalDesk::router);
     let (mut parts, mut approver) = (setup.parts, setup.approver);
     if setup.observe {
@@ -308,10 +326,8 @@ fn router(setup: ProxySetup, secret: Digest) -> io::Result<(Router, Arc<Shared>)
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/models", get(models))
         .with_state(shared.clone());
-    let all = match desk {
-        Some(desk) => api.merge(desk),
-        None => api,
-    };
+    let all = [desk, beside].into_iter().flatten();
+    let all = all.fold(api, Router::merge);
     let [observer, other] = [(); 2].map(|()| shared.observer.clone());
     let wrong_method = StatusCode::METHOD_NOT_ALLOWED;
     let router = all
