@@ -64,14 +64,14 @@ pub(crate) struct Http {
 }
 
 /// What clients are offered.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Offered {
     /// Offer only tools whose name APP.TOOL is one of these, separated by commas; * stands for any text [default: all].
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     tools: Vec<String>,
     /// No person uses the client: permissions count only if they were given for scripts.
     #[arg(long)]
-    unattended: bool,
+    pub(crate) unattended: bool,
 }
 
 /// Serves a client on standard input and output until it closes them.
@@ -94,12 +94,58 @@ pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
 
 /// Serves the apps of this configuration. `prefixed` says whether the names of tools begin with that of their app.
 pub(crate) async fn serve(
-    mut config: Config,
+    config: Config,
     prefixed: bool,
     offered: &Offered,
     http: &Http,
     layers: &BTreeSet<Layer>,
 ) -> Result<Exit> {
+    let desk = match http.http {
+        Some(_) => {
+            let desk = ApprovalDesk::new(config.proxy.approval_timeout);
+            Some(desk.map_err(|reason| anyhow!(reason))?)
+        }
+        // The terminal, if there is one, is the client's.
+        None => None,
+    };
+    let approver = desk.clone().map(|desk| match Terminal::attended() {
+        true => Arc::new(Asked::new(desk)) as Arc<dyn Approver>,
+        false => desk,
+    });
+    let front = Fronts {
+        asks_client: true,
+        approver,
+        permits: Arc::default(),
+    };
+    let gateway = start(config, prefixed, offered, front, layers).await?;
+    say(&format!("trace: {}\n", gateway.trace().display()));
+    let cancel = interrupts();
+    match (http.http, desk) {
+        (Some(address), Some(desk)) => listen(gateway, address, http, desk, &cancel).await?,
+        _ => {
+            let client = gateway.client("");
+            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            client.serve(input, output, cancel.notified()).await?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Who answers the questions of a gateway, and what another front has permitted.
+pub(crate) struct Fronts {
+    pub(crate) asks_client: bool,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) permits: Arc<Mutex<Permits>>,
+}
+
+/// A gateway over the apps of this configuration.
+pub(crate) async fn start(
+    mut config: Config,
+    prefixed: bool,
+    offered: &Offered,
+    fronts: Fronts,
+    layers: &BTreeSet<Layer>,
+) -> Result<Arc<Guard>> {
     // No step is made here, so nothing is screened.
     config.screener.kind = ScreenerKind::Naive;
     let options = compose::Options {
@@ -138,38 +184,18 @@ pub(crate) async fn serve(
             setup,
         });
     }
-    let timeout = config.proxy.approval_timeout;
-    let desk = match http.http {
-        Some(_) => Some(ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?),
-        // The terminal, if there is one, is the client's.
-        None => None,
-    };
-    let approver = desk.clone().map(|desk| match Terminal::attended() {
-        true => Arc::new(Asked::new(desk)) as Arc<dyn Approver>,
-        false => desk,
-    });
-    let gateway = Guard::start(GatewaySetup {
+    Ok(Guard::start(GatewaySetup {
         name: format!("{}-gateway", setup.name),
         traces: setup.traces,
         parts: setup.parts,
         apps,
         prefixed,
         permissions: setup.permissions,
-        approver,
-        approval_timeout: timeout,
-        permits: Arc::new(Mutex::new(Permits::default())),
-    })?;
-    say(&format!("trace: {}\n", gateway.trace().display()));
-    let cancel = interrupts();
-    match (http.http, desk) {
-        (Some(address), Some(desk)) => listen(gateway, address, http, desk, &cancel).await?,
-        _ => {
-            let client = gateway.client("");
-            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
-            client.serve(input, output, cancel.notified()).await?;
-        }
-    }
-    Ok(Exit::Done)
+        asks_client: fronts.asks_client,
+        approver: fronts.approver,
+        approval_timeout: config.proxy.approval_timeout,
+        permits: fronts.permits,
+    })?)
 }
 
 /// Serves clients over HTTP.

@@ -348,6 +348,7 @@ mod tests {
             apps: Vec::new(),
             prefixed: true,
             permissions: None,
+            asks_client: true,
             approver: None,
             approval_timeout: Duration::from_secs(1),
             permits: Arc::new(Mutex::new(Permits::default())),

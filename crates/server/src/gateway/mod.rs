@@ -69,6 +69,8 @@ pub struct GatewaySetup {
     pub prefixed: bool,
     /// What the user has allowed for good; without it nothing can be.
     pub permissions: Option<Arc<dyn Permissions>>,
+    /// Whether a client may ask its user. Where programs of the agent's reach the gateway as well, an answer may be theirs.
+    pub asks_client: bool,
     /// Who answers questions that the client cannot ask; without one they are refused.
     pub approver: Option<Arc<dyn Approver>>,
     /// How long the client may take for an answer.
@@ -92,6 +94,7 @@ pub struct Gateway {
     parts: Parts,
     apps: BTreeMap<String, AppSetup>,
     permissions: Option<Arc<dyn Permissions>>,
+    asks_client: bool,
     approver: Option<Arc<dyn Approver>>,
     approval_timeout: Duration,
     permits: Arc<Mutex<Permits>>,
@@ -126,6 +129,7 @@ impl Gateway {
             parts: setup.parts,
             apps: apps.collect(),
             permissions: setup.permissions,
+            asks_client: setup.asks_client,
             approver: setup.approver,
             approval_timeout: setup.approval_timeout,
             permits: setup.permits,
@@ -329,6 +333,7 @@ impl Client {
         // `{}` is a client that knows no modes and asks in forms.
         let elicits = elicitation.and_then(Value::as_object);
         let elicits = elicits.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        let elicits = elicits && self.gateway.asks_client;
         self.elicits.store(elicits, Ordering::Relaxed);
         json!({
             "protocolVersion": version.unwrap_or(&VERSIONS[0]),
