@@ -46,6 +46,8 @@ const VERSION: (HeaderName, HeaderValue) = (
     HeaderValue::from_static("2023-06-01"),
 );
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+/// The feature without which Anthropic's server refuses the token of a login.
+const LOGIN_BETA: &str = "oauth-2025-04-20";
 
 /// A model behind a server.
 ///
@@ -186,11 +188,22 @@ impl HttpProvider {
         if body.len() > limit {
             return Err(self.config.too_large("the request", limit).error);
         }
-        let beta = options.beta.as_deref();
+        let key = self.key(options);
+        let is_login = self.config.dialect == Dialect::Messages
+            && key
+                .or(self.config.api_key.as_ref())
+                .is_some_and(ApiKey::is_login);
+        let beta = match (options.beta.as_deref(), is_login) {
+            (Some(beta), true) if !beta.contains(LOGIN_BETA) => {
+                Some(format!("{LOGIN_BETA},{beta}"))
+            }
+            (None, true) => Some(LOGIN_BETA.to_owned()),
+            (beta, _) => beta.map(str::to_owned),
+        };
         let sending = Sending {
             body,
-            beta: beta.and_then(|beta| HeaderValue::from_str(beta).ok()),
-            key: self.key(options),
+            beta: beta.and_then(|beta| HeaderValue::from_str(&beta).ok()),
+            key,
             names,
         };
         if !matches!(request.shape, AnswerShape::Json { .. }) {
@@ -390,11 +403,11 @@ fn headers(config: &HttpConfig) -> Result<HeaderMap, HttpConfigError> {
 /// The header that carries a key; `None` if the key cannot stand in a header.
 fn authorization(dialect: Dialect, key: &ApiKey) -> Option<(HeaderName, HeaderValue)> {
     let (name, value) = match dialect {
-        Dialect::Messages => (
+        Dialect::Messages if !key.is_bearer() => (
             HeaderName::from_static("x-api-key"),
             key.expose().to_owned(),
         ),
-        Dialect::Chat | Dialect::Responses => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+        _ => (AUTHORIZATION, format!("Bearer {}", key.expose())),
     };
     let mut value = HeaderValue::from_str(&value).ok()?;
     // So that the client's own logging leaves it out.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use hub::{AnswerShape, CompletionRequest, Purpose, StopReason};
 use ifc::{History, Label, Labeled, Unread, redact};
-use llm::{Broker, Dialect, ErrorKind, HttpConfig, HttpProvider, RequestOptions, TokenLimit};
+use llm::{
+    ApiKey, Broker, Dialect, ErrorKind, HttpConfig, HttpProvider, RequestOptions, TokenLimit,
+};
 use serde_json::{Map, Value, json};
 
 use crate::misbehaving::{Reply, Server};
@@ -107,6 +109,33 @@ fn members(members: Value) -> RequestOptions {
         dialect: Dialect::Messages,
         members: serde_json::from_value(members).unwrap(),
         ..RequestOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_a_login_is_no_key() {
+    for (token, beta) in [
+        (ApiKey::new("sk-ant-oat01-x"), "oauth-2025-04-20,files-api"),
+        (ApiKey::bearer("own"), "files-api"),
+    ] {
+        let server = Server::start(vec![answer(&text(0, "Hi"), "end_turn")]);
+        let provider = HttpProvider::new(HttpConfig {
+            api_key: Some(token.clone()),
+            ..config(&server.base_url)
+        });
+        let options = RequestOptions {
+            beta: Some("files-api".to_owned()),
+            ..members(json!({}))
+        };
+        let broker = Broker::new(Arc::new(provider.unwrap()), Label::bottom());
+        let asked = request(AnswerShape::TextOrCalls);
+        let mut unheard = String::new();
+        let answered = broker.complete_with(&asked, &options, &mut unheard);
+        answered.await.unwrap();
+        let request = server.request(0);
+        assert_eq!(request.header("x-api-key"), "");
+        assert!(request.header("authorization").starts_with("Bearer "));
+        assert_eq!(request.header("anthropic-beta"), beta);
     }
 }
 
