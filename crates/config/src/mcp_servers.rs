@@ -107,6 +107,14 @@ pub fn foreign_servers(
     Ok((servers, notes))
 }
 
+/// The settings in another program's file, in the forms of [`foreign_servers`].
+///
+/// # Errors
+/// It is none of these.
+pub fn foreign_value(path: &Path, text: &str) -> Result<Value, Unreadable> {
+    value(path, text, &mut Vec::new())
+}
+
 /// Whether a configuration is nothing but a file of another program, by its name.
 #[must_use]
 pub fn is_of_another_program(path: &Path) -> bool {
