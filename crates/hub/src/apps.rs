@@ -1,6 +1,7 @@
 //! Whose tools a conversation has, and what its model calls them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ifc::Call;
 
@@ -14,10 +15,15 @@ pub enum Apps {
     /// Several apps in one conversation. Each tool has a qualified name ([`Call::qualified`]), so that
     /// no app can offer a tool under another's name.
     Joint(BTreeSet<String>),
+    /// A client that has the tools of one app under the app's own names, and tools of others under names of its own.
+    Client(String, Arc<OtherTools>),
     /// No tool at all, and the answers of several apps that were asked each by itself
     /// ([`TurnMachine::gather`](crate::TurnMachine::gather)): what they said is put together here.
     Each(BTreeSet<String>),
 }
+
+/// The app and the tool behind a name.
+pub type OtherTools = BTreeMap<String, (String, String)>;
 
 impl Apps {
     /// These apps, isolated if there is only one.
@@ -36,6 +42,10 @@ impl Apps {
         match self {
             Self::None => BTreeSet::new(),
             Self::One(app) => BTreeSet::from([app.clone()]),
+            Self::Client(app, others) => {
+                let others = others.values().map(|(app, _)| app);
+                others.chain([app]).cloned().collect()
+            }
             Self::Joint(apps) | Self::Each(apps) => apps.clone(),
         }
     }
@@ -54,6 +64,12 @@ impl Apps {
     pub fn shown(&self, app: &str, tool: &str) -> String {
         match self {
             Self::None | Self::One(_) | Self::Each(_) => tool.to_owned(),
+            Self::Client(_, others) => {
+                let is_it =
+                    |(_, other): &(_, &(String, String))| (&*other.0, &*other.1) == (app, tool);
+                let name = others.iter().find(is_it).map(|(name, _)| name.as_str());
+                name.unwrap_or(tool).to_owned()
+            }
             Self::Joint(_) => Call::qualified(app, tool),
         }
     }
@@ -62,7 +78,7 @@ impl Apps {
     #[must_use]
     pub fn clash(&self) -> Option<(&str, &str)> {
         match self {
-            Self::None | Self::One(_) | Self::Each(_) => None,
+            Self::None | Self::One(_) | Self::Client(..) | Self::Each(_) => None,
             Self::Joint(apps) => Call::confusable(apps),
         }
     }
@@ -74,6 +90,10 @@ impl Apps {
         match self {
             Self::None | Self::Each(_) => None,
             Self::One(app) => Some((app.clone(), shown.to_owned())),
+            Self::Client(app, others) => {
+                let other = others.get(shown).cloned();
+                Some(other.unwrap_or_else(|| (app.clone(), shown.to_owned())))
+            }
             Self::Joint(apps) => {
                 let reading = |app: &String| {
                     let tool = shown.strip_prefix(app.as_str())?.strip_prefix(SEPARATOR)?;

@@ -18,6 +18,8 @@ make it again unless the user says so.";
 
 /// What stands for the messages that a guard has forgotten.
 const FORGOTTEN: &str = "earlier calls and results";
+/// What stands for what the client was given by another front.
+const ELSEWHERE: &str = "what the client has read elsewhere";
 
 /// What decides in a conversation, and what decisions depend on. The turn machine is one user of it. A front without a
 /// model of its own is another: it [submits](Guard::submit) each call that arrives, decides on it, spends the permit,
@@ -38,6 +40,8 @@ pub struct Received {
     pub label: Label,
     /// Regions of its text.
     pub regions: usize,
+    /// The text.
+    pub text: Labeled,
 }
 
 impl Guard {
@@ -120,6 +124,14 @@ impl Guard {
         self.history.push_call(&call.label, name, arguments)
     }
 
+    /// Takes note that the client was given text of this label by another front.
+    pub fn give(&mut self, label: &Label) {
+        if !label.flows_to(&self.history.label()) {
+            let text = Labeled::label_tcb(ELSEWHERE, label.clone());
+            self.history.push_memory(label, text);
+        }
+    }
+
     /// Puts one text with the label of everything in the place of all messages, for a client that never ends. Its tools
     /// stay. No call may be under way.
     pub fn forget(&mut self) {
@@ -168,11 +180,13 @@ impl Guard {
                     true => text.restrict(&opaque),
                     false => text,
                 };
+                let regions = text.regions().len();
                 let mut received = Received {
                     label: text.label().join(&own),
-                    regions: text.regions().len(),
+                    regions,
+                    text,
                 };
-                let mut content = Content::from(bounded(text, limit));
+                let mut content = Content::from(bounded(received.text.clone(), limit));
                 for image in images {
                     received.label = received.label.join(&opaque);
                     content.attach(image, &opaque);
@@ -189,11 +203,13 @@ impl Guard {
     }
 
     fn of_app(&self, note: String, worst: Label) -> (Content, Received) {
+        let text = Labeled::label_tcb(note, worst.clone());
         let received = Received {
-            label: worst.clone(),
+            label: worst,
             regions: 1,
+            text: text.clone(),
         };
-        (Labeled::label_tcb(note, worst).into(), received)
+        (text.into(), received)
     }
 
     /// What a call returned, labelled by the policy and no lower than its app claims.

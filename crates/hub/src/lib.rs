@@ -23,14 +23,14 @@ mod settings;
 pub mod trace;
 mod turn;
 
-pub use apps::Apps;
+pub use apps::{Apps, OtherTools};
 pub use completion::{
     AnswerShape, Completion, CompletionRequest, ProposedCall, Purpose, StopReason, Usage,
 };
 pub use guard::{Guard, Received, bounded};
 pub use need::{CallOutcome, Misuse, Need, Opening, Screened};
 pub use outcome::{HandOver, Outcome, Stop};
-pub use permits::{Permits, REDEEMABLE_FOR};
+pub use permits::{Permits, REDEEMABLE_FOR, Redeemed};
 pub use question::{Asked, Requested};
 pub use serving::Serving;
 pub use settings::{Attribution, Drafter, Execution, Filling, Limits, Screening, Settings, Setup};

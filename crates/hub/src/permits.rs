@@ -1,12 +1,14 @@
-//! Permits that wait to be redeemed: one front decides on a call, and the call arrives at another.
+//! What the two fronts of one agent share: permits that wait to be redeemed, results, and the label of all that it was given.
 //!
 //! The proxy sees an agent propose a call and decides on it with all that it knows of the conversation. The agent then makes
-//! the call at the gateway, which knows less. The permit that the proxy leaves here lets exactly that call run.
+//! the call at the gateway, which knows less. The permit that the proxy leaves here lets exactly that call run. The gateway
+//! keeps the labelled result under the call, since the agent may bring it to the proxy in another form. A call that comes
+//! without a permit may depend on everything that either front has given the agent.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
-use ifc::{Arguments, Permit};
+use ifc::{Arguments, Label, Labeled, Permit};
 
 /// How long a permit waits. An agent makes its calls at once, and asks its own user first at most.
 pub const REDEEMABLE_FOR: Duration = Duration::from_secs(600);
@@ -14,52 +16,143 @@ pub const REDEEMABLE_FOR: Duration = Duration::from_secs(600);
 /// Most permits that wait. A step has a few calls; beyond this the oldest are dropped, and their calls are decided on by the
 /// gateway.
 const MAX_PERMITS: usize = 1024;
+/// Bytes of results that are kept; each counts as `OVERHEAD` more. A forgotten one has the most restrictive label of its
+/// call's results.
+const MAX_BYTES: usize = 64 << 20;
+const OVERHEAD: usize = 256;
 
-/// The permits that wait, oldest first. The time is an argument: `now` is the time since any moment, the same for all calls.
+/// What the fronts of agents share.
 #[derive(Debug, Default)]
-pub struct Permits(VecDeque<Waiting>);
+pub struct Permits {
+    /// Oldest first.
+    waiting: VecDeque<Waiting>,
+    /// By the name of the call.
+    results: HashMap<String, Redeemed>,
+    /// The names of the calls with results, oldest first.
+    order: VecDeque<String>,
+    bytes: usize,
+    /// By session.
+    given: BTreeMap<String, Label>,
+}
 
 #[derive(Debug)]
 struct Waiting {
     session: String,
+    name: String,
     permit: Permit,
-    until: Duration,
+    until: Instant,
+}
+
+/// What a call returned that was made by a permit of another front.
+#[derive(Debug, Clone)]
+pub struct Redeemed {
+    /// The text, labelled.
+    pub text: Labeled,
+    /// The label of all of it.
+    pub label: Label,
+}
+
+impl Redeemed {
+    /// What a client brings as this result: where the text of the result stands in it, it has the labels of that; the rest
+    /// may be made from all of the result.
+    #[must_use]
+    pub fn brought(&self, text: &str) -> Labeled {
+        let own = self.text.reveal_tcb();
+        let rest =
+            |part: Option<&str>| Labeled::label_tcb(part.unwrap_or_default(), self.label.clone());
+        match text.find(own).filter(|_| !own.is_empty()) {
+            Some(at) => Labeled::concat(&[
+                rest(text.get(..at)),
+                self.text.clone(),
+                rest(text.get(at + own.len()..)),
+            ]),
+            None => rest(Some(text)),
+        }
+    }
 }
 
 impl Permits {
-    /// Leaves a permit for the client of this session. It is for its call alone: this app, this tool, these arguments.
-    pub fn leave(&mut self, session: &str, permit: Permit, now: Duration) {
-        self.expire(now);
-        if self.0.len() >= MAX_PERMITS {
-            self.0.pop_front();
+    /// A session whose client has two fronts. Each is told what the other has given the client.
+    pub fn open(&mut self, session: &str) {
+        self.given.entry(session.to_owned()).or_default();
+    }
+
+    /// The client of this session was given text of this label. Without [`Permits::open`] this has no effect.
+    pub fn give(&mut self, session: &str, label: &Label) {
+        if let Some(given) = self.given.get_mut(session) {
+            *given = given.join(label);
         }
-        self.0.push_back(Waiting {
+    }
+
+    /// The label of everything that the client of this session was given.
+    #[must_use]
+    pub fn given(&self, session: &str) -> Label {
+        self.given.get(session).cloned().unwrap_or_default()
+    }
+
+    /// Leaves a permit for the client of this session. It is for its call alone: this app, this tool, these arguments.
+    /// `name` names the call, and is used once.
+    pub fn leave(&mut self, session: &str, name: &str, permit: Permit, now: Instant) {
+        self.expire(now);
+        if self.waiting.len() >= MAX_PERMITS {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(Waiting {
             session: session.to_owned(),
+            name: name.to_owned(),
             permit,
             until: now + REDEEMABLE_FOR,
         });
     }
 
-    /// Takes the oldest permit for this call, if one waits. It is gone then, so a second equal call needs another.
+    /// Takes the oldest permit for this call and the name of the call, if one waits. It is gone then, so a second equal call
+    /// needs another. Arguments are compared by value: clients write numbers anew.
     pub fn redeem(
         &mut self,
         session: &str,
         app: &str,
         tool: &str,
         arguments: &Arguments,
-        now: Duration,
-    ) -> Option<Permit> {
+        now: Instant,
+    ) -> Option<(String, Permit)> {
         self.expire(now);
-        let at = self.0.iter().position(|waiting| {
+        let value = arguments.by_value([].iter());
+        let at = self.waiting.iter().position(|waiting| {
             let call = waiting.permit.call();
             waiting.session == session
                 && (call.app.as_str(), call.tool.as_str()) == (app, tool)
-                && call.arguments.same(arguments)
+                && call.arguments.by_value([].iter()) == value
         })?;
-        self.0.remove(at).map(|waiting| waiting.permit)
+        let waiting = self.waiting.remove(at)?;
+        Some((waiting.name, waiting.permit))
     }
 
-    fn expire(&mut self, now: Duration) {
-        self.0.retain(|waiting| waiting.until > now);
+    /// Takes back the permits of these calls that nobody has redeemed: they have not run.
+    pub fn withdraw(&mut self, names: &[String]) {
+        self.waiting
+            .retain(|waiting| !names.contains(&waiting.name));
+    }
+
+    /// Keeps what the call of this name returned.
+    pub fn keep(&mut self, name: String, result: Redeemed) {
+        self.bytes += result.text.len() + OVERHEAD;
+        self.order.push_back(name.clone());
+        self.results.insert(name, result);
+        while self.bytes > MAX_BYTES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            let gone = self.results.remove(&oldest);
+            self.bytes -= gone.map_or(0, |gone| gone.text.len() + OVERHEAD);
+        }
+    }
+
+    /// What the call of this name returned.
+    #[must_use]
+    pub fn result(&self, name: &str) -> Option<&Redeemed> {
+        self.results.get(name)
+    }
+
+    fn expire(&mut self, now: Instant) {
+        self.waiting.retain(|waiting| waiting.until > now);
     }
 }

@@ -26,6 +26,8 @@ pub struct History {
     calls: u32,
     /// The app whose tools have their own names here; `None` where names are qualified.
     app: Option<String>,
+    /// Names of tools that are those of other apps.
+    others: Arc<BTreeMap<String, (String, String)>>,
     /// Parameters of tools in the user's words, by the name of the tool.
     declared: BTreeMap<String, Arc<str>>,
 }
@@ -52,18 +54,36 @@ impl History {
         Self { app, ..self }
     }
 
+    /// The same where these names are tools of other apps.
+    #[must_use]
+    pub fn of_client(
+        self,
+        app: impl Into<String>,
+        others: Arc<BTreeMap<String, (String, String)>>,
+    ) -> Self {
+        Self {
+            others,
+            ..self.of_app(app)
+        }
+    }
+
+    /// Whether this is the name of the tool in this conversation.
+    fn is_named(&self, name: &str, app: &str, tool: &str) -> bool {
+        match (self.others.get(name), &self.app) {
+            (Some((other, own)), _) => (other.as_str(), own.as_str()) == (app, tool),
+            (None, None) => name == Call::qualified(app, tool),
+            // A tool of the one app may have a name that looks like the qualified name of another's.
+            (None, Some(own)) => own == app && name == tool,
+        }
+    }
+
     /// The results of this tool, oldest first, without the hub's words in place of a result.
     pub(crate) fn results<'h>(
         &'h self,
         app: &str,
         tool: &str,
     ) -> impl Iterator<Item = &'h Labeled> + use<'h> {
-        let shown = match &self.app {
-            None => Some(Call::qualified(app, tool)),
-            Some(own) if own == app => Some(tool.to_owned()),
-            // A tool of the one app may have a name that looks like the qualified name of another's.
-            Some(_) => None,
-        };
+        let (app, own) = (app.to_owned(), tool.to_owned());
         let entries = self.entries.iter();
         entries.filter_map(move |entry| match &entry.message {
             Message::Result {
@@ -71,7 +91,7 @@ impl History {
                 content,
                 author: Author::App,
                 ..
-            } if Some(tool) == shown.as_ref() => Some(content),
+            } if self.is_named(tool, &app, &own) => Some(content),
             _ => None,
         })
     }
@@ -374,7 +394,9 @@ impl History {
                     let arguments = entry.came.arguments(calls).get(at)?;
                     arguments.as_ref().map(&is_same)
                 };
-                if !call.is_of(&past.tool) || is_equal() != Some(true) {
+                let is_of =
+                    |name: &str| call.is_of(name) || self.is_named(name, &call.app, &call.tool);
+                if !is_of(&past.tool) || is_equal() != Some(true) {
                     return None;
                 }
                 match author(past.id) {
@@ -442,6 +464,7 @@ impl History {
             entries: entries.into_iter().map(fixed).collect(),
             calls: self.calls,
             app: self.app.clone(),
+            others: Arc::clone(&self.others),
             declared: self.declared.clone(),
         }
     }

@@ -5,6 +5,7 @@
 //! spokes, asks the user and writes the trace; [`proxy`] serves agents that hold theirs elsewhere.
 
 mod api;
+mod asked;
 mod consult;
 mod conversation;
 mod driver;
@@ -27,7 +28,7 @@ pub use egress::{
 pub use hub::question::{
     Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText,
 };
-pub use parts::Parts;
+pub use parts::{Parts, Told};
 pub use session::{
     AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hub::Settings;
-use ifc::{Lattice, Policy, Screener};
+use ifc::{Label, Lattice, Policy, Screener};
 use llm::Broker;
 use tokio::sync::Semaphore;
 
@@ -68,3 +68,6 @@ impl Parts {
         }
     }
 }
+
+/// Learns the label of text that a client is given, before the client gets it.
+pub type Told = Arc<dyn Fn(&Label) + Send + Sync>;

@@ -12,6 +12,7 @@ use ifc::{Effect, Label};
 use llm::{Broker, HttpConfig, HttpProvider};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
+use server::Told;
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
 use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::Notify;
@@ -116,6 +117,7 @@ pub(crate) async fn serve(
         asks_client: true,
         approver,
         permits: Arc::default(),
+        told: None,
     };
     let gateway = start(config, prefixed, offered, front, layers).await?;
     say(&format!("trace: {}\n", gateway.trace().display()));
@@ -136,6 +138,7 @@ pub(crate) struct Fronts {
     pub(crate) asks_client: bool,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) permits: Arc<Mutex<Permits>>,
+    pub(crate) told: Option<Told>,
 }
 
 /// A gateway over the apps of this configuration.
@@ -195,6 +198,7 @@ pub(crate) async fn start(
         approver: fronts.approver,
         approval_timeout: config.proxy.approval_timeout,
         permits: fronts.permits,
+        told: fronts.told,
     })?)
 }
 

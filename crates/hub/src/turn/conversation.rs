@@ -73,7 +73,7 @@ pub fn conversation(setup: Setup, apps: Vec<AppTools>) -> TurnMachine {
     // Not by the number of tools: an app decides that, and these words are seen at ⊥.
     let system = match setup.apps {
         Apps::None => SYSTEM_VANILLA,
-        Apps::One(_) | Apps::Joint(_) => SYSTEM,
+        Apps::One(_) | Apps::Joint(_) | Apps::Client(..) => SYSTEM,
         Apps::Each(_) => SYSTEM_EACH,
     };
     let tools = tools(&setup, apps);

@@ -275,10 +275,7 @@ impl TurnMachine {
                 }
             }
             limits.retained.push(retained);
-            limits.tools.push(match is_request {
-                true => proposed.tool.clone(),
-                false => self.apps.shown(&call.app, &call.tool),
-            });
+            limits.tools.push(proposed.tool.clone());
         }
         Some(limits)
     }

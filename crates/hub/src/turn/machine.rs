@@ -103,6 +103,7 @@ impl TurnMachine {
         } = setup;
         let history = match &apps {
             Apps::One(app) => history.of_app(app.as_str()),
+            Apps::Client(app, others) => history.of_client(app.as_str(), Arc::clone(others)),
             Apps::None | Apps::Joint(_) | Apps::Each(_) => history,
         };
         let history = declaring(history, &apps, policy.as_ref());

@@ -1,27 +1,20 @@
 //! Questions to the user: by the client, if it can ask (MCP elicitation), else by an approver.
-//!
-//! A question lives longer than the call that caused it: a client that waits no longer makes the call again, and meets the
-//! same question, or the answer that came meanwhile.
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hub::question::{Contents, QuestionView, Reason};
 use hub::trace::escape;
 use ifc::Answer;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::asked::{AskOutcome, Asked};
 use super::{Client, lock, rpc};
+use crate::asked::AskOutcome;
 
-/// Questions of one client that wait at once. No user reads more.
-const MAX_ASKED: usize = 64;
-/// How long an answer waits for its call.
-const KEPT: Duration = Duration::from_secs(600);
 /// A person takes longer to read a question. What comes sooner is a program's.
 const PERSON: Duration = Duration::from_secs(1);
 /// Longest question that a client is given. It has to show all of a call, and a longer one would be cut.
@@ -37,60 +30,11 @@ impl Client {
         view: &QuestionView,
         out: &mpsc::Sender<String>,
     ) -> AskOutcome {
-        let asked = {
-            let mut all = lock(&self.asked);
-            let kept = KEPT + self.gateway.approval_timeout;
-            all.retain(|_, asked| {
-                let is_void = matches!(*asked.outcome.borrow(), Some(AskOutcome::Unanswered(_)));
-                !is_void && asked.since.elapsed() < kept
-            });
-            match all.get(&key) {
-                Some(asked) => Arc::clone(asked),
-                None if all.len() >= MAX_ASKED => {
-                    return AskOutcome::Unanswered(
-                        "too many questions wait for the user".to_owned(),
-                    );
-                }
-                None => {
-                    let (outcome, _) = watch::channel(None);
-                    let task = tokio::spawn(put(
-                        Arc::downgrade(self),
-                        view.clone(),
-                        out.clone(),
-                        outcome.clone(),
-                    ));
-                    let asked = Arc::new(Asked {
-                        outcome,
-                        since: Instant::now(),
-                        is_used: AtomicBool::new(false),
-                        task: task.abort_handle(),
-                    });
-                    all.insert(key.clone(), Arc::clone(&asked));
-                    asked
-                }
-            }
-        };
-        let mut waiting = asked.outcome.subscribe();
-        // The sender is in `asked`, so there is no error.
-        let outcome = waiting
-            .wait_for(Option::is_some)
-            .await
-            .ok()
-            .and_then(|outcome| outcome.clone());
-        let outcome = outcome
-            .unwrap_or_else(|| AskOutcome::Unanswered("the question was taken back".to_owned()));
-        let mut all = lock(&self.asked);
-        if all
-            .get(&key)
-            .is_some_and(|known| Arc::ptr_eq(known, &asked))
-        {
-            all.remove(&key);
-        }
-        let was_used = asked.is_used.swap(true, Ordering::AcqRel);
-        match outcome {
-            AskOutcome::Answer(Answer::Once) if was_used => AskOutcome::UsedUp,
-            outcome => outcome,
-        }
+        let client = Arc::downgrade(self);
+        let (view, out) = (view.clone(), out.clone());
+        let timeout = self.gateway.approval_timeout;
+        let put = || put(client, view, out);
+        self.asked.ask(key, timeout, put).await
     }
 
     /// Has the client ask its user. `None`: no person has answered.
@@ -140,17 +84,16 @@ async fn put(
     client: std::sync::Weak<Client>,
     view: QuestionView,
     out: mpsc::Sender<String>,
-    outcome: watch::Sender<Option<AskOutcome>>,
-) {
+) -> AskOutcome {
     let Some(client) = client.upgrade() else {
-        return;
+        return AskOutcome::Unanswered("the client is gone".to_owned());
     };
     let elicits = client.elicits.load(Ordering::Relaxed);
     let elicited = match elicits {
         true => client.elicit(&view, &out).await,
         false => None,
     };
-    let answer = match (elicited, &client.gateway.approver) {
+    match (elicited, &client.gateway.approver) {
         (Some(answer), _) => AskOutcome::Answer(answer),
         (None, Some(approver)) => AskOutcome::Answer(approver.approve(&client.name, &view).await),
         (None, None) if elicits => AskOutcome::Unanswered(
@@ -159,8 +102,7 @@ async fn put(
         (None, None) => AskOutcome::Unanswered(
             "it needs the user's approval, and this client cannot ask the user".to_owned(),
         ),
-    };
-    outcome.send_replace(Some(answer));
+    }
 }
 
 /// A question in words. `None`: it cannot be shown in full.

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hub::question::QuestionView;
 use hub::trace::{self, Cause, Event, Text};
-use hub::{Asked, CallOutcome, Guard};
+use hub::{Asked, CallOutcome, Guard, Redeemed};
 use ifc::{
     Answer, Arguments, Call, CallId, Decision, Image, Label, Labeled, Permit, Question, Relevance,
     Sink,
@@ -20,10 +20,10 @@ use tokio::sync::{Notify, mpsc};
 use wire::{Form, Refusal, Reply};
 
 use super::ask::advice;
-use super::asked::AskOutcome;
 use super::listing::{DESCRIBE, Listed};
 use super::rpc::CallParams;
 use super::{Client, Conversation, Running, lock, rpc};
+use crate::asked::AskOutcome;
 use crate::spoke::{Executed, Mediator, Spoke};
 
 /// Bytes of one result that are kept for questions. The label of what is left out is kept all the same.
@@ -58,6 +58,7 @@ impl Conversation {
     /// Counts a call that begins. What one client is returned in days must not fill the memory.
     fn begin(&mut self) {
         if self.running == 0 {
+            self.redeemed.clear();
             if self.newest.is_some_and(|newest| newest.elapsed() > PAUSE) {
                 self.guard.monitor.begin_turn();
             }
@@ -111,7 +112,7 @@ impl Client {
         cancelled: &Notify,
     ) -> Option<Result<(CallId, Permit), String>> {
         loop {
-            let decided = self.decide(&mut lock(&self.guard).guard, listed, arguments);
+            let decided = self.decide(&mut lock(&self.guard), listed, arguments);
             let (id, question, view) = match decided {
                 Decided::Runs(id, permit) => return Some(Ok((id, permit))),
                 Decided::Refused(why) => return Some(Err(why)),
@@ -135,18 +136,22 @@ impl Client {
         }
     }
 
-    fn decide(&self, guard: &mut Guard, listed: &Listed, arguments: &str) -> Decided {
+    fn decide(&self, conversation: &mut Conversation, listed: &Listed, arguments: &str) -> Decided {
+        let guard = &mut conversation.guard;
         let refused = |why: &str| Decided::Refused(format!("not executed: {why}"));
         let Listed { app, tool, .. } = listed;
         let gateway = &self.gateway;
         if let Ok(read) = Arguments::parse(arguments, &Label::bottom()) {
-            let now = gateway.begun.elapsed();
+            let now = Instant::now();
             let left = lock(&gateway.permits).redeem(&self.session, app, tool, &read, now);
-            if let Some(permit) = left {
+            if let Some((name, permit)) = left {
                 let id = guard.enter(permit.call());
+                conversation.redeemed.insert(id, name);
                 return self.allowed(guard, id, permit);
             }
         }
+        // The other front has seen what this one has not.
+        guard.give(&lock(&gateway.permits).given(&self.session));
         let (id, call) = match guard.submit(app, tool, arguments) {
             Ok(entered) => entered,
             Err(why) => return refused(&why.to_string()),
@@ -346,12 +351,18 @@ impl Client {
             } => Text::refused(text),
             _ => None,
         };
-        let (received, everything) = {
+        let (received, everything, redeemed) = {
             let mut conversation = lock(&self.guard);
             let guard = &mut conversation.guard;
             let received = guard.receive_with(id, call, outcome, KEPT_BYTES, more);
-            (received, guard.history.label())
+            let everything = guard.history.label();
+            (received, everything, conversation.redeemed.remove(&id))
         };
+        if let Some(name) = redeemed {
+            let (text, label) = (received.text, received.label.clone());
+            lock(&self.gateway.permits).keep(name, Redeemed { text, label });
+        }
+        self.gives(&everything);
         let label = lattice.describe(&received.label);
         let event = event.unwrap_or_else(|| Event::Returned {
             call: shown,
@@ -435,6 +446,7 @@ impl Client {
             }
             texts.push(text);
         }
+        self.gives(&guard.history.label());
         rpc::text(&texts.join("\n\n"), false)
     }
 

@@ -77,13 +77,15 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The routes of a gateway whose clients must send this token as `Authorization: Bearer TOKEN`.
-    pub fn new(gateway: Arc<Gateway>, token: &str) -> Self {
+    /// The routes of a gateway whose clients must send this token as `Authorization: Bearer TOKEN`. All have this session,
+    /// for which another front leaves permits; without one, each has its own.
+    pub fn new(gateway: Arc<Gateway>, token: &str, session: Option<String>) -> Self {
         let shared = Arc::new(Shared {
             gateway,
             token: Sha256::digest(token).into(),
             budget: Budget::new(BODY_BYTES),
             clients: Mutex::default(),
+            session,
         });
         let router = Router::new()
             .route(PATH, post(take).delete(end))
@@ -109,6 +111,7 @@ struct Shared {
     token: [u8; 32],
     budget: Budget,
     clients: Mutex<HashMap<String, (Arc<Client>, Instant)>>,
+    session: Option<String>,
 }
 
 impl HttpGateway {
@@ -131,7 +134,7 @@ impl HttpGateway {
             return Err(io::Error::other(why));
         }
         let (listener, address) = http::bind(address).await?;
-        let routes = Routes::new(gateway, &token);
+        let routes = Routes::new(gateway, &token, None);
         let api = routes.router.clone();
         let all = match desk {
             Some(desk) => api.merge(desk.router()),
@@ -280,7 +283,9 @@ impl Shared {
             client.end().await;
         }
         let session = fresh_token().map_err(ApiError::internal)?;
-        let client = self.gateway.client(&session);
+        let client = self
+            .gateway
+            .client(self.session.as_ref().unwrap_or(&session));
         let mut gone = None;
         {
             let mut clients = lock(&self.clients);
@@ -352,12 +357,14 @@ mod tests {
             approver: None,
             approval_timeout: Duration::from_secs(1),
             permits: Arc::new(Mutex::new(Permits::default())),
+            told: None,
         });
         let shared = Shared {
             gateway: gateway.unwrap(),
             token: [0; 32],
             budget: Budget::new(BODY_BYTES),
             clients: Mutex::default(),
+            session: None,
         };
         let headers = |session: &str| {
             HeaderMap::from_iter([(

@@ -7,6 +7,8 @@ use ifc::{Call, Effect, Label, Labeled, Policy, Tool};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::GatewayTool;
+
 /// Longest name of a tool. A client puts its own prefix before it, and a provider takes 64 characters.
 const MAX_NAME: usize = 51;
 /// Longest name of a parameter whose server is not believed.
@@ -118,6 +120,22 @@ impl Listing {
 
     pub(super) fn get(&self, name: &str) -> Option<&Listed> {
         self.tools.get(name)
+    }
+
+    /// The tools with the labels of what the list says of them.
+    pub(super) fn tools(&self) -> Vec<GatewayTool> {
+        let tools = self.tools.iter().map(|(name, listed)| {
+            let own = Call::qualified(&listed.app, &listed.tool);
+            let words = self.words.iter().find(|words| words.name == own);
+            GatewayTool {
+                name: name.clone(),
+                app: listed.app.clone(),
+                tool: listed.tool.clone(),
+                named: words.map_or(Label::bottom(), |words| words.label.clone()),
+                described: words.map_or(Label::bottom(), |words| words.description.label()),
+            }
+        });
+        tools.collect()
     }
 
     /// What clients read of apps that the user does not believe, with its labels.

@@ -7,11 +7,10 @@
 //! |---|---|
 //! | `listing.rs` | the tools of all apps as one list |
 //! | `call.rs` | a call is decided on, run by its permit, labelled and returned |
-//! | `ask.rs`, `asked.rs` | questions to the user, by the client or an [`Approver`] |
+//! | `ask.rs` | questions to the user, by the client or an [`Approver`] |
 //! | `rpc.rs`, `stdio.rs`, `http.rs` | messages, and the ways that they come by |
 
 mod ask;
-mod asked;
 mod call;
 mod http;
 mod listing;
@@ -26,18 +25,18 @@ use std::time::{Duration, Instant};
 
 use hub::trace::Event;
 use hub::{AppTool, Guard, Permits};
-use ifc::{Effect, History, Monitor, Permissions};
+use ifc::{CallId, Effect, History, Label, Monitor, Permissions};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot};
 use wire::ToolDescription;
 
-use self::asked::Asked;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message};
+use crate::asked::Questions;
 use crate::egress::Gate;
-use crate::parts::Parts;
+use crate::parts::{Parts, Told};
 use crate::proxy::Approver;
 use crate::session::AppSetup;
 use crate::spoke::Spoke;
@@ -75,8 +74,10 @@ pub struct GatewaySetup {
     pub approver: Option<Arc<dyn Approver>>,
     /// How long the client may take for an answer.
     pub approval_timeout: Duration,
-    /// Permits that another front has left.
+    /// What is shared with another front, which leaves permits.
     pub permits: Arc<Mutex<Permits>>,
+    /// Who learns the label of everything that a client is given, before it is given.
+    pub told: Option<Told>,
 }
 
 /// An app behind a gateway.
@@ -89,6 +90,21 @@ pub struct GatewayApp {
     pub effects: BTreeMap<String, Effect>,
 }
 
+/// A tool of a gateway, as a proxy in front of the same agent knows it.
+#[derive(Debug, Clone)]
+pub struct GatewayTool {
+    /// Its name in the gateway's list.
+    pub name: String,
+    /// The app that it is a tool of.
+    pub app: String,
+    /// Its name there.
+    pub tool: String,
+    /// The label of its name.
+    pub named: Label,
+    /// The label of what the list says of it.
+    pub described: Label,
+}
+
 /// One MCP server over many apps.
 pub struct Gateway {
     parts: Parts,
@@ -98,12 +114,12 @@ pub struct Gateway {
     approver: Option<Arc<dyn Approver>>,
     approval_timeout: Duration,
     permits: Arc<Mutex<Permits>>,
+    told: Option<Told>,
     listing: Listing,
     /// The list as clients get it.
     list: String,
     trace: Mutex<TraceFile>,
     clients: AtomicU64,
-    begun: Instant,
 }
 
 impl Gateway {
@@ -133,17 +149,23 @@ impl Gateway {
             approver: setup.approver,
             approval_timeout: setup.approval_timeout,
             permits: setup.permits,
+            told: setup.told,
             list: listing.to_json(),
             listing,
             trace: Mutex::new(trace),
             clients: AtomicU64::new(0),
-            begun: Instant::now(),
         }))
     }
 
     /// Where the trace is.
     pub fn trace(&self) -> PathBuf {
         lock(&self.trace).path().to_owned()
+    }
+
+    /// The tools, as a proxy in front of the same agent knows them.
+    #[must_use]
+    pub fn tools(&self) -> Vec<GatewayTool> {
+        self.listing.tools()
     }
 
     /// A new client, to which nothing was returned yet. `session` names it for permits that another front leaves.
@@ -174,6 +196,7 @@ impl Gateway {
                 running: 0,
                 newest: None,
                 described: BTreeSet::new(),
+                redeemed: HashMap::new(),
             }),
             gate,
             events,
@@ -183,7 +206,7 @@ impl Gateway {
                 .map(|app| (app.clone(), Running::default()))
                 .collect(),
             slots: Arc::new(Semaphore::new(MAX_CALLS)),
-            asked: Mutex::default(),
+            asked: Questions::default(),
             calls: Mutex::default(),
             requests: Mutex::default(),
             elicits: AtomicBool::new(false),
@@ -247,7 +270,7 @@ pub struct Client {
     apps: BTreeMap<String, Running>,
     slots: Arc<Semaphore>,
     /// The questions that wait, or whose answer no call has used yet.
-    asked: Mutex<BTreeMap<String, Arc<Asked>>>,
+    asked: Questions,
     /// The calls under way, by their ids.
     calls: Mutex<HashMap<String, Arc<Notify>>>,
     /// The requests to the client that wait for its answer.
@@ -266,6 +289,8 @@ struct Conversation {
     newest: Option<Instant>,
     /// The tools whose descriptions it was returned.
     described: BTreeSet<String>,
+    /// The calls under way that run by a permit of another front, with the names that they have there.
+    redeemed: HashMap<CallId, String>,
 }
 
 /// An app's spoke, once it was called.
@@ -312,7 +337,10 @@ impl Client {
         Some(match method.as_str() {
             "initialize" => rpc::answer(id, &self.initialize(message)),
             "ping" => rpc::answer(id, "{}"),
-            "tools/list" => rpc::answer(id, &self.gateway.list),
+            "tools/list" => {
+                self.gives(&lock(&self.guard).guard.history.label());
+                rpc::answer(id, &self.gateway.list)
+            }
             "tools/call" => match message.params::<CallParams<'_>>() {
                 Ok(params) => return self.called(id, &params, out).await,
                 Err(_) => rpc::error(
@@ -416,6 +444,14 @@ impl Client {
         }
     }
 
+    /// Takes note of the label of everything that the client is given, before it is given.
+    fn gives(&self, label: &Label) {
+        lock(&self.gateway.permits).give(&self.session, label);
+        if let Some(told) = &self.gateway.told {
+            told(label);
+        }
+    }
+
     /// Whether a call is under way.
     fn is_busy(&self) -> bool {
         !lock(&self.calls).is_empty()
@@ -423,7 +459,7 @@ impl Client {
 
     /// Ends what is under way, and the spokes. A further call starts them again.
     pub async fn end(&self) {
-        lock(&self.asked).clear();
+        self.asked.clear();
         for call in lock(&self.calls).values() {
             call.notify_one();
         }

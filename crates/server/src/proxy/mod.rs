@@ -9,6 +9,7 @@
 //! repeat of results and answers (`hub::recognise`). From there on the turn machine decides (`turn`): the same one that runs apps here.
 
 mod approve;
+mod behind;
 mod desk;
 mod kept;
 mod memory;
@@ -43,6 +44,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 
 pub use self::{
     approve::{Approver, DropCalls, Observer},
+    behind::{Behind, LabelledTexts},
     desk::{ApprovalDesk, fresh_token},
     memory::MemoryLimits,
     rebuild::ClientLabels,
@@ -69,7 +71,7 @@ use crate::{
     },
     consult::random,
     gateway::Routes,
-    parts::Parts,
+    parts::{Parts, Told},
     trace_file::{TraceError, TraceFile},
 };
 
@@ -96,6 +98,12 @@ pub struct ProxySetup {
     pub observer: Arc<dyn Observer>,
     /// What is said of the text that clients bring.
     pub labels: ClientLabels,
+    /// Texts of which it is known who wrote them: they have their labels wherever clients bring them.
+    pub known: LabelledTexts,
+    /// The gateway at which the client calls tools, if it has one.
+    pub behind: Option<Behind>,
+    /// Who learns the label of everything that a client has and is given, before it is given.
+    pub told: Option<Told>,
     /// The trace of all conversations. What it cannot take is not done.
     pub trace: Option<TraceFile>,
     /// Who lists the models, which are the ones that a client may name; without it the broker's providers are listed.
@@ -146,6 +154,9 @@ impl ProxySetup {
             desk: None,
             observer: Arc::new(()),
             labels: ClientLabels::default(),
+            known: LabelledTexts::default(),
+            behind: None,
+            told: None,
             trace: None,
             models: None,
             memory: MemoryLimits::default(),
@@ -294,6 +305,9 @@ fn router(
         Some(trace) => Some(TraceWriter::start(trace, setup.observer.clone())?),
         None => None,
     };
+    if let Some(behind) = &setup.behind {
+        behind.permits().open(&behind.session);
+    }
     let hosts = Hosts::new(setup.allow_remote, &setup.hosts);
     let shared = Arc::new(Shared {
         parts,
@@ -301,6 +315,9 @@ fn router(
         approver,
         observer: setup.observer,
         labels: setup.labels,
+        known: setup.known,
+        behind: setup.behind,
+        told: setup.told,
         trace,
         models: setup.models.map(Models::new),
         memory: Memory::new(setup.memory),

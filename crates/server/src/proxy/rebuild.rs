@@ -10,6 +10,7 @@ use hub::recognise::KnownTexts;
 use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
+    behind::{Behind, ClientTools, inserted},
     memory::{Memory, Recalled, RememberedCall, Step, Taken},
     transcript::{Chain, Digest, Link, hash},
 };
@@ -49,6 +50,10 @@ impl Default for ClientLabels {
 
 pub(super) struct Reader<'a> {
     pub(super) app: &'a str,
+    pub(super) tools: &'a ClientTools,
+    pub(super) behind: Option<&'a Behind>,
+    /// Texts of which it is known who wrote them.
+    pub(super) known: &'a [Arc<Labeled>],
     pub(super) policy: &'a dyn Policy,
     pub(super) labels: &'a ClientLabels,
     pub(super) memory: &'a Memory,
@@ -162,7 +167,7 @@ impl Reader<'_> {
         Tool {
             name: tool.name.clone(),
             // A listed name is a word of the configuration, wherever else it stands.
-            label: match self.labels.listed.contains(&tool.name) {
+            label: match self.is_listed(&tool.name) {
                 true => tool.label.clone(),
                 false => (self.label_beside("name", tool.name.clone(), chain)).join(&tool.label),
             },
@@ -171,13 +176,23 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether a tool's name is a word of the user's.
+    fn is_listed(&self, name: &str) -> bool {
+        let served = self.tools.labels(name);
+        served.map_or_else(
+            || self.labels.listed.contains(name),
+            |(named, _)| named.is_bottom(),
+        )
+    }
+
     fn tool(&self, tool: &ClientTool) -> Tool {
-        let labels = self.labels;
-        let labelled = |text: &String| Labeled::label_tcb(text, labels.descriptions.clone());
+        let served = self.tools.labels(&tool.name);
+        let described = served.map_or(&self.labels.descriptions, |(_, described)| described);
+        let labelled = |text: &String| Labeled::label_tcb(text, described.clone());
         Tool {
-            label: match labels.listed.contains(&tool.name) {
+            label: match self.is_listed(&tool.name) {
                 true => Label::bottom(),
-                false => labels.descriptions.clone(),
+                false => described.clone(),
             },
             name: tool.name.clone(),
             description: labelled(&tool.description),
@@ -217,17 +232,20 @@ impl Reading<'_> {
             Role::Tool => self.result(message, text, images)?,
             Role::System => {
                 let labels = self.reader.labels;
-                let label = match message.is_inserted {
+                let text = match message.is_inserted {
                     // The agent's program can have made it from anything that it has read.
-                    true => self.rebuilt.history.label().join(&labels.inserted),
-                    false => labels.system.clone(),
+                    true => {
+                        let label = self.rebuilt.history.label().join(&labels.inserted);
+                        inserted(text, self.reader.known, &label)
+                    }
+                    false => Labeled::label_tcb(text, labels.system.clone()),
                 };
-                let text = self.recognised(Labeled::label_tcb(text, label));
+                let text = self.recognised(text);
                 self.rebuilt.history.push_system(text);
             }
             Role::User if message.is_inserted => {
-                let label = self.reader.labels.inserted.clone();
-                self.push_user(Labeled::label_tcb(text, label), images);
+                let Reader { labels, known, .. } = self.reader;
+                self.push_user(inserted(text, known, &labels.inserted), images);
             }
             Role::User => self.user(text, images),
             Role::Assistant => self.assistant(message, text)?,
@@ -274,19 +292,30 @@ impl Reading<'_> {
         images: Vec<Image>,
     ) -> Result<(), String> {
         let id = message.answers.as_deref();
-        let id = id.ok_or("the id of the call that this result answers is missing")?;
+        let own = id.ok_or("the id of the call that this result answers is missing")?;
         // Taken out, so that a second result for one call answers no open call.
-        let open = self.open.remove(id);
+        let open = self.open.remove(own);
         let open = open.ok_or("this result answers no call that is still open")?;
         let Open { id, label, call } = open;
         let bytes = text.len();
         let reader = self.reader;
         let content = match &call {
-            Some(call) => reader.policy.label_result(call, text, message.is_error),
+            Some(call) if call.app == reader.app => {
+                reader.policy.label_result(call, text, message.is_error)
+            }
+            Some(call) => {
+                // Without a result of the gateway it is not known who says this.
+                let brought = |behind: &Behind| Some(behind.permits().result(own)?.brought(&text));
+                let known = reader.behind.and_then(brought);
+                known.unwrap_or_else(|| reader.policy.label_result(call, text, true))
+            }
             None => Labeled::unknown(text),
         };
         let content = hub::bounded(content, reader.result_bytes);
         let place = self.rebuilt.chain.place();
+        // A file that a tool reads may be an earlier result that the agent has saved there.
+        let here = hash(&[&place[..], b"result"].concat());
+        let content = reader.texts.recognise(&here, content);
         // What it says may depend on all of the call, its data arguments too.
         let call_label = call.as_ref().map(|call| Sink::Call(call).label());
         let call_label = call_label.unwrap_or(Label::top()).join(&label);
@@ -415,9 +444,10 @@ impl Reading<'_> {
         let made = made.ok_or("a call has no step")?;
         let label = made.label(label);
         let arguments = Arguments::parse_labeled(&made.arguments);
-        let call = arguments.ok().map(|arguments| Call {
-            app: self.reader.app.to_owned(),
-            tool: past.tool.clone(),
+        let named = self.reader.tools.apps.resolve(&past.tool);
+        let call = (arguments.ok().zip(named)).map(|(arguments, (app, tool))| Call {
+            app,
+            tool,
             arguments,
             label: label.clone(),
         });

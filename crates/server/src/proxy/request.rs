@@ -10,6 +10,7 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
+use hub::Apps;
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
 use ifc::{History, Label};
@@ -17,6 +18,7 @@ use llm::{ApiKey, Provider, RequestOptions};
 use serde_json::json;
 
 use super::{
+    behind::ClientTools,
     rebuild::{News, Reader, Rebuilt},
     sessions::Session,
     shared::Shared,
@@ -48,6 +50,7 @@ struct Prepared {
     session: Session,
     options: RequestOptions,
     rebuilt: Rebuilt,
+    apps: Apps,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
 }
@@ -57,7 +60,7 @@ impl Prepared {
     async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
         let (conversation, session) = (&self.conversation, self.session.of_turn());
         let turn = Turn::new(shared, conversation, session, &self.options, live);
-        turn.run(self.rebuilt).await
+        turn.run(self.apps, self.rebuilt).await
     }
 }
 
@@ -143,8 +146,17 @@ fn prepare(
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
     let texts = shared.texts.tenant(tenant);
+    let tools = ClientTools::new(&shared.app, shared.behind.as_ref());
+    let known = shared.known.all();
+    for text in &known {
+        let place = chain.beside("known", text.reveal_tcb());
+        texts.learn(Some(&place), text);
+    }
     let reader = Reader {
         app: &shared.app,
+        tools: &tools,
+        behind: shared.behind.as_ref(),
+        known: &known,
         policy: &*shared.parts.policy,
         labels: &shared.labels,
         memory: &shared.memory,
@@ -153,6 +165,7 @@ fn prepare(
         result_bytes: shared.parts.settings.limits.result_bytes,
     };
     let mut rebuilt = reader.read(request, &chain).map_err(ApiError::invalid)?;
+    shared.gives(&rebuilt.history.label());
     // A first run withholds nothing.
     if !shared.observe {
         let history = &rebuilt.history;
@@ -169,6 +182,12 @@ fn prepare(
     };
     let lattice = &shared.parts.lattice;
     let session = shared.sessions.of(tenant, key, is_named, lattice);
+    if let Some(behind) = &shared.behind {
+        // The client sends the request again, so it does not have the answer: the calls in it that have not run are
+        // decided on anew.
+        let again = session.released(&rebuilt.chain.digest());
+        behind.permits().withdraw(&again);
+    }
     // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
     let messages = request.messages.iter();
     session.returned(messages.filter_map(|message| message.answers.as_deref()));
@@ -192,6 +211,7 @@ fn prepare(
         session,
         options,
         rebuilt,
+        apps: tools.apps,
         _texts: texts.hold(),
     })
 }

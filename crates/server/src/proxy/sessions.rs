@@ -13,6 +13,7 @@ use ifc::{Lattice, Monitor, Receipt};
 
 use super::kept::Kept;
 use super::transcript::Digest;
+use crate::asked::Questions;
 
 /// Conversations with a session of their own. Above that, sessions in which no request was answered and none is under way
 /// are forgotten first, so that a flood needs keys which the upstream accepts; then those without a name; then those of the
@@ -22,6 +23,10 @@ const CONVERSATIONS: usize = 1_000;
 /// Calls of one session that wait for their results; as many as a ledger holds. Beyond it a call stays
 /// unknown in the ledger, which costs a word in a question.
 const WAITING: usize = 4_096;
+
+/// How long a question waits for a client that is gone. Agents repeat a broken request within seconds, and the model then
+/// takes its time once more.
+const ORPHANED: Duration = Duration::from_secs(60);
 
 /// How long a conversation without a name is known by its beginning. A client repeats a request within minutes; one that
 /// begins alike later is taken for another conversation, and what an old one has done stands in its messages.
@@ -38,6 +43,10 @@ pub(super) struct Session {
     /// Whether the client has named it: only then can a yes be for the session, because conversations that begin alike
     /// share one without a name.
     pub(super) is_named: bool,
+    /// The questions of its requests.
+    pub(super) questions: Arc<Questions>,
+    /// The newest answer with calls of a gateway: the digest of its request, and the names of the calls.
+    released: Arc<Mutex<Option<(Digest, Vec<String>)>>>,
     /// The calls that the client executes, by the name that it knows each under.
     waiting: Arc<Mutex<HashMap<String, Receipt>>>,
     confirmed: Arc<AtomicBool>,
@@ -84,6 +93,8 @@ impl Session {
                 false => monitor,
             },
             is_named,
+            questions: Arc::new(Questions::orphaned_for(ORPHANED)),
+            released: Arc::default(),
             waiting: Arc::default(),
             confirmed: Arc::default(),
         }
@@ -118,6 +129,19 @@ impl Session {
         if waiting.len() < WAITING {
             waiting.insert(name.to_owned(), receipt);
         }
+    }
+
+    /// The answer to the request with this digest leaves permits for the calls of these names.
+    pub(super) fn releases(&self, request: Digest, names: Vec<String>) {
+        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        *released = Some((request, names));
+    }
+
+    /// The calls of the answer that this request had before.
+    pub(super) fn released(&self, request: &Digest) -> Vec<String> {
+        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = released.take_if(|(own, _)| own == request);
+        own.map_or_else(Vec::new, |(_, names)| names)
     }
 
     /// The client brought the results of the calls that it knows under these names.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use hub::recognise::Recogniser;
 use hub::trace::Event;
-use ifc::Labeled;
+use ifc::{Label, Labeled};
 use llm::Dialect;
 use tokio::sync::Semaphore;
 
 use super::approve::{Approver, Observer};
+use super::behind::{Behind, LabelledTexts};
 use super::memory::{Memory, Taken};
 use super::models::Models;
 use super::rebuild::ClientLabels;
@@ -20,7 +21,7 @@ use super::transcript::{Chain, Digest};
 use crate::api::error::ApiError;
 use crate::api::http::Budget;
 use crate::api::request::Takes;
-use crate::parts::Parts;
+use crate::parts::{Parts, Told};
 
 /// What all requests share. Nothing in it is of one conversation, except what is kept under that
 /// conversation's digest.
@@ -30,6 +31,9 @@ pub(super) struct Shared {
     pub(super) approver: Arc<dyn Approver>,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) labels: ClientLabels,
+    pub(super) known: LabelledTexts,
+    pub(super) behind: Option<Behind>,
+    pub(super) told: Option<Told>,
     pub(super) trace: Option<TraceWriter>,
     pub(super) models: Option<Models>,
     pub(super) memory: Memory,
@@ -60,6 +64,16 @@ impl Shared {
     pub(super) fn upstream(&self) -> Dialect {
         let models = self.models.as_ref();
         models.map_or(Dialect::Chat, |models| models.upstream.dialect())
+    }
+
+    /// Takes note of the label of text that a client has or is about to get.
+    pub(super) fn gives(&self, label: &Label) {
+        if let Some(behind) = &self.behind {
+            behind.permits().give(&behind.session, label);
+        }
+        if let Some(told) = &self.told {
+            told(label);
+        }
     }
 
     /// Remembers how a message came about, and knows its text again. `dropped` are words that a stream

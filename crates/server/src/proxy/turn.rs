@@ -1,6 +1,8 @@
 //! One choice of one request, as the driver sees it, and what the client gets of it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use axum::http::StatusCode;
@@ -17,7 +19,7 @@ use super::{
     rebuild::Rebuilt,
     sessions::Session,
     shared::Shared,
-    transcript::{Chain, Link, fresh},
+    transcript::{Chain, Digest, Link, fresh},
 };
 use crate::{
     QuestionView,
@@ -25,6 +27,7 @@ use crate::{
         answer::{CallOut, Choice},
         error::ApiError,
     },
+    asked::AskOutcome,
     driver::{Driver, Ended},
     front::Front,
 };
@@ -35,6 +38,8 @@ pub(super) struct Turn<'a> {
     pub(super) shared: &'a Shared,
     pub(super) conversation: &'a str,
     session: Session,
+    /// The digest of the request.
+    request: Digest,
     pub(super) options: &'a RequestOptions,
     /// Takes text while it is written, for a client that streams.
     pub(super) live: Option<Live>,
@@ -73,6 +78,7 @@ impl<'a> Turn<'a> {
             shared,
             conversation,
             session,
+            request: [0; 32],
             options,
             live,
             shown: String::new(),
@@ -88,7 +94,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Drives the turn to its end, and remembers what happened.
-    pub(super) async fn run(mut self, rebuilt: Rebuilt) -> Result<Answered, ApiError> {
+    pub(super) async fn run(mut self, apps: Apps, rebuilt: Rebuilt) -> Result<Answered, ApiError> {
         let Rebuilt {
             history,
             chain,
@@ -97,13 +103,14 @@ impl<'a> Turn<'a> {
             ..
         } = rebuilt;
         let from = history.messages().len();
+        self.request = chain.digest();
         let parts = &self.shared.parts;
         let monitor = self.session.monitor();
         // A conversation that has a monitor of its own may know them already.
         refused.retain(|call| !monitor.is_refused(call));
         monitor.recall_refusals(refused);
         let setup = Setup {
-            apps: Apps::One(self.shared.app.clone()),
+            apps,
             asks: Asks::default(),
             policy: parts.policy.clone(),
             lattice: parts.lattice.clone(),
@@ -139,18 +146,32 @@ impl<'a> Turn<'a> {
         over: HandOver,
     ) -> Result<Answered, ApiError> {
         let mut clients: HashMap<CallId, String> = HashMap::new();
-        let mut calls = Vec::new();
+        let (mut calls, mut left) = (Vec::new(), Vec::new());
         for (id, permit) in over.calls {
             let name = fresh("call_")?;
             clients.insert(id, name.clone());
-            self.session.hands_over(&name, permit.receipt());
-            // Spent here: what the client gets is what was decided on, to the byte.
-            let call = permit.spend();
+            let call = permit.call();
+            // What the client gets is what was decided on, to the byte, under the name that it has for the tool.
+            let tool = agent.history().call(id).map(|made| made.tool.clone());
             calls.push(CallOut {
-                id: name,
-                name: call.tool,
+                id: name.clone(),
+                name: tool.unwrap_or_else(|| call.tool.clone()),
                 arguments: call.arguments.to_json(),
             });
+            match &self.shared.behind {
+                Some(behind) if call.app != self.shared.app => {
+                    let now = Instant::now();
+                    behind.permits().leave(&behind.session, &name, permit, now);
+                    left.push(name);
+                }
+                _ => {
+                    self.session.hands_over(&name, permit.receipt());
+                    permit.spend();
+                }
+            }
+        }
+        if !left.is_empty() {
+            self.session.releases(self.request, left);
         }
         let taken = self.taken(agent.history(), agent, from, known, &clients);
         self.stop = over.stop;
@@ -260,6 +281,7 @@ impl<'a> Turn<'a> {
         } else {
             self.shown = text.to_owned();
         }
+        self.shared.gives(&taken.label());
         chain.push(&Link::answer(&self.shown, &calls));
         // The taken steps hold the newest text only. What was shown before it may have seen more.
         let dropped = self.shown.get(..self.newest).unwrap_or_default();
@@ -309,9 +331,18 @@ impl Front for Turn<'_> {
             let lasts = |choice: &Answer| matches!(choice, Answer::Session | Answer::Trust(_));
             view.choices.retain(|choice| !lasts(choice));
         }
-        let approver = &self.shared.approver;
-        match approver.approve(self.conversation, &view).await {
-            answer if view.choices.contains(&answer) => answer,
+        // What the client sends again asks the same.
+        let about = (&view.app, &view.tool, &view.arguments, view.is_answer);
+        let why = (&view.rule, &view.argument, &view.excess, view.ran);
+        let key = format!("{:?}", (self.request, about, why));
+        let approver = Arc::clone(&self.shared.approver);
+        let (conversation, question) = (self.conversation.to_owned(), view.clone());
+        let put =
+            || async move { AskOutcome::Answer(approver.approve(&conversation, &question).await) };
+        let timeout = self.shared.parts.turn_timeout;
+        match self.session.questions.ask(key, timeout, put).await {
+            AskOutcome::Answer(answer) if view.choices.contains(&answer) => answer,
+            // An equal call of an equal request has run by the same answer.
             _ => Answer::No,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use server::proxy::ApprovalDesk;
 use tokio::task::JoinHandle;
 
-use crate::stage::{Stage, Watcher, result, serve, setup, user};
+use crate::stage::{Stage, Watcher, body, result, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 
 fn script(body: &Value) -> ModelReply {
@@ -196,15 +196,38 @@ async fn only_who_knows_the_token_sees_and_answers() {
     going.await.unwrap();
 }
 
+/// Agents break off after five minutes of silence and send the request again, one of them without `stream`.
 #[tokio::test]
-async fn a_client_that_goes_away_takes_its_question_back() {
+async fn a_repeated_request_meets_its_question_or_the_answer() {
     let desk = desk(PATIENCE).await;
-    let going = desk.goes(None, "mail", "go");
-    desk.question().await;
-    going.abort();
-    while !desk.open().await.is_empty() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let stage = &desk.stage;
+    let first = stage.message(&[user("go")]).await;
+    let messages = [user("go"), first.clone(), result(&first, 0, "mail")];
+    let sends = |streams| {
+        let (stage, body) = (stage.clone(), body(&messages, json!({"stream": streams})));
+        tokio::spawn(async move { stage.raw("key", None, body).await })
+    };
+    let streaming = sends(true);
+    let question = desk.question().await;
+    streaming.abort();
+    let whole = sends(false);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let open = desk.open().await;
+    assert_eq!((open.len(), &open[0]["id"]), (1, &question["id"]));
+    // Nobody waits when it is answered.
+    whole.abort();
+    let id = question["id"].as_str().unwrap();
+    assert_eq!(
+        desk.answer(&desk.token, id, json!({"answer": "once"}))
+            .await,
+        200
+    );
+    let (status, answer) = sends(false).await.unwrap();
+    assert!(status == 200 && answer.contains("tool_calls"), "{answer}");
+    // Once is once.
+    let again = sends(false);
+    assert_ne!(desk.question().await["id"], question["id"]);
+    again.abort();
 }
 
 #[tokio::test]

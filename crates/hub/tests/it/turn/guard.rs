@@ -1,9 +1,12 @@
 //! The guard without a turn machine: calls of a client whose prompts the hub does not see.
 
-use std::time::Duration;
+use std::time::Instant;
 
-use hub::{CallOutcome, Guard, Permits, REDEEMABLE_FOR};
-use ifc::{Answer, Arguments, Call, CallId, Decision, Denial, History, Label, Monitor, Relevance};
+use hub::{CallOutcome, Guard, Permits, REDEEMABLE_FOR, Redeemed};
+use ifc::{
+    Answer, Arguments, Call, CallId, Decision, Denial, Dimension, History, Label, Labeled, Lattice,
+    Monitor, Relevance,
+};
 
 use super::{returned, table};
 
@@ -13,6 +16,14 @@ fn guard() -> Guard {
         monitor: Monitor::new(),
         policy: table(),
     }
+}
+
+fn untrusted() -> Label {
+    Lattice::four_point().whole(Dimension::Integrity)
+}
+
+fn secret() -> Label {
+    Lattice::four_point().whole(Dimension::Confidentiality)
 }
 
 fn submit(guard: &mut Guard, tool: &str, arguments: &str) -> (CallId, Call, Decision) {
@@ -76,13 +87,13 @@ fn a_failure_has_the_label_of_any_result() {
 
 #[test]
 fn a_permit_is_redeemed_once_in_time_for_its_call() {
-    let begun = Duration::ZERO;
+    let begun = Instant::now();
     let left = |permits: &mut Permits, now| {
         let (.., decision) = submit(&mut guard(), "note", r#"{"text":"a"}"#);
         let Decision::Allow(permit) = decision else {
             panic!("it is allowed");
         };
-        permits.leave("session", permit, now);
+        permits.leave("session", "name", permit, now);
     };
     let redeem = |permits: &mut Permits, session, app, tool, arguments, now| {
         let arguments = Arguments::parse(arguments, &Label::bottom()).unwrap();
@@ -118,14 +129,54 @@ fn a_permit_is_redeemed_once_in_time_for_its_call() {
         begun
     ));
     left(&mut permits, begun);
+    let late = begun + REDEEMABLE_FOR;
     assert!(!redeem(
         &mut permits,
         "session",
         "app",
         "note",
         spelled,
-        REDEEMABLE_FOR
+        late
     ));
+    left(&mut permits, begun);
+    permits.withdraw(&["name".to_owned()]);
+    assert!(!redeem(
+        &mut permits,
+        "session",
+        "app",
+        "note",
+        spelled,
+        begun
+    ));
+}
+
+#[test]
+fn a_result_is_known_in_the_form_that_a_client_gives_it() {
+    let text = Labeled::with_regions_tcb("date, body", [(6..10, untrusted())]).unwrap();
+    let label = untrusted().join(&secret());
+    let result = Redeemed { text, label };
+    let brought = result.brought("Output: date, body");
+    let labels: Vec<Label> = [0, 8, 14].map(|at| brought.label_at(at)).into();
+    let [around, trusted, body] = labels.try_into().unwrap();
+    assert_eq!(around, untrusted().join(&secret()));
+    assert!(trusted.is_bottom());
+    assert_eq!(body, untrusted());
+    assert_eq!(result.brought("the body").label(), around);
+}
+
+#[test]
+fn what_one_front_has_given_counts_at_the_other() {
+    let mut permits = Permits::default();
+    permits.give("session", &untrusted());
+    assert!(permits.given("session").is_bottom());
+    permits.open("session");
+    permits.give("session", &untrusted());
+    let mut guard = guard();
+    assert!(run(&mut guard, "note", r#"{"text":"a"}"#));
+    guard.give(&permits.given("session"));
+    guard.give(&permits.given("session"));
+    assert_eq!(guard.history.label(), untrusted());
+    assert!(!run(&mut guard, "note", r#"{"text":"b"}"#));
 }
 
 #[test]

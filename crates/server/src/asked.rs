@@ -1,0 +1,177 @@
+//! Questions to the user that outlive the request or call that caused them: a client that waits no longer sends it again, and
+//! meets the same question, or the answer that came meanwhile.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ifc::Answer;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+/// Questions of one client that wait at once. No user reads more.
+const MAX_ASKED: usize = 64;
+/// How long an answer waits for its request.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// What came of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AskOutcome {
+    Answer(Answer),
+    /// The answer was for one call, and an equal one has used it.
+    UsedUp,
+    /// No answer came, and why.
+    Unanswered(String),
+}
+
+/// Questions by what they are about.
+#[derive(Default)]
+pub(crate) struct Questions {
+    all: Arc<Mutex<BTreeMap<String, Arc<Asked>>>>,
+    /// How long a question stays without anybody who waits for its answer; `None` is until it is answered.
+    orphaned: Option<Duration>,
+}
+
+/// A question that waits, or its answer.
+struct Asked {
+    outcome: watch::Sender<Option<AskOutcome>>,
+    since: Instant,
+    is_used: AtomicBool,
+    waiting: AtomicUsize,
+    task: AbortHandle,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Questions {
+    /// Questions that are taken back when nobody has waited for their answer for this long.
+    pub(crate) fn orphaned_for(time: Duration) -> Self {
+        Self {
+            orphaned: Some(time),
+            ..Self::default()
+        }
+    }
+
+    /// Takes all questions back.
+    pub(crate) fn clear(&self) {
+        lock(&self.all).clear();
+    }
+
+    /// Puts a question to the user, or waits with others for the answer to the same question. `timeout` is how long an
+    /// answer may take.
+    pub(crate) async fn ask<F>(
+        &self,
+        key: String,
+        timeout: Duration,
+        put: impl FnOnce() -> F,
+    ) -> AskOutcome
+    where
+        F: Future<Output = AskOutcome> + Send + 'static,
+    {
+        let asked = {
+            let mut all = lock(&self.all);
+            all.retain(|_, asked| {
+                let is_void = matches!(*asked.outcome.borrow(), Some(AskOutcome::Unanswered(_)));
+                !is_void && asked.since.elapsed() < KEPT + timeout
+            });
+            match all.get(&key) {
+                Some(asked) => Arc::clone(asked),
+                None if all.len() >= MAX_ASKED => {
+                    return AskOutcome::Unanswered(
+                        "too many questions wait for the user".to_owned(),
+                    );
+                }
+                None => {
+                    let (outcome, _) = watch::channel(None);
+                    let (put, sender) = (put(), outcome.clone());
+                    let task = tokio::spawn(async move {
+                        sender.send_replace(Some(put.await));
+                    });
+                    let asked = Arc::new(Asked {
+                        outcome,
+                        since: Instant::now(),
+                        is_used: AtomicBool::new(false),
+                        waiting: AtomicUsize::new(0),
+                        task: task.abort_handle(),
+                    });
+                    all.insert(key.clone(), Arc::clone(&asked));
+                    asked
+                }
+            }
+        };
+        let waiter = Waiter::new(self, key, asked);
+        let asked = &waiter.asked;
+        let mut waiting = asked.outcome.subscribe();
+        // The sender is in `asked`, so there is no error.
+        let outcome = waiting.wait_for(Option::is_some).await;
+        let outcome = outcome.ok().and_then(|outcome| outcome.clone());
+        let outcome = outcome
+            .unwrap_or_else(|| AskOutcome::Unanswered("the question was taken back".to_owned()));
+        take_back(&self.all, &waiter.key, asked);
+        let was_used = asked.is_used.swap(true, Ordering::AcqRel);
+        match outcome {
+            AskOutcome::Answer(Answer::Once) if was_used => AskOutcome::UsedUp,
+            outcome => outcome,
+        }
+    }
+}
+
+/// Removes a question, unless another one has its place.
+fn take_back(all: &Mutex<BTreeMap<String, Arc<Asked>>>, key: &str, asked: &Arc<Asked>) {
+    let mut all = lock(all);
+    if all.get(key).is_some_and(|known| Arc::ptr_eq(known, asked)) {
+        all.remove(key);
+    }
+}
+
+/// Waits for the answer to a question. If the last one gives up, the question stays for a while.
+struct Waiter<'a> {
+    questions: &'a Questions,
+    key: String,
+    asked: Arc<Asked>,
+}
+
+impl<'a> Waiter<'a> {
+    fn new(questions: &'a Questions, key: String, asked: Arc<Asked>) -> Self {
+        asked.waiting.fetch_add(1, Ordering::AcqRel);
+        Self {
+            questions,
+            key,
+            asked,
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let others = self.asked.waiting.fetch_sub(1, Ordering::AcqRel) - 1;
+        let Some(time) = self.questions.orphaned.filter(|_| others == 0) else {
+            return;
+        };
+        let (all, key) = (
+            Arc::clone(&self.questions.all),
+            std::mem::take(&mut self.key),
+        );
+        let asked = Arc::clone(&self.asked);
+        if asked.outcome.borrow().is_none() {
+            tokio::spawn(async move {
+                tokio::time::sleep(time).await;
+                let is_open = asked.outcome.borrow().is_none();
+                if is_open && asked.waiting.load(Ordering::Acquire) == 0 {
+                    take_back(&all, &key, &asked);
+                }
+            });
+        }
+    }
+}
+
+/// The lock. Each change of what is behind it is complete in itself, so a poisoned one is as good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

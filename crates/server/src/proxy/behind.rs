@@ -1,0 +1,125 @@
+//! What a proxy knows beside its requests: the gateway at which its client calls tools, and who wrote some texts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use hub::{Apps, OtherTools, Permits};
+use ifc::{Label, Labeled};
+
+use crate::gateway::GatewayTool;
+
+/// Letters of a known text that is found by its exact words; as many as are recognised at all.
+const MIN_KNOWN: usize = 32;
+
+/// The gateway at which the client of a proxy calls tools. There is one client then: all have one session there.
+#[derive(Clone)]
+pub struct Behind {
+    /// The name of the gateway among the client's MCP servers.
+    pub server: String,
+    /// The gateway's tools, which may change while it runs.
+    pub tools: Arc<dyn Fn() -> Vec<GatewayTool> + Send + Sync>,
+    /// What is shared with the gateway.
+    pub permits: Arc<Mutex<Permits>>,
+    /// The session that the client has there.
+    pub session: String,
+}
+
+impl Behind {
+    pub(super) fn permits(&self) -> MutexGuard<'_, Permits> {
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tools of a client: its own, which have the rules of one app, and those of a gateway.
+#[derive(Clone)]
+pub(super) struct ClientTools {
+    pub(super) apps: Apps,
+    /// The labels of the gateway's names and descriptions, by the names that the client has.
+    labels: BTreeMap<String, (Label, Label)>,
+}
+
+impl ClientTools {
+    pub(super) fn new(app: &str, behind: Option<&Behind>) -> Self {
+        let Some(behind) = behind else {
+            return Self {
+                apps: Apps::One(app.to_owned()),
+                labels: BTreeMap::new(),
+            };
+        };
+        let (mut others, mut labels) = (OtherTools::new(), BTreeMap::new());
+        let (mut seen, mut ambiguous) = (BTreeSet::new(), BTreeSet::new());
+        for tool in (behind.tools)() {
+            for name in names(&behind.server, &tool.name) {
+                if !seen.insert(name.clone()) {
+                    ambiguous.insert(name);
+                    continue;
+                }
+                let own = (tool.app.clone(), tool.tool.clone());
+                others.insert(name.clone(), own);
+                labels.insert(name, (tool.named.clone(), tool.described.clone()));
+            }
+        }
+        // A name of two tools is that of none: it has the rules of a tool that nobody knows.
+        others.retain(|name, _| !ambiguous.contains(name));
+        labels.retain(|name, _| !ambiguous.contains(name));
+        Self {
+            apps: Apps::Client(app.to_owned(), Arc::new(others)),
+            labels,
+        }
+    }
+
+    /// The labels of the name and of the description of a tool of the gateway.
+    pub(super) fn labels(&self, name: &str) -> Option<&(Label, Label)> {
+        self.labels.get(name)
+    }
+}
+
+/// The names that clients give a tool of an MCP server: Claude Code and Codex the one, opencode the other. Some have no `-`.
+fn names(server: &str, tool: &str) -> BTreeSet<String> {
+    let written = [format!("mcp__{server}__{tool}"), format!("{server}_{tool}")];
+    let plain = written.clone().map(|name| name.replace('-', "_"));
+    written.into_iter().chain(plain).collect()
+}
+
+/// Texts of which it is known who wrote them, such as the rule files of a workspace and the instructions of MCP servers. A
+/// handle: texts can be added while the proxy runs.
+#[derive(Clone, Default)]
+pub struct LabelledTexts(Arc<RwLock<Vec<Arc<Labeled>>>>);
+
+impl LabelledTexts {
+    /// Adds a text.
+    pub fn add(&self, text: &str, label: Label) {
+        let text = Arc::new(Labeled::label_tcb(text.trim(), label));
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        all.push(text);
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Labeled>> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
+}
+
+/// A text that an agent's program has put between the messages: where a known text stands in it, it has the label of that,
+/// and the rest has `label`.
+pub(super) fn inserted(text: String, known: &[Arc<Labeled>], label: &Label) -> Labeled {
+    let mut spans: Vec<(Range<usize>, Label)> = Vec::new();
+    for own in known.iter().filter(|own| own.len() >= MIN_KNOWN) {
+        let words = own.reveal_tcb();
+        let found = text.match_indices(words);
+        spans.extend(found.map(|(at, _)| (at..at + words.len(), own.label())));
+    }
+    spans.sort_by_key(|(span, _)| span.start);
+    let (mut parts, mut end) = (Vec::new(), 0);
+    for (span, own) in spans {
+        if span.start >= end {
+            parts.push((end..span.start, label.clone()));
+            end = span.end;
+            parts.push((span, own));
+        }
+    }
+    parts.push((end..text.len(), label.clone()));
+    let all = Labeled::with_regions_tcb(text.clone(), parts);
+    all.unwrap_or_else(|| Labeled::label_tcb(text, label.clone()))
+}
