@@ -26,6 +26,8 @@ mod place;
 mod private_file;
 mod proposal;
 mod provider;
+#[expect(dead_code, reason = "the command that runs a program comes next")]
+mod pty;
 mod question;
 mod refused;
 mod remote_app;

@@ -21,8 +21,8 @@ use crate::{Enforced, Layer, Spec};
 /// Descriptors beside one message: the listeners, and the resolver's socket.
 const MAX_DESCRIPTORS: usize = MAX_LISTENERS + 1;
 
-/// Hub to init: what to build. Beside it travel the spoke's channel, unless it is a probe, and then the control group, if
-/// there is one.
+/// Hub to init: what to build. Beside it travel the spoke's channel, unless it is a probe, then the three streams of a
+/// program, and then the control group, if there is one.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
@@ -32,6 +32,8 @@ pub(crate) struct Request {
     pub(crate) probe: bool,
     /// Whether a control group travels beside this, in which the spoke is to start.
     pub(crate) group: bool,
+    /// Whether standard streams travel beside this, for a program that the user works with.
+    pub(crate) program: bool,
     /// What to build.
     pub(crate) spec: Spec,
 }

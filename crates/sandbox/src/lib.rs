@@ -27,6 +27,7 @@ mod quota;
 mod remedy;
 mod spawn;
 mod spec;
+mod streams;
 mod sys;
 
 pub use channel::inherited_channel;
@@ -36,15 +37,17 @@ pub use handle::{NameSockets, Sandboxed};
 pub use init::{INIT_ARGUMENT, SPOKE_ARGUMENT, init_main};
 pub use layer::{Enforced, Layer, LayerStatus, UnknownLayer};
 pub use quota::Overrun;
-pub use spawn::{probe, spawn, whole_spoke};
+pub use spawn::{probe, spawn, spawn_program, whole_spoke};
 pub use spec::{Access, Limits, Mount, Quota, Spec};
+pub use streams::Streams;
 
 /// Names of the limits and defaults, each with its reason.
 pub mod defaults {
     pub use crate::init::{ETC, SYSTEM};
     pub use crate::spec::{
         ADDRESS_SPACE_BYTES, FILE_BYTES, MAX_ENVIRONMENT, MAX_LISTENERS, MAX_MOUNTS,
-        MAX_SPEC_BYTES, MEMORY_BYTES, NAMES_NETWORK, OPEN_FILES, PROCESSES, RESOLVER_PORT,
-        START_TIMEOUT, TMP_BYTES, TMP_FILES, UNCOUNTED_OPEN_FILES, WATCHERS, WATCHES,
+        MAX_SPEC_BYTES, MEMORY_BYTES, NAMES_NETWORK, OPEN_FILES, PROCESSES, PROGRAM_OPEN_FILES,
+        PROGRAM_PROCESSES, PROGRAM_TMP_FILES, PROGRAM_WATCHES, RESOLVER_PORT, START_TIMEOUT,
+        TMP_BYTES, TMP_FILES, UNCOUNTED_OPEN_FILES, WATCHERS, WATCHES,
     };
 }

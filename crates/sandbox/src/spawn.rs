@@ -20,7 +20,8 @@ use crate::quota;
 use crate::remedy::with_remedy;
 use crate::spec::START_TIMEOUT;
 use crate::{
-    Enforced, Layer, LayerStatus, Limits, Overrun, SandboxError, Sandboxed, Spec, WholeSpoke, sys,
+    Enforced, Layer, LayerStatus, Limits, Overrun, SandboxError, Sandboxed, Spec, Streams,
+    WholeSpoke, sys,
 };
 
 /// A port for the names of a probe. No connection is made to it.
@@ -40,6 +41,30 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// # Errors
 /// One of [`SandboxError`]; nothing is left running then.
 pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed, SandboxError> {
+    build(spec, program, channel, None)
+}
+
+/// As [`spawn`], for a program that the user works with: `streams` are the spoke's standard streams, a terminal among them
+/// is its controlling terminal, and the walls that hold a server back from terminals are not there ([`Streams`]).
+///
+/// # Errors
+/// As for [`spawn`], and where a stream is of a kind that is not passed on.
+pub fn spawn_program(
+    spec: &Spec,
+    program: &Path,
+    channel: OwnedFd,
+    streams: Streams,
+) -> Result<Sandboxed, SandboxError> {
+    streams.check()?;
+    build(spec, program, channel, Some(streams))
+}
+
+fn build(
+    spec: &Spec,
+    program: &Path,
+    channel: OwnedFd,
+    streams: Option<Streams>,
+) -> Result<Sandboxed, SandboxError> {
     spec.check()?;
     spec.check_program(program)?;
     // Before anything is started: what lies in a folder now cannot be the work of this spoke.
@@ -49,9 +74,12 @@ pub fn spawn(spec: &Spec, program: &Path, channel: OwnedFd) -> Result<Sandboxed,
         hub: std::process::id(),
         probe: false,
         group: group.is_ok(),
+        program: streams.is_some(),
         spec: spec.clone(),
     };
-    let mut spoke = start(&request, program, Some(channel), group)?;
+    let streams = streams.map(Streams::into_array);
+    let given = [channel].into_iter().chain(streams.into_iter().flatten());
+    let mut spoke = start(&request, program, given.collect(), group)?;
     if let Some(layer) = spoke.enforced.shortfall(&spec.allow_degraded) {
         return Err(SandboxError::Unenforced(layer));
     }
@@ -109,10 +137,11 @@ pub fn probe(program: &Path) -> Result<Vec<LayerStatus>, SandboxError> {
         hub: std::process::id(),
         probe: true,
         group: false,
+        program: false,
         spec,
     };
     let no_group = Err("nothing is started".to_owned());
-    let mut enforced = start(&request, program, None, no_group)?.enforced;
+    let mut enforced = start(&request, program, Vec::new(), no_group)?.enforced;
     Ok(Layer::ALL
         .into_iter()
         .map(|layer| match enforced.layers.remove(&layer) {
@@ -142,7 +171,7 @@ type Sockets = (Vec<(u16, OwnedFd)>, Option<NameSockets>);
 fn start(
     request: &Request,
     program: &Path,
-    channel: Option<OwnedFd>,
+    given: Vec<OwnedFd>,
     group: Result<ControlGroup, String>,
 ) -> Result<Sandboxed, SandboxError> {
     // Packets, so that a message and the descriptors beside it stay together.
@@ -157,9 +186,12 @@ fn start(
         pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::system("make the stderr pipe"))?;
     // By value: as long as a copy of the other ends stood open here, the end of the child would not show on ours.
     let mut process = execute(program, theirs, their_stderr)?;
-    let given = channel.iter().map(AsFd::as_fd);
-    let given: Vec<_> = given.chain(group.iter().map(AsFd::as_fd)).collect();
-    if let Err(reason) = control::send(&control, request, &given) {
+    let descriptors = given.iter().map(AsFd::as_fd);
+    let descriptors: Vec<_> = descriptors.chain(group.iter().map(AsFd::as_fd)).collect();
+    let sent = control::send(&control, request, &descriptors);
+    // They are the spoke's alone now, so that its end closes them.
+    drop(given);
+    if let Err(reason) = sent {
         // Most likely the init process has ended, and how it ended tells more than this error.
         return Err(match process.ended_within(END_TIMEOUT) {
             true => SandboxError::Died(epitaph(&mut process, stderr)),

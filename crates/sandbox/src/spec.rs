@@ -34,6 +34,15 @@ pub const TMP_FILES: u64 = 16 << 10;
 pub const WATCHERS: u64 = 16;
 /// Files and directories watched in one spoke, about 1 KiB of kernel memory each.
 pub const WATCHES: u64 = 4096;
+/// How many times as many of both a program of the user's has: editors and agents watch a repository with all that it
+/// depends on.
+pub const PROGRAM_WATCHES: u64 = 16;
+/// The same for files in `/tmp`, where builds put theirs.
+pub const PROGRAM_TMP_FILES: u64 = 16;
+/// Its processes and threads: a build starts a compiler for each processor, with threads of its own.
+pub const PROGRAM_PROCESSES: u32 = 4_096;
+/// Its open descriptors per process, as many as distributions usually allow.
+pub const PROGRAM_OPEN_FILES: u64 = 65_536;
 /// Longest specification in bytes; it travels as one packet, and a socket's buffer takes about 200 KiB.
 pub const MAX_SPEC_BYTES: usize = 64 << 10;
 /// Most mounts in one specification; more is a configuration mistake.
@@ -161,6 +170,25 @@ impl Default for Limits {
             open_files: OPEN_FILES,
             file_bytes: FILE_BYTES,
             tmp_bytes: TMP_BYTES,
+            cpu_seconds: None,
+        }
+    }
+}
+
+impl Limits {
+    /// For a program that the user works with. Its builds and tests run beside it, so it may have what the machine has.
+    #[must_use]
+    pub fn of_program() -> Self {
+        let machine = rustix::system::sysinfo();
+        let memory = machine.totalram.saturating_mul(machine.mem_unit.into());
+        Self {
+            memory_bytes: memory,
+            // More than a runtime reserves of its own, for each process.
+            address_space_bytes: 1 << 40,
+            processes: PROGRAM_PROCESSES,
+            open_files: PROGRAM_OPEN_FILES,
+            file_bytes: 1 << 40,
+            tmp_bytes: memory / 4,
             cpu_seconds: None,
         }
     }

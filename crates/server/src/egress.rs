@@ -70,8 +70,8 @@ impl Default for Domains {
     }
 }
 
-/// Connections of one spoke at a time; a mail app needs one.
-const CONNECTIONS: usize = 16;
+/// Connections of one spoke at a time; a mail app needs one, and an agent with others below it some dozens.
+const CONNECTIONS: usize = 64;
 /// How long a connection may be silent, which bounds a forgotten one: as long as a call may take by any configuration,
 /// since a server may say nothing until it answers. A stream of events lasts as long as its session.
 const SILENCE: Duration = Duration::from_secs(3600);

@@ -15,6 +15,7 @@ pub mod gateway;
 mod mediate;
 pub mod openai_server;
 mod parts;
+mod program;
 pub mod proxy;
 mod public_address;
 mod session;
@@ -29,6 +30,7 @@ pub use hub::question::{
     Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText,
 };
 pub use parts::{Parts, Told};
+pub use program::{Change, Ended, Program, ProgramSetup, Streams};
 pub use session::{
     AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
 };

@@ -170,11 +170,12 @@ impl Spoke {
             .await
             .map_err(|error| SpokeError::system(&app, error))?;
         let mut sandboxed = spawned.map_err(|error| SpokeError::system(&app, error))?;
+        let (questions, asked) = mpsc::channel(MAX_ASKED);
+        let ways = open_ways(&mut sandboxed, &setup, gate, questions, &events);
         let Ways {
             reach,
-            asked,
             tasks: [relays, names, tokens],
-        } = open_ways(&mut sandboxed, &setup, gate, &events).map_err(system)?;
+        } = ways.map_err(system)?;
         let (reader, writer) = UnixStream::from_std(ours).map_err(system)?.into_split();
         let (ready, tools) = oneshot::channel();
         let (end, ended) = watch::channel(None);
@@ -471,17 +472,18 @@ impl Spoke {
 }
 
 /// The ways out of a spoke, which are open as long as their tasks run.
-struct Ways {
-    reach: Arc<Reach>,
-    asked: mpsc::Receiver<AskedConnection>,
+pub(crate) struct Ways {
+    pub(crate) reach: Arc<Reach>,
     /// The relays, the names and the tokens.
-    tasks: [JoinSet<()>; 3],
+    pub(crate) tasks: [JoinSet<()>; 3],
 }
 
-fn open_ways(
+/// Opens them. Connections about which the user is to be asked go to `questions`.
+pub(crate) fn open_ways(
     sandboxed: &mut sandbox::Sandboxed,
     setup: &SpokeSetup,
     gate: &Gate,
+    questions: mpsc::Sender<AskedConnection>,
     events: &mpsc::Sender<Event>,
 ) -> io::Result<Ways> {
     let SpokeSetup { app, domains, .. } = setup;
@@ -495,14 +497,12 @@ fn open_ways(
     let tokens = open_tokens(tokens, &mut listeners)?;
     let relays = relay(app, listeners, &setup.egress, gate, events)?;
     let reach = Arc::new(Reach::new(app, gate.clone(), domains.holds.clone()));
-    let (questions, asked) = mpsc::channel(MAX_ASKED);
     let names = match sandboxed.take_names() {
         Some(sockets) => open_names(sockets, &reach, domains, questions, events)?,
         None => JoinSet::new(),
     };
     Ok(Ways {
         reach,
-        asked,
         tasks: [relays, names, tokens],
     })
 }

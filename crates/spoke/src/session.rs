@@ -1,5 +1,7 @@
 //! One session: start the app, bridge calls, report the end.
 
+mod program;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +66,10 @@ pub(crate) async fn serve(stream: UnixStream, orphans: &Reaper) -> Outcome {
 
 /// The conversation's three parts. The error is its end.
 async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infallible, Outcome> {
-    let (command, limits, offer) = hub.wait_for_start().await?;
+    let (command, limits, offer) = match hub.wait_for_start().await? {
+        First::App(command, limits, offer) => (command, limits, offer),
+        First::Program(command) => return hub.run(&command, orphans).await,
+    };
     let (requests, mut asked) = mpsc::channel(REQUEST_QUEUE);
     let client = hub
         .start_app(&command, &limits, &offer, requests, &mut asked, orphans)
@@ -80,6 +85,12 @@ async fn converse(hub: &mut Hub, orphans: &Reaper) -> Result<std::convert::Infal
     Err(outcome)
 }
 
+/// What the hub has this spoke host.
+enum First {
+    App(AppCommand, AppLimits, Offer),
+    Program(AppCommand),
+}
+
 struct Hub {
     inbox: Inbox,
     frames: mpsc::Sender<Vec<u8>>,
@@ -88,10 +99,13 @@ struct Hub {
 }
 
 impl Hub {
-    async fn wait_for_start(&mut self) -> Result<(AppCommand, AppLimits, Offer), Outcome> {
+    async fn wait_for_start(&mut self) -> Result<First, Outcome> {
         loop {
             match self.inbox.next().await? {
-                Some(HubFrame::Start { app, limits, offer }) => return Ok((app, limits, offer)),
+                Some(HubFrame::Start { app, limits, offer }) => {
+                    return Ok(First::App(app, limits, offer));
+                }
+                Some(HubFrame::Run { program }) => return Ok(First::Program(program)),
                 other => self.answer_early(other).await?,
             }
         }
@@ -162,7 +176,9 @@ impl Hub {
         match frame {
             None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
             // A second app in one spoke would have the identity of the first, which is the socket.
-            Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
+            Some(HubFrame::Start { .. } | HubFrame::Run { .. } | HubFrame::Signal { .. }) => {
+                Err(Outcome::BadFrame)
+            }
             Some(
                 HubFrame::Cancel { .. }
                 | HubFrame::Pause { .. }
@@ -330,7 +346,9 @@ impl<'a> Running<'a> {
                 Ok(())
             }
             None | Some(HubFrame::Stop) => Err(Outcome::Stopped),
-            Some(HubFrame::Start { .. }) => Err(Outcome::BadFrame),
+            Some(HubFrame::Start { .. } | HubFrame::Run { .. } | HubFrame::Signal { .. }) => {
+                Err(Outcome::BadFrame)
+            }
         }
     }
 

@@ -63,6 +63,8 @@ impl Frame for HubFrame {
                 check_command(app)?;
                 check_limits(limits)
             }
+            Self::Run { program } => check_command(program),
+            Self::Signal { signal } => within("signal", (*signal).into(), MAX_SIGNAL),
             Self::Call {
                 tool,
                 arguments,
@@ -113,7 +115,11 @@ impl Frame for SpokeFrame {
             }
             Self::Request { form, .. } => form.check(),
             // Quotes hold their limit by construction.
-            Self::CallFailed { .. } | Self::AppFailed { .. } | Self::Refused { .. } => Ok(()),
+            Self::CallFailed { .. }
+            | Self::AppFailed { .. }
+            | Self::Refused { .. }
+            | Self::Running
+            | Self::Stopped { .. } => Ok(()),
         }
     }
 }

@@ -21,6 +21,17 @@ pub enum HubFrame {
         /// What to offer it beyond being called.
         offer: Offer,
     },
+    /// Start a program with the spoke's own standard streams in the place of an app. Once, and first; answered by `Running`
+    /// or `AppFailed`.
+    Run {
+        /// What to run.
+        program: AppCommand,
+    },
+    /// Send a signal to the program's process group.
+    Signal {
+        /// The signal's number.
+        signal: u8,
+    },
     /// Call a tool. Answered by exactly one `Result` or `CallFailed` with the same id, or by
     /// `AppFailed`, which ends all calls.
     Call {
@@ -73,6 +84,13 @@ pub enum SpokeFrame {
         server: ServerInfo,
         /// What it offers.
         tools: Vec<ToolDescription>,
+    },
+    /// The program of `Run` has been started. Its end is an `AppFailed`.
+    Running,
+    /// The program was stopped, as by Ctrl-Z. It goes on with a `Signal`.
+    Stopped {
+        /// The number of the signal that stopped it.
+        signal: u8,
     },
     /// A call's result.
     Result {

@@ -85,6 +85,9 @@ pub const MAX_ENV: usize = 256;
 /// Command line, environment and directory of an app together. Linux allows two megabytes.
 pub const MAX_COMMAND_BYTES: usize = 256 << 10;
 
+/// Highest number of a signal on Linux.
+pub const MAX_SIGNAL: u64 = 64;
+
 /// Longest time that a call or a start may be given: one hour. Nothing interactive waits longer, and
 /// a wrong unit (seconds for milliseconds) is found.
 pub const MAX_TIMEOUT_MS: u64 = 3_600_000;

@@ -138,6 +138,10 @@ fn hub_frames() -> Vec<HubFrame> {
     vec![
         start(command(&["a", TEXT], "A", "/"), AppLimits::default()),
         call("a/b-c.d_1", "{\"a\": [1, \"é\"]}", MAX_TIMEOUT_MS),
+        HubFrame::Run {
+            program: command(&["a", TEXT], "A", "/"),
+        },
+        HubFrame::Signal { signal: 15 },
         HubFrame::Cancel { id: 0 },
         HubFrame::Pause { id: 1 },
         HubFrame::Resume { id: u64::MAX },

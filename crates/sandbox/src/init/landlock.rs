@@ -103,6 +103,8 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
         Rights::ReadWriteExecute => read | write | AccessFs::Execute,
         Rights::OwnSockets => AccessFs::MakeSock.into(),
         Rights::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
+        // A size or a mode is set by a control of the device.
+        Rights::Terminal => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,
     };
     // The kernel refuses rights on a file that only a directory can have.
     if directory {

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::layers::{Failure, Layers};
-use crate::spec::{WATCHERS, WATCHES};
+use crate::spec::{PROGRAM_WATCHES, WATCHERS, WATCHES};
 use crate::{Layer, Limits};
 
 /// Since this version (major, minor) `kernel.pid_max` belongs to the pid namespace. Before it, root's write would change
@@ -90,7 +90,8 @@ pub(super) fn volunteer_for_the_out_of_memory_killer(layers: &mut Layers) -> Res
 /// Bounds the file watchers of the sandbox, which otherwise come out of what the user has on the whole machine. Only in a
 /// user namespace of its own: elsewhere the same names are the host's. Returns whether they are bounded; if not, the
 /// system call filter refuses them.
-pub(super) fn bound_watchers(layers: &mut Layers) -> bool {
+pub(super) fn bound_watchers(layers: &mut Layers, program: bool) -> bool {
+    let times = if program { PROGRAM_WATCHES } else { 1 };
     let bound = || {
         if !layers.has(Layer::UserNamespace) {
             return Err("there is no user namespace".to_owned());
@@ -100,7 +101,8 @@ pub(super) fn bound_watchers(layers: &mut Layers) -> bool {
             ("max_inotify_watches", WATCHES),
         ] {
             let path = format!("/proc/sys/user/{name}");
-            fs::write(&path, most.to_string()).map_err(|error| format!("write {path}: {error}"))?;
+            fs::write(&path, (most * times).to_string())
+                .map_err(|error| format!("write {path}: {error}"))?;
         }
         Ok(())
     };

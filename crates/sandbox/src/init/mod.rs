@@ -18,7 +18,7 @@ mod syscalls;
 use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,6 +36,7 @@ pub use self::root::{ETC, SYSTEM};
 use self::layers::{Failure, Layers};
 use self::network::Sockets;
 use crate::control::{self, Report, Request};
+use crate::streams::terminal_of;
 use crate::sys::{self, Fork};
 use crate::{Enforced, Spec};
 
@@ -58,7 +59,7 @@ const SIGNAL_OFFSET: i32 = 128;
 ///
 /// The spoke binary then runs again as `spoke`, as process 1 of its pid namespace: it must reap its orphans, and when it
 /// ends, the kernel kills everything else in the sandbox. Descriptor 3 is the channel; 0 and 1 are `/dev/null`, 2 is the
-/// stderr pipe; nothing else is open.
+/// stderr pipe, or all three are the streams of a program; nothing else is open.
 pub fn init_main() -> ! {
     let code = match begin() {
         Ok(begun) => {
@@ -83,6 +84,8 @@ struct Begun {
     control: OwnedFd,
     /// None for a probe.
     channel: Option<OwnedFd>,
+    /// The standard streams of a program; none for a server.
+    streams: Vec<OwnedFd>,
     /// Where the spoke is to start.
     group: Option<OwnedFd>,
     request: Request,
@@ -96,9 +99,12 @@ fn begin() -> Result<Begun, String> {
     let (request, descriptors) = received.ok_or("the hub closed the control socket")?;
     let mut descriptors = descriptors.into_iter();
     let channel = (!request.probe).then(|| descriptors.next()).flatten();
+    let count = if request.program { 3 } else { 0 };
+    let streams: Vec<_> = descriptors.by_ref().take(count).collect();
     let group = request.group.then(|| descriptors.next()).flatten();
     let number = channel.as_ref().map(AsRawFd::as_raw_fd);
     if number != (!request.probe).then_some(CHANNEL)
+        || streams.len() != count
         || group.is_some() != request.group
         || descriptors.next().is_some()
     {
@@ -116,6 +122,7 @@ fn begin() -> Result<Begun, String> {
     Ok(Begun {
         control,
         channel,
+        streams,
         group,
         request,
     })
@@ -220,20 +227,25 @@ fn inner(
     let Begun {
         control,
         channel,
+        streams,
         request,
         ..
     } = begun;
     let spec = &request.spec;
     die_with(outer)?;
+    let terminal = terminal_of(streams);
+    if let Some(terminal) = terminal {
+        take_terminal(terminal)?;
+    }
     let own_processes = namespaces::confirm_pid(&mut layers, pid_namespace)?;
     let own_network = namespaces::enter_others(&mut layers)?;
     // By files of `/proc/sys`, which the spoke's own tree does not have.
     limits::bound_processes(&mut layers, &spec.limits, own_processes)?;
-    let watchers = limits::bound_watchers(&mut layers);
+    let watchers = limits::bound_watchers(&mut layers, request.program);
     // Routes take `CAP_NET_ADMIN`, and netlink a socket that the filter refuses: too late further down.
     let sockets = network::open(&mut layers, spec, own_network)?;
     let program = root::Program::find()?;
-    let view = root::enter(&mut layers, spec, &program, own_processes)?;
+    let view = root::enter(&mut layers, request, &program, terminal, own_processes)?;
     limits::apply(&mut layers, &spec.bounded_limits())?;
     // Landlock and seccomp ask for this of a process without `CAP_SYS_ADMIN`.
     privileges::forbid_new(&mut layers)?;
@@ -241,12 +253,13 @@ fn inner(
     privileges::drop_all(&mut layers)?;
     // The last change of credentials is behind us.
     die_with(outer)?;
-    hand_over(channel.as_ref())?;
+    hand_over(channel.as_ref(), streams)?;
     let given = seccomp::Given {
         watchers,
         names: !spec.names.is_empty(),
         own_network,
         own_sockets: view.own_sockets,
+        program: request.program,
     };
     // Last: it refuses what the steps above are made of.
     seccomp::install(&mut layers, given)?;
@@ -270,9 +283,22 @@ fn die_with(outer: &OwnedFd) -> Result<(), Failure> {
     }
 }
 
+/// Makes this process the leader of a session with this terminal, so that its keys reach what runs in the sandbox.
+fn take_terminal(terminal: BorrowedFd<'_>) -> Result<(), Failure> {
+    let failed = |errno| Failure::plain(format!("take the terminal: {errno}"));
+    rustix::process::setsid().map_err(failed)?;
+    rustix::process::ioctl_tiocsctty(terminal).map_err(failed)
+}
+
 /// From here on only 0, 1, 2 and the channel survive the execution.
-fn hand_over(channel: Option<&OwnedFd>) -> Result<(), Failure> {
+fn hand_over(channel: Option<&OwnedFd>, streams: &[OwnedFd]) -> Result<(), Failure> {
     let failed = |errno| Failure::plain(format!("hand the descriptors over: {errno}"));
+    if let [input, output, error] = streams {
+        let replaced = rustix::stdio::dup2_stdin(input)
+            .and_then(|()| rustix::stdio::dup2_stdout(output))
+            .and_then(|()| rustix::stdio::dup2_stderr(error));
+        replaced.map_err(failed)?;
+    }
     sys::close_on_exec_from(CHANNEL.unsigned_abs()).map_err(failed)?;
     channel
         .map_or(Ok(()), |channel| {

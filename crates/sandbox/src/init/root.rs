@@ -3,8 +3,10 @@
 //! Sources are opened without following a symbolic link (see `sources`) and cloned as detached mounts first, with their
 //! attributes set before anything can be reached through them, then attached to targets that are walked to in the same way.
 
+use std::ffi::OsString;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -18,13 +20,15 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
     mount_change, move_mount, open_tree, unmount,
 };
+use rustix::termios::ttyname;
 use rustix::thread::UnshareFlags;
 
 use super::layers::{Failure, Layers};
 use super::namespaces;
 use super::sources::{self, Source};
+use crate::control::Request;
 use crate::layer::NO_SOCKETS;
-use crate::spec::TMP_FILES;
+use crate::spec::{PROGRAM_TMP_FILES, TMP_FILES};
 use crate::sys;
 use crate::{Access, Layer, Limits, Mount, Spec};
 
@@ -90,6 +94,15 @@ const DEVICES: [(&str, Rights); 5] = [
     ("/dev/random", Rights::Device),
     ("/dev/urandom", Rights::Device),
 ];
+/// The controlling terminal, for a program of the user's: only that of its own session is behind it.
+const TTY: (&str, Rights) = ("/dev/tty", Rights::Terminal);
+/// Where a program makes terminals of its own: an instance that has no others.
+const PTS: &str = "/dev/pts";
+/// Most such terminals. An agent has one for each command that it runs.
+const MOST_PTS: &str = "128";
+/// Under which name a program finds the terminal that it was given, which is none of its own. (C libraries look for the name
+/// of a terminal in `/dev`.)
+const CONSOLE: &str = "/dev/console";
 /// Links that programs expect.
 const LINKS: [(&str, &str); 5] = [
     ("/proc/self/fd", "dev/fd"),
@@ -115,6 +128,7 @@ pub(super) enum Rights {
     ReadWriteExecute,
     OwnSockets,
     Device,
+    Terminal,
 }
 
 /// The tree as the spoke will see it.
@@ -161,18 +175,36 @@ impl Program {
     }
 }
 
+/// What the tree of a program that the user works with has beside that of a server.
+#[derive(Debug)]
+struct Desk {
+    /// The terminal that it was given, by its name on the host.
+    terminal: Option<PathBuf>,
+}
+
+impl Desk {
+    fn of(request: &Request, terminal: Option<BorrowedFd<'_>>) -> Option<Self> {
+        let name = terminal.and_then(|terminal| ttyname(terminal, Vec::new()).ok());
+        let terminal = name.map(|name| PathBuf::from(OsString::from_vec(name.into_bytes())));
+        request.program.then_some(Self { terminal })
+    }
+}
+
 /// Makes the tree and moves into it.
 pub(super) fn enter(
     layers: &mut Layers,
-    spec: &Spec,
+    request: &Request,
     program: &Program,
+    terminal: Option<BorrowedFd<'_>>,
     own_processes: bool,
 ) -> Result<View, Failure> {
+    let (spec, desk) = (&request.spec, Desk::of(request, terminal));
+    let desk = desk.as_ref();
     // Abstract names are those of the network, and without the other an overlay shows what mounts of the host cover.
     let needed = [Layer::NetNamespace, Layer::UserNamespace];
     let missing = needed.into_iter().find(|layer| !layers.has(*layer));
     let mut host_sockets = missing.map(|layer| format!("the layer {layer} is not in force"));
-    let outcome = match enter_own_tree(spec, program, own_processes, &mut host_sockets) {
+    let outcome = match enter_own_tree(spec, program, desk, own_processes, &mut host_sockets) {
         Ok((verified, note)) => {
             note.into_iter().for_each(|note| layers.note(note));
             Ok(verified)
@@ -188,17 +220,25 @@ pub(super) fn enter(
         let own_sockets = host_sockets.is_none();
         let why = host_sockets.map(|why| format!("{NO_SOCKETS}: {why}"));
         why.into_iter().for_each(|note| layers.note(note));
-        Ok(view_inside(spec, own_sockets))
+        Ok(view_inside(spec, desk, own_sockets))
     } else {
-        view_on_host(spec, program)
+        view_on_host(spec, desk, program)
     }
 }
 
-fn view_inside(spec: &Spec, own_sockets: bool) -> View {
-    let mut rules = common_rules();
+fn view_inside(spec: &Spec, desk: Option<&Desk>, own_sockets: bool) -> View {
+    let mut rules = common_rules(desk);
+    let (temporary, terminals) = match desk {
+        None => (Rights::ReadWrite, None),
+        Some(_) => (Rights::ReadWriteExecute, Some([PTS, CONSOLE])),
+    };
+    let terminals = terminals.into_iter().flatten();
+    rules.extend(terminals.map(|path| (place_of(path), Rights::Terminal)));
+    // To look for the name of a terminal.
+    rules.extend(desk.map(|_| (place_of("/dev"), Rights::Read)));
     rules.push((place_of("/etc"), Rights::Read));
     rules.push((place_of("/proc"), Rights::Read));
-    rules.push((place_of("/tmp"), Rights::ReadWrite));
+    rules.push((place_of("/tmp"), temporary));
     rules.extend(own_sockets.then(|| (place_of("/tmp"), Rights::OwnSockets)));
     rules.push((place_of(PROGRAM), Rights::ReadExecute));
     // The way to each target was walked without following a link when it was attached.
@@ -213,8 +253,8 @@ fn view_inside(spec: &Spec, own_sockets: bool) -> View {
 
 /// Without a tree of its own the spoke sees the host's, and only Landlock stands before it: what a mount would have
 /// moved or hidden cannot be had then.
-fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
-    let mut rules = common_rules();
+fn view_on_host(spec: &Spec, desk: Option<&Desk>, program: &Program) -> Result<View, Failure> {
+    let mut rules = common_rules(desk);
     rules.extend(ETC.iter().map(|path| (place_of(path), Rights::Read)));
     rules.push((place_of(&program.0), Rights::ReadExecute));
     for (mount, source) in spec.mounts.iter().zip(sources::open(&spec.mounts)?) {
@@ -233,9 +273,9 @@ fn view_on_host(spec: &Spec, program: &Program) -> Result<View, Failure> {
     })
 }
 
-fn common_rules() -> Vec<(Place, Rights)> {
+fn common_rules(desk: Option<&Desk>) -> Vec<(Place, Rights)> {
     let system = SYSTEM.into_iter().map(|path| (path, Rights::ReadExecute));
-    let rules = system.chain(DEVICES);
+    let rules = system.chain(DEVICES).chain(desk.map(|_| TTY));
     rules
         .map(|(path, rights)| (place_of(path), rights))
         .collect()
@@ -265,6 +305,7 @@ fn denied(what: impl Into<String>) -> impl FnOnce(Errno) -> Failure {
 fn enter_own_tree(
     spec: &Spec,
     program: &Program,
+    desk: Option<&Desk>,
     own_processes: bool,
     host_sockets: &mut Option<String>,
 ) -> Result<(String, Option<String>), Failure> {
@@ -273,9 +314,10 @@ fn enter_own_tree(
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     // A shared mount would show on the host what is mounted here.
     mount_change("/", private).map_err(denied("make the mounts private"))?;
-    let pieces = pieces(spec, program, host_sockets)?;
+    let pieces = pieces(spec, program, desk, host_sockets)?;
     let root = tmpfs(
         ROOT_BYTES,
+        TMP_FILES,
         "755",
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     )
@@ -284,7 +326,7 @@ fn enter_own_tree(
     move_mount(&root, "", anywhere, BASE, detached).map_err(denied("attach the root"))?;
 
     let finish = || {
-        let note = populate(&root, spec, pieces, own_processes, host_sockets)?;
+        let note = populate(&root, spec, desk, pieces, own_processes, host_sockets)?;
         rustix::process::fchdir(&root).map_err(denied("enter the root"))?;
         // Not `chroot`, which leaves the old root mounted and can be climbed out of.
         rustix::process::pivot_root(".", ".").map_err(denied("change the root"))?;
@@ -321,6 +363,7 @@ struct Piece {
 fn pieces(
     spec: &Spec,
     program: &Program,
+    desk: Option<&Desk>,
     host_sockets: &mut Option<String>,
 ) -> Result<Vec<Piece>, Failure> {
     let read_only = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -348,7 +391,7 @@ fn pieces(
         // A link may lead to where nothing of the host is shown.
         if SYSTEM.iter().any(|system| target.starts_with(system)) {
             let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-            let tree = tmpfs(ROOT_BYTES, "755", attributes);
+            let tree = tmpfs(ROOT_BYTES, TMP_FILES, "755", attributes);
             pieces.push(Piece {
                 tree: tree.map_err(denied(format!("cover {}", target.display())))?,
                 target,
@@ -361,9 +404,14 @@ fn pieces(
     for path in ETC.iter().map(Path::new).filter(|path| path.exists()) {
         pieces.push(piece(path, path, read_only | MOUNT_ATTR_NOEXEC)?);
     }
-    for path in DEVICES.iter().map(|(path, _)| Path::new(path)) {
+    let devices = DEVICES.into_iter().chain(desk.map(|_| TTY));
+    for path in devices.map(|(path, _)| Path::new(path)) {
         // Without NODEV, which would make these files useless: they are the only devices that a spoke has.
         pieces.push(piece(path, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)?);
+    }
+    if let Some(terminal) = desk.and_then(|desk| desk.terminal.as_deref()) {
+        let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
+        pieces.push(piece(terminal, Path::new(CONSOLE), attributes)?);
     }
     pieces.push(piece(&program.0, Path::new(PROGRAM), read_only)?);
     // Outer targets first, so that an inner one is not covered.
@@ -451,6 +499,7 @@ fn overlay(folder: &OwnedFd, empty: &OwnedFd) -> Result<OwnedFd, Errno> {
 fn populate(
     root: &OwnedFd,
     spec: &Spec,
+    desk: Option<&Desk>,
     pieces: Vec<Piece>,
     own_processes: bool,
     host_sockets: &mut Option<String>,
@@ -458,7 +507,15 @@ fn populate(
     let no_power = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let temporary = tmpfs(spec.limits.tmp_bytes, "1777", no_power).map_err(denied("make /tmp"))?;
+    let (files, attributes) = match desk {
+        None => (TMP_FILES, no_power),
+        Some(_) => (
+            TMP_FILES * PROGRAM_TMP_FILES,
+            no_power - MountAttrFlags::MOUNT_ATTR_NOEXEC,
+        ),
+    };
+    let temporary = tmpfs(spec.limits.tmp_bytes, files, "1777", attributes);
+    let temporary = temporary.map_err(denied("make /tmp"))?;
     // What `/tmp` covers stays empty.
     mkdirat(root, "tmp", Mode::from_raw_mode(0o755)).map_err(denied("make /tmp"))?;
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -498,6 +555,15 @@ fn populate(
     }
     for (link, path) in LINKS {
         symlinkat(link, root, path).map_err(denied(format!("link {path}")))?;
+    }
+    if desk.is_some() {
+        // Without NODEV, as with the devices.
+        let no_programs = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        let options = [("mode", "600"), ("ptmxmode", "666"), ("max", MOST_PTS)];
+        let terminals = file_system("devpts", &options, no_programs);
+        let terminals = terminals.map_err(denied(format!("make {PTS}")))?;
+        attach(root, &terminals, Path::new(PTS), true, &ours)?;
+        symlinkat("pts/ptmx", root, "dev/ptmx").map_err(denied("link dev/ptmx"))?;
     }
     if !own_processes {
         return Ok(Some("no /proc, as there is no pid namespace".to_owned()));
@@ -622,12 +688,12 @@ fn write(root: &OwnedFd, path: &str, content: &str) -> Result<(), Errno> {
     })
 }
 
-fn tmpfs(bytes: u64, mode: &str, attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
+fn tmpfs(bytes: u64, files: u64, mode: &str, attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
     file_system(
         "tmpfs",
         &[
             ("size", &bytes.to_string()),
-            ("nr_inodes", &TMP_FILES.to_string()),
+            ("nr_inodes", &files.to_string()),
             ("mode", mode),
         ],
         attributes,

@@ -19,7 +19,7 @@ use seccompiler::{
 use super::layers::{Failure, Layers};
 use super::syscalls::{
     Argument, CONDITIONAL, Conditional, GROUPS, LEGACY, LEGACY_CONDITIONAL, LISTENING, Test,
-    UNSUPPORTED, WATCHERS, WITH_NAMES, WITH_OWN_SOCKETS,
+    UNSUPPORTED, WATCHERS, WITH_NAMES, WITH_OWN_SOCKETS, WITH_PROGRAM,
 };
 use crate::Layer;
 
@@ -34,6 +34,8 @@ pub(super) struct Given {
     pub(super) own_network: bool,
     /// No Unix socket of the host can be reached, and it may have its own.
     pub(super) own_sockets: bool,
+    /// It runs a program that the user works with.
+    pub(super) program: bool,
 }
 
 /// Installs the filter on this process and all it will start.
@@ -111,7 +113,9 @@ fn sometimes() -> impl Iterator<Item = &'static Conditional> {
 fn also(given: Given) -> impl Iterator<Item = &'static Conditional> {
     let names = WITH_NAMES.iter().filter(move |_| given.names);
     let sockets = WITH_OWN_SOCKETS.iter();
-    names.chain(sockets.filter(move |_| given.own_sockets))
+    let program = WITH_PROGRAM.iter().filter(move |_| given.program);
+    let sockets = sockets.filter(move |_| given.own_sockets);
+    names.chain(sockets).chain(program)
 }
 
 fn rule(all: &[Argument]) -> Result<SeccompRule, seccompiler::BackendError> {
@@ -138,6 +142,7 @@ mod tests {
         names: true,
         own_network: true,
         own_sockets: true,
+        program: true,
     };
 
     #[test]
@@ -148,6 +153,7 @@ mod tests {
             names: false,
             own_network: false,
             own_sockets: false,
+            program: false,
         })
         .unwrap();
     }

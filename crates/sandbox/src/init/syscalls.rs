@@ -13,6 +13,7 @@ use libc::c_long;
 
 pub(super) use conditional::{
     Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test, WITH_NAMES, WITH_OWN_SOCKETS,
+    WITH_PROGRAM,
 };
 
 /// A list of calls, several to a line.

@@ -80,6 +80,11 @@ impl Reach {
         Running(&self.calls)
     }
 
+    /// The user can be asked as long as the spoke runs: nothing says what its program works on.
+    pub(crate) fn ask_at_any_time(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+    }
+
     pub(super) fn is_called(&self) -> bool {
         self.calls.load(Ordering::SeqCst) > 0
     }

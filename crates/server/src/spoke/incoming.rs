@@ -165,6 +165,7 @@ impl Incoming {
                 let recorded = self.refused.record(wish, why, times, said.as_str());
                 recorded.or_else(breach)
             }
+            SpokeFrame::Running | SpokeFrame::Stopped { .. } => breach("it runs a program"),
             SpokeFrame::AppFailed { reason, stderr } => {
                 let stderr = escape(stderr.as_str());
                 // An error, which ends the reading: without its app a spoke is of no use.

@@ -10,3 +10,4 @@ mod flows;
 mod programs;
 mod remote;
 mod stage;
+mod users_program;

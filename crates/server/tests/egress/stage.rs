@@ -30,7 +30,7 @@ pub(crate) const NAME: &str = "api.example.org";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every call may run; connections go by the rules of a configuration.
-struct Rules(AppPolicy);
+pub(crate) struct Rules(pub(crate) AppPolicy);
 
 impl Policy for Rules {
     fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {

@@ -212,6 +212,24 @@ pub(in crate::init) const WITH_OWN_SOCKETS: &[Conditional] = &[
     },
 ];
 
+/// What a spoke may do as well that runs a program which the user works with, by calls that stand above.
+pub(in crate::init) const WITH_PROGRAM: &[Conditional] = &[
+    Conditional {
+        why: "terminals: the one that was made for the program, and its own. Modes, sizes, foreground groups and pairs, but no \
+            typing for the user (TIOCSTI), no other line discipline (TIOCSETD) and no console (TIOCLINUX)",
+        call: libc::SYS_ioctl,
+        alternatives: any_of!(1:
+            TCSETS TCSETSW TCSETSF TCSETS2 TCSETSW2 TCSETSF2 TCSBRK TCSBRKP TCFLSH TCXONC TIOCSWINSZ TIOCGPGRP
+            TIOCSPGRP TIOCGSID TIOCSCTTY TIOCNOTTY TIOCOUTQ TIOCGPTN TIOCSPTLCK TIOCGPTLCK TIOCGPTPEER TIOCPKT
+        ),
+    },
+    Conditional {
+        why: "children that end with their parent. Only process 1 could outlive the hub by it, and no program runs there",
+        call: libc::SYS_prctl,
+        alternatives: &[&[is(0, libc::PR_SET_PDEATHSIG as u64)]],
+    },
+];
+
 /// Older forms of the conditional calls above, which C libraries still use on this architecture.
 #[cfg(target_arch = "x86_64")]
 pub(in crate::init) const LEGACY_CONDITIONAL: &[Conditional] = &[
