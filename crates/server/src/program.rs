@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use wire::{AppCommand, Decoder, FailureReason, HubFrame, SpokeFrame};
 
 use crate::egress::{AskedConnection, Gate, Reach};
+use crate::parts::Told;
 use crate::spoke::{SpokeError, SpokeSetup, Ways, open_ways};
 
 /// The time in which a started spoke must have executed the program or said why not.
@@ -159,9 +160,9 @@ impl Program {
     }
 
     /// [`Self::told`], for others to call while this program is waited for.
-    pub fn teller(&self) -> impl Fn(&Label) + Send + Sync + Clone + 'static {
+    pub fn teller(&self) -> Told {
         let reach = Arc::clone(&self.reach);
-        move |label| reach.give(label)
+        Arc::new(move |label| reach.give(label))
     }
 
     /// Sends a signal to the program and what it has started in its process group.
