@@ -214,6 +214,8 @@ pub struct ProxySettings {
     pub unknown_members: bool,
     /// Whether tools that are no functions of the client's are left out. Otherwise a request with one is refused.
     pub omits_tools: bool,
+    /// Whether clients may name a model that the upstream does not list.
+    pub any_model: bool,
 }
 
 /// What the proxy does with a call that would violate the policy.

@@ -324,6 +324,7 @@ impl Default for ProxySettings {
             inserted: None,
             unknown_members: true,
             omits_tools: false,
+            any_model: false,
         }
     }
 }
@@ -372,6 +373,7 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
     let words = [("omit", true), ("refuse", false)];
     let other = table.choice("other_tools", &words);
     proxy.omits_tools = other.unwrap_or(proxy.omits_tools);
+    proxy.any_model = table.boolean("any_model").unwrap_or(proxy.any_model);
     let timeout = &mut proxy.approval_timeout;
     seconds(&table, "approval_timeout_s", timeout, 3_600);
     table.finish();

@@ -16,8 +16,8 @@ pub const REDEEMABLE_FOR: Duration = Duration::from_secs(600);
 /// Most permits that wait. A step has a few calls; beyond this the oldest are dropped, and their calls are decided on by the
 /// gateway.
 const MAX_PERMITS: usize = 1024;
-/// Bytes of results that are kept; each counts as `OVERHEAD` more. A forgotten one has the most restrictive label of its
-/// call's results.
+/// Bytes of results that are kept, and of texts of a session that wait; each counts as `OVERHEAD` more. A forgotten result
+/// has the most restrictive label of its call's results.
 const MAX_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
 
@@ -32,7 +32,18 @@ pub struct Permits {
     order: VecDeque<String>,
     bytes: usize,
     /// By session.
-    given: BTreeMap<String, Label>,
+    given: BTreeMap<String, Given>,
+}
+
+/// What the client of a session was given.
+#[derive(Debug, Default)]
+struct Given {
+    label: Label,
+    /// What the gateway has given it and the proxy does not know yet.
+    texts: Vec<Labeled>,
+    bytes: usize,
+    /// The label of texts for which there was no room.
+    lost: Label,
 }
 
 #[derive(Debug)]
@@ -80,14 +91,39 @@ impl Permits {
     /// The client of this session was given text of this label. Without [`Permits::open`] this has no effect.
     pub fn give(&mut self, session: &str, label: &Label) {
         if let Some(given) = self.given.get_mut(session) {
-            *given = given.join(label);
+            given.label = given.label.join(label);
         }
+    }
+
+    /// The gateway gave the client of this session a text, which may come to the proxy in any place.
+    pub fn say(&mut self, session: &str, text: Labeled) {
+        self.give(session, &text.label());
+        if let Some(given) = self.given.get_mut(session) {
+            given.bytes += text.len() + OVERHEAD;
+            match given.bytes > MAX_BYTES {
+                true => given.lost = given.lost.join(&text.label()),
+                false => given.texts.push(text),
+            }
+        }
+    }
+
+    /// What the gateway gave since the last time, and the label of texts for which there was no room.
+    pub fn heard(&mut self, session: &str) -> (Vec<Labeled>, Label) {
+        let Some(given) = self.given.get_mut(session) else {
+            return (Vec::new(), Label::bottom());
+        };
+        given.bytes = 0;
+        (
+            std::mem::take(&mut given.texts),
+            std::mem::take(&mut given.lost),
+        )
     }
 
     /// The label of everything that the client of this session was given.
     #[must_use]
     pub fn given(&self, session: &str) -> Label {
-        self.given.get(session).cloned().unwrap_or_default()
+        let given = self.given.get(session);
+        given.map_or(Label::bottom(), |given| given.label.clone())
     }
 
     /// Leaves a permit for the client of this session. It is for its call alone: this app, this tool, these arguments.

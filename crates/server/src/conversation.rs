@@ -14,6 +14,8 @@ pub(crate) struct Conversation {
     /// Which calls are wished, if the model is not free to choose.
     pub(crate) tool_choice: Option<ToolChoice>,
     pub(crate) token_limit: TokenLimit,
+    /// The tool that is wanted, if it is one that was left out.
+    pub(crate) wants_omitted: Option<String>,
     /// Members that only say how to write the answer, for the upstream.
     pub(crate) members: Map<String, Value>,
     /// What only tunes the answer and the upstream's API does not have, by name: it goes nowhere.

@@ -220,6 +220,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     setup.models = Some(provider);
     setup.unknown_members = config.proxy.unknown_members;
     setup.omits_tools = config.proxy.omits_tools;
+    setup.any_model = config.proxy.any_model;
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     setup.hosts.clone_from(&args.host);

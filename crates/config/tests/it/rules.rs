@@ -1342,12 +1342,12 @@ fn apps_at_clients_and_the_proxy() {
     assert_eq!(config.proxy.on_violation, OnViolation::Ask);
     assert_eq!(config.proxy.approval_timeout.as_secs(), 120);
     let config = ok(
-        "[proxy]\napp = \"b\"\non_violation = \"drop\"\nunknown_members = \"refuse\"\nother_tools = \"omit\"\ninserted = []\napproval_timeout_s = 5\n[app.a]\nclient = true\n[app.b]\nclient = true\n",
+        "[proxy]\napp = \"b\"\non_violation = \"drop\"\nunknown_members = \"refuse\"\nother_tools = \"omit\"\nany_model = true\ninserted = []\napproval_timeout_s = 5\n[app.a]\nclient = true\n[app.b]\nclient = true\n",
     );
     assert_eq!(config.proxy.app.as_deref(), Some("b"));
     assert_eq!(config.proxy.on_violation, OnViolation::Drop);
     assert_eq!(config.proxy.approval_timeout.as_secs(), 5);
-    assert!(!config.proxy.unknown_members && config.proxy.omits_tools);
+    assert!(!config.proxy.unknown_members && config.proxy.omits_tools && config.proxy.any_model);
     assert!(config.proxy.inserted.is_some_and(|label| label.is_bottom()));
     assert_eq!(
         ok("[app.a]\nclient = true\n[app.b]\nclient = true\n")

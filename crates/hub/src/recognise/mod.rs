@@ -262,6 +262,11 @@ impl KnownTexts<'_> {
         });
     }
 
+    /// Takes note that there were texts of this label which are not remembered.
+    pub fn forget(&self, label: &Label) {
+        self.change(|known| known.give_up(label));
+    }
+
     /// The text with the labels of what it repeats, beside those that it has. What is labelled for sure
     /// is learnt too, so that words which were put between labelled ones are known from then on.
     #[must_use]

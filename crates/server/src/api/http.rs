@@ -289,8 +289,10 @@ pub(crate) async fn json_body(
     }
     let encoding = headers.get(CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| encoding != "identity") {
-        return Err(ApiError::invalid("a body must not be compressed")
-            .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Err(ApiError::invalid(
+            "a body must not be compressed; Codex needs --disable enable_request_compression",
+        )
+        .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     match timeout(BODY_TIMEOUT, read(body, budget)).await {
         Ok(read) => read,

@@ -351,6 +351,7 @@ impl Client {
             } => Text::refused(text),
             _ => None,
         };
+        let asked = Sink::Call(call).label();
         let (received, everything, redeemed) = {
             let mut conversation = lock(&self.guard);
             let guard = &mut conversation.guard;
@@ -358,9 +359,15 @@ impl Client {
             let everything = guard.history.label();
             (received, everything, conversation.redeemed.remove(&id))
         };
-        if let Some(name) = redeemed {
-            let (text, label) = (received.text, received.label.clone());
-            lock(&self.gateway.permits).keep(name, Redeemed { text, label });
+        {
+            let mut permits = lock(&self.gateway.permits);
+            // What it says may depend on all of the call.
+            let said = received.text.clone().restrict(&asked);
+            permits.say(&self.session, said);
+            if let Some(name) = redeemed {
+                let (text, label) = (received.text, received.label.clone());
+                permits.keep(name, Redeemed { text, label });
+            }
         }
         self.gives(&everything);
         let label = lattice.describe(&received.label);

@@ -47,6 +47,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Asked, String> {
         streams,
         streams_usage,
         dropped: _,
+        wants_omitted: _,
     } = request::chat::read(body, TAKES)?;
     if members.contains_key("stop") {
         return Err("`stop` is not supported by this server; leave it out".to_owned());

@@ -131,6 +131,9 @@ pub struct ProxySetup {
     /// Whether tools that are no functions of the client's are left out: those which the upstream would execute, and those
     /// whose argument has a grammar. Otherwise a request with one is refused.
     pub omits_tools: bool,
+    /// Whether clients may name a model that the upstream does not list. Where the upstream is not cleared for everything,
+    /// such a name has the label of all that came before it.
+    pub any_model: bool,
     /// A gateway that is served at the same address.
     pub beside: Option<Routes>,
     /// How long a stream may be silent before the client is shown that an answer is still to come.
@@ -168,6 +171,7 @@ impl ProxySetup {
             observe: false,
             unknown_members: true,
             omits_tools: false,
+            any_model: false,
             beside: None,
             silence: stream::SILENCE,
             connections: http::MAX_CONNECTIONS,
@@ -327,6 +331,7 @@ fn router(
         observe: setup.observe,
         unknown_members: setup.unknown_members,
         omits_tools: setup.omits_tools,
+        any_model: setup.any_model,
         silence: setup.silence,
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),

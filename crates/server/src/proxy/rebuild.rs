@@ -313,9 +313,17 @@ impl Reading<'_> {
         };
         let content = hub::bounded(content, reader.result_bytes);
         let place = self.rebuilt.chain.place();
-        // A file that a tool reads may be an earlier result that the agent has saved there.
-        let here = hash(&[&place[..], b"result"].concat());
-        let content = reader.texts.recognise(&here, content);
+        // A file that a tool reads may be an earlier result that the agent has saved there. A rule that tells the fields of
+        // a result apart knows better what stands in them.
+        let all = 0..content.len();
+        let is_uniform = content.regions().all(|(span, _)| span == all);
+        let content = match is_uniform {
+            true => {
+                let here = hash(&[&place[..], b"result"].concat());
+                reader.texts.recognise(&here, content)
+            }
+            false => content,
+        };
         // What it says may depend on all of the call, its data arguments too.
         let call_label = call.as_ref().map(|call| Sink::Call(call).label());
         let call_label = call_label.unwrap_or(Label::top()).join(&label);

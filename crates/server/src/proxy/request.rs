@@ -10,9 +10,9 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use hub::Apps;
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
+use hub::{Apps, StopReason, Usage};
 use ifc::{History, Label};
 use llm::{ApiKey, Provider, RequestOptions};
 use serde_json::json;
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::api::{
     Dialect,
-    answer::messages::AnthropicMessage,
+    answer::{Choice, messages::AnthropicMessage},
     error::ApiError,
     http::{self, Slot},
     stream::{StreamItem, StreamSender, stream},
@@ -84,6 +84,9 @@ async fn answer<D: Dialect>(
     let mut request = read.map_err(ApiError::invalid)?;
     // What was read holds the same text once more.
     drop(bytes);
+    if let Some(tool) = &request.wants_omitted {
+        return left_out::<D>(&shared, &request, tool).await;
+    }
     let mut options = options(shared.tokens.upstream_key(headers), &mut request);
     // To another upstream the members go in the form of chat completions.
     if shared.upstream() == D::API {
@@ -102,6 +105,31 @@ async fn answer<D: Dialect>(
     }
     let Answered { choice, usage } = prepared.answer(&shared, None).await?;
     Ok(([JSON], answer.whole(&choice, &usage)).into_response())
+}
+
+/// Answers a request for nothing but a call of a tool that is left out, as an agent's own tool for searching the web makes:
+/// its text becomes the result of that tool, and the agent goes on.
+async fn left_out<D: Dialect>(
+    shared: &Shared,
+    request: &Conversation,
+    tool: &str,
+) -> Result<Response, ApiError> {
+    let choice = Choice {
+        text: format!(
+            "{tool} is not available: it would run at the provider, where the guard cannot decide on it."
+        ),
+        calls: Vec::new(),
+        stop: StopReason::End,
+    };
+    let answer = D::begin(&fresh("")?, request);
+    if !request.streams {
+        return Ok(([JSON], answer.whole(&choice, &Usage::default())).into_response());
+    }
+    let run = |sender: StreamSender| async move {
+        sender.send(StreamItem::Text(choice.text.clone()));
+        sender.send(StreamItem::Done(choice, Usage::default()));
+    };
+    stream(answer, shared.silence, run).await
 }
 
 /// About how many tokens a request of Anthropic's API has. The upstream is not asked: it may have no such API.
@@ -151,6 +179,13 @@ fn prepare(
     for text in &known {
         let place = chain.beside("known", text.reveal_tcb());
         texts.learn(Some(&place), text);
+    }
+    if let Some(behind) = &shared.behind {
+        let (heard, lost) = behind.permits().heard(&behind.session);
+        heard.iter().for_each(|text| texts.learn(None, text));
+        if !lost.is_bottom() {
+            texts.forget(&lost);
+        }
     }
     let reader = Reader {
         app: &shared.app,
@@ -223,6 +258,10 @@ async fn is_listed(shared: &Shared, options: &RequestOptions) -> Result<bool, Ap
     };
     if shared.observe {
         return Ok(true);
+    }
+    if shared.any_model {
+        let clearances = shared.parts.broker.clearances(None);
+        return Ok(clearances.iter().all(Label::is_top));
     }
     match models.has(name, options).await {
         Some(false) => Err(ApiError::no_model()),

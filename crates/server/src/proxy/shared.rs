@@ -43,6 +43,7 @@ pub(super) struct Shared {
     pub(super) observe: bool,
     pub(super) unknown_members: bool,
     pub(super) omits_tools: bool,
+    pub(super) any_model: bool,
     pub(super) silence: Duration,
     pub(super) slots: Arc<Semaphore>,
     pub(super) budget: Budget,

@@ -101,9 +101,12 @@ async fn a_refused_call_is_answered_in_the_proxy_and_the_turn_goes_on() {
         ),
         _ => says("It was refused."),
     });
-    for (api, streams) in forms() {
+    for ((api, streams), asks) in forms().flat_map(|form| [(form, true), (form, false)]) {
         let mut setup = setup(&upstream);
-        let approver = Always::answering(&mut setup, ifc::Answer::No);
+        let approver = Always::new(ifc::Answer::No);
+        if asks {
+            setup.approver = approver.clone();
+        }
         let stage = serve(setup).await;
         let read = api.answer(&stage, &[Said::User("go")], streams).await;
         let said = [
@@ -121,7 +124,7 @@ async fn a_refused_call_is_answered_in_the_proxy_and_the_turn_goes_on() {
             false => api.read(&serde_json::from_str(&text).unwrap()),
         };
         assert!(answer.text.ends_with("It was refused."), "{answer:?}");
-        assert_eq!(approver.count(), 1);
+        assert_eq!(approver.count(), usize::from(asks));
         // The client's view of it is known to be this past.
         let [user, called, result] = said;
         let said = [
@@ -322,6 +325,13 @@ async fn what_an_agent_puts_between_the_messages_is_not_the_developers_or_the_us
             responses(json!([
                 say("user", "# AGENTS.md instructions for /x\npost"),
                 say("user", "go")
+            ])),
+        ),
+        (
+            true,
+            responses(json!([
+                say("user", "go"),
+                {"type": "agent_message", "content": [{"type": "input_text", "text": "post it"}]}
             ])),
         ),
         (
@@ -669,6 +679,51 @@ async fn thoughts_and_settings_go_to_an_upstream_of_the_same_api() {
     }
 }
 
+/// The upstream refuses a call without its result, and a step without a thought where it thinks.
+#[tokio::test]
+async fn a_request_without_masked_steps_is_one_that_its_upstream_takes() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        _ if body.to_string().contains("not executed") => says("It was refused."),
+        "go" => calls(&[("inbox", "{}"), ("clock", "{}")]),
+        "mail" | "noon" => calls(&[("note", "{}")]),
+        _ => calls(&[("send", "{}")]),
+    });
+    for (api, dialect) in [
+        (Api::Messages, Dialect::Messages),
+        (Api::Responses, Dialect::Responses),
+    ] {
+        let mut setup = setup_with(&upstream, |config| config.dialect = dialect);
+        setup.parts.settings.screening = hub::Screening::CHECKED;
+        let approver = Always::answering(&mut setup, ifc::Answer::No);
+        let stage = serve(setup).await;
+        let answer = async |said: &[Said<'_>]| {
+            let mut body = api.body(said, false);
+            if api == Api::Messages {
+                body["thinking"] = json!({"type": "enabled", "budget_tokens": 1024});
+            }
+            let (status, text) = api.raw(&stage, &body).await;
+            assert_eq!(status, 200, "{text}");
+            api.read(&serde_json::from_str(&text).unwrap())
+        };
+        let read = answer(&[Said::User("go")]).await;
+        let begun = || {
+            [
+                Said::User("go"),
+                Said::Answer(&read),
+                Said::Result(&read, 0, "mail"),
+                Said::Result(&read, 1, "noon"),
+            ]
+        };
+        let noted = answer(&begun()).await;
+        assert_eq!(noted.calls[0].name, "note");
+        let rest = [Said::Answer(&noted), Said::Result(&noted, 0, "noted")];
+        let said: Vec<Said<'_>> = begun().into_iter().chain(rest).collect();
+        let last = answer(&said).await;
+        assert!(last.text.ends_with("It was refused."), "{last:?}");
+        assert_eq!(approver.count(), 1);
+    }
+}
+
 /// Keeps what was left out of requests.
 #[derive(Default)]
 struct Dropped(std::sync::Mutex<BTreeSet<String>>);
@@ -679,6 +734,29 @@ impl server::proxy::Observer for Dropped {
     fn dropped(&self, _: &str, names: &BTreeSet<String>) {
         self.0.lock().unwrap().extend(names.iter().cloned());
     }
+}
+
+/// An agent's own tool for searching the web asks the model by a request of its own.
+#[tokio::test]
+async fn a_search_that_the_provider_would_make_is_answered_without_it() {
+    let upstream = Upstream::start(|_| says("found"));
+    let mut setup = setup(&upstream);
+    setup.omits_tools = true;
+    let stage = serve(setup).await;
+    for streams in [false, true] {
+        let said = [Said::User("Perform a web search for the query: 4711")];
+        let mut body = Api::Messages.body(&said, streams);
+        body["tools"] = json!([{"type": "web_search_20250305", "name": "web_search"}]);
+        body["tool_choice"] = json!({"type": "tool", "name": "web_search"});
+        let (status, text) = Api::Messages.raw(&stage, &body).await;
+        assert_eq!(status, 200, "{text}");
+        let answer = match streams {
+            true => Api::Messages.read_stream(&text),
+            false => Api::Messages.read(&serde_json::from_str(&text).unwrap()),
+        };
+        assert!(answer.text.starts_with("web_search is not available"));
+    }
+    assert!(!upstream.everything().contains("4711"));
 }
 
 #[tokio::test]

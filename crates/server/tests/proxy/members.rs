@@ -216,4 +216,12 @@ async fn only_a_model_of_the_upstream_can_be_named() {
         assert_eq!(status, expected, "{model}: {answer}");
     }
     assert!(!upstream.everything().contains("hunter2"));
+    let mut setup = setup(&upstream);
+    setup.any_model = true;
+    let (status, answer) = serve(setup)
+        .await
+        .request(&[user("read")], json!({"model": "hunter2"}))
+        .await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(upstream.last().1["model"], "hunter2");
 }

@@ -180,13 +180,22 @@ impl Observer for Tally {
         if new.is_empty() || counts.dropped.len() >= DROPPED {
             return;
         }
-        let list = escape(&new.join(", "));
+        // Tools are left out because the configuration says so.
+        let (tools, members): (Vec<_>, Vec<_>) =
+            (new.iter().map(String::as_str)).partition(|name| name.starts_with("tools."));
+        for (names, why) in [
+            (members, "the upstream's API does not have"),
+            (tools, "the guard cannot decide on"),
+        ] {
+            if !names.is_empty() {
+                let (name, list) = (escape(conversation), escape(&names.join(", ")));
+                say(&format!(
+                    "note: conversation {name}: {why} {list}; left out\n"
+                ));
+            }
+        }
         let own = new.into_iter().map(|name| (conversation.to_owned(), name));
         counts.dropped.extend(own);
-        say(&format!(
-            "note: conversation {}: the upstream's API does not have {list}; left out\n",
-            escape(conversation)
-        ));
     }
 
     fn failed(&self, reason: &str) {

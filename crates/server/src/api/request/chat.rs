@@ -124,6 +124,7 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
         streams: body.stream.unwrap_or(false),
         streams_usage: body.stream_options.take().unwrap_or_default().include_usage == Some(true),
         members,
+        wants_omitted: None,
         dropped: beside.dropped,
         model: body.model,
     })

@@ -94,15 +94,27 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
     }
     let mut members = Members::new(Dialect::Messages, MEMBERS, takes);
     members.pass(body.more, in_chat)?;
-    let mut tools = Vec::new();
+    let (mut tools, mut omitted) = (Vec::new(), Vec::new());
     for tool in body.tools.unwrap_or_default() {
         match tool.kind.as_deref() {
             None | Some("custom") => tools.push(tool.read()?),
-            Some(kind) => members.leave_out(kind)?,
+            Some(kind) => {
+                members.leave_out(kind)?;
+                omitted.extend(tool.name);
+            }
         }
     }
     super::check_tools(tools.iter().map(|tool| &*tool.name))?;
-    let tool_choice = match &body.tool_choice {
+    let wanted = body
+        .tool_choice
+        .as_ref()
+        .and_then(|choice| choice.name.clone());
+    let wants_omitted = wanted.filter(|wanted| omitted.contains(wanted));
+    let tool_choice = match body
+        .tool_choice
+        .as_ref()
+        .filter(|_| wants_omitted.is_none())
+    {
         None => tools.is_empty().then_some(ToolChoice::None),
         Some(choice) => choice.read(&tools, &mut members)?,
     };
@@ -121,6 +133,7 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
         messages,
         tools,
         tool_choice,
+        wants_omitted,
         token_limit: body
             .max_tokens
             .map_or(TokenLimit::Server, TokenLimit::MaxTokens),

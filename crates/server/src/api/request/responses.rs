@@ -137,6 +137,7 @@ pub(crate) fn read(body: &[u8], takes: Takes) -> Result<Conversation, String> {
         messages: reading.messages,
         tools,
         tool_choice,
+        wants_omitted: None,
         token_limit: body
             .max_output_tokens
             .map_or(TokenLimit::Server, TokenLimit::MaxTokens),
@@ -187,6 +188,13 @@ impl Reading {
                 }
                 _ => return Err("unknown `role`".to_owned()),
             },
+            // What another agent of Codex's says to this one.
+            "agent_message" => {
+                let mut said = new(Role::User);
+                self.content(&mut said, item.content.as_deref())?;
+                said.is_inserted = true;
+                self.messages.push(said);
+            }
             "function_call" | "custom_tool_call" => {
                 let call = item.call()?;
                 match self.step() {
