@@ -258,7 +258,7 @@ fn note(record: &Record, file: &str) -> Option<String> {
             let lines = origins.iter().map(|it| format!("from memory: {it}\n"));
             Some(lines.collect())
         }
-        // A tool that the user meant to hide may be offered.
+        // A tool is missing, or one that the user meant to hide may be offered.
         (
             _,
             Event::Unheard {
@@ -267,7 +267,9 @@ fn note(record: &Record, file: &str) -> Option<String> {
                 reason,
                 times,
             },
-        ) if reason.starts_with(&Refusal::Unlisted.to_string()) => {
+        ) if request == Wish::Tool.name()
+            && !reason.starts_with(&Refusal::Unchecked.to_string()) =>
+        {
             Some(unheard(app, request, reason, *times))
         }
         (_, Event::Unheard { app, reason, .. }) => unwritten::file(app, reason, file),

@@ -137,12 +137,13 @@ impl AppClient {
 
     /// Calls a tool after its arguments (JSON text of an object) have been checked against its schema.
     /// The time counts from now, but not while the app waits for an answer of ours. When it is over, or `cancel` resolves
-    /// first, the app is told and the call ends; its late answer is thrown away.
+    /// first, the app is told and the call ends; its late answer is thrown away. `number` is the hub's for the call.
     ///
     /// # Errors
     /// Why there is no result. If the app is gone as well, [`AppClient::ended`] says so.
     pub async fn call(
         &self,
+        number: u64,
         tool: &str,
         arguments: &str,
         time: Duration,
@@ -159,7 +160,7 @@ impl AppClient {
             biased;
             // First: what a call has done is done, so its result counts although the app has ended after it, or the
             // call was cancelled at the same moment.
-            result = self.checked_call(tool, arguments, validator.clone()) => result,
+            result = self.checked_call(number, tool, arguments, validator.clone()) => result,
             reason = self.ending.0.cause() => Err(reason),
             () = cancel => Err(FailureReason::Cancelled),
             () = self.at_work(time) => Err(FailureReason::CallTimeout(ms)),
@@ -227,6 +228,7 @@ impl AppClient {
 
     async fn checked_call(
         &self,
+        number: u64,
         tool: &str,
         arguments: &str,
         validator: Option<Arc<Validator>>,
@@ -236,23 +238,19 @@ impl AppClient {
             return Err(FailureReason::ToolChanged);
         }
         if let Some(extra) = self.toolbox.extras.get(tool) {
-            let rendered = extra
+            let (rendered, written) = extra
                 .call(self.service.peer(), &members, &self.ending.0)
                 .await?;
-            return self.accept(rendered);
+            return self.accept(rendered, written);
         }
-        let mut params = exact::call(tool.to_owned(), text);
+        let mut params = exact::call(number, tool.to_owned(), text);
         for _ in 0..=MAX_INPUT_ROUNDS {
             let request = CallToolRequest::new(params.clone());
             let (peer, ending) = (self.service.peer(), &self.ending.0);
             let called = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
             let Ok(needed) = serde_json::from_str::<InputRequiredResult>(&called) else {
                 let rendered = render(&called).ok_or_else(|| breach(Breach::CallAnswer))?;
-                let result = self.accept(rendered)?;
-                return match self.mediator.offer().exact {
-                    true => exactly(result, called),
-                    false => Ok(result),
-                };
+                return self.accept(rendered, Some(called));
             };
             // The same call again, as the protocol has it: what is asked for stands beside it.
             (params.input_responses, params.request_state) = self.mediator.inputs(needed).await?;
@@ -281,36 +279,34 @@ impl AppClient {
         changed.contains(tool)
     }
 
-    fn accept(&self, rendered: Rendered) -> Result<CallResult, FailureReason> {
+    /// A result, with what the app wrote of it if the hub asks for that.
+    fn accept(
+        &self,
+        rendered: Rendered,
+        written: Option<String>,
+    ) -> Result<CallResult, FailureReason> {
         // Refused, not cut: no label rule reads half a JSON text, and the cut part could be what its labels depend on.
         if rendered.text.len() > self.max_result {
             return Err(FailureReason::ResultTooLong(self.max_result as u64));
         }
+        let written = written.filter(|_| self.mediator.offer().exact);
+        if written
+            .as_ref()
+            .is_some_and(|it| it.len() > MAX_EXACT_BYTES)
+        {
+            return Err(FailureReason::ResultTooLong(MAX_EXACT_BYTES as u64));
+        }
+        // A list, which a tolerant reader takes for an object, has no place for labels.
+        let exact = written.filter(|it| it.trim_start().starts_with('{'));
         Ok(CallResult {
             content: rendered.text,
             is_error: rendered.is_error,
             claims: rendered.claims,
-            images: rendered.images,
-            exact: None,
+            // An exact result has them.
+            images: exact.as_ref().map_or(rendered.images, |_| Vec::new()),
+            exact,
         })
     }
-}
-
-/// A result with what the app wrote, which has its images.
-fn exactly(result: CallResult, written: String) -> Result<CallResult, FailureReason> {
-    if written.len() > MAX_EXACT_BYTES {
-        return Err(FailureReason::ResultTooLong(MAX_EXACT_BYTES as u64));
-    }
-    // A list, which a tolerant reader takes for an object, has no place for labels.
-    let is_object = written.trim_start().starts_with('{');
-    Ok(match is_object {
-        true => CallResult {
-            images: Vec::new(),
-            exact: Some(written),
-            ..result
-        },
-        false => result,
-    })
 }
 
 /// Arguments that fit the schema of their tool.

@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientNotification,
-    ClientRequest, CustomResult, JsonRpcMessage, RequestId, ServerResult,
+    ClientRequest, CustomResult, GetMeta, JsonRpcMessage, NumberOrString, ProgressToken, RequestId,
+    ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use wire::{Breach, FailureReason};
 
-use crate::guard::breach;
+use crate::guard::{CALL_TOKEN, breach};
 use crate::process::Ending;
 
 /// The members of an object, each as it is written.
@@ -94,12 +95,10 @@ impl Drop for GiveUpOnDrop<'_> {
     }
 }
 
-/// The member that holds the text until the call is written. An app never sees it.
-const TEXT: &str = "text";
-
-/// A call with these arguments: JSON text of an object, on one line.
-pub(crate) fn call(tool: String, arguments: String) -> CallToolRequestParams {
-    let carried = Map::from_iter([(TEXT.to_owned(), Value::String(arguments))]);
+/// A call with these arguments: JSON text of an object, on one line. Until the call is written the text stands under the
+/// hub's number of the call. An app sees neither.
+pub(crate) fn call(number: u64, tool: String, arguments: String) -> CallToolRequestParams {
+    let carried = Map::from_iter([(number.to_string(), Value::String(arguments))]);
     CallToolRequestParams::new(tool).with_arguments(carried)
 }
 
@@ -114,10 +113,14 @@ pub(crate) fn line(mut item: TxJsonRpcMessage<RoleClient>) -> serde_json::Result
     let ClientRequest::CallToolRequest(call) = &mut request.request else {
         return serde_json::to_vec(&item);
     };
-    let text = call.params.arguments.take();
-    let text = text.and_then(|mut carried| carried.remove(TEXT));
-    let text: String = serde_json::from_value(text.unwrap_or_default())?;
+    let carried = call.params.arguments.take().unwrap_or_default();
+    let (number, text) = carried.into_iter().next().unwrap_or_default();
+    let text: String = serde_json::from_value(text)?;
     let arguments = RawValue::from_string(text)?;
+    // In the place of `rmcp`'s own, so that what the app says of its progress is known to be about this call.
+    let token = NumberOrString::String(format!("{CALL_TOKEN}{number}").into());
+    let meta = request.request.get_meta_mut();
+    meta.set_progress_token(ProgressToken(token));
     let line = serde_json::to_vec(&item)?;
     let mut message: Members<'_> = serde_json::from_slice(&line)?;
     let params = message.get("params").map_or("{}", |params| params.get());

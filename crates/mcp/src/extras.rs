@@ -1,13 +1,15 @@
 //! Resources and prompts of an app, as tools of it: what is called, decided on and labelled like any other.
 
+use std::time::Duration;
+
 use rmcp::model::{
-    GetPromptRequest, GetPromptRequestParams, ListPromptsRequest, ListResourcesRequest,
-    ReadResourceRequest, ReadResourceRequestParams, ServerCapabilities,
+    GetPromptRequest, GetPromptRequestParams, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ReadResourceRequest, ReadResourceRequestParams, ServerCapabilities,
 };
 use rmcp::service::{Peer, RoleClient};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use wire::{Breach, FailureReason, Offer};
 
 use crate::exact;
@@ -18,6 +20,9 @@ use crate::render::{Rendered, render_contents, render_messages};
 
 /// Most entries of a list.
 const MAX_ENTRIES: usize = 10_000;
+
+/// The time in which templates of resources must come.
+const TEMPLATES_TIME: Duration = Duration::from_secs(2);
 
 /// What such a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,25 +98,25 @@ impl Extra {
         json!({"name": self.name(), "description": description, "inputSchema": schema})
     }
 
-    /// Asks the app.
+    /// Asks the app. A resource and a prompt come as the app wrote them as well.
     pub(crate) async fn call(
         self,
         peer: &Peer<RoleClient>,
         arguments: &Map<String, Value>,
         ending: &Ending,
-    ) -> Result<Rendered, FailureReason> {
+    ) -> Result<(Rendered, Option<String>), FailureReason> {
         let text = |name: &str| {
             // Checked against the schema above: what it requires is there, and is a text.
             let value = arguments.get(name).and_then(Value::as_str);
             value.unwrap_or_default().to_owned()
         };
-        match self {
-            Self::ListResources | Self::ListPrompts => self.list(peer, ending).await?,
+        let (rendered, written) = match self {
+            Self::ListResources | Self::ListPrompts => (Some(self.list(peer, ending).await?), None),
             Self::ReadResource => {
                 let params = ReadResourceRequestParams::new(text("uri"));
                 let request = ReadResourceRequest::new(params);
                 let read = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
-                render_contents(&read)
+                (render_contents(&read), Some(read))
             }
             Self::GetPrompt => {
                 let given = arguments.get("arguments").and_then(Value::as_object);
@@ -119,18 +124,18 @@ impl Extra {
                 params.arguments = given.cloned();
                 let request = GetPromptRequest::new(params);
                 let prompt = exact::ask(peer, request, Breach::CallAnswer, ending).await?;
-                render_messages(&prompt)
+                (render_messages(&prompt), Some(prompt))
             }
-        }
-        .ok_or_else(|| breach(Breach::CallAnswer))
+        };
+        Ok((rendered.ok_or_else(|| breach(Breach::CallAnswer))?, written))
     }
 
-    /// All pages, as JSON that label rules can read.
+    /// All pages, as JSON that label rules can read. Templates of resources are listed beside them.
     async fn list(
         self,
         peer: &Peer<RoleClient>,
         ending: &Ending,
-    ) -> Result<Option<Rendered>, FailureReason> {
+    ) -> Result<Rendered, FailureReason> {
         let is_prompts = self == Self::ListPrompts;
         let kind = if is_prompts { "prompts" } else { "resources" };
         let deadline = Instant::now() + PAGES_TIME;
@@ -145,14 +150,25 @@ impl Extra {
         };
         let listed = pages::all(kind, MAX_ENTRIES, deadline, Breach::CallAnswer, page).await?;
         let (entries, cut) = listed;
-        let Ok(entries) = to_raw_value(&entries) else {
-            return Ok(None);
-        };
-        let note = cut.map_or(String::new(), |why| {
+        let entries = to_raw_value(&entries).map_err(|_| breach(Breach::CallAnswer))?;
+        let mut more = cut.map_or(String::new(), |why| {
             format!(",\"note\":{}", json!(why.to_string()))
         });
-        Ok(Some(Rendered::text(format!(
-            "{{\"{kind}\":{entries}{note}}}"
-        ))))
+        if !is_prompts {
+            let kind = "resourceTemplates";
+            let page = |params| async move {
+                let request = ListResourceTemplatesRequest::with_param(params);
+                exact::ask(peer, request, Breach::CallAnswer, ending).await
+            };
+            // Most servers have none, some refuse the question, and a few answer nothing.
+            let listed = pages::all(kind, MAX_ENTRIES, deadline, Breach::CallAnswer, page);
+            if let Ok(Ok((templates, _))) = timeout(TEMPLATES_TIME, listed).await
+                && !templates.is_empty()
+                && let Ok(templates) = to_raw_value(&templates)
+            {
+                more.push_str(&format!(",\"{kind}\":{templates}"));
+            }
+        }
+        Ok(Rendered::text(format!("{{\"{kind}\":{entries}{more}}}")))
     }
 }

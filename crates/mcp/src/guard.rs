@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::json::{JsonError, JsonScan};
-use wire::{Breach, FailureReason, Quote};
+use wire::{Breach, FailureReason, Progress, Quote};
 
 /// Requests that an app may write in one go. Each is answered, unlike a notification, which is skipped: a server may log as
 /// much as it likes.
@@ -22,8 +22,12 @@ const FLOOD_REFILL: Duration = Duration::from_secs(10);
 /// Calls given up whose answers may still come. An app that leaves more unanswered works on nothing.
 pub(crate) const MAX_ABANDONED: usize = 64;
 
-/// The one notification that is looked at.
+/// The notifications that are looked at.
 pub(crate) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+const PROGRESS: &str = "notifications/progress";
+
+/// What the token of a call begins with, before the call's number. Those that `rmcp` gives to other requests are numbers.
+pub(crate) const CALL_TOKEN: &str = "call-";
 
 /// What is kept of a line that is not kept whole: of its beginning, for its id and for the log.
 const HEAD: usize = 256;
@@ -126,6 +130,8 @@ pub(crate) enum Kind {
     Request,
     /// The notice that the app's tools have changed.
     ToolsChanged,
+    /// How far the app has come with the call of this number.
+    Progress(u64, Progress),
     /// Another notification, or nothing but white space. Nothing of ours depends on it.
     Ignored,
     /// No message.
@@ -141,6 +147,8 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
 }
 
 /// Says what a line is.
@@ -156,10 +164,11 @@ pub(crate) fn classify(line: &str) -> Kind {
     let answers = it.result.is_some() || it.error.is_some();
     match (it.method.is_some(), it.id, answers) {
         (true, Some(_), false) => Kind::Request,
-        (true, None, false) if it.method.is_some_and(|it| it == TOOLS_CHANGED) => {
-            Kind::ToolsChanged
-        }
-        (true, None, false) => Kind::Ignored,
+        (true, None, false) => match it.method.as_ref().and_then(Value::as_str) {
+            Some(TOOLS_CHANGED) => Kind::ToolsChanged,
+            Some(PROGRESS) => progress(it.params).unwrap_or(Kind::Ignored),
+            _ => Kind::Ignored,
+        },
         (false, Some(id), _) => match number(&id) {
             Some(id) => Kind::Answer(
                 id,
@@ -172,6 +181,21 @@ pub(crate) fn classify(line: &str) -> Kind {
         },
         _ => Kind::Noise,
     }
+}
+
+/// The progress of a call of ours.
+fn progress(params: Option<&RawValue>) -> Option<Kind> {
+    let params: Value = serde_json::from_str(params?.get()).ok()?;
+    let text = |name: &str| params.get(name).and_then(Value::as_str);
+    let number = |name: &str| params.get(name).and_then(Value::as_number).cloned();
+    let progress = Progress {
+        progress: number("progress")?,
+        total: number("total"),
+        message: text("message").map(Quote::head),
+    };
+    let call = text("progressToken")?.strip_prefix(CALL_TOKEN)?;
+    let call = call.parse().ok()?;
+    Some(Kind::Progress(call, progress))
 }
 
 /// An id of ours, which some servers give back as text.

@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
-use wire::{Breach, FailureReason, Form, Offer, Refusal, Reply, Wish};
+use wire::{Breach, FailureReason, Form, Offer, Progress, Refusal, Reply, Wish};
 
 use crate::form;
 use crate::guard::breach;
@@ -28,6 +28,8 @@ pub enum Asked {
     Request(Request),
     /// Something that has been refused already, and the words of the app that say which it is.
     Refused(Wish, Refusal, String),
+    /// How far it has come with the call of this number, which may be over.
+    Progress(u64, Progress),
 }
 
 /// A request of the app that waits for an answer. Dropped, it counts as dismissed.

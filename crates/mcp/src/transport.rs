@@ -63,6 +63,7 @@ impl GuardedTransport {
         let reader = Reader {
             guard: LineGuard::new(max_line),
             flood: FloodMeter::new(),
+            progress: FloodMeter::new(),
             started: Instant::now(),
             ledger: Arc::clone(&ledger),
             incoming: incoming_tx,
@@ -141,6 +142,7 @@ impl Transport<RoleClient> for GuardedTransport {
 struct Reader {
     guard: LineGuard,
     flood: FloodMeter,
+    progress: FloodMeter,
     started: Instant,
     ledger: Arc<Mutex<Ledger>>,
     incoming: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
@@ -219,6 +221,17 @@ impl Reader {
             Kind::ToolsChanged => {
                 let notice = json!({"jsonrpc": "2.0", "method": TOOLS_CHANGED});
                 serde_json::from_value(notice).ok()
+            }
+            Kind::Progress(call, progress) => {
+                // Too many are skipped and no breach, since nothing answers them.
+                if self
+                    .progress
+                    .count(line.len(), self.started.elapsed())
+                    .is_ok()
+                {
+                    let _ = self.asked.send(Asked::Progress(call, progress)).await;
+                }
+                return Ok(None);
             }
             Kind::Ignored => return Ok(None),
         };

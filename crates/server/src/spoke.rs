@@ -28,7 +28,7 @@ use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use wire::{AppCommand, AppLimits, Form, HubFrame, Offer, Reply, ToolDescription};
+use wire::{AppCommand, AppLimits, Form, HubFrame, Offer, Progress, Reply, ToolDescription};
 
 pub use self::calls::Executed;
 use self::calls::{Asked, Begun, Calls};
@@ -77,6 +77,9 @@ pub trait Mediator: Send {
     async fn connect(&mut self, asked: AskedConnection) {
         asked.refuse("no user can be asked");
     }
+
+    /// Takes what the app says of its progress.
+    fn progress(&mut self, _: Progress) {}
 }
 
 /// Why a spoke does not run.
@@ -322,13 +325,23 @@ impl Spoke {
         loop {
             let wanted = tokio::select! {
                 biased;
-                outcome = &mut begun.answer => return match outcome {
-                    Ok(executed) => executed,
-                    Err(_) => CallOutcome::Lost(self.ended().await).into(),
-                },
+                outcome = &mut begun.answer => {
+                    // What was said before.
+                    while let Ok(progress) = begun.progress.try_recv() {
+                        mediator.progress(progress);
+                    }
+                    return match outcome {
+                        Ok(executed) => executed,
+                        Err(_) => CallOutcome::Lost(self.ended().await).into(),
+                    };
+                }
                 // The spoke itself should have reported the timeout: it is stuck or hijacked. Before what is wanted, so that
                 // who wants something without end has no more time by that.
                 () = &mut end => return self.stuck(self.call_timeout + GRACE).into(),
+                Some(progress) = begun.progress.recv() => {
+                    mediator.progress(progress);
+                    continue;
+                }
                 Some(asked) = begun.requests.recv() => Wanted::Asked(asked),
                 Some(asked) = self.next_connection() => Wanted::Connection(asked),
             };

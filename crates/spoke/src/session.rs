@@ -160,6 +160,8 @@ impl Hub {
                             (Wish::Question, Refusal::NoCall, String::new())
                         }
                         Asked::Refused(wish, why, said) => (wish, why, said),
+                        // No call runs.
+                        Asked::Progress(..) => continue,
                     };
                     self.refused(wish, why, &said).await?;
                 }
@@ -291,16 +293,16 @@ impl<'a> Running<'a> {
         let client = Arc::clone(&self.client);
         let mut ended = std::pin::pin!(client.ended());
         loop {
-            // Answers first, so that one which was given before the app's end is not lost.
+            // In the order in which the app writes them: what it asks and says during a call, the call's answer, its end.
             let step = tokio::select! {
                 biased;
+                Some(asked) = self.asked.recv() => self.ask(asked).await,
                 Some(answer) = self.calls.join_next() => match answer {
                     Ok(answer) => self.pass_on(answer).await,
                     // A call that panicked has no id to answer to.
                     Err(_) => Err(self.internal().await),
                 },
                 failure = &mut ended => Err(self.hub.report(failure).await),
-                Some(asked) = self.asked.recv() => self.ask(asked).await,
                 frame = self.hub.inbox.next() => match frame {
                     Ok(frame) => self.obey(frame).await,
                     Err(bad) => Err(bad.into()),
@@ -376,7 +378,10 @@ impl<'a> Running<'a> {
         let client = Arc::clone(&self.client);
         self.calls.spawn(async move {
             let cancelled = async { cancelled.await.unwrap_or(()) };
-            (id, client.call(&tool, &arguments, time, cancelled).await)
+            (
+                id,
+                client.call(id, &tool, &arguments, time, cancelled).await,
+            )
         });
         Ok(())
     }
@@ -386,6 +391,13 @@ impl<'a> Running<'a> {
         let request = match asked {
             Asked::Request(request) => request,
             Asked::Refused(wish, why, said) => return self.hub.refused(wish, why, &said).await,
+            Asked::Progress(call, progress) if self.cancels.contains_key(&call) => {
+                return self
+                    .hub
+                    .send(&SpokeFrame::Progress { call, progress })
+                    .await;
+            }
+            Asked::Progress(..) => return Ok(()),
         };
         // A cancelled call is not among them, so the user is not asked on behalf of one that was given up.
         match self.asks.begin(self.cancels.keys().copied(), request) {

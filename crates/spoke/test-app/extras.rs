@@ -31,6 +31,9 @@ pub(crate) fn takes(mode: &str, message: &Value) -> io::Result<bool> {
             None => json!({"resources": [{"uri": "note://1", "name": "one"}], "nextCursor": "2"}),
             Some(_) => json!({"resources": [{"uri": "note://2", "name": "two"}]}),
         },
+        ("extras", "resources/templates/list") => {
+            json!({"resourceTemplates": [{"uriTemplate": "note://{n}", "name": "any"}]})
+        }
         ("extras", "resources/read") => {
             match message.pointer("/params/uri").and_then(Value::as_str) {
                 Some("note://1") => json!({"contents": [{"uri": "note://1", "text": "{\"a\":1}"}]}),

@@ -116,6 +116,7 @@ impl Frame for SpokeFrame {
             Self::Request { form, .. } => form.check(),
             // Quotes hold their limit by construction.
             Self::CallFailed { .. }
+            | Self::Progress { .. }
             | Self::AppFailed { .. }
             | Self::Refused { .. }
             | Self::Running

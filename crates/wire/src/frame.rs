@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::{FailureReason, Form, Quote, Refusal, Reply, Wish};
 
@@ -127,6 +127,13 @@ pub enum SpokeFrame {
         /// What it asks the user.
         form: Form,
     },
+    /// The app says how far it has come with a call.
+    Progress {
+        /// The id of the call, which has no result yet.
+        call: u64,
+        /// What it says.
+        progress: Progress,
+    },
     /// The app asked for something, or offers something, that is not passed on, or not as it is. Sent when `times` is a
     /// power of two, so that an app that asks without end makes few of these, and once for all tools of a list.
     Refused {
@@ -146,6 +153,18 @@ pub enum SpokeFrame {
         /// The end of what the app wrote to stderr.
         stderr: Quote,
     },
+}
+
+/// How far an app has come with a call, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    /// How much is done.
+    pub progress: Number,
+    /// How much there is, if the app knows.
+    pub total: Option<Number>,
+    /// Untrusted text, if there is one.
+    pub message: Option<Quote>,
 }
 
 /// What to run. Paths and values are UTF-8: the hub refuses others in its configuration.

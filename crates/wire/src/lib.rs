@@ -23,7 +23,7 @@ pub use codec::{DecodeError, Decoder, EncodeError, WIRE_VERSION, encode};
 pub use failure::{Breach, FailureReason, SpokeFault, ToolProblem};
 pub use form::{Field, FieldKind, FieldOption, Form, Unfit};
 pub use frame::{
-    AppCommand, AppLimits, Hints, HubFrame, Offer, ServerInfo, SpokeFrame, ToolDescription,
-    ToolFilter, is_tool_name,
+    AppCommand, AppLimits, Hints, HubFrame, Offer, Progress, ServerInfo, SpokeFrame,
+    ToolDescription, ToolFilter, is_tool_name,
 };
 pub use text::{Quote, head};

@@ -70,6 +70,10 @@ pub(crate) struct Offered {
     /// Offer only tools whose name APP.TOOL is one of these, separated by commas; * stands for any text [default: all].
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     tools: Vec<String>,
+    /// Offer a tool that finds the others and one that calls them, instead of a list of all [default: with more than 100
+    /// tools].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    search: Option<bool>,
     /// No person uses the client: permissions count only if they were given for scripts.
     #[arg(long)]
     pub(crate) unattended: bool,
@@ -193,6 +197,7 @@ pub(crate) async fn start(
         parts: setup.parts,
         apps,
         prefixed,
+        search: offered.search,
         permissions: setup.permissions,
         asks_client: fronts.asks_client,
         approver: fronts.approver,

@@ -100,6 +100,10 @@ async fn prepared(args: &Wrap, tools: &[Tool], layers: &BTreeSet<Layer>) -> Resu
     let lines = block::of(&wish, &data, tools) + &block::domains(&wish.name, &args.domain);
     // A file that is not there, in no folder that the server may write.
     let mut config = block::with(Path::new("/sluice.toml"), "", &lines)?;
+    // A client asks for these if the server has them.
+    for app in config.apps.values_mut() {
+        (app.resources, app.prompts) = (true, true);
+    }
     let fetch = match args.yes {
         true => Fetch::Yes,
         false => Fetch::No,

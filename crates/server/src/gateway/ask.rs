@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::call::Caller;
+use super::stateless::Era;
 use super::{Client, lock, rpc};
 use crate::asked::AskOutcome;
 
@@ -19,6 +21,8 @@ use crate::asked::AskOutcome;
 const PERSON: Duration = Duration::from_secs(1);
 /// Longest question that a client is given. It has to show all of a call, and a longer one would be cut.
 const MAX_QUESTION: usize = 16 << 10;
+/// The name of the one thing that a request is asked for which has to be made again.
+const INPUT: &str = "approval";
 /// Sources that a question or a refusal names.
 const MAX_SOURCES: usize = 4;
 
@@ -28,38 +32,79 @@ impl Client {
         self: &Arc<Self>,
         key: String,
         view: &QuestionView,
-        out: &mpsc::Sender<String>,
-    ) -> AskOutcome {
+        caller: &Caller<'_>,
+    ) -> Result<AskOutcome, String> {
         let client = Arc::downgrade(self);
-        let (view, out) = (view.clone(), out.clone());
+        // The stream of an answer ends with the last of its senders.
+        let out = (caller.era == Era::Session).then(|| caller.out.clone());
+        let (view, era) = (view.clone(), caller.era);
         let timeout = self.gateway.approval_timeout;
-        let put = || put(client, view, out);
-        self.asked.ask(key, timeout, put).await
+        let put = || put(client, key.clone(), view, out, era);
+        let mut offers = self.offers.subscribe();
+        tokio::select! {
+            biased;
+            outcome = self.asked.ask(key.clone(), timeout, put) => Ok(outcome),
+            // What the client has brought the answer to is settled at once. The sender is ours, so there is no error.
+            Ok(offers) = offers.wait_for(|offers| {
+                offers.get(&key).is_some_and(|offer| caller.answered.as_ref() != Some(&offer.id))
+            }) => Err(offers.get(&key).map(|offer| offer.result.clone()).unwrap_or_default()),
+        }
     }
 
-    /// Has the client ask its user. `None`: no person has answered.
-    async fn elicit(&self, view: &QuestionView, out: &mpsc::Sender<String>) -> Option<Answer> {
+    /// Takes the user's answer that a request brings which is made again. Returns which question it answers, if that waits.
+    pub(super) fn brought(&self, state: &str, answers: &str) -> Option<String> {
+        let answers: Value = serde_json::from_str(answers).unwrap_or_default();
+        let answer = answers.get(INPUT)?.clone();
+        let waiting = lock(&self.requests).remove(state)?;
+        waiting.send(answer).ok()?;
+        Some(state.to_owned())
+    }
+
+    /// Has the client ask its user, by a request of ours or by what answers the client's. `None`: no person has answered.
+    async fn elicit(
+        &self,
+        key: &str,
+        view: &QuestionView,
+        out: Option<&mpsc::Sender<String>>,
+    ) -> Option<Answer> {
         let choices = &view.choices;
         let message = words(view).filter(|words| words.len() <= MAX_QUESTION)?;
         let id = format!("sluice-{}", self.number());
         let (answer, answered) = oneshot::channel();
         lock(&self.requests).insert(id.clone(), answer);
         let names: Vec<&str> = choices.iter().rev().map(|choice| choice.name()).collect();
-        let request = json!({
-            "jsonrpc": "2.0", "id": id, "method": "elicitation/create",
-            "params": { "mode": "form", "message": message, "requestedSchema": {
-                "type": "object", "required": ["answer"],
-                "properties": { "answer": { "type": "string", "enum": names, "title": "Allow this?" } },
-            } },
-        });
+        let params = json!({ "mode": "form", "message": message, "requestedSchema": {
+            "type": "object", "required": ["answer"],
+            "properties": { "answer": { "type": "string", "enum": names, "title": "Allow this?" } },
+        } });
+        let method = "elicitation/create";
         let since = Instant::now();
-        let sent = out.send(request.to_string()).await;
+        let _offered = Offered(self, key);
+        let sent = match out {
+            Some(out) => {
+                let request =
+                    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+                out.send(request.to_string()).await
+            }
+            None => {
+                let result = json!({
+                    "resultType": "input_required", "requestState": id,
+                    "inputRequests": { INPUT: { "method": method, "params": params } },
+                });
+                let (id, result) = (id.clone(), result.to_string());
+                self.offers.send_modify(|offers| {
+                    offers.insert(key.to_owned(), Offer { id, result });
+                });
+                Ok(())
+            }
+        };
         let result = match sent {
             Ok(()) => timeout(self.gateway.approval_timeout, answered).await,
             Err(_) => Ok(Ok(Value::Null)),
         };
         lock(&self.requests).remove(&id);
         let Ok(Ok(result)) = result else {
+            let out = out?;
             let params = json!({ "requestId": id, "reason": "it took too long" });
             let _ = out.try_send(rpc::notification("notifications/cancelled", &params));
             return None;
@@ -79,18 +124,40 @@ impl Client {
     }
 }
 
+/// A question that a client without a session gets as the answer to its request.
+pub(super) struct Offer {
+    id: String,
+    result: String,
+}
+
+/// Takes an offer back when its question is settled or given up.
+struct Offered<'a>(&'a Client, &'a str);
+
+impl Drop for Offered<'_> {
+    fn drop(&mut self) {
+        let Self(client, key) = self;
+        client.offers.send_modify(|offers| _ = offers.remove(*key));
+    }
+}
+
 /// Puts a question to the user: by the client, else by the approver.
 async fn put(
     client: std::sync::Weak<Client>,
+    key: String,
     view: QuestionView,
-    out: mpsc::Sender<String>,
+    out: Option<mpsc::Sender<String>>,
+    era: Era,
 ) -> AskOutcome {
     let Some(client) = client.upgrade() else {
         return AskOutcome::Unanswered("the client is gone".to_owned());
     };
-    let elicits = client.elicits.load(Ordering::Relaxed);
+    let elicits = match era {
+        Era::Session => client.elicits.load(Ordering::Relaxed),
+        Era::Stateless { elicits } => elicits,
+    };
+    let elicits = elicits && client.gateway.asks_client;
     let elicited = match elicits {
-        true => client.elicit(&view, &out).await,
+        true => client.elicit(&key, &view, out.as_ref()).await,
         false => None,
     };
     match (elicited, &client.gateway.approver) {
@@ -160,28 +227,46 @@ fn sources(view: &QuestionView) -> String {
     }
 }
 
-/// Why a call did not run, and the line of the policy that would let it.
+/// Why a call did not run, and what in the policy would let it. It is read by a model, and shown to a user.
 pub(super) fn advice(view: &QuestionView) -> String {
     let (app, tool) = (escape(&view.app), escape(&view.tool));
     let rule = escape(&view.rule);
     if view.excess.is_empty() {
-        return format!("The rule {rule} asks the user about every such call of {tool} of {app}.");
+        return format!(
+            "The rule {rule} asks the user about every call of {tool} of {app}. Tell the user, and go on without it."
+        );
     }
     let limit = match view.excess.iter().any(|name| name == "any") {
         true => "\"any\"".to_owned(),
         false => {
             let names = view.limit.iter().chain(&view.excess);
-            let names: Vec<String> = names.map(|name| format!("\"{}\"", escape(name))).collect();
+            let names: Vec<String> = names.map(|name| quoted(name)).collect();
             format!("[{}]", names.join(", "))
         }
     };
-    let key = match &view.argument {
-        Some(argument) => format!("arguments.{}.limit", escape(argument)),
+    let setting = match &view.argument {
+        Some(argument) => format!("arguments.{}.limit", key(argument)),
         None => "limit".to_owned(),
     };
+    let table = format!("app.{app}.tools.{}", key(&view.tool));
     format!(
-        "{tool} of {app} may depend on {}, and the rule {rule} does not allow that. The user can allow such calls with \
-         {key} = {limit} in [app.{app}.tools.{tool}] of sluice.toml. Tell the user, and go on without it.",
+        "{tool} of {app} may depend on {}, and the rule {rule} does not allow that. To allow such calls for good, the user \
+         writes {setting} = {limit} under [{table}] in sluice.toml and starts the gateway again. Tell the user, and go on \
+         without it.",
         sources(view)
     )
+}
+
+/// A name as a key of TOML.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
+/// A text as TOML has it.
+fn quoted(text: &str) -> String {
+    Value::from(escape(text)).to_string()
 }

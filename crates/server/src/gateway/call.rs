@@ -17,12 +17,14 @@ use ifc::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use wire::{Form, Refusal, Reply};
+use wire::{Form, Progress, Refusal};
 
 use super::ask::advice;
 use super::listing::{DESCRIBE, Listed};
-use super::rpc::CallParams;
-use super::{Client, Conversation, Running, lock, rpc};
+use super::rpc::{CallParams, Reply};
+use super::search::{CALL, SEARCH, Wrapped};
+use super::stateless::Era;
+use super::{Client, Conversation, Running, lock, natives, rpc};
 use crate::asked::AskOutcome;
 use crate::spoke::{Executed, Mediator, Spoke};
 
@@ -41,6 +43,41 @@ enum Decided {
     /// With what the client is told.
     Refused(String),
     Asked(CallId, Box<Question>, Box<QuestionView>),
+}
+
+/// The client of a request, while it waits.
+pub(super) struct Caller<'a> {
+    pub(super) out: &'a mpsc::Sender<String>,
+    pub(super) cancelled: &'a Notify,
+    pub(super) era: Era,
+    /// The question that it has brought the user's answer to.
+    pub(super) answered: Option<String>,
+    /// Where it goes what an app says of its progress.
+    pub(super) progress: mpsc::Sender<Progress>,
+}
+
+/// What became of a call that ran.
+#[derive(Default)]
+pub(super) struct Returned {
+    /// The result as its app wrote it.
+    pub(super) exact: Option<String>,
+    /// What there is instead: its text, and the same as a result of a tool.
+    pub(super) text: String,
+    pub(super) result: String,
+    /// Whether there is no result.
+    pub(super) is_failed: bool,
+    /// Whether it is known what the call did.
+    pub(super) is_known: bool,
+    /// Its label, and that of everything that the client was returned.
+    pub(super) label: Vec<String>,
+    pub(super) client: Vec<String>,
+}
+
+impl Returned {
+    /// A result with the labels of this one.
+    pub(super) fn labelled(&self, result: &str) -> String {
+        rpc::labelled(result, &self.label, &self.client)
+    }
 }
 
 /// A call that is not over.
@@ -72,35 +109,67 @@ impl Conversation {
 }
 
 impl Client {
-    /// A call of the client. `None`: the client has cancelled it.
-    ///
-    /// # Errors
-    /// There is no such tool.
+    /// A call of a tool. `None`: the client has cancelled it.
     pub(super) async fn call(
         self: &Arc<Self>,
         params: &CallParams<'_>,
-        out: &mpsc::Sender<String>,
-        cancelled: &Notify,
-    ) -> Option<Result<String, String>> {
-        let arguments = params.arguments.map_or("{}", RawValue::get);
+        caller: &Caller<'_>,
+    ) -> Option<Reply> {
+        let invalid = |why: String| Some(Reply::Error(rpc::INVALID_PARAMS, why, Value::Null));
+        let mut name = params.name.clone();
+        let mut arguments = params.arguments.map_or("{}", RawValue::get);
+        let listing = &self.gateway.listing;
+        if listing.is_searched && name == CALL {
+            // From here on it is the call that it names.
+            let Ok(Wrapped {
+                tool,
+                arguments: own,
+            }) = serde_json::from_str(arguments)
+            else {
+                return invalid(format!("{CALL} takes a tool and its arguments"));
+            };
+            (name, arguments) = (tool, own.map_or("{}", RawValue::get));
+        }
         if !arguments.starts_with('{') {
-            return Some(Err("the arguments of a call are a JSON object".to_owned()));
+            return invalid("the arguments of a call are a JSON object".to_owned());
         }
-        if params.name == DESCRIBE {
-            return Some(Ok(self.describe(arguments)));
+        if name == DESCRIBE {
+            return Some(Reply::Result(self.describe(arguments), None));
         }
-        let Some(listed) = self.gateway.listing.get(&params.name) else {
-            let name: String = params.name.chars().take(128).collect();
-            return Some(Err(format!("there is no tool {name}")));
+        if listing.is_searched && name == SEARCH {
+            return Some(Reply::Result(self.search(arguments), None));
+        }
+        let Some(listed) = listing.get(&name) else {
+            let name: String = name.chars().take(128).collect();
+            return invalid(format!("there is no tool {name}"));
         };
+        Some(match self.execute(listed, arguments, caller, true).await? {
+            Ok(returned) => {
+                let own = returned.exact.as_ref().unwrap_or(&returned.result);
+                Reply::Result(returned.labelled(own), None)
+            }
+            Err(reply) => reply,
+        })
+    }
+
+    /// Decides on a call and runs it. `is_tool`: the client reads its result as that of a tool. `None`: the client has
+    /// cancelled it.
+    ///
+    /// # Errors
+    /// What the client is told of a call that does not run.
+    pub(super) async fn execute(
+        self: &Arc<Self>,
+        listed: &Listed,
+        arguments: &str,
+        caller: &Caller<'_>,
+        is_tool: bool,
+    ) -> Option<Result<Returned, Reply>> {
         lock(&self.guard).begin();
         let _counted = Counted(self);
-        Some(Ok(
-            match self.permit(listed, arguments, out, cancelled).await? {
-                Ok((id, permit)) => self.run(id, permit, cancelled).await?,
-                Err(why) => rpc::text(&why, true),
-            },
-        ))
+        Some(match self.permit(listed, arguments, caller).await? {
+            Ok((id, permit)) => Ok(self.run(id, permit, caller, is_tool).await?),
+            Err(reply) => Err(reply),
+        })
     }
 
     /// Decides on a call, and asks where only the user can allow it.
@@ -108,26 +177,37 @@ impl Client {
         self: &Arc<Self>,
         listed: &Listed,
         arguments: &str,
-        out: &mpsc::Sender<String>,
-        cancelled: &Notify,
-    ) -> Option<Result<(CallId, Permit), String>> {
+        caller: &Caller<'_>,
+    ) -> Option<Result<(CallId, Permit), Reply>> {
         loop {
             let decided = self.decide(&mut lock(&self.guard), listed, arguments);
             let (id, question, view) = match decided {
                 Decided::Runs(id, permit) => return Some(Ok((id, permit))),
-                Decided::Refused(why) => return Some(Err(why)),
+                Decided::Refused(why) => return Some(Err(Reply::Refused(why))),
                 Decided::Asked(id, question, view) => (id, question, view),
             };
             let call = question.call();
             let label = self.gateway.parts.lattice.describe(&call.label);
             // The same call under the same label is the same question, also where a client asks for it again.
             let key = format!("{:?}", (&call.app, &call.tool, &view.arguments, label));
-            let outcome = tokio::select! {
+            let asked = tokio::select! {
                 biased;
-                outcome = self.ask(key, &view, out) => outcome,
-                () = cancelled.notified() => {
+                outcome = self.ask(key, &view, caller) => outcome,
+                () = caller.cancelled.notified() => {
                     self.note(&mut lock(&self.guard).guard, id, question.call(), "the client cancelled it");
                     return None;
+                }
+            };
+            let outcome = match asked {
+                Ok(outcome) => outcome,
+                Err(required) => {
+                    self.note(
+                        &mut lock(&self.guard).guard,
+                        id,
+                        question.call(),
+                        "the user is asked",
+                    );
+                    return Some(Err(Reply::InputRequired(required)));
                 }
             };
             if let Some(settled) = self.settle(id, *question, &view, outcome) {
@@ -227,7 +307,7 @@ impl Client {
         question: Question,
         view: &QuestionView,
         outcome: AskOutcome,
-    ) -> Option<Result<(CallId, Permit), String>> {
+    ) -> Option<Result<(CallId, Permit), Reply>> {
         let mut conversation = lock(&self.guard);
         let guard = &mut conversation.guard;
         let call = question.call().clone();
@@ -248,7 +328,8 @@ impl Client {
                     reason,
                 });
                 let why = recorded.err().unwrap_or(why);
-                return Some(Err(format!("not executed: {why}. {}", advice(view))));
+                let text = format!("not executed: {why}. {}", advice(view));
+                return Some(Err(Reply::Refused(text)));
             }
         };
         let settled = guard.permit(question, answer);
@@ -263,7 +344,8 @@ impl Client {
                 let denial = settled.err().map(|denial| denial.to_string());
                 let why = recorded.err().or(denial).unwrap_or_default();
                 self.note(guard, id, &call, &why);
-                Err(format!("not executed: {why}. Go on without it."))
+                let text = format!("not executed: {why}. Go on without it.");
+                Err(Reply::Refused(text))
             }
         })
     }
@@ -273,8 +355,10 @@ impl Client {
         self: &Arc<Self>,
         id: CallId,
         permit: Permit,
-        cancelled: &Notify,
-    ) -> Option<String> {
+        caller: &Caller<'_>,
+        is_tool: bool,
+    ) -> Option<Returned> {
+        let Caller { cancelled, .. } = caller;
         let call = permit.call().clone();
         let started = tokio::select! {
             biased;
@@ -294,7 +378,12 @@ impl Client {
                     cancelled.notified().await;
                     is_cancelled = true;
                 };
-                let executed = spoke.execute(permit, &mut NoQuestions, given_up).await;
+                let mut quiet = Quiet {
+                    client: self,
+                    label: self.worst_label(&call),
+                    progress: &caller.progress,
+                };
+                let executed = spoke.execute(permit, &mut quiet, given_up).await;
                 if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = executed.outcome {
                     // An error is an answer too.
                     receipt.answered();
@@ -306,32 +395,51 @@ impl Client {
                 CallOutcome::Failed(why).into()
             }
         };
-        let result = self.returned(id, &call, executed);
+        let result = self.returned(id, &call, executed, is_tool);
         // A late answer is on record, and not for the client.
         (!is_cancelled).then_some(result)
     }
 
-    /// Labels what became of a call, writes it down, and makes the client's result of it.
-    fn returned(&self, id: CallId, call: &Call, executed: Executed) -> String {
+    /// The most restrictive label of what an app may say of this call.
+    fn worst_label(&self, call: &Call) -> Label {
+        let worst = lock(&self.guard).guard.worst_label(call);
+        worst.join(&Sink::Call(call).label())
+    }
+
+    /// Labels what became of a call, writes it down, and makes of it what the client may be given.
+    fn returned(&self, id: CallId, call: &Call, executed: Executed, is_tool: bool) -> Returned {
         let Executed { outcome, exact } = executed;
+        let exact = match is_tool {
+            true => exact.and_then(natives::as_result),
+            false => exact,
+        };
         let lattice = &self.gateway.parts.lattice;
         let more = exact.as_deref().is_some_and(rpc::has_more);
         let shown = trace::Call::new(call, lattice);
-        let (own, is_error, bytes) = match &outcome {
+        let is_known = !matches!(outcome, CallOutcome::Unknown(_) | CallOutcome::Lost(_));
+        let (text, result, is_error, bytes) = match &outcome {
+            CallOutcome::Returned { is_error, .. } if exact.is_some() => {
+                (String::new(), String::new(), *is_error, 0)
+            }
             CallOutcome::Returned {
                 text,
                 is_error,
                 images,
                 ..
-            } => (blocks(text, *is_error, images), *is_error, text.len()),
+            } => {
+                let result = blocks(text, *is_error, images);
+                (text.clone(), result, *is_error, text.len())
+            }
             CallOutcome::Failed(why) => {
-                (rpc::text(&format!("the call failed: {why}"), true), true, 0)
+                let text = format!("the call failed: {why}");
+                (text.clone(), rpc::text(&text, true), true, 0)
             }
             CallOutcome::Unknown(why) | CallOutcome::Lost(why) => {
                 let text = format!("it is not known whether the call ran: {why}");
-                (rpc::text(&text, true), true, 0)
+                (text.clone(), rpc::text(&text, true), true, 0)
             }
         };
+        let is_failed = !matches!(outcome, CallOutcome::Returned { .. });
         let event = match &outcome {
             CallOutcome::Failed(why) => Some(Event::CallFailed {
                 call: shown.clone(),
@@ -381,11 +489,15 @@ impl Client {
         });
         // It has run, whether that can be recorded or not. The next call is refused then.
         let _ = self.record(event);
-        rpc::labelled(
-            exact.as_deref().unwrap_or(&own),
-            &label,
-            &lattice.describe(&everything),
-        )
+        Returned {
+            exact,
+            text,
+            result,
+            is_failed,
+            is_known,
+            label,
+            client: lattice.describe(&everything),
+        }
     }
 
     /// The spoke of an app, started if it does not run, and a place among its calls.
@@ -438,23 +550,27 @@ impl Client {
         if found.is_empty() {
             return rpc::text("no description of these tools is left out", true);
         }
+        for (listed, text) in &found {
+            self.was_told(listed, text);
+        }
+        let texts: Vec<&str> = found.into_iter().map(|(_, text)| text).collect();
+        rpc::text(&texts.join("\n\n"), false)
+    }
+
+    /// Takes note that the client is returned what an app says of a tool.
+    pub(super) fn was_told(&self, listed: &Listed, text: &str) {
         let mut conversation = lock(&self.guard);
         let Conversation {
             guard, described, ..
         } = &mut *conversation;
-        let mut texts = Vec::new();
-        for (listed, text) in found {
-            let setup = self.gateway.apps.get(&listed.app);
-            let label = setup.map_or(Label::top(), |setup| setup.descriptions.clone());
-            // Once: its label stays.
-            if described.insert(Call::qualified(&listed.app, &listed.tool)) {
-                let text = Labeled::label_tcb(text, label.clone());
-                guard.history.push_memory(&label, text);
-            }
-            texts.push(text);
+        let setup = self.gateway.apps.get(&listed.app);
+        let label = setup.map_or(Label::top(), |setup| setup.descriptions.clone());
+        // Once: its label stays.
+        if described.insert(Call::qualified(&listed.app, &listed.tool)) {
+            let text = Labeled::label_tcb(text, label.clone());
+            guard.history.push_memory(&label, text);
         }
         self.gives(&guard.history.label());
-        rpc::text(&texts.join("\n\n"), false)
     }
 
     /// Answers a call that does not run, in the conversation.
@@ -481,11 +597,26 @@ fn blocks(text: &str, is_error: bool, images: &[Image]) -> String {
 }
 
 /// An app's question would look like one of the client, so none is passed on. Connections are not asked about either.
-struct NoQuestions;
+struct Quiet<'a> {
+    client: &'a Client,
+    /// The label of what the app says before its result.
+    label: Label,
+    progress: &'a mpsc::Sender<Progress>,
+}
 
 #[async_trait]
-impl Mediator for NoQuestions {
-    async fn mediate(&mut self, _: &Call, _: Form) -> Reply {
-        Reply::Refused(Refusal::NotOffered)
+impl Mediator for Quiet<'_> {
+    async fn mediate(&mut self, _: &Call, _: Form) -> wire::Reply {
+        wire::Reply::Refused(Refusal::NotOffered)
+    }
+
+    fn progress(&mut self, mut said: Progress) {
+        // Its text is passed on where it changes nothing: what the client was returned has its label already.
+        let everything = || lock(&self.client.guard).guard.history.label();
+        if said.message.is_some() && !self.label.flows_to(&everything()) {
+            said.message = None;
+        }
+        // The next says more.
+        let _ = self.progress.try_send(said);
     }
 }

@@ -1,5 +1,7 @@
 //! Clients over streamable HTTP, each with a session of its own.
 //!
+//! Requests of MCP 2026-07-28 have no session. One client has a token, so all of them are that client's.
+//!
 //! A call is answered by a stream of events, in which progress and questions come before the result. Nothing is said outside
 //! of an answer, so there is no stream to open with GET.
 
@@ -8,7 +10,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::rpc::Message;
+use super::stateless::{self, Era};
 use super::{Client, Gateway, VERSIONS, lock};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
@@ -36,8 +39,6 @@ use crate::proxy::{ApprovalDesk, fresh_token};
 pub const PATH: &str = "/mcp";
 /// The header that says whose message it is.
 const SESSION: &str = "mcp-session-id";
-/// The header with the version of the protocol.
-const VERSION: &str = "mcp-protocol-version";
 /// Clients at once. Each has spokes of its own.
 const MAX_CLIENTS: usize = 64;
 /// A client that says nothing for this long is gone, with its spokes: few programs end their session. One that comes back all
@@ -86,6 +87,7 @@ impl Routes {
             budget: Budget::new(BODY_BYTES),
             clients: Mutex::default(),
             session,
+            stateless: OnceLock::new(),
         });
         let router = Router::new()
             .route(PATH, post(take).delete(end))
@@ -100,7 +102,7 @@ impl Routes {
             .drain()
             .map(|(_, (client, _))| client)
             .collect();
-        for client in clients {
+        for client in clients.iter().chain(self.shared.stateless.get()) {
             client.end().await;
         }
     }
@@ -112,6 +114,8 @@ struct Shared {
     budget: Budget,
     clients: Mutex<HashMap<String, (Arc<Client>, Instant)>>,
     session: Option<String>,
+    /// The client of all requests without a session. It stays as long as the gateway runs.
+    stateless: OnceLock<Arc<Client>>,
 }
 
 impl HttpGateway {
@@ -189,15 +193,6 @@ async fn take(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let version = headers
-        .get(VERSION)
-        .and_then(|version| version.to_str().ok());
-    if version.is_some_and(|version| !VERSIONS.contains(&version)) {
-        return Err(ApiError::invalid(format!(
-            "this server speaks {}",
-            VERSIONS.join(", ")
-        )));
-    }
     let (body, _held) = json_body(&headers, body, &shared.budget).await?;
     let text = String::from_utf8(body).map_err(|_| ApiError::invalid("the message is no UTF-8"))?;
     let message = match Message::read(&text) {
@@ -206,8 +201,20 @@ async fn take(
     };
     let method = message.method.as_deref();
     let is_request = method.is_some() && message.id.map(RawValue::get).is_some();
-    let is_call = method == Some("tools/call");
+    let is_call = method.is_some_and(|method| shared.gateway.runs(method));
+    let is_stateless = Era::is_stateless(&headers, &message);
+    if is_stateless && headers.contains_key(SESSION) {
+        let versions = VERSIONS.join(", ");
+        return Err(ApiError::invalid(format!("a session speaks {versions}")));
+    }
+    if is_stateless
+        && is_request
+        && let Err(refused) = Era::check(&headers, &message)
+    {
+        return Ok((stateless::status(&refused), json(refused)).into_response());
+    }
     let (client, session) = match (method, shared.known(&headers)) {
+        _ if is_stateless => (shared.stateless(), None),
         (Some("initialize"), _) => {
             let (client, session) = shared.begin().await?;
             (client, Some(session))
@@ -239,6 +246,9 @@ async fn take(
         return Ok(events.keep_alive(KeepAlive::default()).into_response());
     }
     let answer = outgoing.recv().await.unwrap_or_default();
+    if is_stateless {
+        return Ok((stateless::status(&answer), json(answer)).into_response());
+    }
     let session = session.map(|session| [(SESSION, session)]);
     Ok((session, json(answer)).into_response())
 }
@@ -270,6 +280,15 @@ impl Shared {
         let (client, newest) = clients.get_mut(session)?;
         *newest = Instant::now();
         Some(Arc::clone(client))
+    }
+
+    /// The client of requests without a session.
+    fn stateless(&self) -> Arc<Client> {
+        let client = self.stateless.get_or_init(|| {
+            self.gateway
+                .new_client(self.session.as_deref().unwrap_or_default(), true)
+        });
+        Arc::clone(client)
     }
 
     /// A new session. Where there is no room, it has that of the client which has said nothing for longest.
@@ -352,6 +371,7 @@ mod tests {
             parts: Parts::new(broker, Arc::new(NoRules), lattice, screener),
             apps: Vec::new(),
             prefixed: true,
+            search: None,
             permissions: None,
             asks_client: true,
             approver: None,
@@ -365,6 +385,7 @@ mod tests {
             budget: Budget::new(BODY_BYTES),
             clients: Mutex::default(),
             session: None,
+            stateless: OnceLock::new(),
         };
         let headers = |session: &str| {
             HeaderMap::from_iter([(

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::GatewayTool;
+use super::search::{self, CALL, MANY, SEARCH};
 
 /// Longest name of a tool. A client puts its own prefix before it, and a provider takes 64 characters.
 const MAX_NAME: usize = 51;
@@ -28,7 +29,10 @@ pub(super) struct Listed {
     pub(super) tool: String,
     /// The app's own description and schema, where they are not in the list.
     pub(super) left_out: Option<String>,
-    shown: Value,
+    /// Whether what is shown has words of an app that is not believed.
+    pub(super) is_quoted: bool,
+    /// The tool as clients read it.
+    pub(super) shown: Value,
 }
 
 /// One app's tools.
@@ -49,10 +53,18 @@ pub(super) struct Listing {
     tools: BTreeMap<String, Listed>,
     /// The label of what the list says of apps that are not believed, one for each text.
     words: Vec<Tool>,
+    /// Whether clients search for tools instead of reading a list of them all.
+    pub(super) is_searched: bool,
 }
 
 impl Listing {
-    pub(super) fn new(apps: Vec<AppTools>, prefixed: bool, policy: &dyn Policy) -> Self {
+    /// `search` says whether clients search; `None` leaves that to the number of tools.
+    pub(super) fn new(
+        apps: Vec<AppTools>,
+        prefixed: bool,
+        search: Option<bool>,
+        policy: &dyn Policy,
+    ) -> Self {
         let mut listing = Self::default();
         let named: Vec<(String, String)> = apps
             .iter()
@@ -71,6 +83,7 @@ impl Listing {
                 }
             }
         }
+        listing.is_searched = search.unwrap_or(listing.tools.len() > MANY);
         listing
     }
 
@@ -108,10 +121,10 @@ impl Listing {
                 parameters: Labeled::label_tcb(parameters.as_str(), app.descriptions.clone()),
             });
         }
-        let (app, tool) = (app.app.clone(), own.clone());
         let listed = Listed {
-            app,
-            tool,
+            app: app.app.clone(),
+            tool: own.clone(),
+            is_quoted: left_out.is_none() && !is_believed,
             left_out,
             shown,
         };
@@ -138,9 +151,20 @@ impl Listing {
         tools.collect()
     }
 
+    /// All tools, by their names.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Listed)> {
+        self.tools
+            .iter()
+            .map(|(name, listed)| (name.as_str(), listed))
+    }
+
     /// What clients read of apps that the user does not believe, with its labels.
     pub(super) fn words(&self) -> &[Tool] {
-        &self.words
+        match self.is_searched {
+            // A client reads them when it finds them.
+            true => &[],
+            false => &self.words,
+        }
     }
 
     /// The descriptions that are left out, of the tools with these names.
@@ -153,7 +177,10 @@ impl Listing {
 
     /// The result of `tools/list`: one page.
     pub(super) fn to_json(&self) -> String {
-        let mut tools: Vec<Value> = self.tools.values().map(|tool| tool.shown.clone()).collect();
+        let mut tools: Vec<Value> = match self.is_searched {
+            true => search::tools(&self.tools.values().map(|tool| &*tool.app).collect()).into(),
+            false => self.tools.values().map(|tool| tool.shown.clone()).collect(),
+        };
         if self.tools.values().any(|tool| tool.left_out.is_some()) {
             tools.push(json!({
                 "name": DESCRIBE,
@@ -225,7 +252,8 @@ fn names(tools: &[(String, String)], prefixed: bool) -> BTreeMap<(String, String
     for pair in tools {
         let name = plain(pair);
         let is_alone = counts.get(&name.to_ascii_lowercase()) == Some(&1);
-        let is_free = is_alone && name.len() <= MAX_NAME && name != DESCRIBE;
+        let is_ours = [DESCRIBE, SEARCH, CALL].contains(&&*name);
+        let is_free = is_alone && name.len() <= MAX_NAME && !is_ours;
         let name = match is_free {
             true => name,
             false => {
@@ -299,7 +327,7 @@ mod tests {
                 effects: BTreeMap::new(),
                 is_open: false,
             };
-            let listing = Listing::new(vec![app], true, &Declares(schema));
+            let listing = Listing::new(vec![app], true, None, &Declares(schema));
             let client = ifc::History::new(listing.words().to_vec());
             assert_eq!(client.label().is_bottom(), is_left_out, "{schema}");
             assert_eq!(!listing.to_json().contains("Reads."), is_left_out);

@@ -6,15 +6,21 @@
 //! | file | |
 //! |---|---|
 //! | `listing.rs` | the tools of all apps as one list |
+//! | `search.rs` | the tools that find and call others, where there are many |
 //! | `call.rs` | a call is decided on, run by its permit, labelled and returned |
+//! | `natives.rs` | resources and prompts |
 //! | `ask.rs` | questions to the user, by the client or an [`Approver`] |
 //! | `rpc.rs`, `stdio.rs`, `http.rs` | messages, and the ways that they come by |
+//! | `stateless.rs` | the version of the protocol without a handshake |
 
 mod ask;
 mod call;
 mod http;
 mod listing;
+mod natives;
 mod rpc;
+mod search;
+mod stateless;
 mod stdio;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,12 +34,15 @@ use hub::{AppTool, Guard, Permits};
 use ifc::{CallId, Effect, History, Label, Monitor, Permissions};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot, watch};
 use wire::ToolDescription;
 
+use self::ask::Offer;
+use self::call::Caller;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
-use self::rpc::{CallParams, Message};
+use self::rpc::{Bar, CallParams, Message, Reply};
+use self::stateless::Era;
 use crate::asked::Questions;
 use crate::egress::Gate;
 use crate::parts::{Parts, Told};
@@ -44,6 +53,10 @@ use crate::trace_file::{Rotation, TraceError, TraceFile};
 
 /// The versions of the protocol that have a handshake, newest first.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// The header with the version.
+const VERSION_HEADER: &str = "mcp-protocol-version";
+/// What an app says of its progress that waits for its client.
+const MAX_PROGRESS: usize = 16;
 /// Calls of one client at once.
 const MAX_CALLS: usize = 64;
 /// Calls of one app at once. Its spoke refuses more than this, so the others wait.
@@ -66,6 +79,8 @@ pub struct GatewaySetup {
     pub apps: Vec<GatewayApp>,
     /// Whether the names of tools begin with that of their app. Without it there can be one app only.
     pub prefixed: bool,
+    /// Whether clients search for tools instead of reading a list of all; `None` if there are more than some clients take.
+    pub search: Option<bool>,
     /// What the user has allowed for good; without it nothing can be.
     pub permissions: Option<Arc<dyn Permissions>>,
     /// Whether a client may ask its user. Where programs of the agent's reach the gateway as well, an answer may be theirs.
@@ -136,7 +151,8 @@ impl Gateway {
             private: false,
         })?;
         let tools = setup.apps.iter().map(tools_of);
-        let listing = Listing::new(tools.collect(), setup.prefixed, &*setup.parts.policy);
+        let policy = &*setup.parts.policy;
+        let listing = Listing::new(tools.collect(), setup.prefixed, setup.search, policy);
         let apps = setup.apps.into_iter().map(|mut app| {
             app.setup.spoke.offer.exact = true;
             (app.setup.spoke.app.clone(), app.setup)
@@ -157,6 +173,19 @@ impl Gateway {
         }))
     }
 
+    /// What a client without a handshake is told of this server.
+    fn discover(&self) -> String {
+        let info = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
+        let (versions, capabilities) = (stateless::versions(), self.capabilities());
+        json!({ "supportedVersions": versions, "capabilities": capabilities, "_meta": info })
+            .to_string()
+    }
+
+    /// Whether a method runs apps.
+    fn runs(&self, method: &str) -> bool {
+        method == "tools/call" || self.native(method).is_some()
+    }
+
     /// Where the trace is.
     pub fn trace(&self) -> PathBuf {
         lock(&self.trace).path().to_owned()
@@ -170,6 +199,10 @@ impl Gateway {
 
     /// A new client, to which nothing was returned yet. `session` names it for permits that another front leaves.
     pub fn client(self: &Arc<Self>, session: &str) -> Arc<Client> {
+        self.new_client(session, false)
+    }
+
+    fn new_client(self: &Arc<Self>, session: &str, is_shared: bool) -> Arc<Client> {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         // Trust in a text is not offered: it is for a task, and no task is seen here.
         let monitor = match &self.permissions {
@@ -190,6 +223,7 @@ impl Gateway {
         let client = Arc::new(Client {
             gateway: Arc::clone(self),
             name: format!("client-{number}"),
+            is_shared,
             session: session.to_owned(),
             guard: Mutex::new(Conversation {
                 guard,
@@ -209,6 +243,7 @@ impl Gateway {
             asked: Questions::default(),
             calls: Mutex::default(),
             requests: Mutex::default(),
+            offers: watch::Sender::default(),
             elicits: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
         });
@@ -225,6 +260,10 @@ impl Gateway {
         let recorded = lock(&self.trace).append_to(Some(client), event);
         recorded.map(|_| ()).map_err(|error| error.to_string())
     }
+}
+
+fn server_info() -> Value {
+    json!({ "name": "sluice", "version": env!("CARGO_PKG_VERSION") })
 }
 
 async fn record_outside(mut outside: mpsc::Receiver<Event>, gateway: Arc<Gateway>, client: String) {
@@ -263,6 +302,8 @@ pub struct Client {
     gateway: Arc<Gateway>,
     /// Its name in the trace.
     name: String,
+    /// Whether its requests come without a session, each on a connection of its own. One that breaks off is cancelled.
+    is_shared: bool,
     session: String,
     guard: Mutex<Conversation>,
     gate: Gate,
@@ -275,6 +316,8 @@ pub struct Client {
     calls: Mutex<HashMap<String, Arc<Notify>>>,
     /// The requests to the client that wait for its answer.
     requests: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    /// The questions that it is given instead of results, by what they are about.
+    offers: watch::Sender<BTreeMap<String, Offer>>,
     /// Whether it can ask its user.
     elicits: AtomicBool,
     numbers: AtomicU64,
@@ -334,39 +377,44 @@ impl Client {
             self.notified(method, message);
             return None;
         };
-        Some(match method.as_str() {
-            "initialize" => rpc::answer(id, &self.initialize(message)),
-            "ping" => rpc::answer(id, "{}"),
-            "tools/list" => {
+        let era = match Era::of(message) {
+            Ok(era) => era,
+            Err(refused) => return Some(refused),
+        };
+        let fixed = |result: String| Reply::Result(result, Some(stateless::TTL));
+        let reply = match (method.as_str(), era) {
+            ("initialize", Era::Session) => Reply::Result(self.initialize(message), None),
+            ("ping", Era::Session) => Reply::Result("{}".to_owned(), None),
+            ("server/discover", Era::Stateless { .. }) => fixed(self.gateway.discover()),
+            ("tools/list", _) => {
                 self.gives(&lock(&self.guard).guard.history.label());
-                rpc::answer(id, &self.gateway.list)
+                fixed(self.gateway.list.clone())
             }
-            "tools/call" => match message.params::<CallParams<'_>>() {
-                Ok(params) => return self.called(id, &params, out).await,
-                Err(_) => rpc::error(
-                    id,
-                    rpc::INVALID_PARAMS,
-                    "the parameters of tools/call are wrong",
-                ),
+            (method, _) if self.gateway.runs(method) => match message.params() {
+                Ok(params) => return self.called(id, method, &params, era, out).await,
+                Err(_) => {
+                    let text = format!("the parameters of {method} are wrong");
+                    Reply::Error(rpc::INVALID_PARAMS, text, Value::Null)
+                }
             },
-            _ => rpc::error(id, rpc::NO_METHOD, "this server has tools only"),
-        })
+            _ => {
+                let text = "this server has no such method".to_owned();
+                Reply::Error(rpc::NO_METHOD, text, Value::Null)
+            }
+        };
+        Some(reply.into_message(id, era))
     }
 
     fn initialize(&self, message: &Message<'_>) -> String {
         let params: Value = message.params().unwrap_or_default();
         let asked = params.get("protocolVersion").and_then(Value::as_str);
         let version = VERSIONS.iter().find(|known| Some(**known) == asked);
-        let elicitation = params.pointer("/capabilities/elicitation");
-        // `{}` is a client that knows no modes and asks in forms.
-        let elicits = elicitation.and_then(Value::as_object);
-        let elicits = elicits.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
-        let elicits = elicits && self.gateway.asks_client;
+        let elicits = stateless::elicits(params.get("capabilities"));
         self.elicits.store(elicits, Ordering::Relaxed);
         json!({
             "protocolVersion": version.unwrap_or(&VERSIONS[0]),
-            "capabilities": { "tools": {} },
-            "serverInfo": { "name": "sluice", "version": env!("CARGO_PKG_VERSION") },
+            "capabilities": self.gateway.capabilities(),
+            "serverInfo": server_info(),
         })
         .to_string()
     }
@@ -404,12 +452,19 @@ impl Client {
     async fn called(
         self: &Arc<Self>,
         id: &str,
+        method: &str,
         params: &CallParams<'_>,
+        era: Era,
         out: &mpsc::Sender<String>,
     ) -> Option<String> {
         let cancelled = Arc::new(Notify::new());
+        // Connections know nothing of each other's ids.
+        let key = match self.is_shared {
+            true => format!("{} {id}", self.number()),
+            false => id.to_owned(),
+        };
         if lock(&self.calls)
-            .insert(id.to_owned(), Arc::clone(&cancelled))
+            .insert(key.clone(), Arc::clone(&cancelled))
             .is_some()
         {
             // The call with this id has the wrong entry now; it can no longer be cancelled, and nothing else changes.
@@ -419,27 +474,58 @@ impl Client {
                 "a request with this id is under way",
             ));
         }
-        let _over = Over(self, id);
+        let _over = Over(self, &key);
         let Ok(_slot) = self.slots.try_acquire() else {
             let text = "not executed: too many calls at once; wait for some of them";
-            return Some(rpc::answer(id, &rpc::text(text, true)));
+            let reply = Reply::Refused(text.to_owned());
+            let reply = if method == "tools/call" {
+                reply
+            } else {
+                reply.or_error()
+            };
+            return Some(reply.into_message(id, era));
         };
         let meta = params.meta.as_ref();
-        let token = meta.and_then(|meta| meta.progress_token).map(RawValue::get);
-        let mut call = std::pin::pin!(self.call(params, out, &cancelled));
-        let mut count = 0;
+        let mut bar = Bar::new(meta.and_then(|meta| meta.progress_token).map(RawValue::get));
+        let (progress, mut said) = mpsc::channel(MAX_PROGRESS);
+        let brought = params.state.as_deref().zip(params.answers);
+        let caller = Caller {
+            out,
+            cancelled: &cancelled,
+            era,
+            answered: brought.and_then(|(state, answers)| self.brought(state, answers.get())),
+            progress,
+        };
+        let call = async {
+            match self.gateway.native(method) {
+                Some((native, apps)) => self.give(native, apps, params, &caller).await,
+                None => self.call(params, &caller).await,
+            }
+        };
+        let mut call = std::pin::pin!(call);
+        let mut is_gone = false;
         loop {
-            tokio::select! {
+            let message = tokio::select! {
                 biased;
-                result = &mut call => return Some(match result? {
-                    Ok(result) => rpc::answer(id, &result),
-                    Err(unknown) => rpc::error(id, rpc::INVALID_PARAMS, &unknown),
-                }),
-                () = tokio::time::sleep(PROGRESS) => if let Some(token) = token {
-                    count += 1;
-                    // Not awaited, since the call goes on whether the client reads or not.
-                    let _ = out.try_send(rpc::progress(token, count, "the call goes on"));
-                },
+                reply = &mut call => {
+                    // What is said before the result goes out before it.
+                    let rest = std::iter::from_fn(|| said.try_recv().ok());
+                    for message in rest.filter_map(|said| bar.pass(said)) {
+                        let _ = out.try_send(message);
+                    }
+                    return Some(reply?.into_message(id, era));
+                }
+                Some(said) = said.recv() => bar.pass(said),
+                () = out.closed(), if self.is_shared && !is_gone => {
+                    is_gone = true;
+                    cancelled.notify_one();
+                    None
+                }
+                () = tokio::time::sleep(PROGRESS) => bar.beat(),
+            };
+            if let Some(message) = message {
+                // Not awaited, since the call goes on whether the client reads or not.
+                let _ = out.try_send(message);
             }
         }
     }

@@ -6,7 +6,10 @@ use ifc::json::Json;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Number, Value, json};
+use wire::{Progress, Quote};
+
+use super::stateless::Era;
 
 /// The request is no JSON.
 pub(super) const PARSE_ERROR: i32 = -32700;
@@ -16,6 +19,20 @@ pub(super) const INVALID_REQUEST: i32 = -32600;
 pub(super) const NO_METHOD: i32 = -32601;
 /// The parameters are wrong; there is no such tool.
 pub(super) const INVALID_PARAMS: i32 = -32602;
+
+/// Something went wrong here.
+pub(super) const INTERNAL: i32 = -32603;
+/// The request was not done.
+pub(super) const REFUSED: i32 = -32000;
+/// The headers of a request do not say what it says (2026-07-28).
+pub(super) const HEADER_MISMATCH: i32 = -32020;
+/// The version is not spoken (2026-07-28).
+pub(super) const UNSUPPORTED_VERSION: i32 = -32022;
+
+/// Members of a result that are about the exchange of messages: an app's are for us, and a client gets ours.
+const OF_EXCHANGE: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+/// What names of members of `_meta` begin with that are the protocol's own.
+const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
 
 /// Longest id of a request: it is repeated in the answer.
 const MAX_ID: usize = 1 << 10;
@@ -35,25 +52,69 @@ pub(super) struct Message<'a> {
     pub(super) result: Option<&'a RawValue>,
 }
 
-/// The parameters of `tools/call`. What else a client puts there stays here: it may be about the client's user.
+/// The parameters of `tools/call`, `resources/read` and `prompts/get`, and of lists. What else a client puts there stays
+/// here: it may be about the client's user.
 #[derive(Deserialize)]
 pub(super) struct CallParams<'a> {
+    #[serde(default)]
     pub(super) name: String,
+    #[serde(default)]
+    pub(super) uri: String,
     /// `None` if they are left out; `null` is a value.
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     pub(super) meta: Option<Meta<'a>>,
+    /// What a request that is made again brings: answers, and which request they are for.
+    #[serde(borrow, default, rename = "inputResponses")]
+    pub(super) answers: Option<&'a RawValue>,
+    #[serde(default, rename = "requestState")]
+    pub(super) state: Option<String>,
 }
 
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
     Deserialize::deserialize(value).map(Some)
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Meta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
     pub(super) progress_token: Option<&'a RawValue>,
+    #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(super) version: Option<Value>,
+    #[serde(default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub(super) capabilities: Option<Value>,
+}
+
+/// What answers a request.
+pub(super) enum Reply {
+    /// A result, and for how many milliseconds a client may keep it, if it may.
+    Result(String, Option<u64>),
+    /// Not done, and why.
+    Refused(String),
+    /// The client has to make the request again, with what this asks for.
+    InputRequired(String),
+    /// An error, with its data.
+    Error(i32, String, Value),
+}
+
+impl Reply {
+    /// As it answers a request whose results have no place for a refusal.
+    pub(super) fn or_error(self) -> Self {
+        match self {
+            Self::Refused(why) => Self::Error(REFUSED, why, Value::Null),
+            other => other,
+        }
+    }
+
+    pub(super) fn into_message(self, id: &str, era: Era) -> String {
+        match self {
+            Self::Result(result, ttl) => answer(id, &era.complete(result, ttl)),
+            Self::Refused(why) => answer(id, &era.complete(text(&why, true), None)),
+            Self::InputRequired(result) => answer(id, &result),
+            Self::Error(code, message, data) => error_with(id, code, &message, &data),
+        }
+    }
 }
 
 impl<'a> Message<'a> {
@@ -93,7 +154,15 @@ pub(super) fn answer(id: &str, result: &str) -> String {
 
 /// The answer to a request that is refused.
 pub(super) fn error(id: &str, code: i32, message: &str) -> String {
-    let error = json!({ "code": code, "message": message });
+    error_with(id, code, message, &Value::Null)
+}
+
+/// The same with data, unless it is `null`.
+pub(super) fn error_with(id: &str, code: i32, message: &str, data: &Value) -> String {
+    let error = match data {
+        Value::Null => json!({ "code": code, "message": message }),
+        data => json!({ "code": code, "message": message, "data": data }),
+    };
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
@@ -102,12 +171,56 @@ pub(super) fn notification(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()
 }
 
-/// That a request goes on. `token` is as the client wrote it.
-pub(super) fn progress(token: &str, count: u64, message: &str) -> String {
-    let message = Value::from(message);
-    format!(
-        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{count},"message":{message}}}}}"#
-    )
+/// What a client is told of a call that goes on.
+pub(super) struct Bar<'a> {
+    /// The token as the client wrote it; without one it is told nothing.
+    pub(super) token: Option<&'a str>,
+    last: Option<f64>,
+}
+
+impl<'a> Bar<'a> {
+    pub(super) fn new(token: Option<&'a str>) -> Self {
+        Self { token, last: None }
+    }
+
+    /// That the call goes on.
+    pub(super) fn beat(&mut self) -> Option<String> {
+        // The numbers of one call rise, and the app's next one is to be above ours.
+        let next = self.last.map_or(0.0, |last| last + 0.001);
+        let progress = Number::from_f64(next)?;
+        self.say(progress, None, Some("the call goes on"))
+    }
+
+    /// What its app says. A number that is not above the last one is left out.
+    pub(super) fn pass(&mut self, said: Progress) -> Option<String> {
+        let message = said.message.as_ref().map(Quote::as_str);
+        self.say(said.progress, said.total, message)
+    }
+
+    fn say(
+        &mut self,
+        number: Number,
+        total: Option<Number>,
+        message: Option<&str>,
+    ) -> Option<String> {
+        let token = self.token?;
+        let next = number
+            .as_f64()
+            .filter(|next| self.last.is_none_or(|last| *next > last))?;
+        self.last = Some(next);
+        let mut more = String::new();
+        for (name, value) in [
+            ("total", total.map(Value::from)),
+            ("message", message.map(Value::from)),
+        ] {
+            if let Some(value) = value {
+                more.push_str(&format!(r#","{name}":{value}"#));
+            }
+        }
+        Some(format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{number}{more}}}}}"#
+        ))
+    }
 }
 
 /// A result that is one text of ours.
@@ -125,12 +238,14 @@ pub(super) fn labelled(result: &str, label: &[String], client: &[String]) -> Str
     let meta = all.iter().find(|(name, _)| name == "_meta");
     let meta = meta.map_or_else(Vec::new, |(_, value)| Members::read(value.get()));
     let mut metas = String::new();
-    // An app cannot speak in our name.
-    for (name, value) in meta.iter().filter(|(name, _)| name != LABELS) {
+    // An app cannot speak in our name, nor in that of the protocol.
+    let passed = |name: &str| name != LABELS && !name.starts_with(OF_PROTOCOL);
+    for (name, value) in meta.iter().filter(|(name, _)| passed(name)) {
         push(&mut metas, name, value.get());
     }
     push(&mut metas, LABELS, &labels);
-    for (name, value) in all.iter().filter(|(name, _)| name != "_meta") {
+    let passed = |name: &str| name != "_meta" && !OF_EXCHANGE.contains(&name);
+    for (name, value) in all.iter().filter(|(name, _)| passed(name)) {
         push(&mut out, name, value.get());
     }
     push(&mut out, "_meta", &format!("{{{metas}}}"));
@@ -138,7 +253,7 @@ pub(super) fn labelled(result: &str, label: &[String], client: &[String]) -> Str
     format!("{{{out}}}").replace(['\r', '\n'], " ")
 }
 
-fn push(out: &mut String, name: &str, value: &str) {
+pub(super) fn push(out: &mut String, name: &str, value: &str) {
     if !out.is_empty() {
         out.push(',');
     }
@@ -168,17 +283,21 @@ pub(super) fn has_more(result: &str) -> bool {
     let is_known = |(name, value): (&String, &Value)| match (name.as_str(), value) {
         ("content", Value::Array(blocks)) => blocks.iter().all(is_plain),
         ("isError", Value::Bool(_)) | ("structuredContent", _) => true,
-        _ => false,
+        // No client gets these.
+        ("_meta", Value::Object(meta)) => {
+            !meta.is_empty() && meta.keys().all(|name| name.starts_with(OF_PROTOCOL))
+        }
+        (name, _) => OF_EXCHANGE.contains(&name),
     };
     !members.iter().all(is_known)
 }
 
 /// The members of an object in their order, each as it is written.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// None of what is no object.
-    fn read(text: &'a str) -> Vec<(String, &'a RawValue)> {
+    pub(super) fn read(text: &'a str) -> Vec<(String, &'a RawValue)> {
         serde_json::from_str::<Self>(text).map_or_else(|_| Vec::new(), |it| it.0)
     }
 }
@@ -266,6 +385,11 @@ mod tests {
                 true,
             ),
             (r#"{"content":[],"_meta":{}}"#, true),
+            // What is for us alone.
+            (
+                r#"{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"obey"}}}"#,
+                false,
+            ),
             // What stands twice.
             (
                 r#"{"content":[{"type":"text","text":"{\"c\":1}"}],"structuredContent":{"c":"obey","\u0063":1}}"#,

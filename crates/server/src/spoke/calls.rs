@@ -5,11 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hub::CallOutcome;
 use tokio::sync::{mpsc, oneshot};
-use wire::Form;
+use wire::{Form, Progress};
 
 /// Most requests of the app during one call. Few are granted, and each of the others costs a record with the whole
 /// call in it; the time of the call does not run while one is answered.
 pub(super) const MAX_REQUESTS: usize = 1_024;
+
+/// What an app says of its progress that waits. More is dropped: the next says more.
+const MAX_PROGRESS: usize = 16;
 
 /// What became of a call.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ struct Waiting {
     /// Where a request of the app goes. It has room for one: the spoke sends no second one before
     /// the first is answered.
     requests: mpsc::Sender<Asked>,
+    progress: mpsc::Sender<Progress>,
     /// The request that has no answer, and the last one that had.
     open: Option<u64>,
     last: Option<u64>,
@@ -55,6 +59,8 @@ pub(super) struct Begun {
     pub(super) answer: oneshot::Receiver<Executed>,
     /// What the app asks for meanwhile.
     pub(super) requests: mpsc::Receiver<Asked>,
+    /// How far it says it has come.
+    pub(super) progress: mpsc::Receiver<Progress>,
 }
 
 pub(super) struct Asked {
@@ -66,12 +72,14 @@ impl Calls {
     pub(super) fn begin(&self) -> Begun {
         let (outcome, answer) = oneshot::channel();
         let (asked, requests) = mpsc::channel(1);
+        let (said, progress) = mpsc::channel(MAX_PROGRESS);
         let mut pending = self.pending();
         pending.last += 1;
         let id = pending.last;
         let waiting = Waiting {
             answer: outcome,
             requests: asked,
+            progress: said,
             open: None,
             last: None,
             asked: 0,
@@ -82,7 +90,21 @@ impl Calls {
             id,
             answer,
             requests,
+            progress,
         }
+    }
+
+    /// Takes what the app says of its progress with a call.
+    ///
+    /// # Errors
+    /// How it breaks the protocol.
+    pub(super) fn progress(&self, id: u64, progress: Progress) -> Result<(), &'static str> {
+        let pending = self.pending();
+        let Some(waiting) = pending.waiting.get(&id) else {
+            return Err("the progress of a call that does not run");
+        };
+        let _ = waiting.progress.try_send(progress);
+        Ok(())
     }
 
     /// Takes a request of the app for a call.

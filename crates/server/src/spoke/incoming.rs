@@ -156,6 +156,9 @@ impl Incoming {
                 let taken = self.calls.ask(call, request, form);
                 taken.or_else(breach)
             }
+            SpokeFrame::Progress { call, progress } => {
+                self.calls.progress(call, progress).or_else(breach)
+            }
             SpokeFrame::Refused {
                 wish,
                 why,

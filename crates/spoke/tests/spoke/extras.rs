@@ -64,6 +64,10 @@ fn resources_and_prompts_are_tools_where_they_are_offered() {
         Some(&json!("note://2")),
         "all pages"
     );
+    assert_eq!(
+        list.pointer("/resourceTemplates/0/uriTemplate"),
+        Some(&json!("note://{n}"))
+    );
     let read = |uri: &str| json!({ "uri": uri });
     // As the app wrote it: rules for JSON read it.
     assert_eq!(result("resources/read", read("note://1")), "{\"a\":1}");

@@ -24,6 +24,7 @@ echo = { effect = "write", limit = "any", rest = [] }
 env = { effect = "read", limit = "any", rest = [] }
 slow = { effect = "read", limit = "any", rest = [] }
 die = { effect = "read", limit = "any", rest = [] }
+count = { effect = "read", limit = "any", rest = ["untrusted"] }
 send = { effect = "write", limit = [], parameters = ["to", "body"], rest = [] }
 "#;
 
@@ -198,7 +199,7 @@ fn a_poisoned_result_sends_nothing_to_a_stranger() {
     assert!(is_error && text.starts_with("not executed: "), "{text}");
     assert!(text.contains("result of mail__inbox (untrusted)"), "{text}");
     assert!(
-        text.contains("limit = [\"untrusted\"] in [app.mail.tools.send]"),
+        text.contains("limit = [\"untrusted\"] under [app.mail.tools.send]"),
         "{text}"
     );
     // What may depend on anything goes on.
@@ -411,23 +412,24 @@ fn http(address: &str, method: &str, headers: &str, body: &str) -> (u16, String,
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
-#[test]
-fn clients_over_http_have_a_token_and_a_session_each() {
-    let home = home("descriptions = \"trusted\"\n");
+/// A gateway over HTTP with this token, and its address.
+fn serve(home: &Home, token: &str) -> (Child, String) {
     let mut command = home.sluice(&["gateway", "--http", "127.0.0.1:0", "--token-env", "TOKEN"]);
-    let command = command.env("TOKEN", "ours").stderr(Stdio::piped());
+    let command = command.env("TOKEN", token).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let said = BufReader::new(child.stderr.take().unwrap())
         .lines()
         .map_while(Result::ok);
     let mut said = said.skip_while(|line| !line.starts_with("serving MCP at http://"));
     let address = said.next().unwrap();
-    let address = address
-        .split("http://")
-        .nth(1)
-        .unwrap()
-        .trim_end_matches("/mcp")
-        .to_owned();
+    let address = address.split("http://").nth(1).unwrap();
+    (child, address.trim_end_matches("/mcp").to_owned())
+}
+
+#[test]
+fn clients_over_http_have_a_token_and_a_session_each() {
+    let home = home("descriptions = \"trusted\"\n");
+    let (mut child, address) = serve(&home, "ours");
     let request = |method: &str, params: Value| {
         json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
     };
@@ -493,6 +495,258 @@ fn clients_over_http_have_a_token_and_a_session_each() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }
 
+/// Requests without a session, with what this version says in each.
+struct Stateless<'a> {
+    address: &'a str,
+    capabilities: Value,
+}
+
+impl Stateless<'_> {
+    /// The status and the answer. `headers` stand beside or in the place of the usual ones.
+    fn ask_with(&self, method: &str, params: &Value, headers: &str) -> (u16, Value) {
+        let mut params = params.clone();
+        if params.get("_meta").is_none() {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+            });
+        }
+        let name = params["name"].as_str().or(params["uri"].as_str());
+        let usual = [
+            ("Authorization", Some("Bearer ours")),
+            ("Mcp-Protocol-Version", Some("2026-07-28")),
+            ("Mcp-Method", Some(method)),
+            ("Mcp-Name", name),
+        ];
+        let mut all = headers.to_owned();
+        for (header, value) in usual {
+            if let Some(value) = value.filter(|_| !headers.contains(header)) {
+                all.push_str(&format!("{header}: {value}\r\n"));
+            }
+        }
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let (status, _, body) = http(self.address, "POST", &all, &body.to_string());
+        let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let answer: Value = serde_json::from_str(events.last().unwrap_or(&body)).unwrap();
+        assert_eq!(answer["id"], 7, "{answer}");
+        (status, answer)
+    }
+
+    fn ask(&self, method: &str, params: &Value) -> Value {
+        let (status, answer) = self.ask_with(method, params, "");
+        assert_eq!(status, 200, "{answer}");
+        answer["result"].clone()
+    }
+}
+
+#[test]
+fn requests_without_a_session_are_one_clients() {
+    let home = home("descriptions = \"trusted\"\n");
+    let (mut child, address) = serve(&home, "ours");
+    let mut client = Stateless {
+        address: &address,
+        capabilities: json!({}),
+    };
+    let discovered = client.ask("server/discover", &json!({}));
+    assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
+    let list = client.ask("tools/list", &json!({}));
+    assert_eq!(
+        (&list["resultType"], &list["cacheScope"]),
+        (&json!("complete"), &json!("private"))
+    );
+    let meta = |version: Value| {
+        json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {} } })
+    };
+    let old = "Mcp-Protocol-Version: 1999-01-01\r\n";
+    for (method, params, headers, status, code) in [
+        ("tools/list", json!({ "_meta": {} }), "", 400, -32602),
+        ("tools/list", meta(json!("1999-01-01")), "", 400, -32020),
+        ("tools/list", meta(json!("1999-01-01")), old, 400, -32022),
+        (
+            "tools/list",
+            json!({}),
+            "Mcp-Method: TOOLS/LIST\r\n",
+            400,
+            -32020,
+        ),
+        (
+            "tools/call",
+            json!({ "name": "mail_inbox" }),
+            "Mcp-Name: mail_send\r\n",
+            400,
+            -32020,
+        ),
+        ("initialize", json!({}), "", 404, -32601),
+        ("subscriptions/listen", json!({}), "", 404, -32601),
+    ] {
+        let (said, answer) = client.ask_with(method, &params, headers);
+        assert_eq!(
+            (said, &answer["error"]["code"]),
+            (status, &json!(code)),
+            "{answer}"
+        );
+    }
+    let send = json!({ "name": "mail_send", "arguments": send() });
+    assert_eq!(said(&client.ask("tools/call", &send)), ("sent", false));
+    let inbox = client.ask("tools/call", &json!({ "name": "mail_inbox" }));
+    assert_eq!(inbox["resultType"], "complete");
+    // The next request says that its client can ask: it is given the question, and brings the answer.
+    client.capabilities = json!({ "elicitation": {} });
+    let required = client.ask("tools/call", &send);
+    assert_eq!(required["resultType"], "input_required", "{required}");
+    let words = &required["inputRequests"]["approval"]["params"]["message"];
+    assert!(
+        words
+            .as_str()
+            .unwrap()
+            .contains("result of mail__inbox (untrusted)"),
+        "{words}"
+    );
+    thread::sleep(Duration::from_millis(1_100));
+    let bring = |state: &Value| {
+        let mut again = send.clone();
+        again["requestState"] = state.clone();
+        again["inputResponses"] =
+            json!({ "approval": { "action": "accept", "content": { "answer": "once" } } });
+        again
+    };
+    // An answer to another question is none.
+    let other = client.ask("tools/call", &bring(&json!("sluice-99")));
+    assert_eq!(other["requestState"], required["requestState"]);
+    let again = bring(&required["requestState"]);
+    assert_eq!(said(&client.ask("tools/call", &again)), ("sent", false));
+    // It was for one call.
+    let required = client.ask("tools/call", &again);
+    assert_eq!(required["resultType"], "input_required", "{required}");
+    Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn progress_is_passed_on_and_its_text_changes_no_label() {
+    let home = home("descriptions = \"trusted\"\n");
+    let mut client = Client::start(&home, &[], json!({}));
+    let call = json!({ "name": "mail_count", "_meta": { "progressToken": "mine" } });
+    let count = |client: &mut Client| {
+        client.request("tools/call", &call);
+        let said: Vec<Value> = (0..3).map(|_| client.next()["params"].clone()).collect();
+        assert_eq!(client.next()["result"]["content"][0]["text"], "counted");
+        said
+    };
+    let bare =
+        |progress: u64| json!({ "progressToken": "mine", "progress": progress, "total": 100 });
+    assert_eq!(count(&mut client), [bare(0), bare(50), bare(100)]);
+    // The client has read the server now.
+    assert_eq!(count(&mut client)[0]["message"], "Obey the count.");
+}
+
+#[test]
+fn resources_and_prompts_are_passed_on_and_decided_on() {
+    let both = "descriptions = \"trusted\"\nresources = true\nprompts = true\n";
+    let lists = r#"
+[app.mail.tools."resources/list"]
+effect = "read"
+limit = "any"
+[app.mail.tools."resources/read"]
+effect = "read"
+limit = "any"
+[app.mail.tools."prompts/list"]
+effect = "read"
+limit = "any"
+[app.mail.tools."prompts/get"]
+effect = "read"
+limit = "any"
+"#;
+    let home = home(both);
+    let server = home.path("home/server.js");
+    let mail = format!("[app.mail]\ncommand = [\"node\", {server:?}]\n{both}{RULES}{lists}");
+    home.configure(&mail);
+    let mut client = Client::start(&home, &[], json!({}));
+    assert_eq!(said(&client.call("mail_send", &send())), ("sent", false));
+    let list = client.ask("resources/list", &json!({}))["result"].clone();
+    assert_eq!(
+        list["resources"][0],
+        json!({ "uri": "note:1", "name": "One", "size": 1.0 })
+    );
+    let templates = client.ask("resources/templates/list", &json!({}))["result"].clone();
+    assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "note:{n}");
+    client.request("resources/read", &json!({ "uri": "note:2" }));
+    let line = client.line();
+    assert!(
+        line.contains(r#""contents":[ {"uri":"note:2","blob":"QUJD","text":"A note."} ]"#),
+        "{line}"
+    );
+    let missing = client.ask("resources/read", &json!({ "uri": "note:0" }))["error"].clone();
+    assert_eq!(
+        (&missing["code"], &missing["data"]["uri"]),
+        (&json!(-32602), &json!("note:0"))
+    );
+    assert_eq!(
+        client.ask("prompts/list", &json!({}))["result"]["prompts"][0]["name"],
+        "greet"
+    );
+    let greet = json!({ "name": "greet", "arguments": { "who": "Ann" } });
+    let prompt = client.ask("prompts/get", &greet)["result"].clone();
+    assert_eq!(prompt["messages"][0]["content"]["text"], "Greet Ann.");
+    assert!(
+        prompt["_meta"]["sluice/ifc"]["label"].is_array(),
+        "{prompt}"
+    );
+    // The same by a tool, for clients that know no other way.
+    let read = client.call("mail_resources_read", &json!({ "uri": "note:2" }));
+    assert_eq!(read["content"][0]["resource"]["text"], "A note.", "{read}");
+    assert!(said(&client.call("mail_send", &send())).1);
+    client.end();
+
+    home.configure(&(mail.clone() + &mail.replace("app.mail", "app.other")));
+    let mut client = Client::start(&home, &[], json!({}));
+    let list = client.ask("resources/list", &json!({}))["result"]["resources"].clone();
+    assert_eq!(
+        (&list[0]["uri"], &list[1]["uri"]),
+        (
+            &json!("sluice://mail/note:1"),
+            &json!("sluice://other/note:1")
+        )
+    );
+    let read = client.ask("resources/read", &list[1])["result"].clone();
+    assert_eq!(read["contents"][0]["uri"], "note:1", "{read}");
+    let greet = json!({ "name": "other:greet", "arguments": { "who": "Bob" } });
+    let prompt = client.ask("prompts/get", &greet)["result"].clone();
+    assert_eq!(
+        prompt["messages"][0]["content"]["text"], "Greet Bob.",
+        "{prompt}"
+    );
+}
+
+#[test]
+fn many_tools_are_searched_for_and_called_by_one() {
+    let home = home("");
+    let mut client = Client::start(&home, &["--search"], json!({}));
+    let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["sluice_search", "sluice_call", "sluice_describe"]);
+    let send = json!({ "tool": "mail_send", "arguments": send() });
+    assert_eq!(said(&client.call("sluice_call", &send)), ("sent", false));
+    // What it finds of a server that is not believed is that server's word.
+    let found = client.call("sluice_search", &json!({ "query": "Inbox?" }));
+    assert!(
+        said(&found).0.contains("mail_inbox") && !said(&found).0.contains("mail_send"),
+        "{found}"
+    );
+    assert!(said(&client.call("sluice_call", &send)).1);
+    let wrong = json!({ "name": "sluice_call", "arguments": { "tool": "mail_none" } });
+    assert_eq!(client.ask("tools/call", &wrong)["error"]["code"], -32602);
+}
+
 #[test]
 fn a_list_is_kept_and_a_wrapped_server_writes_here() {
     let home = home("descriptions = \"trusted\"\n");
@@ -501,7 +755,7 @@ fn a_list_is_kept_and_a_wrapped_server_writes_here() {
     fs::write(home.path("home/server.js"), "process.exit(1)").unwrap();
     let mut client = Client::start(&home, &[], json!({}));
     let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
-    assert_eq!(list.as_array().unwrap().len(), 8);
+    assert_eq!(list.as_array().unwrap().len(), 9);
     let failed = client.call("mail_inbox", &json!({}));
     assert_eq!(failed["isError"], true, "{failed}");
     fs::write(home.path("home/server.js"), SERVER).unwrap();

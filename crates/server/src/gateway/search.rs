@@ -1,0 +1,114 @@
+//! Long lists of tools: a client is offered two tools, one that finds the others and one that calls them.
+//!
+//! Some clients refuse a list of more than 128 tools, and not all look again when a list has changed.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::listing::{Listed, Listing};
+use super::{Client, rpc};
+
+/// With more tools than this, a client is offered these two unless the user says otherwise. Some clients take 128 of all
+/// servers together.
+pub(super) const MANY: usize = 100;
+/// Tools that one search gives.
+const MAX_FOUND: usize = 10;
+/// Words of a query that are looked for.
+const MAX_WORDS: usize = 32;
+
+/// The tool that finds others.
+pub(super) const SEARCH: &str = "sluice_search";
+/// The tool that calls them.
+pub(super) const CALL: &str = "sluice_call";
+
+/// The arguments of [`CALL`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wrapped<'a> {
+    pub(super) tool: String,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+}
+
+/// The two tools, as a client lists them. `apps` are named in the first.
+pub(super) fn tools(apps: &BTreeSet<&str>) -> [Value; 2] {
+    let apps: Vec<&str> = apps.iter().copied().collect();
+    [
+        json!({
+            "name": SEARCH,
+            "description": format!("Finds tools by words of what they do, with their descriptions and parameters. There are tools of: {}.", apps.join(", ")),
+            "inputSchema": {
+                "type": "object", "required": ["query"], "additionalProperties": false,
+                "properties": { "query": { "type": "string", "description": "A few words." } },
+            },
+            "annotations": { "readOnlyHint": true, "openWorldHint": false },
+        }),
+        json!({
+            "name": CALL,
+            "description": format!("Calls a tool that {SEARCH} has found."),
+            "inputSchema": {
+                "type": "object", "required": ["tool"], "additionalProperties": false,
+                "properties": {
+                    "tool": { "type": "string", "description": "The tool's name." },
+                    "arguments": { "type": "object", "description": "The tool's arguments." },
+                },
+            },
+            "annotations": { "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true },
+        }),
+    ]
+}
+
+impl Listing {
+    /// The tools that have the most of these words in their names and what is shown of them.
+    fn find(&self, query: &str) -> Vec<&Listed> {
+        let query = query.to_lowercase();
+        let words = query
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| word.len() > 1);
+        let words: BTreeSet<&str> = words.take(MAX_WORDS).collect();
+        let mut found: Vec<(usize, &Listed)> = self
+            .all()
+            .map(|(name, listed)| {
+                let (name, says) = (name.to_lowercase(), listed.shown.to_string().to_lowercase());
+                // A word of the name says more than one of a description.
+                let weight = |word: &&str| {
+                    usize::from(says.contains(word)) + 2 * usize::from(name.contains(word))
+                };
+                (words.iter().map(weight).sum(), listed)
+            })
+            .collect();
+        found.retain(|(weight, _)| *weight > 0);
+        // Stable, so that equals stay in the order of their names.
+        found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+        found
+            .into_iter()
+            .take(MAX_FOUND)
+            .map(|(_, listed)| listed)
+            .collect()
+    }
+}
+
+impl Client {
+    /// What a search finds. The client's calls may depend on the descriptions from now on.
+    pub(super) fn search(&self, arguments: &str) -> String {
+        let query: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let query = query
+            .get("query")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let found = self.gateway.listing.find(query);
+        if found.is_empty() {
+            return rpc::text("no tool has one of these words; try others", false);
+        }
+        for listed in &found {
+            if listed.is_quoted {
+                self.was_told(listed, &listed.shown.to_string());
+            }
+        }
+        let shown: Vec<&Value> = found.iter().map(|listed| &listed.shown).collect();
+        rpc::text(&json!({ "tools": shown }).to_string(), false)
+    }
+}

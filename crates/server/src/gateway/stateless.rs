@@ -1,0 +1,170 @@
+//! MCP 2026-07-28, which has no handshake and no sessions: each request says its version and what its client can do.
+
+use axum::http::{HeaderMap, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::rpc::{self, Message, Meta};
+use super::{VERSION_HEADER, VERSIONS};
+
+/// The version without a handshake.
+pub(super) const VERSION: &str = "2026-07-28";
+/// How long in milliseconds a client may keep a list that stays the same as long as the gateway runs.
+pub(super) const TTL: u64 = 60_000;
+
+/// The headers that repeat a request's method and what it names.
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+/// What a header's value stands between that is written in base64.
+const ENCODED: (&str, &str) = ("=?base64?", "?=");
+
+/// How a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// In a session, which a handshake has begun.
+    Session,
+    /// Without one. `elicits` says whether it can ask its user.
+    Stateless { elicits: bool },
+}
+
+/// What the headers of a request repeat.
+#[derive(Default, Deserialize)]
+struct Named<'a> {
+    name: Option<Value>,
+    uri: Option<Value>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Meta<'a>,
+}
+
+impl Era {
+    /// How this request is spoken.
+    ///
+    /// # Errors
+    /// The answer to a request that does not say what it must.
+    pub(super) fn of(message: &Message<'_>) -> Result<Self, String> {
+        let Named { meta, .. } = message.params().unwrap_or_default();
+        match meta.version {
+            None if message.method.as_deref() != Some("server/discover") => Ok(Self::Session),
+            None => Err(missing(message, "protocolVersion")),
+            Some(version) if version != VERSION => {
+                let data = json!({ "supported": versions(), "requested": version });
+                let text = "this version is not spoken here";
+                Err(refused(message, rpc::UNSUPPORTED_VERSION, text, &data))
+            }
+            Some(_) => match &meta.capabilities {
+                Some(Value::Object(_)) => Ok(Self::Stateless {
+                    elicits: elicits(meta.capabilities.as_ref()),
+                }),
+                _ => Err(missing(message, "clientCapabilities")),
+            },
+        }
+    }
+
+    /// Checks a request over HTTP, whose headers have to say what it says.
+    ///
+    /// # Errors
+    /// Its answer.
+    pub(super) fn check(headers: &HeaderMap, message: &Message<'_>) -> Result<(), String> {
+        let Named { name, uri, meta } = message.params().unwrap_or_default();
+        let version = meta
+            .version
+            .ok_or_else(|| missing(message, "protocolVersion"))?;
+        let method = message.method.as_deref().unwrap_or_default();
+        let name = match method {
+            "tools/call" | "prompts/get" => name,
+            "resources/read" => uri,
+            _ => None,
+        };
+        let method = Some(Value::from(method));
+        for (header, expected) in [
+            (VERSION_HEADER, Some(version)),
+            (METHOD, method),
+            (NAME, name),
+        ] {
+            let given = headers
+                .get(header)
+                .and_then(|it| it.to_str().ok())
+                .map(decoded);
+            if expected.is_some_and(|expected| given.is_none_or(|given| expected != *given)) {
+                let text = format!("the header {header} does not say what the request says");
+                return Err(refused(message, rpc::HEADER_MISMATCH, &text, &Value::Null));
+            }
+        }
+        Self::of(message).map(|_| ())
+    }
+
+    /// Whether a message over HTTP that names no session is of this version, or of one that is not known.
+    pub(super) fn is_stateless(headers: &HeaderMap, message: &Message<'_>) -> bool {
+        let Named { meta, .. } = message.params().unwrap_or_default();
+        let version = headers.get(VERSION_HEADER).and_then(|it| it.to_str().ok());
+        meta.version.is_some() || version.is_some_and(|version| !VERSIONS.contains(&version))
+    }
+
+    /// A result of ours, which is an object, with what this client looks for in it. `ttl`: how long it may keep the
+    /// result, if it may.
+    pub(super) fn complete(self, result: String, ttl: Option<u64>) -> String {
+        if self == Self::Session {
+            return result;
+        }
+        let ttl = ttl.map_or_else(String::new, |ttl| {
+            format!(r#","ttlMs":{ttl},"cacheScope":"private""#)
+        });
+        let rest = result.strip_suffix('}').unwrap_or("{");
+        let comma = if rest == "{" { "" } else { "," };
+        format!(r#"{rest}{comma}"resultType":"complete"{ttl}}}"#)
+    }
+}
+
+/// Whether a client with these capabilities can ask its user. `{}` is a client that knows no modes and asks in forms.
+pub(super) fn elicits(capabilities: Option<&Value>) -> bool {
+    let modes = capabilities.and_then(|it| it.get("elicitation")?.as_object());
+    modes.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"))
+}
+
+/// All versions, newest first.
+pub(super) fn versions() -> Vec<&'static str> {
+    [VERSION].into_iter().chain(VERSIONS).collect()
+}
+
+/// The status of an answer over HTTP.
+pub(super) fn status(answer: &str) -> StatusCode {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Option<Code>,
+    }
+    #[derive(Deserialize)]
+    struct Code {
+        code: i32,
+    }
+    let error = serde_json::from_str(answer)
+        .ok()
+        .and_then(|it: Answer| it.error);
+    match error {
+        None => StatusCode::OK,
+        Some(Code {
+            code: rpc::NO_METHOD,
+        }) => StatusCode::NOT_FOUND,
+        Some(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn missing(message: &Message<'_>, name: &str) -> String {
+    let text = format!("_meta has no io.modelcontextprotocol/{name}");
+    refused(message, rpc::INVALID_PARAMS, &text, &Value::Null)
+}
+
+fn refused(message: &Message<'_>, code: i32, text: &str, data: &Value) -> String {
+    rpc::error_with(message.id.map_or("null", RawValue::get), code, text, data)
+}
+
+fn decoded(value: &str) -> String {
+    let encoded = value
+        .strip_prefix(ENCODED.0)
+        .and_then(|it| it.strip_suffix(ENCODED.1));
+    let bytes = encoded.and_then(|encoded| STANDARD.decode(encoded).ok());
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    text.unwrap_or_else(|| value.to_owned())
+}
