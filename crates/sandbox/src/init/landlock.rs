@@ -89,11 +89,12 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     // Not for device files: none can be made, none is in a mount, and no control of a device passes. Nor for sockets: the
     // filter lets `bind` pass, by which one of a pair would be left in a mount; and to those of its own a spoke connects
-    // without a right.
+    // without a right. Nor for named pipes, at which a program of the host would wait.
     let write = AccessFs::from_write(KNOWN)
         & !(AccessFs::MakeChar
             | AccessFs::MakeBlock
             | AccessFs::MakeSock
+            | AccessFs::MakeFifo
             | AccessFs::ResolveUnix
             | AccessFs::IoctlDev);
     let access = match rights {
@@ -102,6 +103,7 @@ fn access(rights: Rights, directory: bool) -> BitFlags<AccessFs> {
         Rights::ReadWrite => read | write,
         Rights::ReadWriteExecute => read | write | AccessFs::Execute,
         Rights::OwnSockets => AccessFs::MakeSock.into(),
+        Rights::OwnPipes => AccessFs::MakeFifo.into(),
         Rights::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
         // A size or a mode is set by a control of the device.
         Rights::Terminal => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,

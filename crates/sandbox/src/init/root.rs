@@ -104,12 +104,13 @@ const MOST_PTS: &str = "128";
 /// of a terminal in `/dev`.)
 const CONSOLE: &str = "/dev/console";
 /// Links that programs expect.
-const LINKS: [(&str, &str); 5] = [
+const LINKS: [(&str, &str); 6] = [
     ("/proc/self/fd", "dev/fd"),
     ("/proc/self/fd/0", "dev/stdin"),
     ("/proc/self/fd/1", "dev/stdout"),
     ("/proc/self/fd/2", "dev/stderr"),
     ("/tmp", "dev/shm"),
+    ("../usr/lib/os-release", "etc/os-release"),
 ];
 /// What covers files and folders of `/proc`: a file that no user may read, and an empty folder.
 const NO_FILE: &str = "no-file";
@@ -127,6 +128,7 @@ pub(super) enum Rights {
     ReadWrite,
     ReadWriteExecute,
     OwnSockets,
+    OwnPipes,
     Device,
     Terminal,
 }
@@ -239,6 +241,7 @@ fn view_inside(spec: &Spec, desk: Option<&Desk>, own_sockets: bool) -> View {
     rules.push((place_of("/etc"), Rights::Read));
     rules.push((place_of("/proc"), Rights::Read));
     rules.push((place_of("/tmp"), temporary));
+    rules.extend(desk.map(|_| (place_of("/tmp"), Rights::OwnPipes)));
     rules.extend(own_sockets.then(|| (place_of("/tmp"), Rights::OwnSockets)));
     rules.push((place_of(PROGRAM), Rights::ReadExecute));
     // The way to each target was walked without following a link when it was attached.

@@ -19,7 +19,7 @@ use seccompiler::{
 use super::layers::{Failure, Layers};
 use super::syscalls::{
     Argument, CONDITIONAL, Conditional, GROUPS, LEGACY, LEGACY_CONDITIONAL, LISTENING, Test,
-    UNSUPPORTED, WATCHERS, WITH_NAMES, WITH_OWN_SOCKETS, WITH_PROGRAM,
+    UNSUPPORTED, WATCHERS, WITH_NAMES, WITH_OWN_SOCKETS, WITH_PROGRAM, WITH_PROGRAM_NETWORK,
 };
 use crate::Layer;
 
@@ -114,8 +114,10 @@ fn also(given: Given) -> impl Iterator<Item = &'static Conditional> {
     let names = WITH_NAMES.iter().filter(move |_| given.names);
     let sockets = WITH_OWN_SOCKETS.iter();
     let program = WITH_PROGRAM.iter().filter(move |_| given.program);
+    let network = WITH_PROGRAM_NETWORK.iter();
+    let network = network.filter(move |_| given.program && given.own_network);
     let sockets = sockets.filter(move |_| given.own_sockets);
-    names.chain(sockets).chain(program)
+    names.chain(sockets).chain(program).chain(network)
 }
 
 fn rule(all: &[Argument]) -> Result<SeccompRule, seccompiler::BackendError> {

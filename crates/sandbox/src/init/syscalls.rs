@@ -4,7 +4,7 @@
 //! `ptrace`, `process_vm_*`, `pidfd_getfd`, `kcmp` (other processes' memory and descriptors); `mount` and its family,
 //! `chroot`, `pivot_root`, `unshare`, `setns` (other trees and namespaces); `bpf`, `perf_event_open`, `userfaultfd`,
 //! `io_uring_*`, `keyctl`, `vmsplice` (large or often exploited parts of the kernel); `memfd_create`, anonymous shared
-//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `set*id`,
+//! memory and System V memory (memory that no limit counts, and, for the first, code past `noexec`); `setuid`,
 //! `seccomp` (nothing to change); `personality` (weakens address randomisation); clocks, modules, swap, reboot, quota.
 
 mod conditional;
@@ -13,7 +13,7 @@ use libc::c_long;
 
 pub(super) use conditional::{
     Argument, CONDITIONAL, Conditional, LEGACY_CONDITIONAL, Test, WITH_NAMES, WITH_OWN_SOCKETS,
-    WITH_PROGRAM,
+    WITH_PROGRAM, WITH_PROGRAM_NETWORK,
 };
 
 /// A list of calls, several to a line.
@@ -34,6 +34,9 @@ pub(super) struct Group {
     pub(super) calls: &'static [c_long],
 }
 
+const NO_ATTRIBUTES: &str =
+    "an attribute would stay on the host in a writable mount; cp -a then sets modes alone";
+
 /// Calls whose callers know what to do when the kernel is too old for them, and that the filter answers as such a kernel.
 pub(super) const UNSUPPORTED: &[(c_long, &str)] = &[
     (
@@ -48,6 +51,9 @@ pub(super) const UNSUPPORTED: &[(c_long, &str)] = &[
         libc::SYS_openat2,
         "the mode of a new file lies behind a pointer, where no filter sees it; callers fall back to openat",
     ),
+    (libc::SYS_setxattr, NO_ATTRIBUTES),
+    (libc::SYS_lsetxattr, NO_ATTRIBUTES),
+    (libc::SYS_fsetxattr, NO_ATTRIBUTES),
     (
         libc::SYS_memfd_secret,
         "no limit counts it; callers fall back to ordinary memory",
@@ -84,10 +90,11 @@ pub(super) const GROUPS: &[Group] = &[
         },
     },
     Group {
-        why: "who am I; there is one user and one group, and nothing to change to. Every set of capabilities is empty, so a \
-            browser's helpers can only give up what they do not have",
+        why: "who am I; there is one user and one group, and nothing to change to: make sets both to what they are. Every set \
+            of capabilities is empty, so a browser's helpers can only give up what they do not have",
         calls: calls! {
             SYS_getuid SYS_geteuid SYS_getgid SYS_getegid SYS_getresuid SYS_getresgid SYS_getgroups SYS_capget SYS_capset
+            SYS_setresuid SYS_setresgid
         },
     },
     Group {

@@ -429,3 +429,32 @@ async fn what_a_program_is_told_decides_where_it_may_connect() {
     drop(input);
     assert_eq!(run.ended().await, Ended::Code(0));
 }
+
+#[tokio::test]
+async fn a_program_has_what_tools_of_developers_need() {
+    needs("/usr/bin/python3");
+    // Not below `/tmp`, where a program has pipes of its own.
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let work = work.path().canonicalize().unwrap();
+    let program = "
+import mmap, os, socket, subprocess
+os.setresuid(-1, os.getuid(), -1)
+mmap.mmap(-1, 4096).write(b'shared')
+os.mkfifo('/tmp/jobs')
+try:
+    os.mkfifo('jobs')
+    print('a pipe is left on the host')
+except PermissionError:
+    pass
+print(socket.if_nameindex())
+open('file', 'w').write('text')
+subprocess.run(['cp', '-a', 'file', '/tmp/copy'], check=True)
+print(open('/tmp/copy').read(), open('/etc/os-release').read().count('\\nID='))
+";
+    let with = With {
+        folder: Some(&work),
+        ..With::default()
+    };
+    let mut run = piped(&["python3", "-c", program], &with).await;
+    assert_eq!(run.said().await, "[(1, 'lo')]\ntext 1\n");
+}

@@ -228,7 +228,32 @@ pub(in crate::init) const WITH_PROGRAM: &[Conditional] = &[
         call: libc::SYS_prctl,
         alternatives: &[&[is(0, libc::PR_SET_PDEATHSIG as u64)]],
     },
+    Conditional {
+        why: "anonymous shared memory, by which programs talk to children; all of a program may have what the machine has",
+        call: libc::SYS_mmap,
+        alternatives: &[&[masked(3, GROWS_DOWN, 0)]],
+    },
+    Conditional {
+        why: "named pipes, by which builds share their processors; Landlock lets them be made in /tmp",
+        call: libc::SYS_mknodat,
+        alternatives: &[&[masked(
+            2,
+            libc::S_IFMT as u64 | SET_ID,
+            libc::S_IFIFO as u64,
+        )]],
+    },
 ];
+
+/// The same in a network of its own.
+pub(in crate::init) const WITH_PROGRAM_NETWORK: &[Conditional] = &[Conditional {
+    why: "the list of interfaces (NETLINK_ROUTE), for which Node ends a program that cannot have it. There is loopback alone, and \
+        to change anything takes a capability",
+    call: libc::SYS_socket,
+    alternatives: &[
+        &[is(0, NETLINK), masked(1, SOCKET_TYPE, RAW), is(2, 0)],
+        &[is(0, NETLINK), masked(1, SOCKET_TYPE, DATAGRAM), is(2, 0)],
+    ],
+}];
 
 /// Older forms of the conditional calls above, which C libraries still use on this architecture.
 #[cfg(target_arch = "x86_64")]
@@ -271,6 +296,8 @@ const SOCKET_TYPE: u64 = 0xf;
 const STREAM: u64 = libc::SOCK_STREAM as u64;
 const DATAGRAM: u64 = libc::SOCK_DGRAM as u64;
 const SEQPACKET: u64 = libc::SOCK_SEQPACKET as u64;
+const RAW: u64 = libc::SOCK_RAW as u64;
+const NETLINK: u64 = libc::AF_NETLINK as u64;
 const UNIX: u64 = libc::AF_UNIX as u64;
 const INET: u64 = libc::AF_INET as u64;
 const INET6: u64 = libc::AF_INET6 as u64;
