@@ -355,6 +355,11 @@ impl<'a> Reader<'a> {
             server.command.push(match is_program {
                 true if word.contains('/') => folder.join(&word).to_string_lossy().into_owned(),
                 true => word.clone(),
+                false if leads_over_link(&word, &folder) => {
+                    let what = "leads over a link, which an app may have made, and is not followed; write where it leads";
+                    server.notes.push(format!("{word} {what}"));
+                    word.clone()
+                }
                 false => anchored(&word, &folder),
             });
             let mut paths = ["./", "../", "/"].iter();
@@ -580,6 +585,16 @@ pub fn with_home(word: &str, home: &str) -> String {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{option}{home}{rest}"),
         _ => word.to_owned(),
     }
+}
+
+/// Whether a link below this folder decides where a relative word leads.
+fn leads_over_link(word: &str, folder: &Path) -> bool {
+    let (value, mut at) = (Path::new(option_and_value(word).1), folder.to_owned());
+    let mut is_link = |part| {
+        at.push(part);
+        at.is_symlink()
+    };
+    value.is_relative() && value.components().any(|part| is_link(part))
 }
 
 /// A word of a command, as an absolute path if it, or the value of an option, names a file or folder from this folder on.

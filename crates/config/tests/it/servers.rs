@@ -407,6 +407,25 @@ fn a_file_of_variables_is_read_below_its_folder() {
     }
 }
 
+/// An app that may write the folder could have made the link at an earlier start.
+#[test]
+fn a_relative_word_follows_no_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("w/papers")).unwrap();
+    std::os::unix::fs::symlink(&root, root.join("w/papers/up")).unwrap();
+    let path = root.join("w/mcp.json").to_string_lossy().into_owned();
+    let args = ["./papers", "./papers/up", "--dir=papers/up/w"];
+    let text = serde_json::json!({"mcpServers": {"a": {"command": "x", "args": args}}});
+    let read = one(&path, &text.to_string());
+    let papers = root.join("w/papers").to_string_lossy().into_owned();
+    assert_eq!(read.command, ["x", &papers, args[1], args[2]]);
+    assert!(
+        read.notes[0].contains("./papers/up leads over a link"),
+        "{read:?}"
+    );
+}
+
 #[test]
 fn a_server_of_two_projects_is_one() {
     let text = r#"{"projects": {"/a": {"mcpServers": {"a": {"command": "x"}}}, "/b": {"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}}}"#;
