@@ -126,6 +126,7 @@ impl Here {
             execute: found.purpose == Purpose::Program,
             label: match found.purpose {
                 Purpose::Program => Label::bottom(),
+                Purpose::Data if provision::holds_certificates(&found.source) => Label::bottom(),
                 // An `mcpServers` file cannot label it, so it has the label of the app's results; a mount in
                 // `sluice.toml` can say less.
                 Purpose::Data => app.worst_result(),

@@ -11,6 +11,7 @@ mod install;
 mod launcher;
 
 pub use build::main as build_main;
+pub use files::holds_certificates;
 pub use find::{
     FindError, Found, Host, Needs, Purpose, Wanted, find, is_diverted, named, named_path,
 };

@@ -76,15 +76,19 @@ pub(crate) fn of(wish: &Wish, data: &[(String, Access)], tools: &[Tool]) -> Stri
 
 /// The lines of a folder or file that an app sees.
 pub(super) fn mount(app: &str, path: &str, access: Access) -> String {
+    // Otherwise each of its connections would be a question about a secret.
+    let is_public = access == Access::Read && provision::holds_certificates(Path::new(path));
+    let label = match is_public {
+        true => "\"public\" # certificates",
+        false => "\"any\" # untrusted and secret; narrow it where you can",
+    };
     let path = quote(path);
     let more = match access {
         Access::Read => "",
         Access::Run => "execute = true\n",
         Access::Write => "write = true\n",
     };
-    format!(
-        "[[app.{app}.mount]]\nsource = {path}\ntarget = {path}\n{more}label = \"any\" # untrusted and secret; narrow it where you can\n"
-    )
+    format!("[[app.{app}.mount]]\nsource = {path}\ntarget = {path}\n{more}label = {label}\n")
 }
 
 /// The lines of the domains that an app may reach.
