@@ -17,6 +17,7 @@ mod installed;
 mod interrupts;
 mod json_lines;
 mod keep_for;
+mod known;
 mod login;
 mod memory;
 mod needs;

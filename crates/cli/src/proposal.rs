@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use config::KnownServer;
 use ifc::Effect;
 use policy::ParameterKind;
 use policy::names::{AMOUNTS, CONTENT, TIMES, is_in, words};
@@ -18,7 +19,7 @@ const LINES: &str = "name subject title";
 
 /// The parts of a tool's description that a proposal needs.
 pub(crate) struct Tool {
-    name: String,
+    pub(crate) name: String,
     /// Names and schemas.
     arguments: Vec<(String, Value)>,
     required: Vec<String>,
@@ -99,6 +100,18 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         }
     }
     text
+}
+
+/// The lines of the rule that Sluice has for a tool of this server, if the tool is the one that it is about.
+pub(crate) fn known(server: &KnownServer, app: &str, tool: &Tool) -> Option<String> {
+    let has: Vec<&str> = tool.arguments.iter().map(|(name, _)| &**name).collect();
+    let writes = tool.hints.read_only == Some(false);
+    let lines = server.rule(&tool.name, &has, writes);
+    let lines = lines.filter(|_| !tool.has_more)?;
+    let (key, parameters) = (key(&tool.name), parameters(tool));
+    Some(format!(
+        "[app.{app}.tools.{key}]\nparameters = {parameters}\n{lines}"
+    ))
 }
 
 /// The arguments with their kinds. A model that may not see the app's own schema is given these.

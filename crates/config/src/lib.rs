@@ -27,6 +27,7 @@ mod grants;
 mod groups;
 mod how_to_start;
 mod json;
+mod known_servers;
 mod label_rules;
 mod limits;
 mod load;
@@ -55,6 +56,7 @@ pub use config::{
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
+pub use known_servers::{KnownServer, ServerOrigin};
 pub use limits::{Limits, SpokeLimits};
 pub use load::resolved;
 pub use mcp_servers::{

@@ -23,8 +23,18 @@ use crate::read_app::{only_server, read_app};
 use crate::settings::{
     APPS, default_provider, lattice, limits, own_models, providers, proxy, screener,
 };
-use crate::toml_reader::{Context, ReadFile, Table, named_file, parse};
+use crate::toml_reader::{Context, OfApp, ReadFile, Table, named_file, parse};
 use crate::watch;
+
+/// The keys of an app that can connect to something, or that runs outside of a sandbox.
+const REACHES: [&str; 6] = [
+    "client",
+    "connect",
+    "domain",
+    "egress",
+    "other_domains",
+    "url",
+];
 
 /// Longest configuration file. One written by hand has a few kilobytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -174,6 +184,7 @@ impl Loader<'_> {
             sink: self.sink,
             lattice: None,
             by_app: false,
+            app: None,
             read: self.read,
         };
         let document = parse(context)?;
@@ -283,8 +294,14 @@ impl Loader<'_> {
 
     fn apps(&self, root: &Table<'_>, servers: &Servers, limits: &Limits) -> BTreeMap<String, App> {
         let mut apps = BTreeMap::new();
-        for (name, table) in root.named_tables("app") {
+        for (name, mut table) in root.named_tables("app") {
             let server = servers.servers.get(name.value);
+            let mut keys = REACHES.iter();
+            table.context.app = Some(OfApp {
+                name: name.value,
+                reaches: keys.any(|key| table.has(key))
+                    || server.is_some_and(|server| server.remote.is_some()),
+            });
             // Rules for a server that is left out go with it.
             let has_own = ["command", "url", "manifest", "client"]
                 .iter()

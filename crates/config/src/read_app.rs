@@ -23,7 +23,7 @@ use crate::manifest::{Manifest, ToolDraft, manifest, tool};
 use crate::mcp_servers::{ForeignServer, Server};
 use crate::meta_labels::meta_labels;
 use crate::settings::spoke_limits;
-use crate::toml_reader::{At, Context, Table, named_file};
+use crate::toml_reader::{At, Context, Table, named_file, secret_of};
 use crate::warnings;
 
 /// The app of `[app.NAME]`, which may also be in an `mcpServers` file.
@@ -270,11 +270,6 @@ fn given(draft: &ToolDraft, of_app: &[Source], app: &str) -> Label {
         accepts.chain([own.label])
     });
     of_arguments.chain([rule.limit]).collect()
-}
-
-/// The label of an app's own secret. Labels have no capitals.
-fn secret_of(app: &str) -> String {
-    format!("secret:{}", app.to_ascii_lowercase())
 }
 
 fn check_name(table: &Table<'_>, name: &At<&str>) {

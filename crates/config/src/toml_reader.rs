@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
-use ifc::{Label, Lattice, LatticeError};
+use ifc::{Dimension, Label, Lattice, LatticeError};
 use policy::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -36,11 +36,41 @@ pub(crate) struct Context<'a> {
     pub(crate) lattice: Option<&'a Lattice>,
     /// Whether each app has a secret of its own, `secret:APP`.
     pub(crate) by_app: bool,
+    /// The app whose tables are read.
+    pub(crate) app: Option<OfApp<'a>>,
     /// For the files that this one names.
     pub(crate) read: ReadFile<'a>,
 }
 
+/// What labels need to know of an app.
+#[derive(Clone, Copy)]
+pub(crate) struct OfApp<'a> {
+    pub(crate) name: &'a str,
+    /// Whether it can connect to anything.
+    pub(crate) reaches: bool,
+}
+
+/// The label of the secret of the app in whose tables it stands. No category has a space in its name.
+pub(crate) const OWN_SECRET: &str = "own secret";
+/// The label of an app's own secret where each app has one. Labels have no capitals.
+pub(crate) fn secret_of(app: &str) -> String {
+    format!("secret:{}", app.to_ascii_lowercase())
+}
+
+/// The keys that say what a text may reveal. Every other label is a limit.
+const LABELS: [&str; 4] = ["label", "rest", "structure", "descriptions"];
+
 impl Context<'_> {
+    /// Without a secret for each app a label has every secret. A limit then has none, unless the app keeps what it is given.
+    fn own_secret(&self, lattice: &Lattice, app: OfApp<'_>, is_limit: bool) -> Label {
+        let own = self.by_app.then(|| lattice.label(&secret_of(app.name)));
+        let own = own.and_then(Result::ok);
+        own.unwrap_or_else(|| match is_limit && app.reaches {
+            true => Label::bottom(),
+            false => lattice.whole(Dimension::Confidentiality),
+        })
+    }
+
     pub(crate) fn place(&self, span: &Range<usize>) -> Place {
         self.file.place(span.start)
     }
@@ -332,7 +362,7 @@ impl<'a> Table<'a> {
             DeValue::String(_) => vec![self.string(key)?],
             _ => self.strings(key)?,
         };
-        Some(self.join(&names))
+        Some(self.join(key, &names))
     }
 
     /// The labels of `key = { NAME = ["LABEL", …] }`.
@@ -342,7 +372,7 @@ impl<'a> Table<'a> {
         let entries = entries.into_iter().flatten();
         let labels = entries.filter_map(|(name, value)| {
             let names = self.as_strings(name.value, value)?;
-            Some((name, self.join(&names)))
+            Some((name, self.join(key, &names)))
         });
         labels.collect()
     }
@@ -415,16 +445,21 @@ impl<'a> Table<'a> {
         members(table)
     }
 
-    fn join(&self, names: &[At<&str>]) -> Label {
-        let labels: Vec<Label> = names.iter().map(|name| self.one_label(name)).collect();
+    fn join(&self, key: &str, names: &[At<&str>]) -> Label {
+        let labels: Vec<Label> = names.iter().map(|it| self.one_label(key, it)).collect();
         labels.iter().collect()
     }
 
-    fn one_label(&self, name: &At<&str>) -> Label {
+    fn one_label(&self, key: &str, name: &At<&str>) -> Label {
         // The error in the lattice is reported already.
         let Some(lattice) = self.context.lattice else {
             return Label::top();
         };
+        if let (OWN_SECRET, Some(app)) = (name.value, self.context.app) {
+            return self
+                .context
+                .own_secret(lattice, app, !LABELS.contains(&key));
+        }
         lattice.label(name.value).unwrap_or_else(|error| {
             let known = match error {
                 LatticeError::Unknown { known, .. } => known,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::install::{is_of_registry, npm_name, pip_name};
+
 /// A registry of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -27,6 +29,32 @@ pub struct Package {
     pub program: Option<String>,
     /// Arguments of the program.
     pub arguments: Vec<String>,
+}
+
+impl Package {
+    /// Its exact name in its registry, if it is the only package and its program has the same name: no address, folder,
+    /// alias or further package brings other code. Names of PyPI are in their normal form.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        let name = match self.registry {
+            Registry::Npm => npm_name(&self.requirement).to_owned(),
+            Registry::PyPi => normal(pip_name(&self.requirement)),
+        };
+        let program = self.program.as_deref().unwrap_or(&name);
+        let is_its = match self.registry {
+            // `npx -p @scope/name name` starts the program of that name.
+            Registry::Npm => program == name || name.rsplit('/').next() == Some(program),
+            Registry::PyPi => normal(pip_name(program)) == name,
+        };
+        let is_plain = is_of_registry(&self.requirement, self.registry);
+        (is_plain && is_its && self.with.is_empty()).then_some(name)
+    }
+}
+
+/// A name as PyPI compares it (PEP 503).
+fn normal(name: &str) -> String {
+    let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
 /// A launcher has an option or a variable that may change what it fetches: Sluice could install another package.

@@ -205,3 +205,32 @@ fn a_refused_option_is_named_with_a_remedy() {
          name other registries in the settings of npm"
     );
 }
+
+/// What a stranger could put in the place of a known package has no name.
+#[test]
+fn only_a_package_alone_has_its_name() {
+    let name = |line: &str| package(line)?.name();
+    for (line, expected) in [
+        ("npx -y @scope/name /papers", Some("@scope/name")),
+        ("npx -y @scope/name@1.2.3", Some("@scope/name")),
+        ("npx -p @scope/name name", Some("@scope/name")),
+        ("npx -p @scope/name other", None),
+        ("npx -p @scope/name -p more name", None),
+        ("npx name@npm:other", None),
+        ("npx github:eve/name", None),
+        ("npx ./name", None),
+        ("npx https://eve.example/name.tgz", None),
+        ("uvx My_Server.Git", Some("my-server-git")),
+        ("uvx my-server-git[all]==1.2", Some("my-server-git")),
+        (
+            "uvx --from my-server-git==1 my-server-git",
+            Some("my-server-git"),
+        ),
+        ("uvx --from my-server-git other", None),
+        ("uvx --with more my-server-git", None),
+        ("uvx --from git+https://eve.example/x my-server-git", None),
+        ("uvx --from ./x my-server-git", None),
+    ] {
+        assert_eq!(name(line).as_deref(), expected, "{line}");
+    }
+}

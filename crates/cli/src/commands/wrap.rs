@@ -14,7 +14,8 @@ use super::gateway::{self, Http, Offered};
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::proposal::Tool;
-use crate::session;
+use crate::terminal::message;
+use crate::{known, session};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -23,8 +24,8 @@ Example:
   sluice wrap --yes --domain api.example.org --env-from API_KEY -- npx -y some-server
 
 The server runs in a sandbox. It sees the files that its command names, none of your environment, and no network but
---domain and --connect. Its rules are proposed from the names of its tools, as by `sluice app add`; for rules of your
-own, add it there and use `sluice gateway`.")]
+--domain, --connect and the domains of a server that Sluice has a policy for. Other rules are proposed from the names of
+its tools, as by `sluice app add`; for rules of your own, add it there and use `sluice gateway`.")]
 pub(crate) struct Wrap {
     /// The server's name in labels and questions.
     #[arg(long, value_name = "NAME", default_value = "server")]
@@ -67,9 +68,9 @@ pub(crate) async fn wrap(args: Wrap) -> Result<Exit> {
     let tools = tools.get(&args.name).context("the server does not start")?;
     let tools: Vec<Tool> = tools.iter().map(Tool::from).collect();
     let mut config = prepared(&args, &tools, &layers).await?;
-    if args.domain.is_empty() && args.connect.is_empty() {
-        config.apps.values_mut().for_each(read_freely);
-    }
+    let apps = config.apps.values_mut();
+    apps.filter(|app| app.domains.is_empty() && app.egress.is_empty())
+        .for_each(read_freely);
     gateway::serve(config, false, &args.offered, &args.http, &layers).await
 }
 
@@ -97,7 +98,14 @@ async fn prepared(args: &Wrap, tools: &[Tool], layers: &BTreeSet<Layer>) -> Resu
         ..Wish::default()
     };
     let data = block::data(&wish, &args.write)?;
-    let lines = block::of(&wish, &data, tools) + &block::domains(&wish.name, &args.domain);
+    if let Some(note) = known::note(&wish, tools).filter(|_| !tools.is_empty()) {
+        message(&note);
+    }
+    let mut lines = block::of(&wish, &data, tools);
+    // A domain of the server's policy is there already.
+    let is_new = |domain: &&String| !lines.contains(&format!("name = \"{domain}\"\n"));
+    let domains: Vec<String> = args.domain.iter().filter(is_new).cloned().collect();
+    lines += &block::domains(&wish.name, &domains);
     // A file that is not there, in no folder that the server may write.
     let mut config = block::with(Path::new("/sluice.toml"), "", &lines)?;
     // A client asks for these if the server has them.

@@ -22,7 +22,7 @@ pub use self::store::{Record, Store, StoreError};
 pub use self::tree::TreeError;
 
 use self::node::Programs;
-use self::requirement::{is_of_registry, npm_name, pip_name};
+pub(crate) use self::requirement::{is_of_registry, npm_name, pip_name};
 use self::settings::Settings;
 use self::store::Staging;
 use crate::build::{self, Built, SCRATCH, SETTINGS, Step, TREE};

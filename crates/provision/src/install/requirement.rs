@@ -3,7 +3,7 @@
 use crate::Registry;
 
 /// Whether a requirement is a package's name with or without versions: nothing that is an address, a path or an option.
-pub(super) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
+pub(crate) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
     let is_name = |name: &str, more: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
         name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed)
@@ -32,14 +32,14 @@ pub(super) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
 }
 
 /// The name in `@scope/name@version`.
-pub(super) fn npm_name(requirement: &str) -> &str {
+pub(crate) fn npm_name(requirement: &str) -> &str {
     let at = requirement.char_indices().skip(1).find(|(_, c)| *c == '@');
     at.and_then(|(at, _)| requirement.get(..at))
         .unwrap_or(requirement)
 }
 
 /// The name in `name[extra]>=1`.
-pub(super) fn pip_name(requirement: &str) -> &str {
+pub(crate) fn pip_name(requirement: &str) -> &str {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let mut parts = requirement.split(|c| !of_name(c));
     parts.next().unwrap_or(requirement)

@@ -18,6 +18,7 @@ use super::{secrets, try_out};
 use crate::configuration::Found;
 use crate::exit::Exit;
 use crate::interrupts::on_interrupt;
+use crate::known::{self, Known};
 use crate::place::Place;
 use crate::proposal::Tool;
 use crate::terminal::{Terminal, ask, columns, is_agreed, say, say_nothing};
@@ -62,8 +63,8 @@ pub(super) struct How {
     /// network.
     #[arg(long)]
     scripts: bool,
-    /// Write the configuration without asking. No rule for a tool is written, so all calls have the most
-    /// restrictive one.
+    /// Write the configuration without asking. Only Sluice's own rules for known servers are written; calls
+    /// of other tools have the most restrictive rule.
     #[arg(long)]
     pub(super) yes: bool,
     /// Replace an app of the same name, with its rules [default: ask at a terminal].
@@ -80,7 +81,7 @@ pub(super) struct How {
 }
 
 /// Where nobody was asked about the rules.
-pub(super) const NO_RULES: &str = "no tool has a rule, so each call is asked about; for rules, see `sluice policy propose --help`\n";
+const NO_RULES: &str = "no tool has a rule, so each call is asked about; for rules, see `sluice policy propose --help`\n";
 
 /// Adds an app: installs it, starts it once, shows the lines of configuration, and writes them.
 pub(super) async fn add(mut args: Add) -> Result<Exit> {
@@ -104,9 +105,6 @@ pub(super) async fn add(mut args: Add) -> Result<Exit> {
     let file = args.how.place.writable()?;
     let is_added = one(&wish, &args.write, &args.how, &file).await?;
     if is_added {
-        if args.how.yes {
-            say(NO_RULES);
-        }
         provider::after_add(&args.how.place.file, args.how.yes).await;
     }
     Ok(if is_added { Exit::Done } else { Exit::Refused })
@@ -242,11 +240,16 @@ async fn finish(
     };
     offers.places(&trial.tried);
     let wish = &offers.granted();
-    // A rule makes the name of a tool trusted, so rules are written only where the user reads the names.
-    let listed: Vec<Tool> = match how.yes {
-        true => Vec::new(),
-        false => trial.tools.iter().map(Tool::from).collect(),
-    };
+    let mut listed: Vec<Tool> = trial.tools.iter().map(Tool::from).collect();
+    if let Some(note) = known::note(wish, &listed) {
+        say(&format!("{note}\n"));
+    }
+    if how.yes {
+        // A rule makes the name of a tool trusted, so rules are proposed only where the user reads the names.
+        let known = Known::of(wish).ok().flatten();
+        let is_known = |tool: &Tool| known.as_ref()?.rule(&wish.name, tool);
+        listed.retain(|tool| is_known(tool).is_some());
+    }
     let domains = block::domains(&wish.name, &offers.domains);
     let text = block::of(wish, &data, &listed) + &domains;
     // The proposed rules are loaded before they are written.
@@ -290,6 +293,9 @@ async fn finish(
         "added; use it with `sluice run --app {} \"…\"`\n",
         wish.name
     ));
+    if how.yes && listed.is_empty() {
+        say(NO_RULES);
+    }
     Ok(true)
 }
 

@@ -12,6 +12,7 @@ use provision::Host;
 use serde_json::Value;
 
 use super::section;
+use crate::known::Known;
 use crate::proposal::{self, Tool};
 
 /// The line that says what is started, or where.
@@ -63,11 +64,23 @@ pub(crate) fn of(wish: &Wish, data: &[(String, Access)], tools: &[Tool]) -> Stri
     for (path, access) in data {
         text += &mount(&wish.name, path, *access);
     }
-    if !tools.is_empty() {
+    let known = Known::of(wish).ok().flatten();
+    if let Some(known) = known.as_ref().filter(|_| wish.url.is_none()) {
+        text += &known.domains(name);
+    }
+    let rules = known.as_ref().map(|known| known.rules(name, tools));
+    text += &rules.unwrap_or_default();
+    let is_proposed = |tool: &&Tool| {
+        known
+            .as_ref()
+            .is_none_or(|it| it.rule(name, tool).is_none())
+    };
+    let proposed: Vec<&Tool> = tools.iter().filter(is_proposed).collect();
+    if !proposed.is_empty() {
         text += "# Proposed from the names of tools and arguments, and from the app's annotations where these are stricter. Review\n\
                  # every line; where in doubt, write effect = \"irreversible\" and limit = []. Results without a label are untrusted\n\
                  # and secret.\n";
-        for tool in tools {
+        for tool in proposed {
             text += &proposal::rule(&wish.name, tool);
         }
     }

@@ -11,6 +11,7 @@ use super::block::{self, Wish};
 use super::foreign;
 use super::secrets;
 use crate::exit::Exit;
+use crate::known::Known;
 use crate::question::Lines;
 use crate::terminal::{Terminal, columns, is_agreed, message, say, say_nothing};
 use crate::{exit, needs, provider, shell};
@@ -102,9 +103,6 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
             say(&format!("{what}: {}\n", names.join(", ")));
         }
     }
-    if args.how.yes && !added.is_empty() {
-        say(add::NO_RULES);
-    }
     provider::after_add(&args.how.place.file, args.how.yes).await;
     Ok(if left_out.is_empty() {
         Exit::Done
@@ -136,7 +134,20 @@ fn may_start(new: &[&Wish], how: &How) -> bool {
         let data = block::data(wish, &[]).unwrap_or_default();
         let data: Vec<String> = data.into_iter().map(|(path, _)| path).collect();
         let variables = wish.variables().into_iter().collect();
-        for (what, names) in [("reads", &data), ("gets your", &variables)] {
+        let domains = Known::of(wish)
+            .ok()
+            .flatten()
+            .filter(|_| wish.url.is_none());
+        let domains: Vec<String> = domains
+            .iter()
+            .flat_map(|known| known.server.domains())
+            .map(str::to_owned)
+            .collect();
+        for (what, names) in [
+            ("reads", &data),
+            ("gets your", &variables),
+            ("may reach", &domains),
+        ] {
             if !names.is_empty() {
                 text += &format!("; {what} {}", names.join(", "));
             }
@@ -144,7 +155,7 @@ fn may_start(new: &[&Wish], how: &How) -> bool {
         lines.said_by(&format!("{}> ", wish.name), [text]);
     }
     say(&format!(
-        "These servers would be fetched and started, each in a sandbox; programs among them reach no domain before you allow it:\n{}",
+        "These servers would be fetched and started, each in a sandbox; programs among them reach no other domain before you allow it:\n{}",
         lines.finish()
     ));
     let prompt = "Type start to start each once and review it [no]: ";

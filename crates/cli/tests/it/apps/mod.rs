@@ -95,7 +95,11 @@ impl Stage {
 
     /// A package with a server that has these tools.
     fn publish(&self, version: &str, tools: &str, more: Value) {
-        let mut description = json!({ "name": "@test/server", "bin": { "server": "main.js" } });
+        self.publish_as("@test/server", version, tools, more);
+    }
+
+    fn publish_as(&self, name: &str, version: &str, tools: &str, more: Value) {
+        let mut description = json!({ "name": name, "bin": { "server": "main.js" } });
         for (key, value) in more.as_object().unwrap() {
             description[key] = value.clone();
         }
@@ -109,7 +113,7 @@ impl Stage {
             ],
             elsewhere: None,
         };
-        self.registry.publish("@test/server", package);
+        self.registry.publish(name, package);
     }
 
     /// An install script that reads what it should not see, phones home, writes elsewhere, and tells of it by a tool.
@@ -551,6 +555,45 @@ fn what_a_tool_says_of_itself_makes_its_proposed_rule_stricter_and_never_weaker(
         assert!(said.contains(&rule), "no {rule} in: {said}");
     }
     stage.nothing_is_left();
+}
+
+/// The rules are of Sluice and about the tools that it knows: a package of that name gains nothing by others.
+#[test]
+fn a_known_server_has_rules_for_the_tools_that_are_known() {
+    const KNOWN: &str = "@modelcontextprotocol/server-filesystem";
+    let stage = Stage::new();
+    // One as it is known, one with another parameter, and one that is not known.
+    let tools = "list_allowed_directories\nread_text_file||{}|id\nwire_money";
+    stage.publish_as(KNOWN, "1.0.0", tools, json!({}));
+    let said = stage.done(&add(&[], KNOWN));
+    let note = format!(
+        "server: rules from Sluice's policy for npm {KNOWN}; not for tools that it does not know as they are: read_text_file, wire_money"
+    );
+    assert!(
+        said.contains(&note) && !said.contains("no tool has a rule"),
+        "{said}"
+    );
+    let config = || fs::read_to_string(stage.path("config/sluice/sluice.toml")).unwrap();
+    let rules = config();
+    let rules: Vec<&str> = rules
+        .lines()
+        .filter(|line| line.contains(".tools."))
+        .collect();
+    assert_eq!(rules, ["[app.server.tools.list_allowed_directories]"]);
+    assert_eq!(stage.tools("server").len(), 3);
+    // It could be another program with such a variable.
+    let said = stage.done(&add(
+        &["--env", "NODE_OPTIONS=--no-warnings", "--replace"],
+        KNOWN,
+    ));
+    assert!(
+        said.contains("is not used, since the variable NODE_OPTIONS"),
+        "{said}"
+    );
+    assert!(
+        said.contains("no tool has a rule") && !config().contains(".tools."),
+        "{said}"
+    );
 }
 
 #[test]

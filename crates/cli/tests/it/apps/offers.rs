@@ -106,7 +106,10 @@ fn an_import_says_what_it_left_alone() {
     let stage = stage(&json!({}), &[]);
     let write = ["app", "import", "mcp.json", "--write"];
     let said = stage.done(&write);
-    assert!(said.contains("added: server\nno tool has a rule"), "{said}");
+    assert!(
+        said.contains("no tool has a rule") && said.contains("\nadded: server\n"),
+        "{said}"
+    );
     let gone = json!({ "command": "npx", "args": ["-y", "@test/gone"] });
     let dead = json!({ "command": "no-such-program" });
     let mut file: Value =

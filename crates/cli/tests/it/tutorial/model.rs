@@ -23,6 +23,9 @@ pub(super) fn answer(request: &Value) -> ModelReply {
     if query.to_lowercase().contains("heron") {
         return heron(query, &seen);
     }
+    if query.contains("oldest") {
+        return oldest(&seen);
+    }
     mail(&seen)
 }
 
@@ -57,6 +60,16 @@ fn heron(query: &str, seen: &str) -> ModelReply {
         return calls(&[("read_text_file", r#"{"path":"/home/me/papers/heron.md"}"#)]);
     }
     calls(&[("list_directory", r#"{"path":"/home/me/papers"}"#)])
+}
+
+fn oldest(seen: &str) -> ModelReply {
+    if seen.contains("3 December") {
+        return says("Karin asks whether 3 December suits you.");
+    }
+    match seen.contains("1.txt") {
+        true => calls(&[("read_email", r#"{"id":"1.txt"}"#)]),
+        false => calls(&[("list_emails", "{}")]),
+    }
 }
 
 fn mail(seen: &str) -> ModelReply {
