@@ -4,6 +4,7 @@
 //! (see its `Cargo.toml`), because everything else waits for it.
 #![expect(clippy::print_stderr, reason = "a command-line tool says what it does")]
 
+mod agents;
 mod failures;
 mod fresh;
 mod libclang;
@@ -29,9 +30,10 @@ cargo xtask test [ARGS]   set up, then run the tests, with cargo-nextest where i
 cargo xtask test lab      the tests that need models, train networks or run AgentDojo
 cargo xtask servers [ARGS]  real MCP servers from their registries: a job each, the same tools and results as a plain client's
                           (docs/servers.md), and MCP's conformance suite (ARGS select tests)
+cargo xtask agents [ARGS] Claude Code, Codex and opencode on attacks and tasks, with and without Sluice (--help says more)
 cargo xtask ci            format, size, lints, documentation, tests (`lab` where it may have changed), quick benchmarks
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
-                          inputs of each fuzz target, mutants, `test lab`, `servers`, `fresh`
+                          inputs of each fuzz target, mutants, `test lab`, `servers`, `agents`, `fresh`
 cargo xtask fresh [ARGS]  demo, test and servers on a minimal Debian that it makes (as root; --help says more)
 cargo xtask agentdojo     AgentDojo behind every defence, and its recorded runs: about an hour
 cargo xtask mutants [ARGS]  the mutants that cargo-mutants makes of the trusted core must be caught (ARGS go to it)
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         "demo" => demo(rest, &mut phases),
         "test" => suite::test(rest, &mut phases),
         "servers" => suite::servers(rest, &mut phases),
+        "agents" => agents::agents(rest, &mut phases),
         "ci" => suite::ci(&mut phases),
         "nightly" => suite::nightly(&mut phases),
         "fresh" => fresh::fresh(rest, &mut phases),
@@ -112,10 +115,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether this program's own help is asked for. `demo`, `fresh` and `mutants` have one of their own.
+/// Whether this program's own help is asked for. `agents`, `demo`, `fresh` and `mutants` have one of their own.
 fn wants_help(command: &str, rest: &[String]) -> bool {
     let asks = |word: &str| matches!(word, "--help" | "-h");
-    let own = matches!(command, "demo" | "fresh" | "mutants");
+    let own = matches!(command, "agents" | "demo" | "fresh" | "mutants");
     command == "help" || asks(command) || (!own && rest.iter().any(|word| asks(word)))
 }
 
@@ -295,7 +298,7 @@ mod tests {
         }
         assert!(wants_help("-h", &[]));
         // These print their own.
-        for command in ["demo", "fresh", "mutants"] {
+        for command in ["agents", "demo", "fresh", "mutants"] {
             assert!(!wants_help(command, &help), "{command}");
         }
     }

@@ -9,7 +9,9 @@ use anyhow::Result;
 
 use crate::failures::Failures;
 use crate::phases::Phases;
-use crate::{MODELS, cargo, fresh, is_root, lab, mutants, output, packages, run, setup, size};
+use crate::{
+    MODELS, agents, cargo, fresh, is_root, lab, mutants, output, packages, run, setup, size,
+};
 
 /// The packages whose tests are all of the laboratory. `.config/nextest.toml` names them too.
 const LAB_PACKAGES: [&str; 3] = ["agentdojo", "attention", "sluice-model"];
@@ -101,7 +103,7 @@ pub(crate) fn test(arguments: &[String], phases: &mut Phases) -> Result<()> {
 
 const NOT_RUN: &str = "
 xtask: NOT RUN: tests with models, training and AgentDojo (`cargo xtask test lab`),
-                servers from registries (`cargo xtask servers`),
+                servers from registries (`cargo xtask servers`), agents (`cargo xtask agents`),
                 10,000 worlds, 1,000 kills, fuzzing and mutants (`cargo xtask nightly`)";
 
 fn has_nextest() -> bool {
@@ -251,6 +253,7 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
     part(phases, "mutants", &|| mutants::mutants(&[]));
     failures.note("laboratory", test(&["lab".to_owned()], phases));
     failures.note("servers", servers(&[], phases));
+    failures.note("agents", agents::agents(&[], phases));
     if is_root() {
         failures.note("fresh", fresh::fresh(&[], phases));
     } else {

@@ -14,12 +14,39 @@ pub enum Wire {
     Responses,
 }
 
-/// An answer of the model: text, calls by id, tool and arguments, and whether it was cut.
+/// A call of the model.
+pub struct Call {
+    /// By which its result names it.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// JSON, or text where the tool takes text.
+    pub arguments: String,
+    /// The namespace of the tool (Responses).
+    pub namespace: Option<String>,
+    /// Whether the tool takes text (Responses).
+    pub is_custom: bool,
+}
+
+impl Call {
+    /// Of a plain function.
+    pub fn new(id: &str, tool: &str, arguments: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+            namespace: None,
+            is_custom: false,
+        }
+    }
+}
+
+/// An answer of the model: text, calls, and whether it was cut.
 pub struct Answer {
     /// The text; may be empty.
     pub text: String,
-    /// Each with its id, tool and arguments.
-    pub calls: Vec<[String; 3]>,
+    /// The calls.
+    pub calls: Vec<Call>,
     /// Whether a limit on tokens ended it.
     pub is_cut: bool,
     /// Generated tokens.
@@ -235,9 +262,9 @@ fn message(answer: &Answer, number: usize) -> (Value, Vec<Value>) {
     if !answer.text.is_empty() {
         blocks.push(json!({"type": "text", "text": answer.text}));
     }
-    for [id, tool, arguments] in &answer.calls {
-        let input: Value = serde_json::from_str(arguments).unwrap_or_default();
-        blocks.push(json!({"type": "tool_use", "id": id, "name": tool, "input": input}));
+    for call in &answer.calls {
+        let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.tool, "input": input}));
     }
     let reason = match (answer.is_cut, answer.calls.is_empty()) {
         (true, _) => "max_tokens",
@@ -299,11 +326,17 @@ fn response(answer: &Answer, number: usize) -> (Value, Vec<Value>) {
             "status": "completed", "content": content}),
         );
     }
-    for [id, tool, arguments] in &answer.calls {
-        items.push(
-            json!({"type": "function_call", "id": format!("fc_{id}"), "call_id": id,
-            "name": tool, "arguments": arguments, "status": "completed"}),
-        );
+    for call in &answer.calls {
+        let (kind, arguments) = match call.is_custom {
+            true => ("custom_tool_call", "input"),
+            false => ("function_call", "arguments"),
+        };
+        let mut item = json!({"type": kind, "id": format!("fc_{}", call.id), "call_id": call.id,
+            "name": call.tool, arguments: call.arguments, "status": "completed"});
+        if let Some(namespace) = &call.namespace {
+            item["namespace"] = json!(namespace);
+        }
+        items.push(item);
     }
     let (status, details) = match answer.is_cut {
         true => ("incomplete", json!({"reason": "max_output_tokens"})),
@@ -330,6 +363,10 @@ fn response(answer: &Answer, number: usize) -> (Value, Vec<Value>) {
                 "response.output_text.delta",
                 words(&answer.text).map(str::to_owned).collect(),
             )
+        } else if let Some(input) = item["input"].as_str() {
+            start["input"] = json!("");
+            let kind = "response.custom_tool_call_input.delta";
+            (kind, vec![input.to_owned()])
         } else {
             start["arguments"] = json!("");
             let arguments = item["arguments"].as_str().unwrap();

@@ -13,6 +13,6 @@ mod http;
 mod upstream;
 
 pub use bytes::{Stream, free_port, host, tls_host};
-pub use dialects::{Answer, Wire};
+pub use dialects::{Answer, Call, Wire};
 pub use http::{Reply, Request, Server, events, json, json_with, status};
-pub use upstream::{ModelReply, Upstream, calls, newest, says};
+pub use upstream::{ModelReply, Upstream, calls, in_api, newest, says};

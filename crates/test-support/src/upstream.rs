@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::dialects::{Answer, Wire};
+use crate::dialects::{Answer, Call, Wire};
 use crate::http::{self, Reply, Request, Server};
 
 /// What the model does.
@@ -63,19 +63,18 @@ impl Upstream {
                 return http::json(json!({"object": "list", "data": [model], "models": local}));
             }
             let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
-            let body = request.json();
-            let streams = body["stream"] == true;
-            let Some(wire) = Wire::of(&request.path) else {
-                return reply(script(&body), number, streams);
-            };
-            match wire.as_chat(&body) {
-                Ok(chat) => in_dialect(wire, script(&chat), number, streams),
-                Err(why) => {
-                    let error = json!({"type": "invalid_request_error", "message": why});
-                    let body = json!({"type": "error", "error": error});
-                    Reply::Whole(400, Vec::new(), body.to_string())
+            let mut body = request.json();
+            if let Some(wire) = Wire::of(&request.path) {
+                match wire.as_chat(&body) {
+                    Ok(chat) => body = chat,
+                    Err(why) => {
+                        let error = json!({"type": "invalid_request_error", "message": why});
+                        let body = json!({"type": "error", "error": error});
+                        return Reply::Whole(400, Vec::new(), body.to_string());
+                    }
                 }
             }
+            reply(request, script(&body), number)
         });
         let url = server.url("/v1");
         Self { url, server }
@@ -103,16 +102,21 @@ impl Upstream {
     }
 }
 
-fn in_dialect(wire: Wire, answer: ModelReply, number: usize, streams: bool) -> Reply {
+fn reply(request: &Request, answer: ModelReply, number: usize) -> Reply {
     let (text, calls, is_cut) = match answer {
-        ModelReply::Says(text, calls) => (text, calls, false),
+        ModelReply::Hangs => {
+            thread::sleep(Duration::from_secs(3600));
+            return http::status(200);
+        }
+        ModelReply::Fails(status, body) => return Reply::Whole(status, Vec::new(), body),
+        ModelReply::Raw(body) => return Reply::Whole(200, Vec::new(), body),
         ModelReply::Cut(text, calls) => (text, calls, true),
-        other => return reply(other, number, streams),
+        ModelReply::Says(text, calls) => (text, calls, false),
     };
     let calls = calls.into_iter().enumerate();
     let calls = calls.map(|(index, (tool, arguments))| {
         let id = format!("up_{number}_{index}");
-        [id, tool, arguments]
+        Call::new(&id, &tool, &arguments)
     });
     let answer = Answer {
         text,
@@ -120,36 +124,43 @@ fn in_dialect(wire: Wire, answer: ModelReply, number: usize, streams: bool) -> R
         is_cut,
         tokens: 5,
     };
-    let (whole, events) = wire.write(&answer, number);
+    in_api(request, &answer, number)
+}
+
+/// An answer in the API of a request, as a stream if the request says so.
+pub fn in_api(request: &Request, answer: &Answer, number: usize) -> Reply {
+    let streams = request.json()["stream"] == true;
+    let Some(wire) = Wire::of(&request.path) else {
+        return chat(answer, streams);
+    };
+    let (whole, events) = wire.write(answer, number);
     if !streams {
         return http::json(whole);
     }
     let events = events.iter();
-    let events = events.map(|event| format!("event: {}\ndata: {event}\n\n", event["type"]));
+    let events = events.map(|event| {
+        let kind = event["type"].as_str().unwrap();
+        format!("event: {kind}\ndata: {event}\n\n")
+    });
     let events: String = events.collect();
     http::events(move |to| to.write_all(events.as_bytes()))
 }
 
-fn reply(answer: ModelReply, number: usize, streams: bool) -> Reply {
-    let (text, calls, finish) = match answer {
-        ModelReply::Hangs => {
-            thread::sleep(Duration::from_secs(3600));
-            return http::status(200);
-        }
-        ModelReply::Fails(status, body) => return Reply::Whole(status, Vec::new(), body),
-        ModelReply::Raw(body) => return Reply::Whole(200, Vec::new(), body),
-        ModelReply::Cut(text, calls) => (text, calls, "length"),
-        ModelReply::Says(text, calls) if calls.is_empty() => (text, calls, "stop"),
-        ModelReply::Says(text, calls) => (text, calls, "tool_calls"),
+fn chat(answer: &Answer, streams: bool) -> Reply {
+    let finish = match (answer.is_cut, answer.calls.is_empty()) {
+        (true, _) => "length",
+        (false, true) => "stop",
+        (false, false) => "tool_calls",
     };
-    let calls = calls.iter().enumerate().map(|(index, (tool, arguments))| {
-        json!({"index": index, "id": format!("up_{number}_{index}"), "type": "function",
-            "function": {"name": tool, "arguments": arguments}})
+    let calls = answer.calls.iter().enumerate().map(|(index, call)| {
+        json!({"index": index, "id": call.id, "type": "function",
+            "function": {"name": call.tool, "arguments": call.arguments}})
     });
     let calls: Vec<Value> = calls.collect();
-    let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": answer.tokens,
+        "total_tokens": 10 + answer.tokens});
     if !streams {
-        let mut message = json!({"role": "assistant", "content": text});
+        let mut message = json!({"role": "assistant", "content": answer.text});
         if !calls.is_empty() {
             message["tool_calls"] = Value::from(calls);
         }
@@ -158,7 +169,7 @@ fn reply(answer: ModelReply, number: usize, streams: bool) -> Reply {
             "choices": [choice], "usage": usage}));
     }
     let chunk = |delta: Value, finish: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
-    let words = text.split_inclusive(' ');
+    let words = answer.text.split_inclusive(' ');
     let words = words.map(|word| chunk(json!({"content": word}), Value::Null));
     let calls = calls.into_iter();
     let calls = calls.map(|call| chunk(json!({"tool_calls": [call]}), Value::Null));

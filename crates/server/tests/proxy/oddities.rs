@@ -7,7 +7,7 @@ use hub::Screening;
 use ifc::Answer;
 use llm::Dialect;
 use serde_json::{Value, json};
-use test_support::{Reply, Request, Server, Wire, newest};
+use test_support::{Call, Reply, Request, Server, Wire, newest};
 
 use crate::stage::{Always, Stage, body, result, serve, setup_at, user};
 
@@ -172,7 +172,7 @@ fn events(wire: Option<Wire>, request: &Value) -> (Vec<Value>, &'static [&'stati
     let answer = test_support::Answer {
         text: text(&message["content"]),
         calls: match call["function"]["name"].as_str() {
-            Some(name) => vec![["up".to_owned(), name.to_owned(), "{\"n\":1}".to_owned()]],
+            Some(name) => vec![Call::new("up", name, "{\"n\":1}")],
             None => Vec::new(),
         },
         is_cut: false,
