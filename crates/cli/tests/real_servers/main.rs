@@ -18,6 +18,7 @@ mod plain;
 mod registry;
 mod services;
 mod stage;
+mod suite;
 
 use std::fs;
 use std::io::Write;

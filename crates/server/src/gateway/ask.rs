@@ -52,7 +52,7 @@ impl Client {
     }
 
     /// Takes the user's answer that a request brings which is made again. Returns which question it answers, if that waits.
-    pub(super) fn brought(&self, state: &str, answers: &str) -> Option<String> {
+    pub(super) fn accept_answer(&self, state: &str, answers: &str) -> Option<String> {
         let answers: Value = serde_json::from_str(answers).unwrap_or_default();
         let answer = answers.get(INPUT)?.clone();
         let waiting = lock(&self.requests).remove(state)?;

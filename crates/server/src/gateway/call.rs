@@ -551,14 +551,14 @@ impl Client {
             return rpc::text("no description of these tools is left out", true);
         }
         for (listed, text) in &found {
-            self.was_told(listed, text);
+            self.record_description(listed, text);
         }
         let texts: Vec<&str> = found.into_iter().map(|(_, text)| text).collect();
         rpc::text(&texts.join("\n\n"), false)
     }
 
     /// Takes note that the client is returned what an app says of a tool.
-    pub(super) fn was_told(&self, listed: &Listed, text: &str) {
+    pub(super) fn record_description(&self, listed: &Listed, text: &str) {
         let mut conversation = lock(&self.guard);
         let Conversation {
             guard, described, ..
@@ -610,13 +610,13 @@ impl Mediator for Quiet<'_> {
         wire::Reply::Refused(Refusal::NotOffered)
     }
 
-    fn progress(&mut self, mut said: Progress) {
+    fn progress(&mut self, mut update: Progress) {
         // Its text is passed on where it changes nothing: what the client was returned has its label already.
         let everything = || lock(&self.client.guard).guard.history.label();
-        if said.message.is_some() && !self.label.flows_to(&everything()) {
-            said.message = None;
+        if update.message.is_some() && !self.label.flows_to(&everything()) {
+            update.message = None;
         }
         // The next says more.
-        let _ = self.progress.try_send(said);
+        let _ = self.progress.try_send(update);
     }
 }

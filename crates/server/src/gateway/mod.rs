@@ -41,7 +41,7 @@ use self::ask::Offer;
 use self::call::Caller;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 use self::listing::{AppTools, Listing};
-use self::rpc::{Bar, CallParams, Message, Reply};
+use self::rpc::{CallParams, Message, ProgressBar, Reply};
 use self::stateless::Era;
 use crate::asked::Questions;
 use crate::egress::Gate;
@@ -486,19 +486,20 @@ impl Client {
             return Some(reply.into_message(id, era));
         };
         let meta = params.meta.as_ref();
-        let mut bar = Bar::new(meta.and_then(|meta| meta.progress_token).map(RawValue::get));
-        let (progress, mut said) = mpsc::channel(MAX_PROGRESS);
-        let brought = params.state.as_deref().zip(params.answers);
+        let mut bar =
+            ProgressBar::new(meta.and_then(|meta| meta.progress_token).map(RawValue::get));
+        let (progress, mut updates) = mpsc::channel(MAX_PROGRESS);
+        let answer = params.state.as_deref().zip(params.answers);
         let caller = Caller {
             out,
             cancelled: &cancelled,
             era,
-            answered: brought.and_then(|(state, answers)| self.brought(state, answers.get())),
+            answered: answer.and_then(|(state, answers)| self.accept_answer(state, answers.get())),
             progress,
         };
         let call = async {
             match self.gateway.native(method) {
-                Some((native, apps)) => self.give(native, apps, params, &caller).await,
+                Some((native, apps)) => self.answer_native(native, apps, params, &caller).await,
                 None => self.call(params, &caller).await,
             }
         };
@@ -508,14 +509,14 @@ impl Client {
             let message = tokio::select! {
                 biased;
                 reply = &mut call => {
-                    // What is said before the result goes out before it.
-                    let rest = std::iter::from_fn(|| said.try_recv().ok());
-                    for message in rest.filter_map(|said| bar.pass(said)) {
+                    // Updates from before the result go out before it.
+                    let rest = std::iter::from_fn(|| updates.try_recv().ok());
+                    for message in rest.filter_map(|update| bar.pass(update)) {
                         let _ = out.try_send(message);
                     }
                     return Some(reply?.into_message(id, era));
                 }
-                Some(said) = said.recv() => bar.pass(said),
+                Some(update) = updates.recv() => bar.pass(update),
                 () = out.closed(), if self.is_shared && !is_gone => {
                     is_gone = true;
                     cancelled.notify_one();

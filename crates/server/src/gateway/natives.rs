@@ -83,7 +83,7 @@ impl Gateway {
 
 impl Client {
     /// Answers a request for resources or prompts. `None`: the client has cancelled it.
-    pub(super) async fn give(
+    pub(super) async fn answer_native(
         self: &Arc<Self>,
         native: Native,
         apps: Vec<&Listed>,

@@ -30,9 +30,9 @@ pub(super) const HEADER_MISMATCH: i32 = -32020;
 pub(super) const UNSUPPORTED_VERSION: i32 = -32022;
 
 /// Members of a result that are about the exchange of messages: an app's are for us, and a client gets ours.
-const OF_EXCHANGE: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+const EXCHANGE_MEMBERS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 /// What names of members of `_meta` begin with that are the protocol's own.
-const OF_PROTOCOL: &str = "io.modelcontextprotocol/";
+const PROTOCOL_PREFIX: &str = "io.modelcontextprotocol/";
 
 /// Longest id of a request: it is repeated in the answer.
 const MAX_ID: usize = 1 << 10;
@@ -172,13 +172,13 @@ pub(super) fn notification(method: &str, params: &Value) -> String {
 }
 
 /// What a client is told of a call that goes on.
-pub(super) struct Bar<'a> {
+pub(super) struct ProgressBar<'a> {
     /// The token as the client wrote it; without one it is told nothing.
     pub(super) token: Option<&'a str>,
     last: Option<f64>,
 }
 
-impl<'a> Bar<'a> {
+impl<'a> ProgressBar<'a> {
     pub(super) fn new(token: Option<&'a str>) -> Self {
         Self { token, last: None }
     }
@@ -188,16 +188,16 @@ impl<'a> Bar<'a> {
         // The numbers of one call rise, and the app's next one is to be above ours.
         let next = self.last.map_or(0.0, |last| last + 0.001);
         let progress = Number::from_f64(next)?;
-        self.say(progress, None, Some("the call goes on"))
+        self.write(progress, None, Some("the call goes on"))
     }
 
     /// What its app says. A number that is not above the last one is left out.
-    pub(super) fn pass(&mut self, said: Progress) -> Option<String> {
-        let message = said.message.as_ref().map(Quote::as_str);
-        self.say(said.progress, said.total, message)
+    pub(super) fn pass(&mut self, update: Progress) -> Option<String> {
+        let message = update.message.as_ref().map(Quote::as_str);
+        self.write(update.progress, update.total, message)
     }
 
-    fn say(
+    fn write(
         &mut self,
         number: Number,
         total: Option<Number>,
@@ -239,12 +239,12 @@ pub(super) fn labelled(result: &str, label: &[String], client: &[String]) -> Str
     let meta = meta.map_or_else(Vec::new, |(_, value)| Members::read(value.get()));
     let mut metas = String::new();
     // An app cannot speak in our name, nor in that of the protocol.
-    let passed = |name: &str| name != LABELS && !name.starts_with(OF_PROTOCOL);
+    let passed = |name: &str| name != LABELS && !name.starts_with(PROTOCOL_PREFIX);
     for (name, value) in meta.iter().filter(|(name, _)| passed(name)) {
         push(&mut metas, name, value.get());
     }
     push(&mut metas, LABELS, &labels);
-    let passed = |name: &str| name != "_meta" && !OF_EXCHANGE.contains(&name);
+    let passed = |name: &str| name != "_meta" && !EXCHANGE_MEMBERS.contains(&name);
     for (name, value) in all.iter().filter(|(name, _)| passed(name)) {
         push(&mut out, name, value.get());
     }
@@ -285,9 +285,9 @@ pub(super) fn has_more(result: &str) -> bool {
         ("isError", Value::Bool(_)) | ("structuredContent", _) => true,
         // No client gets these.
         ("_meta", Value::Object(meta)) => {
-            !meta.is_empty() && meta.keys().all(|name| name.starts_with(OF_PROTOCOL))
+            !meta.is_empty() && meta.keys().all(|name| name.starts_with(PROTOCOL_PREFIX))
         }
-        (name, _) => OF_EXCHANGE.contains(&name),
+        (name, _) => EXCHANGE_MEMBERS.contains(&name),
     };
     !members.iter().all(is_known)
 }

@@ -105,7 +105,7 @@ impl Client {
         }
         for listed in &found {
             if listed.is_quoted {
-                self.was_told(listed, &listed.shown.to_string());
+                self.record_description(listed, &listed.shown.to_string());
             }
         }
         let shown: Vec<&Value> = found.iter().map(|listed| &listed.shown).collect();

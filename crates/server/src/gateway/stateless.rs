@@ -49,6 +49,8 @@ impl Era {
         match meta.version {
             None if message.method.as_deref() != Some("server/discover") => Ok(Self::Session),
             None => Err(missing(message, "protocolVersion")),
+            // Some clients say it in a session too.
+            Some(version) if VERSIONS.iter().any(|it| version == *it) => Ok(Self::Session),
             Some(version) if version != VERSION => {
                 let data = json!({ "supported": versions(), "requested": version });
                 let text = "this version is not spoken here";
@@ -100,7 +102,8 @@ impl Era {
     pub(super) fn is_stateless(headers: &HeaderMap, message: &Message<'_>) -> bool {
         let Named { meta, .. } = message.params().unwrap_or_default();
         let version = headers.get(VERSION_HEADER).and_then(|it| it.to_str().ok());
-        meta.version.is_some() || version.is_some_and(|version| !VERSIONS.contains(&version))
+        let mut versions = meta.version.into_iter().chain(version.map(Value::from));
+        versions.any(|version| !VERSIONS.iter().any(|it| version == *it))
     }
 
     /// A result of ours, which is an object, with what this client looks for in it. `ttl`: how long it may keep the
