@@ -19,6 +19,8 @@ use crate::limits::Limits;
 pub struct Config {
     /// The names of labels.
     pub lattice: Lattice,
+    /// Whether the configuration names them. If not, there are four points.
+    pub names_lattice: bool,
     /// Language models; at least one, the first is the default.
     pub providers: Vec<Provider>,
     /// Whether the configuration names a provider. If not, the only one is the embedded model.

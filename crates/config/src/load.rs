@@ -231,12 +231,14 @@ impl Loader<'_> {
         let proxy = proxy(&root, &apps);
         let memory = memory(&root);
         let user = user(&root);
+        let names_lattice = root.has("lattice");
         root.finish();
         Some(Config {
             // Only here: the rest was read for its errors.
             lattice: lattice?,
             providers,
             names_provider,
+            names_lattice,
             vanilla,
             screener,
             limits,
@@ -269,6 +271,7 @@ impl Loader<'_> {
             messages: MessageRules::default(),
             providers: vec![default_provider()],
             names_provider: false,
+            names_lattice: false,
             vanilla: None,
             screener: Screener::default(),
             proxy: ProxySettings::default(),
