@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, chat, doctor, gateway, memory, model, permissions, policy, proxy, run, secret, trace,
-    trust, wrap,
+    app, chat, doctor, gateway, guard, memory, model, permissions, policy, proxy, run, secret,
+    trace, trust, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -31,6 +31,8 @@ pub(crate) enum Command {
         after_help = "Example:\n  sluice chat --app mail\n\nCtrl-C interrupts an answer; Ctrl-D ends the chat."
     )]
     Chat(chat::Chat),
+    /// Guard a whole agent for one run: Claude Code, Codex, opencode, or any other.
+    Guard(guard::Guard),
     /// Guard an agent by its model's API: Chat Completions, Responses or Messages.
     Proxy(proxy::Proxy),
     /// Guard any MCP client: one server in the place of all others, each in a sandbox.

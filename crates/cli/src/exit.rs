@@ -27,6 +27,8 @@ pub(crate) enum Exit {
     Interrupted,
     /// SIGTERM.
     Terminated,
+    /// A guarded agent ended with this code.
+    Program(u8),
 }
 
 impl Exit {
@@ -38,6 +40,7 @@ impl Exit {
             Self::Refused => 3,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            Self::Program(code) => code,
         }
     }
 

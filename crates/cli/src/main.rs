@@ -27,7 +27,6 @@ mod place;
 mod private_file;
 mod proposal;
 mod provider;
-#[expect(dead_code, reason = "the command that runs a program comes next")]
 mod pty;
 mod question;
 mod refused;
@@ -65,6 +64,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         let result = match args.command {
+            Command::Guard(guard) => commands::guard::guard(guard).await,
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Gateway(gateway) => commands::gateway::gateway(gateway).await,
             Command::Wrap(wrap) => commands::wrap::wrap(wrap).await,

@@ -76,7 +76,17 @@ pub(crate) struct Offered {
     search: Option<bool>,
     /// No person uses the client: permissions count only if they were given for scripts.
     #[arg(long)]
-    pub(crate) unattended: bool,
+    unattended: bool,
+}
+
+impl Offered {
+    /// All tools.
+    pub(crate) fn all(unattended: bool) -> Self {
+        Self {
+            unattended,
+            ..Self::default()
+        }
+    }
 }
 
 /// Serves a client on standard input and output until it closes them.

@@ -4,6 +4,7 @@ pub(crate) mod app;
 pub(crate) mod chat;
 pub(crate) mod doctor;
 pub(crate) mod gateway;
+pub(crate) mod guard;
 pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod permissions;

@@ -2,7 +2,7 @@
 
 mod tally;
 pub(crate) mod terminal;
-mod upstream;
+pub(crate) mod upstream;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -20,7 +20,8 @@ use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Gu
 use server::{Rotation, TraceFile};
 
 use self::tally::Tally;
-use self::terminal::{Announced, Asked};
+pub(crate) use self::terminal::Announced;
+use self::terminal::Asked;
 use self::upstream::{Upstream, UpstreamArgs};
 use crate::compose;
 use crate::configuration;
@@ -200,23 +201,7 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     };
     let parts = compose::parts(config, broker, &options)?;
     let mut setup = ProxySetup::new(parts, app.clone());
-    let user = config.user.clone();
-    let known = config.apps.get(&app);
-    setup.labels = ClientLabels {
-        // The user runs the agent, which writes these.
-        system: Label::bottom(),
-        descriptions: known.map_or(Label::top(), |app| app.descriptions.clone()),
-        listed: known.map_or_else(BTreeSet::new, |app| {
-            app.rules.tools.keys().cloned().collect()
-        }),
-        user: Arc::new(move |text| user.label(text)),
-        images: config.proxy.images.clone(),
-        // The files of a workspace and the instructions of servers stand in it.
-        inserted: config.proxy.inserted.clone().unwrap_or_else(|| {
-            let lattice = &config.lattice;
-            lattice.whole(Dimension::Integrity)
-        }),
-    };
+    setup.labels = labels(config, &app);
     setup.models = Some(provider);
     setup.unknown_members = config.proxy.unknown_members;
     setup.omits_tools = config.proxy.omits_tools;
@@ -233,6 +218,27 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     // Replaced where there is a desk (`approvals`).
     setup.approver = Arc::new(DropCalls);
     Ok((setup, asks.then_some(timeout)))
+}
+
+/// What the configuration says of the text that an agent with the rules of this app brings.
+pub(crate) fn labels(config: &Config, app: &str) -> ClientLabels {
+    let user = config.user.clone();
+    let known = config.apps.get(app);
+    ClientLabels {
+        // The user runs the agent, which writes these.
+        system: Label::bottom(),
+        descriptions: known.map_or(Label::top(), |app| app.descriptions.clone()),
+        listed: known.map_or_else(BTreeSet::new, |app| {
+            app.rules.tools.keys().cloned().collect()
+        }),
+        user: Arc::new(move |text| user.label(text)),
+        images: config.proxy.images.clone(),
+        // The files of a workspace and the instructions of servers stand in it.
+        inserted: config.proxy.inserted.clone().unwrap_or_else(|| {
+            let lattice = &config.lattice;
+            lattice.whole(Dimension::Integrity)
+        }),
+    }
 }
 
 /// The tokens that agents must send: those of the variables, or a new one if they need one.

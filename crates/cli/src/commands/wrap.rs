@@ -75,7 +75,7 @@ pub(crate) async fn wrap(args: Wrap) -> Result<Exit> {
 }
 
 /// What reaches nothing outside of its sandbox keeps what it is given: no argument of a read can leak.
-fn read_freely(app: &mut App) {
+pub(crate) fn read_freely(app: &mut App) {
     let reads = app
         .rules
         .tools

@@ -83,9 +83,19 @@ impl From<Refusal> for anyhow::Error {
 /// The configuration to act on, or the built-in one if there is no file: the embedded model, no apps.
 /// If `attended`, the user can be asked whether to trust it.
 pub(crate) fn open(named: Option<&Path>, attended: bool) -> Result<Config> {
+    open_with(named, attended, "")
+}
+
+/// The same with these lines of the program's own at its end, for one run.
+pub(crate) fn open_with(named: Option<&Path>, attended: bool, lines: &str) -> Result<Config> {
     match find(named)? {
-        Some(found) => Ok(found.open(Examples::MustPass, attended)?.config),
-        None => Config::load_with(Path::new(NAME), &|_| Ok(String::new()))
+        Some(found) if found.is_of_another_program() && !lines.is_empty() => bail!(
+            "{} belongs to another program; name a sluice.toml with --config",
+            found.shown.display()
+        ),
+        Some(found) => Ok(found.open_with(Examples::MustPass, attended, lines)?.config),
+        // A file that is not there, in no folder that an app may write.
+        None => Config::load_with(&Path::new("/").join(NAME), &|_| Ok(lines.to_owned()))
             .map_err(|mistakes| anyhow!("the built-in configuration has mistakes\n\n{mistakes}")),
     }
 }
@@ -158,8 +168,17 @@ impl Found {
     /// Reads it and all files that it names, and checks the trust. The parsed content is compared with the
     /// trusted content.
     pub(crate) fn open(&self, examples: Examples, attended: bool) -> Result<Opened, Refusal> {
+        self.open_with(examples, attended, "")
+    }
+
+    fn open_with(
+        &self,
+        examples: Examples,
+        attended: bool,
+        lines: &str,
+    ) -> Result<Opened, Refusal> {
         if !self.needs_trust {
-            return Ok(self.read(examples)?.0);
+            return Ok(self.read(examples, lines)?.0);
         }
         let store = TrustStore::of_user()?;
         if !attended {
@@ -167,7 +186,7 @@ impl Found {
             let alone = Files::of(&self.path)?;
             self.must_be_trusted(store.standing_of_root(&self.path, &alone)?)?;
         }
-        let (mut opened, files) = self.read(examples)?;
+        let (mut opened, files) = self.read(examples, lines)?;
         let standing = store.standing(&self.path, &files)?;
         let must_ask = attended && standing != Standing::Trusted;
         if !(must_ask && self.ask(&opened.config, &files, &standing, &store)?) {
@@ -192,7 +211,7 @@ impl Found {
             );
         }
         let store = TrustStore::of_user()?;
-        let (opened, files) = self.read(Examples::MayFail)?;
+        let (opened, files) = self.read(Examples::MayFail, "")?;
         let standing = store.standing(&self.path, &files)?;
         if standing == Standing::Trusted {
             say(&format!("{} is already trusted\n", self.name()));
@@ -229,9 +248,16 @@ impl Found {
         Ok(trusted)
     }
 
-    fn read(&self, examples: Examples) -> Result<(Opened, Files), Refusal> {
+    fn read(&self, examples: Examples, lines: &str) -> Result<(Opened, Files), Refusal> {
         let files = Files::default();
-        let read = |path: &Path| files.read(path);
+        // The digests are those of the files.
+        let read = |path: &Path| {
+            let text = files.read(path)?;
+            Ok(match path == self.path {
+                true => text + lines,
+                false => text,
+            })
+        };
         let loaded = match examples {
             Examples::MustPass => Config::load_with(&self.path, &read).map(|config| Opened {
                 config,
@@ -286,7 +312,7 @@ impl Found {
         let Some(trusted) = trusted else {
             return Ok(());
         };
-        let (_, files) = self.read(Examples::MayFail)?;
+        let (_, files) = self.read(Examples::MayFail, "")?;
         // What others wrote meanwhile has to be reviewed.
         match files.are_among(&trusted, &self.path, after) {
             true => TrustStore::of_user()?.trust(&self.path, &files),
@@ -299,7 +325,7 @@ impl Found {
         if !self.needs_trust {
             return Ok(None);
         }
-        let (_, files) = self.read(Examples::MayFail)?;
+        let (_, files) = self.read(Examples::MayFail, "")?;
         let standing = TrustStore::of_user()?.standing(&self.path, &files)?;
         let is_trusted = standing == Standing::Trusted && files.are_among(&files, &self.path, text);
         Ok(is_trusted.then_some(files))

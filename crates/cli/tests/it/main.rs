@@ -10,6 +10,7 @@ mod apps;
 mod conventions;
 mod first_run;
 mod gateway;
+mod guard;
 mod home;
 mod mounts;
 mod policy;

@@ -16,7 +16,7 @@ use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, message, say};
 
 /// Asks at the desk alone, and says so on one line.
-pub(super) struct Announced(pub(super) Arc<ApprovalDesk>);
+pub(crate) struct Announced(pub(crate) Arc<ApprovalDesk>);
 
 #[async_trait]
 impl Approver for Announced {

@@ -19,7 +19,7 @@ const NAME: &str = "upstream";
 const READ_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Args)]
-pub(super) struct UpstreamArgs {
+pub(crate) struct UpstreamArgs {
     /// The API to forward to: the name of a configured provider of any kind, or the address of an
     /// OpenAI-compatible API that ends in `/v1`.
     #[arg(long, value_name = "NAME|URL")]
@@ -35,6 +35,15 @@ pub(super) struct UpstreamArgs {
 }
 
 impl UpstreamArgs {
+    /// A configured provider.
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            upstream: name.to_owned(),
+            upstream_key_env: None,
+            clearance: None,
+        }
+    }
+
     /// As the user named it.
     pub(super) fn name(&self) -> &str {
         &self.upstream
@@ -42,14 +51,14 @@ impl UpstreamArgs {
 }
 
 /// An upstream with its clearance. Without a clearance it is not used.
-pub(super) struct Upstream {
-    pub(super) provider: Arc<HttpProvider>,
-    pub(super) clearance: Label,
+pub(crate) struct Upstream {
+    pub(crate) provider: Arc<HttpProvider>,
+    pub(crate) clearance: Label,
 }
 
 impl Upstream {
     /// The upstream of the command line: a configured provider, or an address with `--clearance`.
-    pub(super) fn of(args: &UpstreamArgs, config: &Config) -> Result<Self> {
+    pub(crate) fn of(args: &UpstreamArgs, config: &Config) -> Result<Self> {
         let configured = configured(&args.upstream, config)?;
         let endpoint = match configured {
             Some(provider) => endpoint(provider)?,
@@ -77,6 +86,21 @@ impl Upstream {
         Ok(Self {
             provider,
             clearance,
+        })
+    }
+}
+
+impl Upstream {
+    /// The server that the user's own agent uses, which is sent everything that the agent would send there.
+    pub(crate) fn at(dialect: Dialect, address: &str, key: Option<ApiKey>) -> Result<Self> {
+        let api = passing(HttpConfig::speaking(dialect, NAME, address, "default"), key);
+        let usable = HttpProvider::new(HttpConfig {
+            images: true,
+            ..api
+        });
+        Ok(Self {
+            provider: Arc::new(usable.context("the agent's server cannot be used")?),
+            clearance: Label::top(),
         })
     }
 }
@@ -126,6 +150,11 @@ fn api(configured: Option<&config::Provider>, address: &str, key: Option<ApiKey>
     if let Some(provider) = configured {
         compose::set_dialect(&mut api, &provider.kind);
     }
+    passing(api, key)
+}
+
+/// Requests have their own model, and a key of their own if there is none here.
+fn passing(mut api: HttpConfig, key: Option<ApiKey>) -> HttpConfig {
     api.pass_through = true;
     api.timeouts.read = READ_TIMEOUT;
     // Agents retry by themselves.

@@ -1,0 +1,146 @@
+//! The proxy and the gateway of a run, at one address of loopback.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, anyhow};
+use config::Config;
+use hub::Permits;
+use ifc::{Dimension, Label};
+use policy::{Front, SessionFacts};
+use sandbox::Layer;
+use server::gateway::Routes;
+use server::proxy::{ApprovalDesk, Approver, Behind, DropCalls, Proxy, ProxySetup};
+use server::{Rotation, Told, TraceFile};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::agent;
+use super::summary::Summary;
+use super::workspace::Workspace;
+use crate::commands::gateway::{self, Offered};
+use crate::commands::proxy::{labels, upstream};
+use crate::{compose, paths};
+
+/// The agent's session at the gateway: there is one agent.
+const SESSION: &str = "agent";
+
+/// Both fronts, serving.
+pub(super) struct Fronts {
+    pub(super) address: SocketAddr,
+    pub(super) token: String,
+    pub(super) has_servers: bool,
+    traces: Vec<PathBuf>,
+    stop: Arc<Notify>,
+    serving: JoinHandle<()>,
+}
+
+/// What both fronts are made of.
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) app: &'a str,
+    pub(super) upstream: upstream::Upstream,
+    pub(super) files: &'a Label,
+    pub(super) workspace: &'a Workspace,
+    pub(super) layers: &'a BTreeSet<Layer>,
+    /// Who answers questions; without one they are refused at once.
+    pub(super) approver: Option<Arc<dyn Approver>>,
+    /// Where they are answered over HTTP.
+    pub(super) desk: Option<Arc<ApprovalDesk>>,
+    pub(super) summary: Arc<Summary>,
+    /// Who learns what the agent is given.
+    pub(super) told: Told,
+}
+
+impl Fronts {
+    pub(super) async fn start(parts: Parts<'_>) -> Result<Self> {
+        let config = parts.config;
+        let token = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
+        let asks = parts.approver.is_some();
+        let permits: Arc<Mutex<Permits>> = Arc::default();
+        let fronts = gateway::Fronts {
+            // A program that the agent starts reaches the gateway too, and could answer.
+            asks_client: false,
+            approver: parts.approver.clone(),
+            permits: Arc::clone(&permits),
+            told: Some(Arc::clone(&parts.told)),
+        };
+        let offered = Offered::all(!asks);
+        let mut behind = config.clone();
+        behind.apps.retain(|_, app| !app.client);
+        let has_servers = !behind.apps.is_empty();
+        let gateway = gateway::start(behind, true, &offered, fronts, parts.layers).await?;
+        let mut traces = vec![gateway.trace()];
+
+        let facts = SessionFacts {
+            attended: asks,
+            front: Front::Proxy,
+        };
+        let options = compose::Options {
+            facts,
+            ..compose::Options::default()
+        };
+        let provider = parts.upstream.provider.clone();
+        let broker = compose::broker_behind(provider.clone(), parts.upstream.clearance, config)?;
+        let mut setup = ProxySetup::new(compose::parts(config, broker, &options)?, parts.app);
+        setup.labels = labels(config, parts.app);
+        // The workspace's text, and what the agent's program itself says. The servers' instructions are not passed on.
+        setup.labels.inserted = parts
+            .files
+            .meet(&config.lattice.whole(Dimension::Integrity));
+        setup.models = Some(provider);
+        // The agent's settings say which models there are, and its server gets all that it is given.
+        setup.any_model = true;
+        setup.unknown_members = config.proxy.unknown_members;
+        setup.omits_tools = true;
+        setup.tokens = vec![token.clone()];
+        setup.approver = parts.approver.unwrap_or_else(|| Arc::new(DropCalls));
+        setup.desk.clone_from(&parts.desk);
+        setup.observer = parts.summary;
+        for text in parts.workspace.rules() {
+            setup.known.add(&text, parts.files.clone());
+        }
+        let tools = Arc::clone(&gateway);
+        setup.behind = Some(Behind {
+            server: agent::SERVER.to_owned(),
+            tools: Arc::new(move || tools.tools()),
+            permits,
+            session: SESSION.to_owned(),
+        });
+        setup.told = Some(parts.told);
+        setup.beside = Some(Routes::new(gateway, &token, Some(SESSION.to_owned())));
+        let name = format!("{}-guard", compose::session_name()?);
+        let trace = TraceFile::rotating(&paths::traces()?, &name, Rotation::default())?;
+        traces.push(trace.path().to_owned());
+        setup.trace = Some(trace);
+        let proxy = Proxy::bind(setup)
+            .await
+            .context("the guard does not start")?;
+        let address = proxy.address();
+        let stop = Arc::new(Notify::new());
+        let (ending, closing) = (Arc::clone(&stop), parts.desk);
+        let serving = tokio::spawn(proxy.serve(async move {
+            ending.notified().await;
+            // An open question becomes a no.
+            closing.iter().for_each(|desk| desk.close());
+        }));
+        Ok(Self {
+            address,
+            token,
+            has_servers,
+            traces,
+            stop,
+            serving,
+        })
+    }
+
+    /// Ends both, and the servers. Returns the traces.
+    pub(super) async fn end(self) -> Vec<PathBuf> {
+        self.stop.notify_one();
+        // A panic of a front has been reported.
+        let _ = self.serving.await;
+        self.traces
+    }
+}

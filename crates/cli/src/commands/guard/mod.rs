@@ -1,0 +1,272 @@
+//! `sluice guard -- AGENT`: an unmodified agent between the proxy and the gateway, for one run.
+//!
+//! | file | |
+//! |---|---|
+//! | `agent.rs` | which agent it is; what its settings say, and what it gets in their place |
+//! | `claude.rs`, `codex.rs`, `opencode.rs` | the same for each agent |
+//! | `workspace.rs` | the folder that it works in, and whose it is |
+//! | `home.rs` | a home of the agent's own |
+//! | `rules.rs` | the configuration of the run |
+//! | `fronts.rs` | the proxy and the gateway |
+//! | `run.rs`, `confined.rs` | the agent's process, outside of a sandbox and in one |
+//! | `summary.rs` | what happened |
+
+mod agent;
+mod claude;
+mod codex;
+mod confined;
+mod fronts;
+mod home;
+mod opencode;
+mod rules;
+mod run;
+mod summary;
+mod workspace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use config::{Config, ProviderKind};
+use server::proxy::{ApprovalDesk, Approver};
+
+use self::agent::{Kind, Own, Run};
+use self::confined::{AtTerminal, Between, Sandbox, Teller};
+use self::fronts::{Fronts, Parts};
+use self::home::Home;
+use self::rules::{Opened, Sources};
+use self::run::Launch;
+use self::summary::Summary;
+use self::workspace::{Whose, Workspace};
+use crate::commands::proxy::Announced;
+use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
+use crate::exit::Exit;
+use crate::place::Place;
+use crate::provider::dialect;
+use crate::terminal::{Terminal, say};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  sluice guard -- claude
+  sluice guard --workspace mine -- codex exec \"Make the tests pass\"
+  sluice guard --as other --env MODEL=gpt-5-mini -- ./my-agent
+
+None of the agent's files are changed. Its settings, its login and its MCP servers are read; the servers run behind the
+gateway, each in a sandbox. The exit code is the agent's, or 3 if it ended well and something was refused.")]
+pub(crate) struct Guard {
+    #[command(flatten)]
+    place: Place,
+    /// Which agent it is [default: by the program's name].
+    #[arg(long = "as", value_enum, value_name = "AGENT")]
+    kind: Option<Kind>,
+    /// Whose text the workspace holds [default: asked once for each folder; without a terminal a stranger's].
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    workspace: Option<Whose>,
+    /// The configured provider to use [default: one that speaks the agent's API, else the agent's own settings].
+    #[arg(long, value_name = "NAME")]
+    upstream: Option<String>,
+    /// A further folder or file that the agent may write, and its servers if their commands name it (repeatable)
+    /// [default: the workspace alone].
+    #[arg(long, value_name = "PATH")]
+    mount: Vec<PathBuf>,
+    /// A further folder or file that the agent may read (repeatable) [default: the system's programs, and its own].
+    #[arg(long, value_name = "PATH")]
+    read: Vec<PathBuf>,
+    /// A domain that the agent's programs may connect to, with all below it (repeatable) [default: package registries and
+    /// the workspace's git remotes].
+    #[arg(long, value_name = "NAME")]
+    domain: Vec<String>,
+    /// A variable that the agent gets: NAME with your value, or NAME=VALUE (repeatable) [default: those of the terminal and
+    /// the language].
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Let calls that need a yes wait for an answer at /sluice/v1/approvals [default: ask at the terminal, and refuse them at
+    /// once without one].
+    #[arg(long)]
+    approvals: bool,
+    /// Install the packages that the agent's MCP servers need [default: asked].
+    #[arg(long)]
+    yes: bool,
+    /// Run the agent without a sandbox: a shell command can then reach all of your files and the network.
+    #[arg(long)]
+    no_sandbox: bool,
+    /// Print the summary as JSON, in one line on standard error.
+    #[arg(long)]
+    json: bool,
+    /// The agent and its arguments.
+    #[arg(last = true, required = true, value_name = "AGENT")]
+    command: Vec<String>,
+}
+
+/// Runs an agent to its end.
+pub(crate) async fn guard(args: Guard) -> Result<Exit> {
+    let (name, rest) = args.command.split_first().context("name the agent")?;
+    let program = found(name)?;
+    let kind = args.kind.unwrap_or_else(|| Kind::of(&program));
+    let workspace = Workspace::here(args.workspace)?;
+    let own = kind.own(rest.to_vec(), &workspace.folder, workspace.is_mine())?;
+    for note in &own.notes {
+        say(&format!("note: {note}\n"));
+    }
+    let there = |path: &PathBuf, option: &str| {
+        let found = path.canonicalize();
+        found.with_context(|| format!("{option} {}", path.display()))
+    };
+    for path in &own.writes {
+        // Mounted, so it has to be there.
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    let mounts = args.mount.iter().chain(&own.writes);
+    let mounts = mounts.map(|path| there(path, "--mount"));
+    let mounts = mounts.collect::<Result<Vec<PathBuf>>>()?;
+    let read = args.read.iter().map(|path| there(path, "--read"));
+    let read = read.collect::<Result<Vec<PathBuf>>>()?;
+    let home = Home::of(kind)?;
+    let sources = Sources {
+        place: &args.place,
+        kind,
+        own: &own,
+        workspace: &workspace,
+        mounts: &mounts,
+        sandbox: (!args.no_sandbox).then_some(Opened {
+            program: &program,
+            home: &home,
+            read: &read,
+            domains: &args.domain,
+        }),
+        yes: args.yes,
+    };
+    let rules = sources.read().await?;
+    let upstream = upstream(&args, kind, &own, &rules.config)?;
+    let model = upstream.provider.model().to_owned();
+    let (summary, layers) = (Arc::new(Summary::default()), args.place.layers());
+    let (between, teller) = (Between::default(), Teller::default());
+    let desk = ApprovalDesk::new(rules.config.proxy.approval_timeout);
+    let desk = desk.map_err(|reason| anyhow!(reason))?;
+    // Without a sandbox the terminal is the agent's.
+    let approver: Option<Arc<dyn Approver>> = match Terminal::attended() && !args.no_sandbox {
+        true => Some(Arc::new(AtTerminal::new(desk.clone(), between.clone()))),
+        false if args.approvals => Some(Arc::new(Announced(desk.clone()))),
+        false => None,
+    };
+    let fronts = Fronts::start(Parts {
+        config: &rules.config,
+        app: kind.app(),
+        upstream,
+        files: &rules.files,
+        workspace: &workspace,
+        layers: &layers,
+        desk: approver.is_some().then(|| desk.clone()),
+        approver: approver.clone(),
+        summary: summary.clone(),
+        told: teller.told(),
+    });
+    let fronts = fronts.await?;
+    if args.approvals {
+        let (address, token) = (fronts.address, desk.token());
+        say(&format!(
+            "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {token}\n"
+        ));
+    }
+    let url = format!("http://{}", fronts.address);
+    let overlay = kind.overlay(
+        &Run {
+            url: &url,
+            token: &fronts.token,
+            has_servers: fronts.has_servers,
+            home: &home.folder,
+            workspace: &workspace.folder,
+            is_mine: workspace.is_mine(),
+            is_sandboxed: !args.no_sandbox,
+            program: &program,
+            model: &model,
+        },
+        &own,
+    )?;
+    let mut env = run::environment(&args.env, &home.folder)?;
+    env.extend(overlay.env);
+    let launch = Launch {
+        program,
+        args: overlay.args.into_iter().chain(own.args).collect(),
+        env,
+    };
+    let before = workspace.run_by_git();
+    let ended = match rules.sandbox {
+        None => run::unconfined(&launch).await,
+        Some(app) => {
+            let sandbox = Sandbox {
+                app,
+                config: &rules.config,
+                layers: &layers,
+                port: fronts.address.port(),
+                approver,
+                between,
+                teller,
+                summary: summary.clone(),
+            };
+            sandbox.run(&launch).await
+        }
+    };
+    let traces = fronts.end().await;
+    traces
+        .first()
+        .into_iter()
+        .for_each(|trace| summary.add_gateway(trace));
+    if workspace.run_by_git() != before {
+        say("note: .git/config or .git/hooks have changed; look at them before you use git here\n");
+    }
+    let was_refused = summary.report(args.json, &traces);
+    Ok(match ended? {
+        0 if was_refused => Exit::Refused,
+        code => Exit::Program(code),
+    })
+}
+
+/// The program that a shell would start.
+fn found(name: &str) -> Result<PathBuf> {
+    let is_program = |path: &Path| {
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
+    };
+    if name.contains('/') {
+        let path = std::path::absolute(name)?;
+        return match is_program(&path) {
+            true => Ok(path),
+            false => bail!("there is no program {name}"),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    let path = paths.find(|path| path.is_absolute() && is_program(path));
+    path.with_context(|| {
+        format!("there is no program {name} on your PATH; install it, or name its path")
+    })
+}
+
+/// The model's server: the named provider, one that speaks the agent's API, the agent's own, or any that is configured.
+fn upstream(args: &Guard, kind: Kind, own: &Own, config: &Config) -> Result<Upstream> {
+    let configured = || {
+        let providers = config.providers.iter().filter(|_| config.names_provider);
+        providers.filter_map(|provider| match provider.kind {
+            ProviderKind::Api { dialect: api, .. } => Some((&provider.name, dialect(api))),
+            _ => None,
+        })
+    };
+    let named = |name: &str| Upstream::of(&UpstreamArgs::named(name), config);
+    if let Some(name) = &args.upstream {
+        return named(name);
+    }
+    if let Some((name, _)) = configured().find(|(_, dialect)| kind.dialect() == Some(*dialect)) {
+        return named(name);
+    }
+    match (&own.upstream, configured().next()) {
+        (Ok(own), _) => Upstream::at(own.dialect, &own.base_url, own.key.clone()),
+        (Err(_), Some((name, _))) => named(name),
+        (Err(reason), None) => bail!("{reason:#}"),
+    }
+}

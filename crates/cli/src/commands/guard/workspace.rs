@@ -1,0 +1,196 @@
+//! The folder that an agent works in: whose it is, what instructs agents there, and where its git remotes are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use hub::trace::escape;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::paths;
+use crate::private_file::PrivateFile;
+use crate::terminal::{Terminal, ask, message, say};
+
+/// Whose a workspace is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Whose {
+    /// Its text is trusted, and secret.
+    Mine,
+    /// Its text is untrusted.
+    Stranger,
+}
+
+/// The folder that an agent works in.
+pub(super) struct Workspace {
+    pub(super) folder: PathBuf,
+    pub(super) whose: Whose,
+}
+
+/// Names of files that agents take as instructions, in any folder of a workspace.
+const RULES: [&str; 7] = [
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "GEMINI.md",
+    "copilot-instructions.md",
+    ".cursorrules",
+];
+/// Folders whose texts are instructions.
+const RULE_FOLDERS: [&str; 7] = [
+    ".claude",
+    ".codex",
+    ".agents",
+    ".opencode",
+    ".cursor",
+    ".gemini",
+    ".github",
+];
+/// Folders and files that are looked at for instructions, folders below each other, and bytes of one text.
+const MOST_ENTRIES: usize = 20_000;
+const MOST_LEVELS: usize = 6;
+const MOST_BYTES: u64 = 256 << 10;
+
+type Known = BTreeMap<PathBuf, Whose>;
+
+impl Workspace {
+    /// The git repository around the working folder, or the folder itself. Whose it is is asked once; without an answer it is a
+    /// stranger's.
+    ///
+    /// # Errors
+    /// It holds the user's home, or what decides about Sluice itself.
+    pub(super) fn here(said: Option<Whose>) -> Result<Self> {
+        let here = std::env::current_dir().context("the working folder is gone")?;
+        let here = here.canonicalize().context("the working folder is gone")?;
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let home = home.and_then(|home| home.canonicalize().ok());
+        let is_in_home = |folder: &Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
+        let mut above = here.ancestors().take_while(|folder| is_in_home(folder));
+        let folder = above.find(|folder| folder.join(".git").exists());
+        let folder = folder.unwrap_or(&here).to_owned();
+        if !is_in_home(&folder) {
+            bail!(
+                "the agent may write its workspace, and {} holds your home; start it in the folder of a project",
+                folder.display()
+            );
+        }
+        let path = folder.to_string_lossy();
+        if path.contains(char::is_control) || path.contains("'''") {
+            bail!(
+                "the path of the workspace has characters that no rule can name; rename the folder"
+            );
+        }
+        for (what, kept) in paths::kept()? {
+            let kept = paths::resolved(&kept);
+            if kept.starts_with(&folder) || what != "this program" && folder.starts_with(&kept) {
+                bail!(
+                    "the agent may write its workspace, and {} holds {what}; start it in the folder of a project",
+                    folder.display()
+                );
+            }
+        }
+        let whose = match said {
+            Some(whose) => whose,
+            None => whose_is(&folder)?,
+        };
+        Ok(Self { folder, whose })
+    }
+
+    pub(super) fn is_mine(&self) -> bool {
+        self.whose == Whose::Mine
+    }
+
+    /// The texts that agents take as instructions.
+    pub(super) fn rules(&self) -> Vec<String> {
+        let (mut texts, mut count) = (Vec::new(), 0);
+        let mut folders = vec![(self.folder.clone(), 0, false)];
+        while let Some((folder, level, all)) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                count += 1;
+                if count > MOST_ENTRIES {
+                    message(
+                        "note: the workspace has too many files to find all instructions in it; those not found are untrusted",
+                    );
+                    return texts;
+                }
+                let (name, path) = (entry.file_name(), entry.path());
+                let (name, kind) = (name.to_string_lossy(), entry.file_type());
+                let Ok(kind) = kind else { continue };
+                if kind.is_dir() {
+                    let is_of_rules = all || RULE_FOLDERS.contains(&&*name);
+                    let is_hidden = name.starts_with('.') || name == "node_modules";
+                    if level < MOST_LEVELS && (is_of_rules || !is_hidden) {
+                        folders.push((path, level + 1, is_of_rules));
+                    }
+                } else if RULES.contains(&&*name) || all && name.ends_with(".md") {
+                    let is_short = fs::metadata(&path).is_ok_and(|it| it.len() <= MOST_BYTES);
+                    texts.extend(fs::read_to_string(&path).ok().filter(|_| is_short));
+                }
+            }
+        }
+        texts
+    }
+
+    /// What git runs outside of any sandbox when the user calls it, to see whether it has changed.
+    pub(super) fn run_by_git(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let git = self.folder.join(".git");
+        let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten();
+        let mut files: Vec<PathBuf> = hooks.flatten().map(|entry| entry.path()).collect();
+        files.push(git.join("config"));
+        files.sort();
+        let read = |path: PathBuf| Some((path.clone(), fs::read(&path).ok()?));
+        files.into_iter().filter_map(read).collect()
+    }
+
+    /// The names of its git remotes that are reached over HTTPS.
+    pub(super) fn remotes(&self) -> Vec<String> {
+        let config = fs::read_to_string(self.folder.join(".git/config")).unwrap_or_default();
+        let urls = config.lines().filter_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == "url").then_some(value.trim())
+        });
+        let urls = urls.filter_map(|url| Url::parse(url).ok());
+        let urls = urls.filter(|url| url.scheme() == "https");
+        urls.filter_map(|url| url.domain().map(str::to_owned))
+            .collect()
+    }
+}
+
+fn whose_is(folder: &Path) -> Result<Whose> {
+    let file = PrivateFile::new(paths::state()?.join("trust"), "workspaces.json");
+    let known: Known = file.read().context("remove the file to be asked again")?;
+    if let Some(whose) = known.get(folder) {
+        return Ok(*whose);
+    }
+    let shown = escape(&folder.to_string_lossy());
+    if !Terminal::attended() {
+        message(&format!(
+            "note: {shown} counts as a stranger's: its text starts nothing. If it is yours, add --workspace mine"
+        ));
+        return Ok(Whose::Stranger);
+    }
+    say(&format!(
+        "Whose text is in {shown}?\n  mine: what its files say may be done without a question, and leaves only to its own \
+         git remote\n  stranger: what its files say is read and not obeyed\n"
+    ));
+    let answer = ask(
+        "Type mine or stranger [stranger]: ",
+        "Type one of these words.",
+        |line| match line.trim().to_lowercase().as_str() {
+            "mine" => Some(Whose::Mine),
+            "" | "stranger" => Some(Whose::Stranger),
+            _ => None,
+        },
+    );
+    let Some(answer) = answer else {
+        return Ok(Whose::Stranger);
+    };
+    file.change(|known: &mut Known| {
+        known.insert(folder.to_owned(), answer);
+    })?;
+    Ok(answer)
+}
