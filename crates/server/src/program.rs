@@ -226,12 +226,17 @@ impl Program {
     }
 
     /// Why its sandbox is gone without a word.
-    fn lost(&self) -> String {
-        let overrun = self.sandboxed.overrun().reason().map(str::to_owned);
-        overrun.unwrap_or_else(|| {
-            let app = &self.app;
-            format!("the sandbox of {app} was ended; the machine may have been out of memory")
-        })
+    fn lost(&mut self) -> String {
+        if let Some(overrun) = self.sandboxed.overrun().reason() {
+            return overrun.to_owned();
+        }
+        // Its socket is closed, so it ends by itself or is stuck. What has ended keeps its code.
+        let _ = self.sandboxed.kill();
+        let (app, status) = (&self.app, self.sandboxed.wait());
+        match status.ok().and_then(|status| status.code()) {
+            Some(code) => format!("the sandbox of {app} ended with code {code} and no reason"),
+            None => format!("the sandbox of {app} was killed; is the machine out of memory?"),
+        }
     }
 
     async fn send(&mut self, frame: &HubFrame) -> Result<(), String> {
