@@ -1,52 +1,133 @@
-//! The rules that Sluice has for a server, if it is one that many people use.
+//! Sluice's own rules for MCP servers that many people use: `policies/servers/*.toml`, which are parts of the program.
+//!
+//! A file names in `[package]` what it is for. The lines of `[results.NAME]` are those of `[app.APP.results.NAME]` in a
+//! `sluice.toml`, and the lines of a `[[rule]]` those of `[app.APP.tools.TOOL]` for each of its `tools`, which stand in it with
+//! their parameters. The `[[example]]` tables at its end are for its test.
 
-use config::{ForeignServer, KnownServer, ServerOrigin, from_environment};
+use std::collections::BTreeMap;
+
+use config::{ForeignServer, from_environment};
 use hub::trace::escape;
 use names::WebUrl;
 use provision::{Package, Registry, launcher};
+use serde::Deserialize;
 
-use crate::proposal::{self, Tool};
+use crate::proposal::{Tool, key, parameters};
 
-/// A server with rules of Sluice's own.
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../../policies/servers/", $name, ".toml")))),*]
+    };
+}
+
+/// The files, by their names.
+const FILES: &[(&str, &str)] = &files!(
+    "atlassian" "atlassian-rovo" "chrome-devtools" "context7" "fetch" "filesystem" "git" "github" "github-reference" "gitlab"
+    "gitlab-reference" "gmail" "google-calendar" "google-drive" "google-workspace" "kubernetes" "kubernetes-kubectl" "linear"
+    "linear-tacticlaunch" "memory" "notion" "notion-remote" "playwright" "postgres" "sentry" "slack" "slack-korotovsky" "sqlite"
+    "stripe" "time"
+);
+/// Variables that change nothing about what a server is: what it logs, how it reaches the network.
+const HARMLESS: &str = "DEBUG FASTMCP_LOG_LEVEL LOG_LEVEL NODE_ENV NODE_EXTRA_CA_CERTS NO_COLOR REQUESTS_CA_BUNDLE \
+                        SSL_CERT_FILE TZ";
+
+/// The rules for one server.
 pub(crate) struct Known {
-    pub(crate) server: KnownServer,
-    /// The package or address that it was chosen by.
-    pub(crate) by: String,
+    package: Meant,
+    /// The lines of shared results, by name.
+    results: BTreeMap<String, String>,
+    rules: BTreeMap<String, Rule>,
+}
+
+/// The servers that rules are for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Meant {
+    /// `npm NAME`, `PyPI NAME`, or an address, which is for everything below its path.
+    origins: Vec<String>,
+    /// Variables that it reads and that do not change what its results mean.
+    env: Vec<String>,
+    /// The domains of its service.
+    domains: Vec<String>,
+    /// Beginnings of options that make it another server, such as the user's own browser.
+    not_with: Vec<String>,
+}
+
+/// The keys of a `[[rule]]` that are read here.
+#[derive(Deserialize)]
+struct Shared {
+    /// Each tool with the parameters that it may have.
+    tools: BTreeMap<String, Vec<String>>,
+    effect: String,
+    /// A tool that reads as far as the user is concerned, such as the navigation of a browser.
+    #[serde(default)]
+    says_it_writes: bool,
+}
+
+/// The rule of one tool.
+struct Rule {
+    parameters: Vec<String>,
+    /// Whether it only reads, and says nothing else.
+    only_reads: bool,
+    lines: String,
 }
 
 impl Known {
     /// The rules for a server: by the exact name of a package of the user's registry, or by its address. An error says why
-    /// a server of that name has none.
+    /// one of that name has none: a variable could change the program (`NODE_OPTIONS`) or its service, or the rules are not
+    /// made for an option.
     pub(crate) fn of(wish: &ForeignServer) -> Result<Option<Self>, String> {
         let url = wish.url.as_ref().and_then(|url| WebUrl::new(url).ok());
         // A mistake in the command is reported where it is installed.
         let package = launcher(&wish.command, []).ok().flatten();
-        let name = package.as_ref().and_then(Package::name);
-        let (origin, by) = match (&url, &name, package.as_ref().map(|it| it.registry)) {
-            (Some(url), ..) => (ServerOrigin::Url(url), url.with_path("/").to_string()),
-            (_, Some(name), Some(Registry::Npm)) => {
-                (ServerOrigin::Npm(name), format!("npm {name}"))
-            }
-            (_, Some(name), Some(Registry::PyPi)) => {
-                (ServerOrigin::PyPi(name), format!("PyPI {name}"))
-            }
-            _ => return Ok(None),
+        let name = package.as_ref().and_then(Package::name).unwrap_or_default();
+        let origin = match (&url, package.as_ref().map(|it| it.registry)) {
+            (Some(url), _) => url.to_string(),
+            (None, Some(Registry::Npm)) => format!("npm {name}"),
+            (None, Some(Registry::PyPi)) => format!("PyPI {name}"),
+            (None, None) => return Ok(None),
         };
+        let mut all = FILES.iter().filter_map(|(_, text)| Self::parse(text));
+        let Some(mut known) = all.find(|known| known.package.origin(&origin).is_some()) else {
+            return Ok(None);
+        };
+        // The address alone: a query may have a secret.
+        known.package.origins = known.package.origin(&origin).into_iter().collect();
         let variables = wish.env_from.iter().map(|entry| from_environment(entry).0);
-        let variables = wish.env.keys().map(String::as_str).chain(variables);
-        let arguments = package.map(|it| it.arguments).unwrap_or_default();
-        match KnownServer::find(origin, variables, &arguments) {
-            Ok(server) => Ok(server.map(|server| Self { server, by })),
-            Err(what) => Err(format!(
-                "Sluice's policy for {by} is not used, since {} may change what the server does",
-                escape(&what)
+        let mut variables = wish.env.keys().map(String::as_str).chain(variables);
+        let is_odd = |name: &&str| {
+            let mut harmless = HARMLESS.split_ascii_whitespace();
+            !harmless.any(|it| it == *name) && !known.package.env.iter().any(|it| it == name)
+        };
+        let odd = variables
+            .find(is_odd)
+            .map(|name| format!("the variable {}", escape(name)));
+        let mut words = package.iter().flat_map(|it| &it.arguments);
+        let is_other =
+            |word: &&String| known.package.not_with.iter().any(|it| word.starts_with(it));
+        let odd = odd.or_else(|| Some(format!("the option {}", escape(words.find(is_other)?))));
+        match odd {
+            None => Ok(Some(known)),
+            Some(odd) => Err(format!(
+                "Sluice's policy for {} is not used, since {odd} may change what the server does",
+                known.origin()
             )),
         }
     }
 
-    /// The lines of the domains of its service. Of secrets only its own go there.
-    pub(crate) fn domains(&self, app: &str) -> String {
-        let lines = self.server.domains().map(|name| {
+    /// The package or address that it was chosen by.
+    fn origin(&self) -> &str {
+        self.package.origins.first().map_or("", String::as_str)
+    }
+
+    /// The domains of its service that it may reach. A remote server needs no other than its own.
+    pub(crate) fn domains(&self) -> &[String] {
+        &self.package.domains
+    }
+
+    /// The lines of these domains. Of secrets only its own go there.
+    pub(crate) fn domain_lines(&self, app: &str) -> String {
+        let lines = self.domains().iter().map(|name| {
             format!(
                 "[[app.{app}.domain]]\nname = \"{name}\"\nlimit = [\"untrusted\", \"own secret\"]\n"
             )
@@ -54,23 +135,97 @@ impl Known {
         lines.collect()
     }
 
-    /// The rule of one of its tools.
+    /// The rule of a tool, if the tool is the one that it is about. One with another parameter is not, and neither is one
+    /// that says that it changes something where the rule says that it reads.
     pub(crate) fn rule(&self, app: &str, tool: &Tool) -> Option<String> {
-        proposal::known(&self.server, app, tool)
+        let rule = self.rules.get(&tool.name)?;
+        let has = |name: &str| tool.arguments.iter().any(|(own, _)| own == name);
+        let writes = tool.hints.read_only == Some(false);
+        let mut names = tool.arguments.iter().map(|(name, _)| name);
+        let differs = !names.all(|name| rule.parameters.contains(name));
+        if differs || tool.has_more || (rule.only_reads && writes) {
+            return None;
+        }
+        // Another version may lack an argument that has a limit of its own.
+        let is_there = |line: &&str| {
+            let own = line.strip_prefix("arguments.");
+            let own = own.and_then(|rest| rest.split(['.', ' ']).next());
+            own.is_none_or(has)
+        };
+        let lines = rule.lines.lines().filter(is_there);
+        let lines: String = lines.map(|line| format!("{line}\n")).collect();
+        let (key, parameters) = (key(&tool.name), parameters(tool));
+        Some(format!(
+            "[app.{app}.tools.{key}]\nparameters = {parameters}\n{lines}"
+        ))
     }
 
-    /// The rules of its tools with the results that they share. Other tools are left out.
+    /// The rules of these tools with the results that they share. Other tools are left out.
     pub(crate) fn rules(&self, app: &str, tools: &[Tool]) -> String {
-        let rules = tools.iter().filter_map(|tool| self.rule(app, tool));
-        let rules: String = rules.collect();
-        match rules.is_empty() {
-            true => rules,
-            false => format!(
-                "# From Sluice's policy for {}: numbers, dates and ids of results are trusted, words are not.\n{}{rules}",
-                self.by,
-                self.server.results(app, &rules)
-            ),
+        let rules: String = tools
+            .iter()
+            .filter_map(|tool| self.rule(app, tool))
+            .collect();
+        if rules.is_empty() {
+            return rules;
         }
+        let shared = self.results.iter();
+        let shared = shared.filter(|(name, _)| rules.contains(&format!("results = \"{name}\"\n")));
+        let shared = shared.map(|(name, lines)| format!("[app.{app}.results.{name}]\n{lines}"));
+        format!(
+            "# From Sluice's policy for {}: numbers, dates and ids of results are trusted, words are not.\n{}{rules}",
+            self.origin(),
+            shared.collect::<String>()
+        )
+    }
+
+    /// A file in its parts. `None` never occurs: a test reads each file.
+    fn parse(text: &str) -> Option<Self> {
+        let (mut package, mut results, mut rules) = (None, BTreeMap::new(), BTreeMap::new());
+        for part in text.split("\n[[example]]").next()?.split("\n[").skip(1) {
+            let (header, all) = part.split_once("]\n")?;
+            let is_own = |line: &&str| {
+                let mut starts = ["#", "tools.", "says_it_writes"].iter();
+                line.is_empty() || starts.any(|start| line.starts_with(start))
+            };
+            let lines = all.lines().filter(|line| !is_own(line));
+            let lines: String = lines.map(|line| format!("{line}\n")).collect();
+            if header == "package" {
+                package = Some(toml::from_str(all).ok()?);
+            } else if let Some(name) = header.strip_prefix("results.") {
+                results.insert(name.to_owned(), lines);
+            } else {
+                let shared: Shared = toml::from_str(all).ok()?;
+                let only_reads = shared.effect.starts_with("read") && !shared.says_it_writes;
+                for (name, parameters) in shared.tools {
+                    let lines = lines.clone();
+                    let rule = Rule {
+                        parameters,
+                        only_reads,
+                        lines,
+                    };
+                    rules.insert(name, rule);
+                }
+            }
+        }
+        Some(Self {
+            package: package?,
+            results,
+            rules,
+        })
+    }
+}
+
+impl Meant {
+    /// The entry that this origin is one of.
+    fn origin(&self, origin: &str) -> Option<String> {
+        let is_it = |known: &&String| {
+            let rest = origin.strip_prefix(known.as_str());
+            // The end of a path, so that `/mcp` is not for `/mcpx`.
+            let below = |rest: &str| known.starts_with("https:") && rest.starts_with(['/', '?']);
+            rest.is_some_and(|rest| rest.is_empty() || below(rest))
+        };
+        self.origins.iter().find(is_it).cloned()
     }
 }
 
@@ -80,15 +235,18 @@ pub(crate) fn note(wish: &ForeignServer, tools: &[Tool]) -> Option<String> {
         Ok(known) => known?,
         Err(why) => return Some(format!("note: {}: {why}", wish.name)),
     };
+    let mut note = format!(
+        "{}: rules from Sluice's policy for {}",
+        wish.name,
+        known.origin()
+    );
+    if wish.url.is_none() && !known.domains().is_empty() {
+        note += &format!("; it may reach {}", known.domains().join(", "));
+    }
     let others = tools
         .iter()
         .filter(|tool| known.rule(&wish.name, tool).is_none());
     let others: Vec<String> = others.map(|tool| escape(&tool.name)).collect();
-    let domains: Vec<&str> = known.server.domains().collect();
-    let mut note = format!("{}: rules from Sluice's policy for {}", wish.name, known.by);
-    if wish.url.is_none() && !domains.is_empty() {
-        note += &format!("; it may reach {}", domains.join(", "));
-    }
     if !others.is_empty() {
         note += &format!(
             "; not for tools that it does not know as they are: {}",
@@ -97,3 +255,6 @@ pub(crate) fn note(wish: &ForeignServer, tools: &[Tool]) -> Option<String> {
     }
     Some(note)
 }
+
+#[cfg(test)]
+mod tests;

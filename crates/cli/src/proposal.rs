@@ -5,7 +5,6 @@
 
 use std::fmt::Write;
 
-use config::KnownServer;
 use ifc::Effect;
 use policy::ParameterKind;
 use policy::names::{AMOUNTS, CONTENT, TIMES, is_in, words};
@@ -21,10 +20,10 @@ const LINES: &str = "name subject title";
 pub(crate) struct Tool {
     pub(crate) name: String,
     /// Names and schemas.
-    arguments: Vec<(String, Value)>,
+    pub(crate) arguments: Vec<(String, Value)>,
     required: Vec<String>,
-    has_more: bool,
-    hints: Hints,
+    pub(crate) has_more: bool,
+    pub(crate) hints: Hints,
 }
 
 impl Tool {
@@ -102,20 +101,8 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
     text
 }
 
-/// The lines of the rule that Sluice has for a tool of this server, if the tool is the one that it is about.
-pub(crate) fn known(server: &KnownServer, app: &str, tool: &Tool) -> Option<String> {
-    let has: Vec<&str> = tool.arguments.iter().map(|(name, _)| &**name).collect();
-    let writes = tool.hints.read_only == Some(false);
-    let lines = server.rule(&tool.name, &has, writes);
-    let lines = lines.filter(|_| !tool.has_more)?;
-    let (key, parameters) = (key(&tool.name), parameters(tool));
-    Some(format!(
-        "[app.{app}.tools.{key}]\nparameters = {parameters}\n{lines}"
-    ))
-}
-
 /// The arguments with their kinds. A model that may not see the app's own schema is given these.
-fn parameters(tool: &Tool) -> String {
+pub(crate) fn parameters(tool: &Tool) -> String {
     let arguments = tool.arguments.iter().map(|(name, schema)| {
         let is_required = tool.required.contains(name);
         (name, kind(name, schema), if is_required { "" } else { "?" })
@@ -228,7 +215,7 @@ fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
     }
 }
 
-fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     match is_bare(name) {
         true => name.to_owned(),
         false => quote(name),

@@ -27,7 +27,6 @@ mod grants;
 mod groups;
 mod how_to_start;
 mod json;
-mod known_servers;
 mod label_rules;
 mod limits;
 mod load;
@@ -56,7 +55,6 @@ pub use config::{
 };
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
-pub use known_servers::{KnownServer, ServerOrigin};
 pub use limits::{Limits, SpokeLimits};
 pub use load::resolved;
 pub use mcp_servers::{

@@ -38,14 +38,15 @@ const MAX_CERTIFICATES: u64 = 1 << 20;
 /// Whether a file holds certificates in PEM and comments, and nothing else. What such a file says is no secret.
 #[must_use]
 pub fn holds_certificates(file: &Path) -> bool {
-    const MARKS: [&str; 2] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
     let Ok(text) = text(file, MAX_CERTIFICATES + 1) else {
         return false;
     };
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
     let (mut inside, mut count) = (false, 0);
     let fits = text.lines().map(str::trim_end).all(|line| {
-        if line == MARKS[usize::from(inside)] {
+        if line == if inside { END } else { BEGIN } {
             inside = !inside;
             count += 1;
             return true;

@@ -243,3 +243,35 @@ fn mistakes_in_forms_stand_where_they_are() {
     .unwrap_err();
     insta::assert_snapshot!(errors);
 }
+
+/// Without a secret for each app, a limit has a secret only where the app reaches nothing.
+#[test]
+fn the_own_secret_is_no_other_apps() {
+    let labels = |lattice: &str, more: &str| {
+        let text = format!(
+            r#"{lattice}
+            [app.mail]
+            command = ["mail"]
+            [app.Notes]
+            command = ["notes"]
+            {more}
+            [app.Notes.tools.look]
+            effect = "read"
+            limit = ["untrusted", "own secret"]
+            rest = ["own secret"]
+            "#
+        );
+        let config = load(&text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let rule = &config.apps["Notes"].rules.tools["look"];
+        let all = [&rule.limit, rule.result.worst()];
+        all.map(|label| config.lattice.describe(label).join(" "))
+    };
+    let reaches = "[[app.Notes.domain]]\nname = \"notes.example\"";
+    assert_eq!(labels("", reaches), ["untrusted", "secret"]);
+    assert_eq!(labels("", ""), ["untrusted secret", "secret"]);
+    let by_app = "[lattice]\nconfidentiality = \"apps\"";
+    let own = ["untrusted secret:notes", "secret:notes"];
+    assert_eq!(labels(by_app, reaches), own);
+    // Only an app has one.
+    assert!(load("[memory]\nlimit = [\"own secret\"]").is_err());
+}

@@ -7,7 +7,6 @@ mod chosen_values;
 mod documentation;
 mod files;
 mod functionalities;
-mod known_servers;
 mod label_rules;
 mod mounts;
 mod policy;

@@ -66,7 +66,7 @@ pub(crate) fn of(wish: &Wish, data: &[(String, Access)], tools: &[Tool]) -> Stri
     }
     let known = Known::of(wish).ok().flatten();
     if let Some(known) = known.as_ref().filter(|_| wish.url.is_none()) {
-        text += &known.domains(name);
+        text += &known.domain_lines(name);
     }
     let rules = known.as_ref().map(|known| known.rules(name, tools));
     text += &rules.unwrap_or_default();

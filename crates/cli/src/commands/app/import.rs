@@ -138,11 +138,7 @@ fn may_start(new: &[&Wish], how: &How) -> bool {
             .ok()
             .flatten()
             .filter(|_| wish.url.is_none());
-        let domains: Vec<String> = domains
-            .iter()
-            .flat_map(|known| known.server.domains())
-            .map(str::to_owned)
-            .collect();
+        let domains = domains.map_or_else(Vec::new, |it| it.domains().to_vec());
         for (what, names) in [
             ("reads", &data),
             ("gets your", &variables),
