@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, chat, doctor, gateway, guard, memory, model, permissions, policy, proxy, run, secret,
-    trace, trust, wrap,
+    app, chat, doctor, gateway, guard, init, memory, model, permissions, policy, proxy, run,
+    secret, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Gateway(gateway::Gateway),
     /// Guard one MCP server: the same for a single command, without a configuration.
     Wrap(wrap::Wrap),
+    /// Put Sluice between the MCP clients of this machine and their servers.
+    Init(init::Init),
+    /// Take back what `sluice init` has changed.
+    Undo(undo::Undo),
     /// List the recorded sessions, and show what happened in one.
     #[command(after_help = "Example:\n  sluice trace list\n  sluice trace show latest")]
     Trace(trace::Trace),

@@ -16,6 +16,7 @@ use server::Gate;
 use tokio::sync::mpsc;
 use wire::ToolDescription;
 
+use crate::commands::app::block;
 use crate::refused::{refused, words};
 use crate::terminal::message;
 use crate::{app_setup, login, needs, review, tool_lists, unwritten};
@@ -107,6 +108,20 @@ pub(crate) fn hide_variables(config: &mut Config, name: &str, filled_in: &BTreeS
         for word in &mut app.command {
             *word = word.replace(&value, PLACEHOLDER);
         }
+    }
+}
+
+/// Puts a placeholder in the place of variables that are not set yet.
+pub(crate) fn stand_in(config: &mut Config, name: &str, given: &BTreeSet<String>) {
+    let Some(app) = config.apps.get_mut(name) else {
+        return;
+    };
+    let is_given = |entry: &String| given.iter().any(|name| block::reads(entry, name));
+    let (later, now) = mem::take(&mut app.env_from).into_iter().partition(is_given);
+    app.env_from = now;
+    for entry in Vec::<String>::from(later) {
+        let variable = from_environment(&entry).0.to_owned();
+        app.env.insert(variable, PLACEHOLDER.to_owned());
     }
 }
 

@@ -58,8 +58,8 @@ pub use examples::{Example, ExampleOutcome};
 pub use limits::{Limits, SpokeLimits};
 pub use load::resolved;
 pub use mcp_servers::{
-    ForeignServer, Unreadable, anchored, foreign_servers, foreign_value, is_of_another_program,
-    with_home,
+    ForeignServer, Unreadable, anchored, foreign_servers, foreign_servers_in, foreign_value,
+    is_of_another_program, with_home,
 };
 pub use mounts::MountError;
 pub use remote::{Header, Remote, is_secret_name};

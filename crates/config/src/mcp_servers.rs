@@ -54,8 +54,24 @@ pub fn foreign_servers(
 ) -> Result<(Vec<ForeignServer>, Vec<String>), Unreadable> {
     let mut notes = Vec::new();
     let root = value(path, text, &mut notes)?;
+    Ok((
+        foreign_servers_in(path, &root, &mut notes, variable)?,
+        notes,
+    ))
+}
+
+/// The same of a file that was read before, or of a part of one.
+///
+/// # Errors
+/// It has no place for servers. A mistake in a server leaves that server out.
+pub fn foreign_servers_in(
+    path: &Path,
+    root: &Value,
+    notes: &mut Vec<String>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<ForeignServer>, Unreadable> {
     let at = |place: &&'static str| {
-        let found = (place.split('/')).try_fold(&root, |value, key| value.get(key))?;
+        let found = (place.split('/')).try_fold(root, |value, key| value.get(key))?;
         (found.is_object() || found.is_array()).then_some((*place, found))
     };
     let mut own = PLACES.iter().filter_map(at);
@@ -63,7 +79,7 @@ pub fn foreign_servers(
     let projects = root.get("projects").and_then(Value::as_object);
     let projects = projects.into_iter().flat_map(|projects| projects.values());
     let projects = projects.filter_map(|it| Some(("projects", it.get("mcpServers")?, it)));
-    let own = own.map(|(place, servers)| (place, servers, &root));
+    let own = own.map(|(place, servers)| (place, servers, root));
     let places: Vec<_> = own.into_iter().chain(projects).collect();
     if places.is_empty() && !PLACES.iter().any(|place| at(place).is_some()) {
         let places = PLACES.join(", ").replace('/', ".");
@@ -104,7 +120,7 @@ pub fn foreign_servers(
             servers.push(server);
         }
     }
-    Ok((servers, notes))
+    Ok(servers)
 }
 
 /// The settings in another program's file, in the forms of [`foreign_servers`].

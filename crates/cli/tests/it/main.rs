@@ -12,6 +12,7 @@ mod first_run;
 mod gateway;
 mod guard;
 mod home;
+mod init;
 mod mounts;
 mod policy;
 mod proxy;

@@ -60,12 +60,16 @@ pub struct ForeignServer {
     pub headers: BTreeMap<String, String>,
     /// Variables with their values, which may be secrets.
     pub env: BTreeMap<String, String>,
+    /// The variables of its entry as they are written there.
+    pub written: BTreeMap<String, String>,
     /// Variables with values of the user's environment, as in [`App::env_from`](crate::App::env_from).
     pub env_from: Vec<String>,
     /// The user's variables whose values are in the command or the address.
     pub filled_in: BTreeSet<String>,
     /// Services on this machine that it may connect to, as in `connect`. No such file has them: the user gives them.
     pub connect: Vec<String>,
+    /// Variables that are set where Sluice is started, and not before: another program keeps their values.
+    pub given: BTreeSet<String>,
     /// Which of its tools are used.
     pub filter: ToolFilter,
     /// Seconds for its start; 0 if the file does not say.
@@ -296,6 +300,7 @@ impl<'a> Reader<'a> {
         server: &mut ForeignServer,
     ) -> Result<(), String> {
         for (name, value) in words(entry, VARIABLES, "variable", server)? {
+            server.written.insert(name.clone(), value.clone());
             self.variable_of(name, &value, server);
         }
         if let Some(path) = text(entry, ENV_FILE)? {

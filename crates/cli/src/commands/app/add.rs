@@ -23,7 +23,7 @@ use crate::place::Place;
 use crate::proposal::Tool;
 use crate::terminal::{Terminal, ask, columns, is_agreed, say, say_nothing};
 use crate::trial::{self, Of, Tried};
-use crate::{installed, needs, provider, review, words};
+use crate::{installed, provider, review, words};
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
@@ -56,9 +56,9 @@ pub(super) struct Add {
     command: Vec<String>,
 }
 
-/// The options of `app add` and `app import`.
+/// The options of `app add`, `app import` and `init`.
 #[derive(Debug, Args)]
-pub(super) struct How {
+pub(crate) struct How {
     /// Run the install scripts of its packages, in a sandbox without secrets and, where possible, without
     /// network.
     #[arg(long)]
@@ -66,10 +66,10 @@ pub(super) struct How {
     /// Write the configuration without asking. Only Sluice's own rules for known servers are written; calls
     /// of other tools have the most restrictive rule.
     #[arg(long)]
-    pub(super) yes: bool,
+    pub(crate) yes: bool,
     /// Replace an app of the same name, with its rules [default: ask at a terminal].
     #[arg(long)]
-    pub(super) replace: bool,
+    pub(crate) replace: bool,
     /// Ask whether to believe what an app says of its tools: of one, not of each that is imported.
     #[arg(skip)]
     asks: bool,
@@ -77,7 +77,7 @@ pub(super) struct How {
     #[arg(skip)]
     is_typed: bool,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 /// Where nobody was asked about the rules.
@@ -111,7 +111,7 @@ pub(super) async fn add(mut args: Add) -> Result<Exit> {
 }
 
 /// Whether an app of this name is there, with the same line for its command or address.
-pub(super) fn is_there(wish: &Wish, file: &Found) -> Result<bool> {
+pub(crate) fn is_there(wish: &Wish, file: &Found) -> Result<bool> {
     let own = section::split(&file.text()?, &wish.name)?.own;
     let is_there = own.lines().any(|line| line == block::start(wish));
     let fetches = launcher(&wish.command, [])?.is_some();
@@ -126,7 +126,7 @@ pub(super) async fn one(wish: &Wish, write: &[PathBuf], how: &How, file: &Found)
     let Split { own, others } = section::split(&before, &wish.name)?;
     // A mistake, or what is missing, is found before anything is fetched.
     block::with(file.path(), &others, &block::of(wish, &[], &[]))?;
-    if let Some(reason) = needs::unset(&wish.env_from) {
+    if let Some(reason) = block::unset(wish) {
         bail!(reason);
     }
     let package = launcher(&wish.command, wish.env.keys().chain(&wish.env_from))?;
@@ -227,6 +227,7 @@ async fn finish(
         let lines = block::of(wish, &data, &[]) + &block::domains(&wish.name, &offers.domains);
         let mut config = block::with(file.path(), others, &lines)?;
         trial::hide_variables(&mut config, &wish.name, &wish.filled_in);
+        trial::stand_in(&mut config, &wish.name, &wish.given);
         match trial::find_and_start(&mut config, &wish.name, of, &layers).await {
             Ok(trial) => break (config, trial),
             // It may start with a domain that it tried to reach.

@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 pub(crate) use config::ForeignServer as Wish;
-use config::{Config, SpokeLimits, anchored, with_home};
+use config::{Config, Piece, SpokeLimits, anchored, from_environment, pieces, with_home};
 use provision::Host;
 use serde_json::Value;
 
 use super::section;
 use crate::known::Known;
+use crate::needs;
 use crate::proposal::{self, Tool};
 
 /// The line that says what is started, or where.
-pub(super) fn start(wish: &Wish) -> String {
+pub(crate) fn start(wish: &Wish) -> String {
     match &wish.url {
         Some(url) => format!("url = {}", quote(url)),
         None => format!("command = {}", list(&wish.command)),
@@ -85,6 +86,20 @@ pub(crate) fn of(wish: &Wish, data: &[(String, Access)], tools: &[Tool]) -> Stri
         }
     }
     text
+}
+
+/// Why an app cannot be started, if a variable of the user's that it needs is not set.
+pub(crate) fn unset(wish: &Wish) -> Option<String> {
+    let is_given = |entry: &&String| !wish.given.iter().any(|name| reads(entry, name));
+    let needed: Vec<String> = wish.env_from.iter().filter(is_given).cloned().collect();
+    needs::unset(&needed)
+}
+
+/// Whether an entry of `env_from` reads this variable of the user's.
+pub(crate) fn reads(entry: &str, variable: &str) -> bool {
+    let read = pieces(&from_environment(entry).1).unwrap_or_default();
+    let mut read = read.into_iter();
+    read.any(|piece| matches!(piece, Piece::Variable(name, _) if name == variable))
 }
 
 /// The lines of a folder or file that an app sees.

@@ -1,17 +1,19 @@
 //! Files of other programs that list MCP servers, read for `sluice app import`. Values that look like secrets are named and
 //! not copied.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use config::{ForeignServer, Piece, foreign_servers, pieces};
+use config::{ForeignServer, Piece, foreign_servers, foreign_servers_in, pieces};
+use serde_json::Value;
 
 use super::secrets;
 use crate::shell;
 
 /// The servers of a file, and what was overlooked in it.
-pub(super) fn read(file: &Path) -> Result<(Vec<ForeignServer>, Vec<String>)> {
+pub(crate) fn read(file: &Path) -> Result<(Vec<ForeignServer>, Vec<String>)> {
     let text = fs::read_to_string(file).context("it cannot be read")?;
     let path = file.canonicalize().unwrap_or(file.to_owned());
     of_text(&path, &text, &|name| std::env::var(name).ok())
@@ -27,20 +29,79 @@ fn of_text(
         bail!("it lists no servers");
     }
     for server in &mut servers {
-        variables(server);
-        headers(server);
-        let mut filled = server.filled_in.iter();
-        let is_secret = |name: &&String| {
-            secrets::is_named(name) || variable(name).is_some_and(|it| secrets::looks_like_one(&it))
+        for name in variables(server) {
+            server.notes.push(format!(
+                "the variable {name} looks like a secret and is not copied; export {} before you start Sluice",
+                shell::word(&name)
+            ));
+        }
+        finish(server, variable);
+    }
+    Ok((servers, notes))
+}
+
+/// A server that a client goes on starting through Sluice, from settings with this server alone. What looks like a secret in
+/// its variables, and what the client itself fills in, is the second value, as it is written there.
+pub(crate) fn through_client(
+    path: &Path,
+    settings: &Value,
+) -> Result<(ForeignServer, Vec<(String, String)>)> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let servers = foreign_servers_in(path, settings, &mut Vec::new(), &variable)?;
+    let server = servers.into_iter().next();
+    let mut server = server.context("it lists no servers")?;
+    let is_foreign = |text: &str| {
+        let mut pieces = pieces(text).unwrap_or_default().into_iter();
+        pieces.any(|piece| matches!(piece, Piece::Foreign(_)))
+    };
+    let names = variables(&mut server);
+    let written = server.written.clone().into_iter();
+    let own = written.filter(|(name, text)| names.contains(name) || is_foreign(text));
+    let own: Vec<_> = own.collect();
+    finish(&mut server, &variable);
+    Ok((server, own))
+}
+
+/// Has the client set these variables of a server for Sluice. Returns them by the names that they have there, which no other
+/// server's have.
+pub(crate) fn hand_over(
+    server: &mut ForeignServer,
+    own: &[(String, String)],
+) -> BTreeMap<String, String> {
+    let mut given = BTreeMap::new();
+    for (name, value) in own {
+        let keep = |c: char| match c.is_ascii_alphanumeric() {
+            true => c.to_ascii_uppercase(),
+            false => '_',
         };
-        if let Some(name) = filled.find(is_secret) {
-            server.left_out.get_or_insert(format!(
+        let there = format!("SLUICE_{}_{name}", server.name);
+        let there: String = there.chars().map(keep).collect();
+        server.env_from.retain(|entry| entry != name);
+        server.env_from.push(format!("{name}=${{{there}}}"));
+        let is_other = |note: &String| !note.contains(&format!("export {name} before"));
+        server.notes.retain(is_other);
+        server.notes.push(format!(
+            "the variable {name} stays in the client's file, as {there}"
+        ));
+        server.given.insert(there.clone());
+        given.insert(there, value.clone());
+    }
+    given
+}
+
+/// Leaves out a server whose command has a secret, and takes secrets out of its headers.
+fn finish(server: &mut ForeignServer, variable: &dyn Fn(&str) -> Option<String>) {
+    headers(server);
+    let mut filled = server.filled_in.iter();
+    let is_secret = |name: &&String| {
+        secrets::is_named(name) || variable(name).is_some_and(|it| secrets::looks_like_one(&it))
+    };
+    if let Some(name) = filled.find(is_secret) {
+        server.left_out.get_or_insert(format!(
                 "the variable {name} in its command looks like a secret and is not copied; if the server also reads a variable, \
                  add it with `sluice app add` and --env-from {name}"
             ));
-        }
     }
-    Ok((servers, notes))
 }
 
 /// Whether a text has a secret beside its references to variables.
@@ -57,8 +118,8 @@ fn has_secret(text: &str) -> bool {
         .any(secrets::looks_like_one)
 }
 
-/// Takes what looks like a secret out of the variables.
-fn variables(server: &mut ForeignServer) {
+/// Takes what looks like a secret out of the variables, and returns their names.
+fn variables(server: &mut ForeignServer) -> Vec<String> {
     let is_secret = |name: &str, value: &str| secrets::is_named(name) || has_secret(value);
     let env = std::mem::take(&mut server.env).into_iter();
     let (secret, plain) = env.partition(|(name, value)| is_secret(name, value));
@@ -71,13 +132,8 @@ fn variables(server: &mut ForeignServer) {
         }
     }
     server.env_from.retain(|entry| !entry.is_empty());
-    for name in &names {
-        server.notes.push(format!(
-            "the variable {name} looks like a secret and is not copied; export {} before you start Sluice",
-            shell::word(name)
-        ));
-    }
-    server.env_from.extend(names);
+    server.env_from.extend(names.clone());
+    names
 }
 
 /// Puts a secret that the user sets in the place of each header that looks like one, or that the other program fills in.

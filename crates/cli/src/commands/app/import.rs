@@ -10,11 +10,12 @@ use super::add::{self, How};
 use super::block::{self, Wish};
 use super::foreign;
 use super::secrets;
+use crate::configuration::Found;
 use crate::exit::Exit;
 use crate::known::Known;
 use crate::question::Lines;
 use crate::terminal::{Terminal, columns, is_agreed, message, say, say_nothing};
-use crate::{exit, needs, provider, shell};
+use crate::{exit, provider, shell};
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
@@ -25,6 +26,22 @@ pub(super) struct Import {
     write: bool,
     #[command(flatten)]
     how: How,
+}
+
+/// What became of servers.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    added: Vec<String>,
+    there: Vec<String>,
+    /// Those that are not there, with the reasons.
+    pub(crate) left_out: Vec<(String, String)>,
+}
+
+impl Imported {
+    /// The apps that are in the configuration now.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &String> {
+        self.added.iter().chain(&self.there)
+    }
 }
 
 /// Adds every server of a file that can be added, and names the others.
@@ -38,65 +55,19 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     }
     // Once for all servers: the first one added changes the file that was trusted.
     let file = args.how.place.writable()?;
-    let is_there = |wish: &Wish| !args.how.replace && add::is_there(wish, &file).unwrap_or(false);
-    let [mut added, mut there, mut left_out] = [const { Vec::new() }; 3];
-    let mut fit = Vec::new();
-    for wish in servers {
-        for note in &wish.notes {
-            say(&format!("note: {}: {}\n", wish.name, escape(note)));
-        }
-        let reason = unfit(&wish).or_else(|| {
-            let unset = || needs::unset(&wish.env_from);
-            (!is_there(&wish)).then(unset).flatten()
-        });
-        match reason {
-            None => fit.push(wish),
-            Some(reason) => {
-                let name = wish.name;
-                message(&format!("{name} is left out: {reason}"));
-                if !wish.is_disabled {
-                    left_out.push(name);
-                }
-            }
-        }
-    }
-    let new: Vec<&Wish> = fit.iter().filter(|it| !is_there(it)).collect();
-    if !new.is_empty() && !may_start(&new, &args.how) {
+    let Some(imported) = add_all(servers, &args.how, &file).await? else {
         say_nothing("fetched");
         return Ok(Exit::Refused);
-    }
-    let count = fit.len();
-    let mut reasons = String::new();
-    for (number, wish) in fit.into_iter().enumerate() {
-        say(&format!(
-            "\nserver {} of {count}: {}\n",
-            number + 1,
-            wish.name
-        ));
-        if is_there(&wish) {
-            say(&format!("{} is already installed\n", wish.name));
-            there.push(wish.name);
-            continue;
-        }
-        match add::one(&wish, &[], &args.how, &file).await {
-            Ok(true) => added.push(wish.name),
-            Ok(false) => left_out.push(wish.name),
-            Err(error) => {
-                let reason = exit::shown(&error);
-                let why = match reasons.contains(&reason) {
-                    true => "for the same reason\n",
-                    false => &reason,
-                };
-                say(&format!("{} was not added: {why}", wish.name));
-                reasons += &reason;
-                left_out.push(wish.name);
-            }
-        }
-    }
+    };
     say("\n");
+    let left_out = imported
+        .left_out
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
     for (what, names) in [
-        ("added", &added),
-        ("already there", &there),
+        ("added", &imported.added),
+        ("already there", &imported.there),
         ("not added", &left_out),
     ] {
         if !names.is_empty() {
@@ -111,8 +82,72 @@ pub(super) async fn import(mut args: Import) -> Result<Exit> {
     })
 }
 
+/// Adds these servers one after the other; `None` if the user does not want them started.
+pub(crate) async fn add_all(
+    servers: Vec<Wish>,
+    how: &How,
+    file: &Found,
+) -> Result<Option<Imported>> {
+    let is_there = |wish: &Wish| !how.replace && add::is_there(wish, file).unwrap_or(false);
+    let (mut imported, mut fit) = (Imported::default(), Vec::new());
+    for wish in servers {
+        for note in &wish.notes {
+            say(&format!("note: {}: {}\n", wish.name, escape(note)));
+        }
+        let reason = unfit(&wish).or_else(|| {
+            let unset = || block::unset(&wish);
+            (!is_there(&wish)).then(unset).flatten()
+        });
+        match reason {
+            None => fit.push(wish),
+            Some(reason) => {
+                let name = wish.name;
+                message(&format!("{name} is left out: {reason}"));
+                if !wish.is_disabled {
+                    imported.left_out.push((name, reason));
+                }
+            }
+        }
+    }
+    let new: Vec<&Wish> = fit.iter().filter(|it| !is_there(it)).collect();
+    if !new.is_empty() && !may_start(&new, how) {
+        return Ok(None);
+    }
+    let count = fit.len();
+    let mut reasons = String::new();
+    for (number, wish) in fit.into_iter().enumerate() {
+        say(&format!(
+            "\nserver {} of {count}: {}\n",
+            number + 1,
+            wish.name
+        ));
+        if is_there(&wish) {
+            say(&format!("{} is already installed\n", wish.name));
+            imported.there.push(wish.name);
+            continue;
+        }
+        match add::one(&wish, &[], how, file).await {
+            Ok(true) => imported.added.push(wish.name),
+            Ok(false) => imported
+                .left_out
+                .push((wish.name, "you did not add it".to_owned())),
+            Err(error) => {
+                let reason = exit::shown(&error);
+                let why = match reasons.contains(&reason) {
+                    true => "for the same reason\n",
+                    false => &reason,
+                };
+                say(&format!("{} was not added: {why}", wish.name));
+                reasons += &reason;
+                imported.left_out.push((wish.name, format!("{error:#}")));
+            }
+        }
+    }
+    Ok(Some(imported))
+}
+
 /// Why a server cannot be added as it is.
-fn unfit(wish: &Wish) -> Option<String> {
+pub(crate) fn unfit(wish: &Wish) -> Option<String> {
     if let Some(reason) = &wish.left_out {
         return Some(escape(reason));
     }

@@ -1,14 +1,14 @@
 //! `sluice app`: apps that are added, and those that are installed.
 
-mod add;
+pub(crate) mod add;
 pub(crate) mod block;
 mod call;
-mod foreign;
-mod import;
+pub(crate) mod foreign;
+pub(crate) mod import;
 mod login;
 mod offers;
 mod secrets;
-mod section;
+pub(crate) mod section;
 mod services;
 mod try_out;
 mod update;
@@ -20,6 +20,7 @@ use hub::trace::escape;
 use provision::Record;
 use serde_json::{Value, json};
 
+use crate::configuration::Found;
 use crate::exit::Exit;
 use crate::installed::{self, package};
 use crate::place::Place;
@@ -211,8 +212,7 @@ fn unknown(name: &str, text: &str) -> Result<String> {
 }
 
 fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
-    let store = installed::store()?;
-    let record = store.get(name)?;
+    let record = installed::store()?.get(name)?;
     let file = place.writable()?;
     let text = file.text()?;
     let Split { own, others } = section::split(&text, name)?;
@@ -240,14 +240,23 @@ fn remove(name: &str, yes: bool, place: &Place) -> Result<Exit> {
         say_nothing("removed");
         return Ok(Exit::Refused);
     }
-    if !own.is_empty() {
-        file.rewrite(&text, &left)?;
-    }
-    // The same name may have been an installed app first and a remote server later.
-    store.remove(&name)?;
-    RemoteTools::of_user()?.forget(&name)?;
+    take_out(&name, &file, &text)?;
     say("removed\n");
     Ok(Exit::Done)
+}
+
+/// Removes the lines of an app from a configuration with this text, and what is installed for it.
+pub(crate) fn take_out(name: &str, file: &Found, text: &str) -> Result<()> {
+    let Split { own, others } = section::split(text, name)?;
+    if !own.is_empty() {
+        let left = provider::without_secret(&others, name);
+        // Other lines may still name it.
+        block::with(file.path(), &left, "")?;
+        file.rewrite(text, &left)?;
+    }
+    // The same name may have been an installed app first and a remote server later.
+    installed::store()?.remove(name)?;
+    RemoteTools::of_user()?.forget(name)
 }
 
 /// The names of the reviewed tools.

@@ -8,15 +8,15 @@ pub(super) const ADDED: &str = "# Added by `sluice app add`.\n";
 
 /// A configuration in two parts, each with its lines as they were.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Split {
+pub(crate) struct Split {
     /// The tables of the app; empty if there are none.
-    pub(super) own: String,
+    pub(crate) own: String,
     /// All other lines.
-    pub(super) others: String,
+    pub(crate) others: String,
 }
 
 /// The names of the apps in a configuration.
-pub(super) fn names(text: &str) -> Vec<String> {
+pub(crate) fn names(text: &str) -> Vec<String> {
     let file: Table = toml::from_str(text).unwrap_or_default();
     let apps = file.get("app").and_then(Value::as_table);
     apps.map(|apps| apps.keys().cloned().collect())
@@ -28,7 +28,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 ///
 /// # Errors
 /// It is not TOML, or the app is not written in tables of its own.
-pub(super) fn split(text: &str, app: &str) -> Result<Split> {
+pub(crate) fn split(text: &str, app: &str) -> Result<Split> {
     let (mut own, mut others) = (String::new(), String::new());
     // Blank lines and comments belong to what follows them.
     let (mut waiting, mut is_own) = (Vec::new(), false);
