@@ -135,6 +135,25 @@ mod tests {
     }
 
     #[test]
+    fn a_client_has_tools_of_its_own_and_of_others() {
+        let pair = |app: &str, tool: &str| (app.to_owned(), tool.to_owned());
+        let others = OtherTools::from([("mcp__s__send".to_owned(), pair("mail", "send"))]);
+        let apps = Apps::Client("agent".to_owned(), Arc::new(others));
+        assert_eq!(apps.resolve("mcp__s__send"), Some(pair("mail", "send")));
+        assert_eq!(apps.shown("mail", "send"), "mcp__s__send");
+        // No name makes a tool of the client's that of another app.
+        for own in ["send", "mail__send", "mcp__s__read"] {
+            assert_eq!(apps.resolve(own), Some(pair("agent", own)));
+            assert_eq!(apps.shown("agent", own), own);
+        }
+        assert_eq!(
+            apps.names(),
+            BTreeSet::from(["agent", "mail"].map(str::to_owned))
+        );
+        assert_eq!(apps.clash(), None);
+    }
+
+    #[test]
     fn a_name_with_two_readings_is_nobodys() {
         // The tool `b__c` of `a`, or the tool `c` of `a__b`?
         assert_eq!(joint(["a", "a__b"]).resolve("a__b__c"), None);

@@ -72,11 +72,11 @@ impl Redeemed {
         let rest =
             |part: Option<&str>| Labeled::label_tcb(part.unwrap_or_default(), self.label.clone());
         match text.find(own).filter(|_| !own.is_empty()) {
-            Some(at) => Labeled::concat(&[
-                rest(text.get(..at)),
-                self.text.clone(),
-                rest(text.get(at + own.len()..)),
-            ]),
+            Some(at) => {
+                let after = rest(text.get(at + own.len()..));
+                let parts = [rest(text.get(..at)), self.text.clone(), after];
+                Labeled::concat(parts.iter().filter(|part| !part.is_empty())).merge()
+            }
             None => rest(Some(text)),
         }
     }

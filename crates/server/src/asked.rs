@@ -175,3 +175,32 @@ impl Drop for Waiter<'_> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_question_stays_for_a_while_and_is_then_taken_back() {
+        let (day, moment) = (Duration::from_secs(86_400), Duration::from_millis(50));
+        for (questions, stays) in [
+            (Questions::orphaned_for(moment), false),
+            (Questions::default(), true),
+        ] {
+            let (gone, is_gone) = tokio::sync::oneshot::channel::<()>();
+            let put = || async move {
+                let _gone = gone;
+                pending().await
+            };
+            let asked = questions.ask("it".to_owned(), day, put);
+            assert!(tokio::time::timeout(moment / 5, asked).await.is_err());
+            // The client that asks again waits for the same answer.
+            let again = questions.ask("it".to_owned(), day, pending);
+            assert!(tokio::time::timeout(moment / 5, again).await.is_err());
+            let is_gone = tokio::time::timeout(moment * 10, is_gone).await;
+            assert_eq!(is_gone.is_err(), stays);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The history: what is recorded under which label, and Algorithm 2 over it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ifc::{Call, History, Label, Labeled, Part, RegionId, Relevance, Results, Source, Tool};
 use proptest::prelude::*;
@@ -335,6 +336,14 @@ fn results_are_known_by_app_tool_and_label() {
         [[true, true, true, false]]
     );
     assert!(known(&history, "mail", "find", &all).is_empty());
+    let others = [("find".to_owned(), ("book".to_owned(), "look".to_owned()))];
+    let client = history.clone().of_client("mail", Arc::new(others.into()));
+    assert_eq!(
+        known(&client, "book", "look", &bottom),
+        [[true, false, false, false]]
+    );
+    assert!(known(&client, "mail", "find", &all).is_empty());
+    assert!(known(&client, "book", "find", &all).is_empty());
     let history = history.of_app("mail");
     assert!(known(&history, "book", "find", &all).is_empty());
     assert_eq!(

@@ -90,7 +90,11 @@ impl Routes {
             stateless: OnceLock::new(),
         });
         let router = Router::new()
-            .route(PATH, post(take).delete(end))
+            // There is no stream to open, and clients try.
+            .route(
+                PATH,
+                post(take).delete(end).get(StatusCode::METHOD_NOT_ALLOWED),
+            )
             .route_layer(middleware::from_fn_with_state(shared.clone(), check_token))
             .with_state(shared.clone());
         Self { router, shared }

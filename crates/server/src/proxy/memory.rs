@@ -234,6 +234,23 @@ impl Memory {
         recalled.cloned().unwrap_or(Recalled::Nothing)
     }
 
+    /// Remembers that an answer with these words was made under this label, in whatever conversation.
+    pub(super) fn remember_words(&self, words: Digest, tenant: Digest, label: &Label) {
+        let MemoryLimits {
+            bytes,
+            entries,
+            age,
+        } = self.limits;
+        let now = Instant::now();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match kept.touch(&words, age, now) {
+            Some(Recalled::Ambiguous(known)) => known.join(label),
+            _ => label.clone(),
+        };
+        kept.insert(words, tenant, Recalled::Ambiguous(known), OVERHEAD, now);
+        kept.shrink(entries, bytes, |_| ());
+    }
+
     /// Remembers how a message was made. If the same message was made in another way before, only its words are certain.
     pub(super) fn remember(&self, chain: &Chain, taken: Taken) {
         let MemoryLimits {

@@ -347,6 +347,8 @@ fn router(
         )
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/v1/models", get(models))
+        // Claude Code looks whether anything answers.
+        .route("/", get(StatusCode::NO_CONTENT))
         .with_state(shared.clone());
     let all = [desk, beside].into_iter().flatten();
     let all = all.fold(api, Router::merge);

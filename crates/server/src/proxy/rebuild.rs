@@ -366,8 +366,16 @@ impl Reading<'_> {
             Recalled::Exactly(taken) => self.taken(&taken),
             // Each of several ways led to these very words. The label covers them all.
             Recalled::Ambiguous(label) => self.visible(message, text, &label),
-            // Of another proxy, forgotten or made up: what it depends on is unknown.
             Recalled::Nothing => {
+                // An answer of another conversation, such as a summary, which the agent's program has put here.
+                let words = self.rebuilt.beginning.said(&text);
+                if let (true, Recalled::Ambiguous(label)) =
+                    (message.calls.is_empty(), self.reader.memory.recall(&words))
+                {
+                    let label = label.join(&self.reader.labels.inserted);
+                    return self.visible(message, text, &label);
+                }
+                // Of another proxy, forgotten or made up: what it depends on is unknown.
                 self.rebuilt.forgotten += 1;
                 self.visible(message, text, &Label::top())?;
                 // At ⊤ it is all the same who has written them.

@@ -78,8 +78,20 @@ impl Shared {
     }
 
     /// Remembers how a message came about, and knows its text again. `dropped` are words that a stream
-    /// has shown before it was clear that they are not taken.
-    pub(super) fn remember(&self, chain: &Chain, taken: Taken, dropped: &Labeled) {
+    /// has shown before it was clear that they are not taken; `said` is all of it, where it makes no calls.
+    pub(super) fn remember(
+        &self,
+        chain: &Chain,
+        taken: Taken,
+        dropped: &Labeled,
+        said: Option<&str>,
+    ) {
+        let tenant = chain.tenant();
+        if let Some(said) = said.filter(|said| !said.trim().is_empty()) {
+            let words = Chain::new(&self.secret, &tenant, None).said(said);
+            let label = taken.label().join(&dropped.label());
+            self.memory.remember_words(words, tenant, &label);
+        }
         let texts = self.texts.tenant(chain.tenant());
         for text in taken.texts() {
             texts.learn(None, &text);

@@ -289,7 +289,8 @@ impl<'a> Turn<'a> {
             true => Labeled::trusted_tcb(""),
             false => Labeled::label_tcb(dropped, history.label()),
         };
-        self.shared.remember(&chain, taken, &dropped);
+        let said = calls.is_empty().then_some(self.shown.as_str());
+        self.shared.remember(&chain, taken, &dropped, said);
         self.session.confirm();
         Answered {
             choice: Choice {

@@ -154,7 +154,7 @@ async fn a_result_keeps_its_label_in_whatever_form_it_comes_back() {
 
 #[tokio::test]
 async fn a_conversation_goes_on_with_what_it_was_compacted_to() {
-    let world = world().await;
+    let world = world_with(|setup| setup.labels.inserted = Label::bottom()).await;
     let messages = world.read("key").await;
     let system = json!({"role": "system", "content": "You compact conversations."});
     // Either the conversation itself goes on without its tools …
@@ -167,6 +167,16 @@ async fn a_conversation_goes_on_with_what_it_was_compacted_to() {
         assert_eq!(summary, SUMMARY);
         let compacted = [user(&format!("So far: {summary}")), user("Now post it.")];
         assert_eq!(world.excess("key", &compacted).await, ["untrusted"]);
+        // Or in the model's role.
+        let said = |text: &str| json!({"role": "assistant", "content": text});
+        let compacted = |text: &str| [user("What did we do?"), said(text), user("Now post it.")];
+        assert_eq!(
+            world.excess("key", &compacted(&summary)).await,
+            ["untrusted"]
+        );
+        // What the model did not say so may depend on anything.
+        let other = world.excess("key", &compacted(&summary[1..])).await;
+        assert!(other != ["untrusted"] && !other.is_empty(), "{other:?}");
     }
 }
 

@@ -162,6 +162,10 @@ fn a_result_is_known_in_the_form_that_a_client_gives_it() {
     assert!(trusted.is_bottom());
     assert_eq!(body, untrusted());
     assert_eq!(result.brought("the body").label(), around);
+    let text = Labeled::label_tcb("body", untrusted());
+    let label = untrusted();
+    let uniform = Redeemed { text, label }.brought("the body.");
+    assert_eq!(uniform.regions().len(), 1);
 }
 
 #[test]
