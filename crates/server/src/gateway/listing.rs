@@ -7,7 +7,6 @@ use ifc::{Call, Effect, Label, Labeled, Policy, Tool};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::GatewayTool;
 use super::search::{self, CALL, MANY, SEARCH};
 
 /// Longest name of a tool. A client puts its own prefix before it, and a provider takes 64 characters.
@@ -22,6 +21,21 @@ pub(super) const DESCRIBE: &str = "sluice_describe";
 /// What stands in the place of a description that the user does not believe.
 const LEFT_OUT: &str =
     "The server's description is left out. Call sluice_describe with this tool's name to read it.";
+
+/// A tool of a gateway, as a proxy in front of the same agent knows it.
+#[derive(Debug, Clone)]
+pub struct GatewayTool {
+    /// Its name in the gateway's list.
+    pub name: String,
+    /// The app that it is a tool of.
+    pub app: String,
+    /// Its name there.
+    pub tool: String,
+    /// The label of its name.
+    pub named: Label,
+    /// The label of what the list says of it.
+    pub described: Label,
+}
 
 /// A tool that clients can call.
 pub(super) struct Listed {

@@ -40,6 +40,7 @@ use wire::ToolDescription;
 use self::ask::Offer;
 use self::call::Caller;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
+pub use self::listing::GatewayTool;
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message, ProgressBar, Reply};
 use self::stateless::Era;
@@ -103,21 +104,6 @@ pub struct GatewayApp {
     pub tools: Vec<ToolDescription>,
     /// What tools do, by the policy. Any other tool counts as irreversible.
     pub effects: BTreeMap<String, Effect>,
-}
-
-/// A tool of a gateway, as a proxy in front of the same agent knows it.
-#[derive(Debug, Clone)]
-pub struct GatewayTool {
-    /// Its name in the gateway's list.
-    pub name: String,
-    /// The app that it is a tool of.
-    pub app: String,
-    /// Its name there.
-    pub tool: String,
-    /// The label of its name.
-    pub named: Label,
-    /// The label of what the list says of it.
-    pub described: Label,
 }
 
 /// One MCP server over many apps.
