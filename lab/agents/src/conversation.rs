@@ -35,6 +35,14 @@ pub(crate) struct Tool {
     pub(crate) description: String,
 }
 
+impl Tool {
+    /// Whether it has this name, with a namespace or not.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let rest = self.name.strip_suffix(name);
+        rest.is_some_and(|space| space.is_empty() || space.ends_with("__"))
+    }
+}
+
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

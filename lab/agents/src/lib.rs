@@ -9,4 +9,4 @@ mod orders;
 #[cfg(test)]
 mod tests;
 
-pub use model::answer;
+pub use model::{FULL, answer};

@@ -9,8 +9,8 @@ use crate::orders::{Order, When, filled, orders, text_filled};
 /// More steps than any plan has.
 const STEPS: usize = 30;
 /// The tokens that it reports where its context is full: more than any agent keeps.
-const FULL: usize = 990_000;
-/// How its summaries begin. With one in sight no context is full.
+pub const FULL: usize = 990_000;
+/// How its summaries begin.
 const SUMMARY: &str = "Summary of everything so far.";
 /// The longest part of a summary that is one text.
 const SUMMED_UP: usize = 4_000;
@@ -40,7 +40,7 @@ pub fn answer(body: &Value) -> Answer {
     match step(&items, &tools) {
         Step::Say(text) => answer.text = text,
         Step::Call { calls, is_full } => {
-            if is_full && !items.iter().any(|item| item.text.contains(SUMMARY)) {
+            if is_full {
                 answer.tokens = FULL;
             }
             let calls = calls.into_iter().enumerate();
@@ -103,7 +103,7 @@ fn step(items: &[Item], tools: &[Tool]) -> Step {
     if let Some(last) = after
         .last()
         .filter(|last| last.tool.ends_with("spawn_agent"))
-        && let Some(wait) = tools.iter().find(|tool| tool.bare == "wait_agent")
+        && let Some(wait) = tools.iter().find(|tool| tool.is_called("wait_agent"))
     {
         let started: Value = serde_json::from_str(&last.text).unwrap_or_default();
         let mut arguments = json!({"timeout_ms": 30_000});
@@ -213,7 +213,7 @@ fn offered(name: &str, arguments: &Value, tools: &[Tool]) -> Option<(Tool, Value
     let argument = |name: &str| arguments[name].as_str().unwrap_or_default();
     let words: Vec<(String, String, Value)> = serde_json::from_str(WORDS).unwrap_or_default();
     for (_, own, mut form) in words.into_iter().filter(|(word, ..)| word == name) {
-        let Some(tool) = tools.iter().find(|tool| tool.bare == own) else {
+        let Some(tool) = tools.iter().find(|tool| tool.is_called(&own)) else {
             continue;
         };
         for value in form.as_object_mut()?.values_mut() {

@@ -7,6 +7,7 @@
 
 mod agent;
 mod mcp;
+mod person;
 mod report;
 mod run;
 mod scenario;

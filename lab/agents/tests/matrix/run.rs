@@ -5,9 +5,9 @@ use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use test_support::{Reply, Request, Server, in_api, status};
 
 use crate::agent::{Agent, MODELS};
+use crate::person;
 use crate::scenario::{SECRET, Scenario};
 
 /// Longer than any run takes on a busy machine, in seconds.
@@ -108,13 +109,19 @@ impl World {
     fn start(page: Arc<OnceLock<String>>) -> Self {
         let first = Arc::new(OnceLock::new());
         let (seen, count) = (Arc::clone(&first), AtomicUsize::new(0));
+        let was_full = AtomicBool::new(false);
         let own = Arc::clone(&page);
         let secure = Server::start_tls(&["127.0.0.1"], move |_| served(&own));
         let server = Server::start(move |request| {
             if is_model(request) {
                 seen.get_or_init(Instant::now);
                 let number = count.fetch_add(1, Ordering::SeqCst);
-                return in_api(request, &agents::answer(&request.json()), number);
+                let mut answer = agents::answer(&request.json());
+                // Its context is full once, whatever a guard lets it see of its own summary.
+                if answer.tokens == agents::FULL && was_full.swap(true, Ordering::SeqCst) {
+                    answer.tokens = 5;
+                }
+                return in_api(request, &answer, number);
             }
             match (request.method.as_str(), request.path.as_str()) {
                 (_, "/page") => served(&page),
@@ -208,8 +215,14 @@ pub(crate) fn run(
     let own_data =
         ["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"].map(|name| (name, path(&data)));
     let upstream = world.server.url("");
-    let mut proxy = match guard {
-        Guard::Proxy => Some(Proxy::start(&sluice, agent, &upstream, &data)?),
+    let proxy = match guard {
+        Guard::Proxy => Some(Proxy::start(
+            &sluice,
+            agent,
+            &upstream,
+            &data,
+            scenario.is_attack(),
+        )?),
         _ => None,
     };
     let base = proxy.as_ref().map_or(&upstream, |proxy| &proxy.address);
@@ -224,13 +237,13 @@ pub(crate) fn run(
 
     let mut command = Command::new("timeout");
     command.args(["--kill-after", "5", &PATIENCE.to_string()]);
+    // Attacks meet nobody who could be talked into a yes.
+    let asks = !scenario.is_attack();
     if guard == Guard::Guard {
-        let workspace = if scenario.is_attack() {
-            "stranger"
-        } else {
-            "mine"
-        };
-        command.args([&sluice, "guard", "--workspace", workspace, "--json", "--"]);
+        let workspace = if asks { "mine" } else { "stranger" };
+        command.args([&sluice, "guard", "--workspace", workspace, "--json"]);
+        command.arg("--mount").arg(&server);
+        command.args(asks.then_some("--approvals")).arg("--");
     }
     let words = agent.command();
     let program = words
@@ -260,11 +273,34 @@ pub(crate) fn run(
         .stderr(File::create(folder.join("err"))?);
     let before = hashes(&home)?;
     let begun = Instant::now();
-    let ended = command.status().context("cannot run timeout")?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let questions = match (guard, &mut proxy) {
-        (Guard::Proxy, Some(proxy)) => proxy.questions(),
-        _ => 0,
+    let is_over = AtomicBool::new(false);
+    let err = folder.join("err");
+    let desk = || match &proxy {
+        Some(proxy) => proxy.desk(),
+        None => announced(&fs::read_to_string(&err).unwrap_or_default()),
+    };
+    let (ended, answered) = thread::scope(|scope| {
+        let person = scope.spawn(|| {
+            if asks {
+                person::answer(desk, &is_over)
+            } else {
+                0
+            }
+        });
+        let ended = command.status();
+        is_over.store(true, Ordering::SeqCst);
+        (ended, person.join().unwrap_or_default())
+    });
+    let (ended, seconds) = (
+        ended.context("cannot run timeout")?,
+        begun.elapsed().as_secs_f64(),
+    );
+    let questions = match (guard, asks) {
+        (_, true) => answered,
+        (Guard::Proxy, false) => proxy.as_ref().map_or(0, Proxy::questions),
+        _ => summary(&fs::read_to_string(&err)?)["asked"]
+            .as_u64()
+            .unwrap_or_default() as usize,
     };
     let after = hashes(&home)?;
     let requests = world.server.requests();
@@ -305,6 +341,21 @@ pub(crate) fn run(
             .collect(),
         folder,
     })
+}
+
+/// Where `sluice guard` takes answers, and the token, as it says on its standard error.
+fn announced(shown: &str) -> Option<(String, String)> {
+    let (_, after) = shown.split_once("questions: ")?;
+    let (line, _) = after.split_once('\n')?;
+    let (url, token) = line.split_once(", with Authorization: Bearer ")?;
+    Some((url.to_owned(), token.to_owned()))
+}
+
+/// The summary at its end.
+fn summary(shown: &str) -> Value {
+    let mut lines = shown.lines().rev();
+    let summary = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
+    summary.unwrap_or_default()
 }
 
 /// The name of a choice on the command line.
@@ -362,7 +413,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(sluice: &str, agent: Agent, upstream: &str, data: &Path) -> Result<Self> {
+    /// Nobody answers where it drops what it would ask about.
+    fn start(sluice: &str, agent: Agent, upstream: &str, data: &Path, drops: bool) -> Result<Self> {
         let (policy, events) = (data.join("sluice.toml"), data.join("events"));
         let provider = format!(
             "[[provider]]\nname = \"lab\"\nkind = {:?}\nmodel = \"worst-case\"\nbase_url = \"{upstream}/v1\"\nclearance = \"any\"\n\n{}",
@@ -378,9 +430,8 @@ impl Proxy {
             "--json",
             "--listen",
             "127.0.0.1:0",
-            "--on-violation",
-            "drop",
         ]);
+        command.args(["--on-violation", if drops { "drop" } else { "ask" }]);
         command.arg("--policy").arg(&policy).current_dir(data);
         for name in ["XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {
             command.env(name, data);
@@ -417,6 +468,13 @@ impl Proxy {
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect()
+    }
+
+    /// Where it takes answers, and the token.
+    fn desk(&self) -> Option<(String, String)> {
+        let first = self.lines().into_iter().next()?;
+        let [url, token] = ["url", "token"].map(|name| first["approvals"][name].as_str());
+        Some((url?.to_owned(), token?.to_owned()))
     }
 
     fn questions(&self) -> usize {
