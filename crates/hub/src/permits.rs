@@ -163,10 +163,9 @@ impl Permits {
         Some((waiting.name, waiting.permit))
     }
 
-    /// Takes back the permits of these calls that nobody has redeemed: they have not run.
-    pub fn withdraw(&mut self, names: &[String]) {
-        self.waiting
-            .retain(|waiting| !names.contains(&waiting.name));
+    /// Takes back the permits of the calls with such names that nobody has redeemed: they have not run.
+    pub fn withdraw(&mut self, is_void: impl Fn(&str) -> bool) {
+        self.waiting.retain(|waiting| !is_void(&waiting.name));
     }
 
     /// Keeps what the call of this name returned.

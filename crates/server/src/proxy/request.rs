@@ -1,6 +1,6 @@
 //! One request of any dialect: read, decided on, answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use axum::{
@@ -33,7 +33,7 @@ use crate::api::{
     http::{self, Slot},
     stream::{StreamItem, StreamSender, stream},
 };
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Role};
 
 const NAME_LIMIT: usize = 128;
 /// What an image counts as: those that models are shown have up to 1,600 tokens.
@@ -218,10 +218,18 @@ fn prepare(
     let lattice = &shared.parts.lattice;
     let session = shared.sessions.of(tenant, key, is_named, lattice);
     if let Some(behind) = &shared.behind {
-        // The client sends the request again, so it does not have the answer: the calls in it that have not run are
-        // decided on anew.
-        let again = session.released(&rebuilt.chain.digest());
-        behind.permits().withdraw(&again);
+        // A client that sends the request again does not have the answer: the calls in it that have not run are decided
+        // on anew. Where the user speaks after an answer, its calls are not wanted any more.
+        let newest = request.messages.last();
+        let user_speaks = newest.is_some_and(|message| message.role == Role::User);
+        // A side request, such as that for a title, has no tools.
+        let user_speaks = user_speaks && !request.tools.is_empty();
+        let void = session.released(&rebuilt.chain.digest(), user_speaks);
+        // A call that has a result without having run was refused by the agent's own rules or its user.
+        let answered = request.messages.iter();
+        let answered = answered.filter_map(|message| message.answers.as_deref());
+        let void: HashSet<&str> = void.iter().map(String::as_str).chain(answered).collect();
+        behind.permits().withdraw(|name| void.contains(name));
     }
     // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
     let messages = request.messages.iter();

@@ -45,11 +45,16 @@ pub(super) struct Session {
     pub(super) is_named: bool,
     /// The questions of its requests.
     pub(super) questions: Arc<Questions>,
-    /// The newest answer with calls of a gateway: the digest of its request, and the names of the calls.
-    released: Arc<Mutex<Option<(Digest, Vec<String>)>>>,
+    released: Arc<Mutex<Option<Released>>>,
     /// The calls that the client executes, by the name that it knows each under.
     waiting: Arc<Mutex<HashMap<String, Receipt>>>,
     confirmed: Arc<AtomicBool>,
+}
+
+/// The newest answer with calls of a gateway: the digest of its request, and the names of the calls.
+struct Released {
+    request: Digest,
+    names: Vec<String>,
 }
 
 impl Sessions {
@@ -134,14 +139,14 @@ impl Session {
     /// The answer to the request with this digest leaves permits for the calls of these names.
     pub(super) fn releases(&self, request: Digest, names: Vec<String>) {
         let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        *released = Some((request, names));
+        *released = Some(Released { request, names });
     }
 
-    /// The calls of the answer that this request had before.
-    pub(super) fn released(&self, request: &Digest) -> Vec<String> {
+    /// The calls of the newest answer, if this request had it before or the user has spoken since.
+    pub(super) fn released(&self, request: &Digest, user_speaks: bool) -> Vec<String> {
         let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = released.take_if(|(own, _)| own == request);
-        own.map_or_else(Vec::new, |(_, names)| names)
+        let own = released.take_if(|own| own.request == *request || user_speaks);
+        own.map_or_else(Vec::new, |own| own.names)
     }
 
     /// The client brought the results of the calls that it knows under these names.

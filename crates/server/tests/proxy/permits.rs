@@ -146,6 +146,29 @@ async fn a_released_call_of_the_gateway_has_one_permit() {
     }
 }
 
+/// Agents ask their users too, and the permit of a call that was refused there must not wait for a script.
+#[tokio::test]
+async fn a_call_that_the_agent_does_not_make_leaves_no_permit() {
+    let (api, world) = (Api::Chat, world().await);
+    let send = r#"{"to":"ada","copies":1}"#;
+    let sent = world.answer(api, &[Said::User("send it")]).await;
+    let refused = [
+        Said::User("send it"),
+        Said::Answer(&sent),
+        Said::Result(&sent, 0, "done: rejected by the user"),
+    ];
+    world.answer(api, &refused).await;
+    assert!(world.redeem("send", send).is_none());
+    // What the user says in another conversation changes nothing, and in the same one it does.
+    world.answer(api, &[Said::User("send it now")]).await;
+    world.answer(api, &[Said::User("done, thanks")]).await;
+    assert!(world.redeem("send", send).is_some());
+    world.answer(api, &[Said::User("send it then")]).await;
+    let more = [Said::User("send it then"), Said::User("done, thanks")];
+    world.answer(api, &more).await;
+    assert!(world.redeem("send", send).is_none());
+}
+
 #[tokio::test]
 async fn a_result_of_the_gateway_has_its_label_in_whatever_form_it_comes() {
     let shown = format!("Output:\n{{\"text\":\"{MAIL}\"}}");

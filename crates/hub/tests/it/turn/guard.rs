@@ -139,7 +139,7 @@ fn a_permit_is_redeemed_once_in_time_for_its_call() {
         late
     ));
     left(&mut permits, begun);
-    permits.withdraw(&["name".to_owned()]);
+    permits.withdraw(|name| name == "name");
     assert!(!redeem(
         &mut permits,
         "session",
