@@ -80,10 +80,11 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// All tools.
+    /// All tools, each by its own name, so that a proxy knows which one is called.
     pub(crate) fn all(unattended: bool) -> Self {
         Self {
             unattended,
+            search: Some(false),
             ..Self::default()
         }
     }

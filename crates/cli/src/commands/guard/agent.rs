@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use llm::{ApiKey, Dialect};
 use serde_json::{Map, Value};
 
+use super::workspace::Workspace;
 use super::{claude, codex, opencode};
 use crate::provider::key_of;
 
@@ -136,11 +137,17 @@ impl Kind {
     }
 
     /// Reads its settings, and takes the arguments that the guard answers for out of `args`.
-    pub(super) fn own(self, args: Vec<String>, workspace: &Path, is_mine: bool) -> Result<Own> {
+    pub(super) fn own(
+        self,
+        args: Vec<String>,
+        workspace: &Workspace,
+        is_sandboxed: bool,
+    ) -> Result<Own> {
+        let (folder, is_mine) = (&workspace.folder, workspace.is_mine());
         match self {
-            Self::ClaudeCode => claude::own(args, workspace, is_mine),
-            Self::Codex => codex::own(args),
-            Self::Opencode => opencode::own(args, workspace, is_mine),
+            Self::ClaudeCode => claude::own(args, folder, is_mine),
+            Self::Codex => codex::own(args, is_sandboxed),
+            Self::Opencode => opencode::own(args, folder, is_mine),
             Self::Other => Ok(Own {
                 args,
                 writes: Vec::new(),
@@ -202,7 +209,7 @@ pub(super) fn var(name: &str) -> Option<String> {
 }
 
 /// A file in the user's home.
-pub(super) fn in_home(path: &str) -> Option<PathBuf> {
+pub(super) fn in_home(path: impl AsRef<Path>) -> Option<PathBuf> {
     Some(PathBuf::from(var("HOME")?).join(path))
 }
 

@@ -10,6 +10,7 @@ use super::agent::{
     self, Options, Overlay, Own, PATIENCE_MS, Run, SERVER, TOKEN, Upstream, in_home, merge, no_key,
     refused, settings, text, var, written,
 };
+use super::home::Folder;
 
 /// Variables of the user's that say which models are used, and how.
 const CARRIED: &str = "ANTHROPIC_MODEL ANTHROPIC_SMALL_FAST_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL \
@@ -155,7 +156,10 @@ pub(super) fn overlay(run: &Run<'_>, own: &Own) -> Result<Overlay> {
     overlay.set("ANTHROPIC_BASE_URL", run.url);
     overlay.set("ANTHROPIC_AUTH_TOKEN", run.token);
     for name in [
+        // What it keeps between runs would come back as the user's.
+        "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL",
         "CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST",
         "DISABLE_AUTOUPDATER",
     ] {
@@ -212,8 +216,11 @@ pub(super) fn overlay(run: &Run<'_>, own: &Own) -> Result<Overlay> {
 
 /// What its first start would ask for.
 fn seed(run: &Run<'_>) -> Result<()> {
-    let path = run.home.join(".claude.json");
-    let mut file = settings(&path)?;
+    let (home, name) = (Folder::open(run.home, "".as_ref())?, ".claude.json");
+    // The file is the agent's; one that cannot be read is written anew.
+    let own = home.read(name);
+    let own = own.and_then(|own| serde_json::from_str(&own).ok());
+    let mut file = own.filter(Value::is_object).unwrap_or_else(|| json!({}));
     let of_user = in_home(".claude.json").map(|path| settings(&path));
     let theme = of_user.transpose()?.and_then(|it| text(&it, "/theme"));
     let known = json!({
@@ -222,6 +229,5 @@ fn seed(run: &Run<'_>) -> Result<()> {
         "projects": { &*run.workspace.to_string_lossy(): { "hasTrustDialogAccepted": true } },
     });
     merge(&mut file, known);
-    std::fs::write(&path, file.to_string())?;
-    Ok(())
+    home.write(name, &file.to_string())
 }

@@ -11,7 +11,10 @@ use super::agent::{
     Options, Overlay, Own, PATIENCE_MS, Run, SERVER, TOKEN, Upstream, in_home, merge, no_key,
     refused, settings, text, var, written,
 };
+use super::home::Folder;
 
+/// The file with the models, in the agent's home.
+const CATALOGUE: &str = "sluice-models.json";
 /// Settings that the guard answers for. The agent gets none of the user's.
 const GUARDED: &str = "model_provider model_providers mcp_servers openai_base_url chatgpt_base_url model_catalog_json \
     analytics otel check_for_update_on_startup notify experimental_realtime_ws_base_url";
@@ -19,11 +22,12 @@ const GUARDED: &str = "model_provider model_providers mcp_servers openai_base_ur
 const CARRIED: &str = "model model_reasoning_effort model_reasoning_summary model_verbosity personality \
     approval_policy sandbox_mode tui hide_agent_reasoning show_raw_agent_reasoning";
 
-pub(super) fn own(args: Vec<String>) -> Result<Own> {
+pub(super) fn own(args: Vec<String>, is_sandboxed: bool) -> Result<Own> {
     let folder = folder().unwrap_or_default();
     let path = folder.join("config.toml");
     let mut config = settings(&path)?;
-    let (mut options, mut kept, mut writes) = (Options::new(args), Vec::new(), Vec::new());
+    let (mut options, mut kept) = (Options::new(args), Vec::new());
+    let (mut writes, mut notes) = (Vec::new(), Vec::new());
     while let Some((name, value)) = options.next() {
         match &*name {
             "-c" | "--config" => {
@@ -40,6 +44,13 @@ pub(super) fn own(args: Vec<String>) -> Result<Own> {
                 let file = options.value(&name, value)?;
                 writes.push(PathBuf::from(&file));
                 kept.extend([name, file]);
+            }
+            // Its sandbox does not start in ours.
+            "-s" | "--sandbox" if is_sandboxed => {
+                let mode = options.value(&name, value)?;
+                notes.push(format!(
+                    "the sandbox of this run is in the place of --sandbox {mode}: the agent may write the workspace"
+                ));
             }
             "--oss" | "--local-provider" | "-p" | "--profile" => {
                 return refused(&name, "write -c KEY=VALUE for what it sets");
@@ -59,7 +70,7 @@ pub(super) fn own(args: Vec<String>) -> Result<Own> {
         writes,
         upstream: upstream(&config, &folder.join("auth.json")),
         servers: servers.into_iter().collect(),
-        notes: Vec::new(),
+        notes,
         settings: Value::Null,
     })
 }
@@ -123,19 +134,20 @@ fn upstream(config: &Value, logins: &std::path::Path) -> Result<Upstream> {
 }
 
 pub(super) fn overlay(run: &Run<'_>) -> Result<Overlay> {
-    let home = run.home.join(".codex");
-    std::fs::create_dir_all(&home)?;
-    let config = home.join("config.toml");
-    if !config.exists() {
+    let (home, own) = (
+        run.home.join(".codex"),
+        Folder::open(run.home, ".codex".as_ref())?,
+    );
+    if own.read("config.toml").is_none() {
         let of_user = folder().map(|folder| settings(&folder.join("config.toml")));
         let of_user = of_user.transpose()?.unwrap_or_default();
         let keys = CARRIED.split_whitespace();
         let known = keys.filter_map(|key| Some((key.to_owned(), of_user.get(key)?.clone())));
         let known: toml::Table = serde_json::from_value(Value::Object(known.collect()))?;
-        std::fs::write(&config, known.to_string())?;
+        own.write("config.toml", &known.to_string())?;
     }
-    let catalogue = home.join("sluice-models.json");
-    std::fs::write(&catalogue, plain_tools(run, &home)?)?;
+    own.write(CATALOGUE, &plain_tools(run)?)?;
+    let catalogue = home.join(CATALOGUE);
     let provider = json!({
         "name": "Sluice", "base_url": format!("{}/v1", run.url), "wire_api": "responses", "env_key": TOKEN,
         "stream_idle_timeout_ms": PATIENCE_MS,
@@ -163,7 +175,9 @@ pub(super) fn overlay(run: &Run<'_>) -> Result<Overlay> {
         ("check_for_update_on_startup", json!(false)),
         ("otel.metrics_exporter", json!("none")),
     ];
-    for (key, value) in settings {
+    let mode = ("sandbox_mode", json!("danger-full-access"));
+    let settings = settings.into_iter();
+    for (key, value) in settings.chain(run.is_sandboxed.then_some(mode)) {
         overlay
             .args
             .extend(["-c".to_owned(), format!("{key}={}", inline(&value))]);
@@ -191,9 +205,18 @@ fn inline(value: &Value) -> String {
 }
 
 /// The catalogue of the agent's models without code mode, in which a model writes scripts whose calls nobody could decide on.
-fn plain_tools(run: &Run<'_>, home: &std::path::Path) -> Result<String> {
+fn plain_tools(run: &Run<'_>) -> Result<String> {
+    // Outside of the sandbox, so with nothing that the agent's home or the workspace says.
+    let empty = tempfile::tempdir()?;
     let mut command = Command::new(run.program);
-    let command = command.args(["debug", "models"]).env("CODEX_HOME", home);
+    command
+        .args(["debug", "models"])
+        .current_dir(&empty)
+        .env_clear();
+    command.envs(var("PATH").map(|path| ("PATH", path)));
+    command
+        .env("HOME", empty.path())
+        .env("CODEX_HOME", empty.path());
     let said = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
     let said = said.context("Codex does not list its models")?;
     let mut catalogue: Value =
@@ -204,8 +227,14 @@ fn plain_tools(run: &Run<'_>, home: &std::path::Path) -> Result<String> {
         .flatten()
         .filter_map(Value::as_object_mut)
     {
+        // Tools with a grammar, and those that the model has to search for, are none that the proxy passes on.
         model.remove("tool_mode");
-        model.insert("use_responses_lite".to_owned(), false.into());
+        model.remove("apply_patch_tool_type");
+        for key in ["use_responses_lite", "supports_search_tool"] {
+            model.insert(key.to_owned(), false.into());
+        }
+        // The other version's tasks are encrypted for the maker's servers.
+        model.insert("multi_agent_version".to_owned(), "v1".into());
     }
     Ok(catalogue.to_string())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
 use config::Config;
@@ -52,6 +52,10 @@ pub(super) struct Parts<'a> {
     pub(super) summary: Arc<Summary>,
     /// Who learns what the agent is given.
     pub(super) told: Told,
+}
+
+fn lock(permits: &Mutex<Permits>) -> MutexGuard<'_, Permits> {
+    permits.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Fronts {
@@ -106,7 +110,7 @@ impl Fronts {
         setup.behind = Some(Behind {
             server: agent::SERVER.to_owned(),
             tools: Arc::new(move || tools.tools()),
-            permits,
+            permits: Arc::clone(&permits),
             session: SESSION.to_owned(),
         });
         setup.told = Some(parts.told);
@@ -118,6 +122,8 @@ impl Fronts {
         let proxy = Proxy::bind(setup)
             .await
             .context("the guard does not start")?;
+        // A program of the agent's reads the workspace by itself, and may call the gateway without the model.
+        lock(&permits).give(SESSION, parts.files);
         let address = proxy.address();
         let stop = Arc::new(Notify::new());
         let (ending, closing) = (Arc::clone(&stop), parts.desk);

@@ -106,7 +106,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     let program = found(name)?;
     let kind = args.kind.unwrap_or_else(|| Kind::of(&program));
     let workspace = Workspace::here(args.workspace)?;
-    let own = kind.own(rest.to_vec(), &workspace.folder, workspace.is_mine())?;
+    let own = kind.own(rest.to_vec(), &workspace, !args.no_sandbox)?;
     for note in &own.notes {
         say(&format!("note: {note}\n"));
     }
@@ -127,7 +127,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     let mounts = mounts.collect::<Result<Vec<PathBuf>>>()?;
     let read = args.read.iter().map(|path| there(path, "--read"));
     let read = read.collect::<Result<Vec<PathBuf>>>()?;
-    let home = Home::of(kind)?;
+    let home = Home::of(kind, &workspace)?;
     let sources = Sources {
         place: &args.place,
         kind,

@@ -19,6 +19,7 @@ use crate::commands::app::block::{self, Access, Wish};
 use crate::commands::{gateway, wrap};
 use crate::configuration;
 use crate::fetch::{self, Fetch};
+use crate::known;
 use crate::needs::Here;
 use crate::place::Place;
 use crate::proposal::Tool;
@@ -98,7 +99,9 @@ impl Sources<'_> {
             let lists = gateway::lists(&config, &layers).await;
             let tools = wishes.iter().map(|(wish, _)| {
                 let listed = lists.get(&wish.name).into_iter().flatten();
-                listed.map(Tool::from).collect()
+                let tools: Vec<Tool> = listed.map(Tool::from).collect();
+                (known::note(wish, &tools).iter()).for_each(|note| message(note));
+                tools
             });
             config = self.loaded(&wishes, &tools.collect::<Vec<_>>())?;
             sandbox = config.apps.remove(SANDBOX);
@@ -290,6 +293,7 @@ impl Sources<'_> {
     fn confined(&self, opened: &Opened<'_>, config: &Config, mut app: App) -> Result<App> {
         let label = |names: &[String]| config.lattice.labels(names.iter().map(String::as_str));
         let files = label(&self.of_files(config))?;
+        let secret = files.meet(&config.lattice.whole(Dimension::Confidentiality));
         let folder = &self.workspace.folder;
         let written = self.mounts.iter().chain([folder, &opened.home.folder]);
         let written = written.map(|path| (path.clone(), true));
@@ -301,7 +305,7 @@ impl Sources<'_> {
             write,
             size: None,
             execute: false,
-            label: files.clone(),
+            label: secret.clone(),
             place: At {
                 file: PathBuf::from(self.kind.app()),
                 line: 1,

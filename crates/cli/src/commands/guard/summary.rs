@@ -106,8 +106,10 @@ impl Summary {
     pub(super) fn add_gateway(&self, trace: &Path) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for record in TraceFile::read(trace).unwrap_or_default() {
-            if !matches!(record.event, Event::Allowed { .. }) {
-                counts.add(&record.event);
+            match &record.event {
+                // Nobody was asked where a refusal follows, which is counted.
+                Event::Asked { .. } | Event::Allowed { .. } => {}
+                event => counts.add(event),
             }
         }
     }

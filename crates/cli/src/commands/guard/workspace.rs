@@ -1,12 +1,15 @@
 //! The folder that an agent works in: whose it is, what instructs agents there, and where its git remotes are.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use hub::trace::escape;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -127,8 +130,8 @@ impl Workspace {
                         folders.push((path, level + 1, is_of_rules));
                     }
                 } else if RULES.contains(&&*name) || all && name.ends_with(".md") {
-                    let is_short = fs::metadata(&path).is_ok_and(|it| it.len() <= MOST_BYTES);
-                    texts.extend(fs::read_to_string(&path).ok().filter(|_| is_short));
+                    let text = read(&path).and_then(|bytes| String::from_utf8(bytes).ok());
+                    texts.extend(text);
                 }
             }
         }
@@ -140,17 +143,24 @@ impl Workspace {
         let git = self.folder.join(".git");
         let hooks = fs::read_dir(git.join("hooks")).into_iter().flatten();
         let mut files: Vec<PathBuf> = hooks.flatten().map(|entry| entry.path()).collect();
-        files.push(git.join("config"));
+        files.extend(["config", "config.worktree", "commondir"].map(|name| git.join(name)));
         files.sort();
-        let read = |path: PathBuf| Some((path.clone(), fs::read(&path).ok()?));
-        files.into_iter().filter_map(read).collect()
+        files.retain(|path| path.symlink_metadata().is_ok());
+        // A hook that cannot be read is there all the same.
+        let read = |path: PathBuf| (path.clone(), self::read(&path).unwrap_or_default());
+        files.into_iter().map(read).collect()
     }
 
     /// The names of its git remotes that are reached over HTTPS.
     pub(super) fn remotes(&self) -> Vec<String> {
-        let config = fs::read_to_string(self.folder.join(".git/config")).unwrap_or_default();
+        let config = read(&self.folder.join(".git/config")).unwrap_or_default();
+        let (config, mut is_remote) = (String::from_utf8_lossy(&config), false);
         let urls = config.lines().filter_map(|line| {
-            let (key, value) = line.split_once('=')?;
+            let line = line.trim();
+            if line.starts_with('[') {
+                is_remote = line.starts_with("[remote ");
+            }
+            let (key, value) = line.split_once('=').filter(|_| is_remote)?;
             (key.trim() == "url").then_some(value.trim())
         });
         let urls = urls.filter_map(|url| Url::parse(url).ok());
@@ -158,6 +168,20 @@ impl Workspace {
         urls.filter_map(|url| url.domain().map(str::to_owned))
             .collect()
     }
+}
+
+/// A regular file of a workspace that is not long. A link could lead out of it, and a device or a pipe would never end.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(flags).open(path).ok()?;
+    let is_short = |it: fs::Metadata| it.is_file() && it.len() <= MOST_BYTES;
+    if !file.metadata().is_ok_and(is_short) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(MOST_BYTES).read_to_end(&mut bytes);
+    read.ok().map(|_| bytes)
 }
 
 fn whose_is(folder: &Path) -> Result<Whose> {
@@ -174,8 +198,8 @@ fn whose_is(folder: &Path) -> Result<Whose> {
         return Ok(Whose::Stranger);
     }
     say(&format!(
-        "Whose text is in {shown}?\n  mine: what its files say may be done without a question, and leaves only to its own \
-         git remote\n  stranger: what its files say is read and not obeyed\n"
+        "Whose text is in {shown}?\n  mine: what its files say may be done without a question, in the sandbox\n  stranger: \
+         what its files say is read and not obeyed\n"
     ));
     let answer = ask(
         "Type mine or stranger [stranger]: ",

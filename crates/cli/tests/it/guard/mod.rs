@@ -1,9 +1,13 @@
 //! `sluice guard` around a small agent, with a real sandbox and a server behind the gateway.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use test_support::{ModelReply, Upstream, calls, says};
@@ -64,10 +68,15 @@ impl Stage {
         fs::write(stage.path("home/.claude/settings.json"), SETTINGS).unwrap();
         fs::write(stage.path("home/secret.txt"), "heron-price").unwrap();
         fs::create_dir_all(stage.path("work/.git")).unwrap();
-        fs::create_dir_all(stage.path("bin")).unwrap();
-        fs::write(stage.path("bin/claude"), AGENT).unwrap();
-        fs::set_permissions(stage.path("bin/claude"), fs::Permissions::from_mode(0o755)).unwrap();
+        stage.program("claude", AGENT);
         stage
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.path("bin").join(name);
+        fs::create_dir_all(self.path("bin")).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -166,12 +175,15 @@ fn an_agent_sees_its_workspace_and_no_key() {
         !out.contains("the-users-key") && !out.contains("heron-price"),
         "{out}"
     );
-    // Its home is kept.
-    assert!(
-        stage
-            .path("data/sluice/agents/claude-code/.claude.json")
-            .exists()
-    );
+    // Its home is kept, and what a program makes of it leads nowhere.
+    let homes = stage.path("data/sluice/agents/claude-code");
+    let mut homes = fs::read_dir(homes).unwrap();
+    let own = homes.next().unwrap().unwrap().path().join(".claude.json");
+    assert!(own.is_file());
+    fs::remove_file(&own).unwrap();
+    symlink(&secret, &own).unwrap();
+    assert_eq!(stage.run(&[], &["claude", "-p", "hello"]).0, 0);
+    assert!(!own.is_symlink() && fs::read_to_string(secret).unwrap() == "heron-price");
 }
 
 #[test]
@@ -215,4 +227,157 @@ fn any_other_agent_has_both_addresses_and_its_own_exit_code() {
     let (code, out, err) = stage.run(&[], &["sh", "-c", script]);
     assert_eq!(code, 7, "{err}");
     assert!(out.matches("http://127.0.0.1:").count() == 2, "{out}");
+}
+
+/// Says what it was given.
+const CODEX: &str = r#"#!/bin/sh
+[ "$1" = debug ] && echo '{"models": [{"slug": "m", "tool_mode": "code_mode_only"}]}' && exit
+printf '%s\n' "$@"; env; cat "$CODEX_HOME/sluice-models.json"
+"#;
+
+#[test]
+fn codex_and_opencode_get_the_guard_for_their_own_settings() {
+    let stage = Stage::new().with_mails();
+    let upstream = &stage.upstream.url;
+    stage.program("codex", CODEX);
+    let provider = format!(
+        "model_providers.up={{ base_url = \"{upstream}\", env_key = \"ANTHROPIC_API_KEY\" }}"
+    );
+    let server = stage.path("home/server.js");
+    let arguments = format!("mcp_servers.mail.args=[{server:?}]");
+    let words = [
+        "codex",
+        "exec",
+        "--sandbox",
+        "read-only",
+        "-c",
+        "model_provider=up",
+        "-c",
+        &provider,
+        "-c",
+        "mcp_servers.mail.command=node",
+        "-c",
+        &arguments,
+        "-c",
+        "model=big",
+        "hello",
+    ];
+    let (code, out, err) = stage.run(&[], &words);
+    assert!(
+        code == 0 && err.contains("mail run behind the gateway"),
+        "{out}{err}"
+    );
+    for given in [
+        "model=big",
+        "hello",
+        "mcp_servers={ \"sluice\" = {",
+        "/mcp",
+        "trust_level\" = \"untrusted\"",
+    ] {
+        assert!(out.contains(given), "{given}: {out}");
+    }
+    for kept in [
+        upstream,
+        "the-users-key",
+        "server.js",
+        "code_mode",
+        "read-only",
+    ] {
+        assert!(!out.contains(kept), "{kept}: {out}");
+    }
+    stage.program("opencode", "#!/bin/sh\nenv\n");
+    let config = json!({ "model": "up/big", "theme": "plain", "mcp": {
+            "mail": { "type": "local", "command": ["node", server] } },
+        "provider": { "up": { "options": { "baseURL": upstream, "apiKey": "the-users-key" }, "models": { "big": {} } } } });
+    fs::write(stage.path("home/opencode.json"), config.to_string()).unwrap();
+    let mut command = stage.command(&[], &["opencode", "run"]);
+    let command = command.env("OPENCODE_CONFIG", stage.path("home/opencode.json"));
+    let (code, out, err) = said(&command.output().unwrap());
+    assert_eq!(code, 0, "{out}{err}");
+    let content = out
+        .lines()
+        .find_map(|line| line.strip_prefix("OPENCODE_CONFIG_CONTENT="));
+    let content: Value = serde_json::from_str(content.unwrap()).unwrap();
+    assert!(
+        content["model"] == "up/big" && content["theme"] == "plain",
+        "{content}"
+    );
+    assert!(
+        content["mcp"]["mail"].is_null() && content["mcp"]["sluice"].is_object(),
+        "{content}"
+    );
+    assert_eq!(content["provider"]["up"]["models"], json!({ "big": {} }));
+    assert!(
+        !out.contains(upstream) && !out.contains("the-users-key"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_question_waits_at_the_desk_if_the_user_says_so() {
+    let stage = Stage::new().with_mails();
+    let mut command = stage.command(&["--approvals"], &["claude", "-p", "MAILS"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let said = lines.find(|line| line.starts_with("questions: ")).unwrap();
+    let (address, token) = said.split_once(", with Authorization: Bearer ").unwrap();
+    let address = address.trim_start_matches("questions: http://");
+    let (host, path) = address.split_once('/').unwrap();
+    let ask = |method: &str, path: &str, body: &str| {
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(
+            stream,
+            "{method} /{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let id = loop {
+        let open: Value = serde_json::from_str(&ask("GET", path, "")).unwrap();
+        match open["approvals"][0]["id"].as_str() {
+            Some(id) => break id.to_owned(),
+            None => thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    ask("POST", &format!("{path}/{id}"), r#"{"answer": "once"}"#);
+    let output = child.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && out.contains("sent"), "{out}");
+}
+
+#[test]
+fn a_terminated_guard_leaves_nothing() {
+    let stage = Stage::new();
+    let marker = stage.path("work/started");
+    let script = format!("sleep 4711 & touch {}; wait", marker.display());
+    let mut child = stage.command(&[], &["sh", "-c", &script]).spawn().unwrap();
+    while !marker.exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let pid = child.id().to_string();
+    let children = || {
+        let listed = Command::new("ps")
+            .args(["-o", "pid=,args=", "-e"])
+            .output()
+            .unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        listed
+            .lines()
+            .filter(|line| line.contains("sleep 4711"))
+            .count()
+    };
+    assert!(children() > 0);
+    Command::new("kill").arg(pid).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(children(), 0);
 }
