@@ -33,7 +33,7 @@ const HARMLESS: &str = "DEBUG FASTMCP_LOG_LEVEL LOG_LEVEL NODE_ENV NODE_EXTRA_CA
 
 /// The rules for one server.
 pub(crate) struct Known {
-    package: Meant,
+    header: Header,
     /// The lines of shared results, by name.
     results: BTreeMap<String, String>,
     rules: BTreeMap<String, Rule>,
@@ -42,7 +42,7 @@ pub(crate) struct Known {
 /// The servers that rules are for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Meant {
+struct Header {
     /// `npm NAME`, `PyPI NAME`, or an address, which is for everything below its path.
     origins: Vec<String>,
     /// Variables that it reads and that do not change what its results mean.
@@ -88,23 +88,22 @@ impl Known {
             (None, None) => return Ok(None),
         };
         let mut all = FILES.iter().filter_map(|(_, text)| Self::parse(text));
-        let Some(mut known) = all.find(|known| known.package.origin(&origin).is_some()) else {
+        let Some(mut known) = all.find(|known| known.header.origin(&origin).is_some()) else {
             return Ok(None);
         };
         // The address alone: a query may have a secret.
-        known.package.origins = known.package.origin(&origin).into_iter().collect();
+        known.header.origins = known.header.origin(&origin).into_iter().collect();
         let variables = wish.env_from.iter().map(|entry| from_environment(entry).0);
         let mut variables = wish.env.keys().map(String::as_str).chain(variables);
         let is_odd = |name: &&str| {
             let mut harmless = HARMLESS.split_ascii_whitespace();
-            !harmless.any(|it| it == *name) && !known.package.env.iter().any(|it| it == name)
+            !harmless.any(|it| it == *name) && !known.header.env.iter().any(|it| it == name)
         };
         let odd = variables
             .find(is_odd)
             .map(|name| format!("the variable {}", escape(name)));
         let mut words = package.iter().flat_map(|it| &it.arguments);
-        let is_other =
-            |word: &&String| known.package.not_with.iter().any(|it| word.starts_with(it));
+        let is_other = |word: &&String| known.header.not_with.iter().any(|it| word.starts_with(it));
         let odd = odd.or_else(|| Some(format!("the option {}", escape(words.find(is_other)?))));
         match odd {
             None => Ok(Some(known)),
@@ -117,12 +116,12 @@ impl Known {
 
     /// The package or address that it was chosen by.
     fn origin(&self) -> &str {
-        self.package.origins.first().map_or("", String::as_str)
+        self.header.origins.first().map_or("", String::as_str)
     }
 
     /// The domains of its service that it may reach. A remote server needs no other than its own.
     pub(crate) fn domains(&self) -> &[String] {
-        &self.package.domains
+        &self.header.domains
     }
 
     /// The lines of these domains. Of secrets only its own go there.
@@ -181,18 +180,18 @@ impl Known {
 
     /// A file in its parts. `None` never occurs: a test reads each file.
     fn parse(text: &str) -> Option<Self> {
-        let (mut package, mut results, mut rules) = (None, BTreeMap::new(), BTreeMap::new());
+        let (mut header, mut results, mut rules) = (None, BTreeMap::new(), BTreeMap::new());
         for part in text.split("\n[[example]]").next()?.split("\n[").skip(1) {
-            let (header, all) = part.split_once("]\n")?;
+            let (table, all) = part.split_once("]\n")?;
             let is_own = |line: &&str| {
                 let mut starts = ["#", "tools.", "says_it_writes"].iter();
                 line.is_empty() || starts.any(|start| line.starts_with(start))
             };
             let lines = all.lines().filter(|line| !is_own(line));
             let lines: String = lines.map(|line| format!("{line}\n")).collect();
-            if header == "package" {
-                package = Some(toml::from_str(all).ok()?);
-            } else if let Some(name) = header.strip_prefix("results.") {
+            if table == "package" {
+                header = Some(toml::from_str(all).ok()?);
+            } else if let Some(name) = table.strip_prefix("results.") {
                 results.insert(name.to_owned(), lines);
             } else {
                 let shared: Shared = toml::from_str(all).ok()?;
@@ -209,14 +208,14 @@ impl Known {
             }
         }
         Some(Self {
-            package: package?,
+            header: header?,
             results,
             rules,
         })
     }
 }
 
-impl Meant {
+impl Header {
     /// The entry that this origin is one of.
     fn origin(&self, origin: &str) -> Option<String> {
         let is_it = |known: &&String| {

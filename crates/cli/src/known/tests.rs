@@ -89,7 +89,7 @@ fn each_file_is_part_of_the_program() {
 fn the_documentation_lists_each_file() {
     let page = std::fs::read_to_string(folder().join("../../docs/servers.md")).unwrap();
     for (name, known) in all() {
-        let origins = known.package.origins.iter();
+        let origins = known.header.origins.iter();
         let origins: Vec<String> = origins.map(|it| format!("`{it}`")).collect();
         let (count, domains) = (known.rules.len(), known.domains().join(", "));
         let row = format!(

@@ -595,11 +595,11 @@ pub fn with_home(word: &str, home: &str) -> String {
 /// Whether a link below this folder decides where a relative word leads.
 fn leads_over_link(word: &str, folder: &Path) -> bool {
     let (value, mut at) = (Path::new(option_and_value(word).1), folder.to_owned());
-    let mut is_link = |part| {
+    let is_link = |part| {
         at.push(part);
         at.is_symlink()
     };
-    value.is_relative() && value.components().any(|part| is_link(part))
+    value.is_relative() && value.components().any(is_link)
 }
 
 /// A word of a command, as an absolute path if it, or the value of an option, names a file or folder from this folder on.
