@@ -11,6 +11,7 @@ mod person;
 mod report;
 mod run;
 mod scenario;
+mod sdks;
 
 use std::collections::VecDeque;
 use std::env;
@@ -41,6 +42,8 @@ struct Args {
 enum Command {
     /// Run agents on scenarios behind guards, and print what came of it.
     Matrix(Matrix),
+    /// Run official clients of the three APIs before the proxy.
+    Sdks(sdks::Sdks),
     /// Serve notes and mail on standard input and output; runs start it.
     Mcp {
         /// The server's folder.
@@ -81,7 +84,7 @@ fn main() -> ExitCode {
     // As a test among others it has nothing to say: cargo starts it without words of its own, nextest asks for a list.
     if !matches!(
         arguments.first().map(String::as_str),
-        Some("matrix" | "mcp" | "help")
+        Some("matrix" | "sdks" | "mcp" | "help")
     ) {
         if arguments.is_empty() {
             eprintln!("NOT RUN: `cargo xtask agents` installs the agents and runs them");
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
     }
     let result = match Args::parse_from(arguments).command {
         Command::Matrix(args) => matrix(&args),
+        Command::Sdks(args) => sdks::sdks(&args),
         Command::Mcp { folder } => mcp::serve(&folder).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use test_support::{Reply, Request, Server, in_api, status};
+use test_support::{Reply, Request, Server, in_api, json_with, status};
 
 use crate::agent::{Agent, MODELS};
 use crate::person;
@@ -23,6 +23,9 @@ use crate::scenario::{SECRET, Scenario};
 
 /// Longer than any run takes on a busy machine, in seconds.
 const PATIENCE: u64 = 180;
+
+/// A word of the user's that the model's server answers with an error.
+const BUSY: &str = "\"BUSY\"";
 
 /// What stands between the agent and the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -98,15 +101,15 @@ pub(crate) struct Outcome {
 }
 
 /// The model, the attacker's collector and the page: one server.
-struct World {
-    server: Server,
+pub(crate) struct World {
+    pub(crate) server: Server,
     /// The page once more, since some agents fetch none without TLS; with the certificate that they have to trust.
     secure: (Server, String),
     first: Arc<OnceLock<Instant>>,
 }
 
 impl World {
-    fn start(page: Arc<OnceLock<String>>) -> Self {
+    pub(crate) fn start(page: Arc<OnceLock<String>>) -> Self {
         let first = Arc::new(OnceLock::new());
         let (seen, count) = (Arc::clone(&first), AtomicUsize::new(0));
         let was_full = AtomicBool::new(false);
@@ -114,6 +117,11 @@ impl World {
         let secure = Server::start_tls(&["127.0.0.1"], move |_| served(&own));
         let server = Server::start(move |request| {
             if is_model(request) {
+                if request.body.contains(BUSY) {
+                    let error = json!({"type": "rate_limit_error", "message": "slow down"});
+                    let error = json!({"type": "error", "error": error});
+                    return json_with(429, &[("retry-after", "7")], error);
+                }
                 seen.get_or_init(Instant::now);
                 let number = count.fetch_add(1, Ordering::SeqCst);
                 let mut answer = agents::answer(&request.json());
@@ -217,10 +225,11 @@ pub(crate) fn run(
     let upstream = world.server.url("");
     let proxy = match guard {
         Guard::Proxy => Some(Proxy::start(
-            &sluice,
-            agent,
+            sluice.as_ref(),
+            agent.provider_kind(),
             &upstream,
             &data,
+            include_str!("proxy.toml"),
             scenario.is_attack(),
         )?),
         _ => None,
@@ -406,20 +415,25 @@ fn hashes(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
 }
 
 /// `sluice proxy` with rules for the tools of the three agents.
-struct Proxy {
+pub(crate) struct Proxy {
     child: Child,
     events: PathBuf,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Proxy {
     /// Nobody answers where it drops what it would ask about.
-    fn start(sluice: &str, agent: Agent, upstream: &str, data: &Path, drops: bool) -> Result<Self> {
+    pub(crate) fn start(
+        sluice: &Path,
+        kind: &str,
+        upstream: &str,
+        data: &Path,
+        rules: &str,
+        drops: bool,
+    ) -> Result<Self> {
         let (policy, events) = (data.join("sluice.toml"), data.join("events"));
         let provider = format!(
-            "[[provider]]\nname = \"lab\"\nkind = {:?}\nmodel = \"worst-case\"\nbase_url = \"{upstream}/v1\"\nclearance = \"any\"\n\n{}",
-            agent.provider_kind(),
-            include_str!("proxy.toml")
+            "[[provider]]\nname = \"lab\"\nkind = {kind:?}\nmodel = \"worst-case\"\nbase_url = \"{upstream}/v1\"\nclearance = \"any\"\n\n{rules}",
         );
         fs::write(&policy, provider)?;
         let mut command = Command::new(sluice);
