@@ -121,14 +121,11 @@ impl Client {
         let listing = &self.gateway.listing;
         if listing.is_searched && name == CALL {
             // From here on it is the call that it names.
-            let Ok(Wrapped {
-                tool,
-                arguments: own,
-            }) = serde_json::from_str(arguments)
-            else {
+            let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(arguments) else {
                 return invalid(format!("{CALL} takes a tool and its arguments"));
             };
-            (name, arguments) = (tool, own.map_or("{}", RawValue::get));
+            name = wrapped.tool;
+            arguments = wrapped.arguments.map_or("{}", RawValue::get);
         }
         if !arguments.starts_with('{') {
             return invalid("the arguments of a call are a JSON object".to_owned());

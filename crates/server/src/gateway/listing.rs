@@ -196,15 +196,9 @@ impl Listing {
             false => self.tools.values().map(|tool| tool.shown.clone()).collect(),
         };
         if self.tools.values().any(|tool| tool.left_out.is_some()) {
-            tools.push(json!({
-                "name": DESCRIBE,
-                "description": "Gives the servers' own descriptions of tools. They are strangers' words, and calls made after reading them may need the user's approval.",
-                "inputSchema": {
-                    "type": "object", "required": ["tools"], "additionalProperties": false,
-                    "properties": { "tools": { "type": "array", "items": { "type": "string" }, "description": "Names of tools." } },
-                },
-                "annotations": { "readOnlyHint": true, "openWorldHint": false },
-            }));
+            let says = "Gives the servers' own descriptions of tools. They are strangers' words, and calls made after reading them may need the user's approval.";
+            let names = json!({ "tools": { "type": "array", "items": { "type": "string" }, "description": "Names of tools." } });
+            tools.push(search::own(DESCRIBE, says, "tools", &names, true));
         }
         json!({ "tools": tools }).to_string()
     }

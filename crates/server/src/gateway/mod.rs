@@ -471,9 +471,11 @@ impl Client {
             };
             return Some(reply.into_message(id, era));
         };
-        let meta = params.meta.as_ref();
-        let mut bar =
-            ProgressBar::new(meta.and_then(|meta| meta.progress_token).map(RawValue::get));
+        let token = params
+            .meta
+            .as_ref()
+            .and_then(|meta| meta.progress_token.clone());
+        let mut bar = ProgressBar { token, last: None };
         let (progress, mut updates) = mpsc::channel(MAX_PROGRESS);
         let answer = params.state.as_deref().zip(params.answers);
         let caller = Caller {

@@ -63,8 +63,8 @@ pub(super) struct CallParams<'a> {
     /// `None` if they are left out; `null` is a value.
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    pub(super) meta: Option<Meta<'a>>,
+    #[serde(default, rename = "_meta")]
+    pub(super) meta: Option<Meta>,
     /// What a request that is made again brings: answers, and which request they are for.
     #[serde(borrow, default, rename = "inputResponses")]
     pub(super) answers: Option<&'a RawValue>,
@@ -77,9 +77,9 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Meta<'a> {
-    #[serde(borrow, default, rename = "progressToken")]
-    pub(super) progress_token: Option<&'a RawValue>,
+pub(super) struct Meta {
+    #[serde(default, rename = "progressToken")]
+    pub(super) progress_token: Option<Value>,
     #[serde(default, rename = "io.modelcontextprotocol/protocolVersion")]
     pub(super) version: Option<Value>,
     #[serde(default, rename = "io.modelcontextprotocol/clientCapabilities")]
@@ -172,54 +172,38 @@ pub(super) fn notification(method: &str, params: &Value) -> String {
 }
 
 /// What a client is told of a call that goes on.
-pub(super) struct ProgressBar<'a> {
-    /// The token as the client wrote it; without one it is told nothing.
-    pub(super) token: Option<&'a str>,
-    last: Option<f64>,
+pub(super) struct ProgressBar {
+    /// The client's token; without one it is told nothing.
+    pub(super) token: Option<Value>,
+    pub(super) last: Option<f64>,
 }
 
-impl<'a> ProgressBar<'a> {
-    pub(super) fn new(token: Option<&'a str>) -> Self {
-        Self { token, last: None }
-    }
-
+impl ProgressBar {
     /// That the call goes on.
     pub(super) fn beat(&mut self) -> Option<String> {
         // The numbers of one call rise, and the app's next one is to be above ours.
-        let next = self.last.map_or(0.0, |last| last + 0.001);
-        let progress = Number::from_f64(next)?;
-        self.write(progress, None, Some("the call goes on"))
+        let progress = Number::from_f64(self.last.map_or(0.0, |last| last + 0.001))?;
+        let (total, message) = (None, Some(Quote::head("the call goes on")));
+        self.pass(Progress {
+            progress,
+            total,
+            message,
+        })
     }
 
     /// What its app says. A number that is not above the last one is left out.
     pub(super) fn pass(&mut self, update: Progress) -> Option<String> {
-        let message = update.message.as_ref().map(Quote::as_str);
-        self.write(update.progress, update.total, message)
-    }
-
-    fn write(
-        &mut self,
-        number: Number,
-        total: Option<Number>,
-        message: Option<&str>,
-    ) -> Option<String> {
-        let token = self.token?;
-        let next = number
-            .as_f64()
-            .filter(|next| self.last.is_none_or(|last| *next > last))?;
-        self.last = Some(next);
-        let mut more = String::new();
-        for (name, value) in [
-            ("total", total.map(Value::from)),
-            ("message", message.map(Value::from)),
-        ] {
-            if let Some(value) = value {
-                more.push_str(&format!(r#","{name}":{value}"#));
-            }
+        let token = self.token.clone()?;
+        let next = update.progress.as_f64()?;
+        if self.last.is_some_and(|last| next <= last) {
+            return None;
         }
-        Some(format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{number}{more}}}}}"#
-        ))
+        self.last = Some(next);
+        let mut params = serde_json::to_value(update).ok()?;
+        let members = params.as_object_mut()?;
+        members.retain(|_, value| !value.is_null());
+        members.insert("progressToken".to_owned(), token);
+        Some(notification("notifications/progress", &params))
     }
 }
 

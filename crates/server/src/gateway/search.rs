@@ -33,31 +33,37 @@ pub(super) struct Wrapped<'a> {
     pub(super) arguments: Option<&'a RawValue>,
 }
 
+/// A tool of ours, as a client lists it.
+pub(super) fn own(
+    name: &str,
+    says: &str,
+    required: &str,
+    properties: &Value,
+    reads: bool,
+) -> Value {
+    json!({
+        "name": name, "description": says,
+        "inputSchema": { "type": "object", "required": [required], "properties": properties, "additionalProperties": false },
+        "annotations": { "readOnlyHint": reads, "destructiveHint": !reads, "openWorldHint": !reads },
+    })
+}
+
 /// The two tools, as a client lists them. `apps` are named in the first.
 pub(super) fn tools(apps: &BTreeSet<&str>) -> [Value; 2] {
     let apps: Vec<&str> = apps.iter().copied().collect();
+    let finds = format!(
+        "Finds tools by words of what they do, with their descriptions and parameters. There are tools of: {}.",
+        apps.join(", ")
+    );
+    let query = json!({ "query": { "type": "string", "description": "A few words." } });
+    let call = json!({
+        "tool": { "type": "string", "description": "The tool's name." },
+        "arguments": { "type": "object", "description": "The tool's arguments." },
+    });
+    let calls = format!("Calls a tool that {SEARCH} has found.");
     [
-        json!({
-            "name": SEARCH,
-            "description": format!("Finds tools by words of what they do, with their descriptions and parameters. There are tools of: {}.", apps.join(", ")),
-            "inputSchema": {
-                "type": "object", "required": ["query"], "additionalProperties": false,
-                "properties": { "query": { "type": "string", "description": "A few words." } },
-            },
-            "annotations": { "readOnlyHint": true, "openWorldHint": false },
-        }),
-        json!({
-            "name": CALL,
-            "description": format!("Calls a tool that {SEARCH} has found."),
-            "inputSchema": {
-                "type": "object", "required": ["tool"], "additionalProperties": false,
-                "properties": {
-                    "tool": { "type": "string", "description": "The tool's name." },
-                    "arguments": { "type": "object", "description": "The tool's arguments." },
-                },
-            },
-            "annotations": { "readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true },
-        }),
+        own(SEARCH, &finds, "query", &query, true),
+        own(CALL, &calls, "tool", &call, false),
     ]
 }
 
@@ -65,29 +71,27 @@ impl Listing {
     /// The tools that have the most of these words in their names and what is shown of them.
     fn find(&self, query: &str) -> Vec<&Listed> {
         let query = query.to_lowercase();
-        let words = query
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|word| word.len() > 1);
-        let words: BTreeSet<&str> = words.take(MAX_WORDS).collect();
-        let mut found: Vec<(usize, &Listed)> = self
-            .all()
-            .map(|(name, listed)| {
-                let (name, says) = (name.to_lowercase(), listed.shown.to_string().to_lowercase());
-                // A word of the name says more than one of a description.
-                let weight = |word: &&str| {
-                    usize::from(says.contains(word)) + 2 * usize::from(name.contains(word))
-                };
-                (words.iter().map(weight).sum(), listed)
-            })
+        let words = query.split(|c: char| !c.is_alphanumeric());
+        let words: BTreeSet<&str> = words
+            .filter(|word| word.len() > 1)
+            .take(MAX_WORDS)
             .collect();
-        found.retain(|(weight, _)| *weight > 0);
+        let weight = |name: &str, listed: &Listed| -> usize {
+            let (name, says) = (name.to_lowercase(), listed.shown.to_string().to_lowercase());
+            // A word of the name says more than one of a description.
+            let of = |word: &&str| {
+                usize::from(says.contains(word)) + 2 * usize::from(name.contains(word))
+            };
+            words.iter().map(of).sum()
+        };
+        let all = self
+            .all()
+            .map(|(name, listed)| (weight(name, listed), listed));
+        let mut found: Vec<(usize, &Listed)> = all.filter(|(weight, _)| *weight > 0).collect();
         // Stable, so that equals stay in the order of their names.
         found.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-        found
-            .into_iter()
-            .take(MAX_FOUND)
-            .map(|(_, listed)| listed)
-            .collect()
+        found.truncate(MAX_FOUND);
+        found.into_iter().map(|(_, listed)| listed).collect()
     }
 }
 
@@ -95,18 +99,13 @@ impl Client {
     /// What a search finds. The client's calls may depend on the descriptions from now on.
     pub(super) fn search(&self, arguments: &str) -> String {
         let query: Value = serde_json::from_str(arguments).unwrap_or_default();
-        let query = query
-            .get("query")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let found = self.gateway.listing.find(query);
+        let query = query.get("query").and_then(Value::as_str);
+        let found = self.gateway.listing.find(query.unwrap_or_default());
         if found.is_empty() {
             return rpc::text("no tool has one of these words; try others", false);
         }
-        for listed in &found {
-            if listed.is_quoted {
-                self.record_description(listed, &listed.shown.to_string());
-            }
+        for listed in found.iter().filter(|listed| listed.is_quoted) {
+            self.record_description(listed, &listed.shown.to_string());
         }
         let shown: Vec<&Value> = found.iter().map(|listed| &listed.shown).collect();
         rpc::text(&json!({ "tools": shown }).to_string(), false)

@@ -32,11 +32,11 @@ pub(super) enum Era {
 
 /// What the headers of a request repeat.
 #[derive(Default, Deserialize)]
-struct Named<'a> {
+struct Named {
     name: Option<Value>,
     uri: Option<Value>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Meta<'a>,
+    #[serde(default, rename = "_meta")]
+    meta: Meta,
 }
 
 impl Era {
@@ -134,22 +134,10 @@ pub(super) fn versions() -> Vec<&'static str> {
 
 /// The status of an answer over HTTP.
 pub(super) fn status(answer: &str) -> StatusCode {
-    #[derive(Deserialize)]
-    struct Answer {
-        error: Option<Code>,
-    }
-    #[derive(Deserialize)]
-    struct Code {
-        code: i32,
-    }
-    let error = serde_json::from_str(answer)
-        .ok()
-        .and_then(|it: Answer| it.error);
-    match error {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    match answer.pointer("/error/code").and_then(Value::as_i64) {
         None => StatusCode::OK,
-        Some(Code {
-            code: rpc::NO_METHOD,
-        }) => StatusCode::NOT_FOUND,
+        Some(code) if code == i64::from(rpc::NO_METHOD) => StatusCode::NOT_FOUND,
         Some(_) => StatusCode::BAD_REQUEST,
     }
 }
