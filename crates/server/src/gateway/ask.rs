@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::call::Caller;
 use super::stateless::Era;
-use super::{Client, lock, rpc};
+use super::{Caller, Client, Offer, lock, rpc};
 use crate::asked::AskOutcome;
 
 /// A person takes longer to read a question. What comes sooner is a program's.
@@ -122,12 +121,6 @@ impl Client {
             _ => None,
         }
     }
-}
-
-/// A question that a client without a session gets as the answer to its request.
-pub(super) struct Offer {
-    id: String,
-    result: String,
 }
 
 /// Takes an offer back when its question is settled or given up.

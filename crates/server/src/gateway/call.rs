@@ -16,15 +16,15 @@ use ifc::{
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use wire::{Form, Progress, Refusal};
 
 use super::ask::advice;
-use super::listing::{DESCRIBE, Listed};
-use super::rpc::{CallParams, Reply};
-use super::search::{CALL, SEARCH, Wrapped};
-use super::stateless::Era;
-use super::{Client, Conversation, Running, lock, natives, rpc};
+use super::listing::{CALL, DESCRIBE, Listed, SEARCH};
+use super::rpc::CallParams;
+use super::search::Wrapped;
+use super::stateless::Reply;
+use super::{Caller, Client, Conversation, Running, lock, rpc};
 use crate::asked::AskOutcome;
 use crate::spoke::{Executed, Mediator, Spoke};
 
@@ -43,17 +43,6 @@ enum Decided {
     /// With what the client is told.
     Refused(String),
     Asked(CallId, Box<Question>, Box<QuestionView>),
-}
-
-/// The client of a request, while it waits.
-pub(super) struct Caller<'a> {
-    pub(super) out: &'a mpsc::Sender<String>,
-    pub(super) cancelled: &'a Notify,
-    pub(super) era: Era,
-    /// The question that it has brought the user's answer to.
-    pub(super) answered: Option<String>,
-    /// Where it goes what an app says of its progress.
-    pub(super) progress: mpsc::Sender<Progress>,
 }
 
 /// What became of a call that ran.
@@ -407,7 +396,7 @@ impl Client {
     fn returned(&self, id: CallId, call: &Call, executed: Executed, is_tool: bool) -> Returned {
         let Executed { outcome, exact } = executed;
         let exact = match is_tool {
-            true => exact.and_then(natives::as_result),
+            true => exact.and_then(rpc::as_result),
             false => exact,
         };
         let lattice = &self.gateway.parts.lattice;

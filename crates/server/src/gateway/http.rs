@@ -29,8 +29,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::rpc::Message;
-use super::stateless::{self, Era};
-use super::{Client, Gateway, VERSIONS, lock};
+use super::stateless::{self, Era, VERSIONS};
+use super::{Client, Gateway, lock};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
 use crate::proxy::{ApprovalDesk, fresh_token};

@@ -7,8 +7,6 @@ use ifc::{Call, Effect, Label, Labeled, Policy, Tool};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::search::{self, CALL, MANY, SEARCH};
-
 /// Longest name of a tool. A client puts its own prefix before it, and a provider takes 64 characters.
 const MAX_NAME: usize = 51;
 /// Longest name of a parameter whose server is not believed.
@@ -18,6 +16,14 @@ const DIGITS: usize = 8;
 
 /// The tool that gives the descriptions which are left out.
 pub(super) const DESCRIBE: &str = "sluice_describe";
+/// The tool that finds others.
+pub(super) const SEARCH: &str = "sluice_search";
+/// The tool that calls them.
+pub(super) const CALL: &str = "sluice_call";
+
+/// With more tools than this, a client is offered these two unless the user says otherwise. Some clients take 128 of all
+/// servers together.
+const MANY: usize = 100;
 /// What stands in the place of a description that the user does not believe.
 const LEFT_OUT: &str =
     "The server's description is left out. Call sluice_describe with this tool's name to read it.";
@@ -192,16 +198,44 @@ impl Listing {
     /// The result of `tools/list`: one page.
     pub(super) fn to_json(&self) -> String {
         let mut tools: Vec<Value> = match self.is_searched {
-            true => search::tools(&self.tools.values().map(|tool| &*tool.app).collect()).into(),
+            true => search_tools(&self.tools.values().map(|tool| &*tool.app).collect()).into(),
             false => self.tools.values().map(|tool| tool.shown.clone()).collect(),
         };
         if self.tools.values().any(|tool| tool.left_out.is_some()) {
             let says = "Gives the servers' own descriptions of tools. They are strangers' words, and calls made after reading them may need the user's approval.";
             let names = json!({ "tools": { "type": "array", "items": { "type": "string" }, "description": "Names of tools." } });
-            tools.push(search::own(DESCRIBE, says, "tools", &names, true));
+            tools.push(own(DESCRIBE, says, "tools", &names, true));
         }
         json!({ "tools": tools }).to_string()
     }
+}
+
+/// A tool of ours, as a client lists it.
+fn own(name: &str, says: &str, required: &str, properties: &Value, reads: bool) -> Value {
+    json!({
+        "name": name, "description": says,
+        "inputSchema": { "type": "object", "required": [required], "properties": properties, "additionalProperties": false },
+        "annotations": { "readOnlyHint": reads, "destructiveHint": !reads, "openWorldHint": !reads },
+    })
+}
+
+/// The two tools, as a client lists them. `apps` are named in the first.
+fn search_tools(apps: &BTreeSet<&str>) -> [Value; 2] {
+    let apps: Vec<&str> = apps.iter().copied().collect();
+    let finds = format!(
+        "Finds tools by words of what they do, with their descriptions and parameters. There are tools of: {}.",
+        apps.join(", ")
+    );
+    let query = json!({ "query": { "type": "string", "description": "A few words." } });
+    let call = json!({
+        "tool": { "type": "string", "description": "The tool's name." },
+        "arguments": { "type": "object", "description": "The tool's arguments." },
+    });
+    let calls = format!("Calls a tool that {SEARCH} has found.");
+    [
+        own(SEARCH, &finds, "query", &query, true),
+        own(CALL, &calls, "tool", &call, false),
+    ]
 }
 
 /// What a tool does by the user's policy. Clients decide by this whether they ask, so a server's own word does not count.

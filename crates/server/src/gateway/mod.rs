@@ -35,15 +35,13 @@ use ifc::{CallId, Effect, History, Label, Monitor, Permissions};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot, watch};
-use wire::ToolDescription;
+use wire::{Progress, ToolDescription};
 
-use self::ask::Offer;
-use self::call::Caller;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 pub use self::listing::GatewayTool;
 use self::listing::{AppTools, Listing};
-use self::rpc::{CallParams, Message, ProgressBar, Reply};
-use self::stateless::Era;
+use self::rpc::{CallParams, Message, ProgressBar};
+use self::stateless::{Era, Reply, VERSIONS};
 use crate::asked::Questions;
 use crate::egress::Gate;
 use crate::parts::{Parts, Told};
@@ -52,10 +50,6 @@ use crate::session::AppSetup;
 use crate::spoke::Spoke;
 use crate::trace_file::{Rotation, TraceError, TraceFile};
 
-/// The versions of the protocol that have a handshake, newest first.
-const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// The header with the version.
-const VERSION_HEADER: &str = "mcp-protocol-version";
 /// What an app says of its progress that waits for its client.
 const MAX_PROGRESS: usize = 16;
 /// Calls of one client at once.
@@ -307,6 +301,23 @@ pub struct Client {
     /// Whether it can ask its user.
     elicits: AtomicBool,
     numbers: AtomicU64,
+}
+
+/// A question that a client without a session gets as the answer to its request.
+struct Offer {
+    id: String,
+    result: String,
+}
+
+/// The client of a request, while it waits.
+struct Caller<'a> {
+    out: &'a mpsc::Sender<String>,
+    cancelled: &'a Notify,
+    era: Era,
+    /// The question that it has brought the user's answer to.
+    answered: Option<String>,
+    /// Where it goes what an app says of its progress.
+    progress: mpsc::Sender<Progress>,
 }
 
 /// What a client was returned, and what decides about its calls.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::call::{Caller, Returned};
+use super::call::Returned;
 use super::listing::Listed;
-use super::rpc::{self, CallParams, Members, Reply};
-use super::{Client, Gateway};
+use super::rpc::{self, CallParams, Members};
+use super::stateless::Reply;
+use super::{Caller, Client, Gateway};
 
 /// What stands before an address where several apps have resources, with the app after it. Before a prompt stands `APP:`.
 const SCHEME: &str = "sluice://";
@@ -180,37 +181,4 @@ fn renamed(entry: &str, member: &str, rename: impl Fn(&str) -> String) -> String
         }
     }
     format!("{{{out}}}")
-}
-
-/// What a tool returns, with a resource that is more than text as a part of a result. Text alone is rendered by the spoke,
-/// and so is a prompt. All else stays as it is.
-pub(super) fn as_result(exact: String) -> Option<String> {
-    let members = Members::read(&exact);
-    let get = |name: &str| {
-        members
-            .iter()
-            .find(|(it, _)| it == name)
-            .map(|(_, it)| it.get())
-    };
-    let contents = match (get("content"), get("contents"), get("messages")) {
-        (None, Some(contents), _) => contents,
-        (None, None, Some(_)) => return None,
-        _ => return Some(exact),
-    };
-    let contents: Vec<&RawValue> = serde_json::from_str(contents).unwrap_or_default();
-    let is_text = |it: &&RawValue| {
-        !Members::read(it.get())
-            .iter()
-            .any(|(name, _)| name == "blob")
-    };
-    if contents.iter().all(is_text) {
-        return None;
-    }
-    let blocks = contents
-        .iter()
-        .map(|it| format!(r#"{{"type":"resource","resource":{}}}"#, it.get()));
-    Some(format!(
-        r#"{{"content":[{}]}}"#,
-        blocks.collect::<Vec<_>>().join(",")
-    ))
 }

@@ -9,8 +9,6 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value, json};
 use wire::{Progress, Quote};
 
-use super::stateless::Era;
-
 /// The request is no JSON.
 pub(super) const PARSE_ERROR: i32 = -32700;
 /// The request is no request.
@@ -84,37 +82,6 @@ pub(super) struct Meta {
     pub(super) version: Option<Value>,
     #[serde(default, rename = "io.modelcontextprotocol/clientCapabilities")]
     pub(super) capabilities: Option<Value>,
-}
-
-/// What answers a request.
-pub(super) enum Reply {
-    /// A result, and for how many milliseconds a client may keep it, if it may.
-    Result(String, Option<u64>),
-    /// Not done, and why.
-    Refused(String),
-    /// The client has to make the request again, with what this asks for.
-    InputRequired(String),
-    /// An error, with its data.
-    Error(i32, String, Value),
-}
-
-impl Reply {
-    /// As it answers a request whose results have no place for a refusal.
-    pub(super) fn or_error(self) -> Self {
-        match self {
-            Self::Refused(why) => Self::Error(REFUSED, why, Value::Null),
-            other => other,
-        }
-    }
-
-    pub(super) fn into_message(self, id: &str, era: Era) -> String {
-        match self {
-            Self::Result(result, ttl) => answer(id, &era.complete(result, ttl)),
-            Self::Refused(why) => answer(id, &era.complete(text(&why, true), None)),
-            Self::InputRequired(result) => answer(id, &result),
-            Self::Error(code, message, data) => error_with(id, code, &message, &data),
-        }
-    }
 }
 
 impl<'a> Message<'a> {
@@ -274,6 +241,39 @@ pub(super) fn has_more(result: &str) -> bool {
         (name, _) => EXCHANGE_MEMBERS.contains(&name),
     };
     !members.iter().all(is_known)
+}
+
+/// What a tool returns, with a resource that is more than text as a part of a result. Text alone is rendered by the spoke,
+/// and so is a prompt. All else stays as it is.
+pub(super) fn as_result(exact: String) -> Option<String> {
+    let members = Members::read(&exact);
+    let get = |name: &str| {
+        members
+            .iter()
+            .find(|(it, _)| it == name)
+            .map(|(_, it)| it.get())
+    };
+    let contents = match (get("content"), get("contents"), get("messages")) {
+        (None, Some(contents), _) => contents,
+        (None, None, Some(_)) => return None,
+        _ => return Some(exact),
+    };
+    let contents: Vec<&RawValue> = serde_json::from_str(contents).unwrap_or_default();
+    let is_text = |it: &&RawValue| {
+        !Members::read(it.get())
+            .iter()
+            .any(|(name, _)| name == "blob")
+    };
+    if contents.iter().all(is_text) {
+        return None;
+    }
+    let blocks = contents
+        .iter()
+        .map(|it| format!(r#"{{"type":"resource","resource":{}}}"#, it.get()));
+    Some(format!(
+        r#"{{"content":[{}]}}"#,
+        blocks.collect::<Vec<_>>().join(",")
+    ))
 }
 
 /// The members of an object in their order, each as it is written.

@@ -11,60 +11,18 @@ use serde_json::{Value, json};
 use super::listing::{Listed, Listing};
 use super::{Client, rpc};
 
-/// With more tools than this, a client is offered these two unless the user says otherwise. Some clients take 128 of all
-/// servers together.
-pub(super) const MANY: usize = 100;
 /// Tools that one search gives.
 const MAX_FOUND: usize = 10;
 /// Words of a query that are looked for.
 const MAX_WORDS: usize = 32;
 
-/// The tool that finds others.
-pub(super) const SEARCH: &str = "sluice_search";
-/// The tool that calls them.
-pub(super) const CALL: &str = "sluice_call";
-
-/// The arguments of [`CALL`].
+/// The arguments of [`CALL`](super::listing::CALL).
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wrapped<'a> {
     pub(super) tool: String,
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
-}
-
-/// A tool of ours, as a client lists it.
-pub(super) fn own(
-    name: &str,
-    says: &str,
-    required: &str,
-    properties: &Value,
-    reads: bool,
-) -> Value {
-    json!({
-        "name": name, "description": says,
-        "inputSchema": { "type": "object", "required": [required], "properties": properties, "additionalProperties": false },
-        "annotations": { "readOnlyHint": reads, "destructiveHint": !reads, "openWorldHint": !reads },
-    })
-}
-
-/// The two tools, as a client lists them. `apps` are named in the first.
-pub(super) fn tools(apps: &BTreeSet<&str>) -> [Value; 2] {
-    let apps: Vec<&str> = apps.iter().copied().collect();
-    let finds = format!(
-        "Finds tools by words of what they do, with their descriptions and parameters. There are tools of: {}.",
-        apps.join(", ")
-    );
-    let query = json!({ "query": { "type": "string", "description": "A few words." } });
-    let call = json!({
-        "tool": { "type": "string", "description": "The tool's name." },
-        "arguments": { "type": "object", "description": "The tool's arguments." },
-    });
-    let calls = format!("Calls a tool that {SEARCH} has found.");
-    [
-        own(SEARCH, &finds, "query", &query, true),
-        own(CALL, &calls, "tool", &call, false),
-    ]
 }
 
 impl Listing {

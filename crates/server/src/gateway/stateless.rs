@@ -8,10 +8,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::rpc::{self, Message, Meta};
-use super::{VERSION_HEADER, VERSIONS};
 
 /// The version without a handshake.
 pub(super) const VERSION: &str = "2026-07-28";
+/// The versions of the protocol that have a handshake, newest first.
+pub(super) const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// The header with the version.
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 /// How long in milliseconds a client may keep a list that stays the same as long as the gateway runs.
 pub(super) const TTL: u64 = 60_000;
 
@@ -118,6 +121,37 @@ impl Era {
         let rest = result.strip_suffix('}').unwrap_or("{");
         let comma = if rest == "{" { "" } else { "," };
         format!(r#"{rest}{comma}"resultType":"complete"{ttl}}}"#)
+    }
+}
+
+/// What answers a request.
+pub(super) enum Reply {
+    /// A result, and for how many milliseconds a client may keep it, if it may.
+    Result(String, Option<u64>),
+    /// Not done, and why.
+    Refused(String),
+    /// The client has to make the request again, with what this asks for.
+    InputRequired(String),
+    /// An error, with its data.
+    Error(i32, String, Value),
+}
+
+impl Reply {
+    /// As it answers a request whose results have no place for a refusal.
+    pub(super) fn or_error(self) -> Self {
+        match self {
+            Self::Refused(why) => Self::Error(rpc::REFUSED, why, Value::Null),
+            other => other,
+        }
+    }
+
+    pub(super) fn into_message(self, id: &str, era: Era) -> String {
+        match self {
+            Self::Result(result, ttl) => rpc::answer(id, &era.complete(result, ttl)),
+            Self::Refused(why) => rpc::answer(id, &era.complete(rpc::text(&why, true), None)),
+            Self::InputRequired(result) => rpc::answer(id, &result),
+            Self::Error(code, message, data) => rpc::error_with(id, code, &message, &data),
+        }
     }
 }
 
