@@ -246,7 +246,8 @@ fn init_then_undo_gives_the_same_bytes() {
 
 #[test]
 fn a_changed_file_keeps_what_came_later() {
-    for (client, text) in shapes() {
+    let small = |(_, text): &(&str, String)| text.len() < 1 << 20;
+    for (client, text) in shapes().into_iter().filter(small) {
         let stage = Stage::new(client, Some(&text));
         let before = stage.file.client.format.parse(&text).unwrap();
         stage.init(&all).unwrap();

@@ -223,9 +223,8 @@ impl Run {
             lists.push((list.clone(), rows.collect::<Vec<_>>()));
         }
         // Another client's servers are for this one only if it is named.
-        let is_of_interest =
-            !self.args.client.is_empty() || lists.iter().any(|(_, rows)| !rows.is_empty());
-        is_of_interest.then_some(Plan { opened, lists })
+        let has_servers = lists.iter().any(|(_, rows)| !rows.is_empty());
+        (has_servers || !self.args.client.is_empty()).then_some(Plan { opened, lists })
     }
 
     /// The apps that there are, or will be if each server starts.
@@ -241,19 +240,15 @@ impl Run {
     fn look(&mut self, plan: &Plan) -> Result<()> {
         let taken: Vec<&Row> = rows(plan).filter(|row| self.is_taken(row)).collect();
         let path = plan.path();
-        let edited = self.preview(plan);
-        let diff = match edited {
-            Ok(Some(edited)) => {
-                let before = plan.opened.snapshot.text()?.unwrap_or_default();
-                let diff = TextDiff::from_lines(before, &edited.text);
-                diff.unified_diff().header(&path, &path).to_string()
-            }
-            Ok(None) => String::new(),
-            Err(error) => {
-                self.left_alone(&path, &format!("{error:#}"));
-                String::new()
-            }
-        };
+        let edited = self.preview(plan).unwrap_or_else(|error| {
+            self.left_alone(&path, &format!("{error:#}"));
+            None
+        });
+        let before = plan.opened.snapshot.text()?.unwrap_or_default();
+        let diff = edited.map_or(String::new(), |edited| {
+            let diff = TextDiff::from_lines(before, &edited.text);
+            diff.unified_diff().header(&path, &path).to_string()
+        });
         let servers = plan
             .lists
             .iter()
@@ -294,12 +289,13 @@ impl Run {
             };
             (none, Vec::new())
         });
+        let is_ours = clients::is_ours(entry);
         let given = match wish.left_out {
-            None => self.name_app(&mut wish, &secrets, file.client.id),
-            Some(_) => BTreeMap::new(),
+            None if !is_ours => self.name_app(&mut wish, &secrets, file.client.id),
+            _ => BTreeMap::new(),
         };
         let state = match &wish.left_out {
-            _ if clients::is_ours(entry) => State::Behind,
+            _ if is_ours => State::Behind,
             Some(reason) if wish.is_disabled => State::Disabled(reason.clone()),
             _ => match import::unfit(&wish).or_else(|| block::unset(&wish)) {
                 Some(reason) => State::Unfit(reason),
@@ -610,11 +606,8 @@ fn rows(plan: &Plan) -> impl Iterator<Item = &Row> {
 /// The lines of a file: its servers and their states.
 fn shown(plan: &Plan) -> String {
     let file = &plan.opened.file;
-    let new = if plan.opened.snapshot.bytes.is_none() {
-        " (new)"
-    } else {
-        ""
-    };
+    let new = plan.opened.snapshot.bytes.is_none();
+    let new = if new { " (new)" } else { "" };
     let mut text = String::new();
     for (list, rows) in &plan.lists {
         let project = list

@@ -30,7 +30,7 @@ pub(super) fn take(
     let Some((at, member)) = member(text, object, name)? else {
         return Ok(None);
     };
-    let own = slice(text, member.value.range());
+    let own = text.get(value_span(member)).unwrap_or_default();
     let (start, mut end) = (member.range.start, member.range.end);
     let mut parts = Vec::new();
     let next = after_trivia(text, end);
@@ -96,9 +96,10 @@ pub(super) fn put(
     let layout = Layout::of(text, &root);
     if let Some((_, member)) = member(text, object, name)? {
         let line = indent(text, member.range.start);
-        let in_lines = slice(text, member.value.range()).contains('\n');
+        let before = text.get(value_span(member)).unwrap_or_default();
+        let in_lines = before.contains('\n');
         let own = layout.written(piece, in_lines, line);
-        return Ok(replaced(text, member.value.range().into_range(), &own));
+        return Ok(replaced(text, value_span(member), &own));
     }
     let key = Value::from(name).to_string();
     let entry =
@@ -247,18 +248,9 @@ fn member<'a, 't>(
     }
 }
 
-fn slice(text: &str, range: jsonc_parser::common::Range) -> &str {
-    text.get(range.into_range()).unwrap_or_default()
-}
-
-trait IntoRange {
-    fn into_range(self) -> Range<usize>;
-}
-
-impl IntoRange for jsonc_parser::common::Range {
-    fn into_range(self) -> Range<usize> {
-        self.start..self.end
-    }
+fn value_span(member: &ObjectProp<'_>) -> Range<usize> {
+    let range = member.value.range();
+    range.start..range.end
 }
 
 /// The blanks with which the line of a place begins.

@@ -3,10 +3,8 @@
 use std::ops::Range;
 
 use serde_json::Value;
-use toml_parser::Source;
-use toml_parser::parser::{Event, EventKind, parse_document};
 
-use super::{Piece, cut, line_end, line_number, line_start, replaced};
+use super::{Piece, cut, line_end, line_number, replaced};
 use crate::Problem;
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
@@ -22,8 +20,7 @@ struct Statement {
     path: Vec<String>,
     /// Its lines.
     lines: Range<usize>,
-    /// The value, if it is not a header.
-    value: Option<Range<usize>>,
+    is_header: bool,
 }
 
 /// Takes the statements of an entry out, with the comments between them.
@@ -55,19 +52,19 @@ pub(super) fn take(
             None => Ok(None),
         };
     };
-    let own = match &first.value {
-        None => parts
+    let own = match first.is_header {
+        true => parts
             .iter()
             .filter_map(|part| text.get(part.clone()))
             .collect(),
         // Keys below another header mean nothing in another place.
-        Some(_) => {
+        false => {
             let value = parse(text)?;
             literal(super::at(&value, place, name).unwrap_or(&Value::Null))?
         }
     };
     // One blank line goes with a table.
-    for part in parts.iter_mut().filter(|_| first.value.is_none()) {
+    for part in parts.iter_mut().filter(|_| first.is_header) {
         let rest = text.get(part.end..).unwrap_or_default();
         let blank = ["\r\n", "\n"].into_iter().find(|it| rest.starts_with(it));
         part.end += blank.map_or(0, str::len);
@@ -118,7 +115,7 @@ fn is_table(own: &str, place: &[String], name: &str) -> bool {
 
 fn into_table(text: &str, place: &[String], line: &str) -> Result<String, Problem> {
     let all = statements(text);
-    let header = all.iter().find(|it| it.path == place && it.value.is_none());
+    let header = all.iter().find(|it| it.path == place && it.is_header);
     let header = header.ok_or_else(|| Problem::unknown_form(place))?;
     let (at, end) = (header.lines.end, line_end(text));
     let gap = match text.get(..at).is_some_and(|before| before.ends_with('\n')) {
@@ -145,74 +142,49 @@ fn literal(value: &Value) -> Result<String, Problem> {
 }
 
 fn statements(text: &str) -> Vec<Statement> {
-    let source = Source::new(text);
-    let tokens: Vec<_> = source.lex().collect();
-    let mut reader = Reader {
-        text,
-        all: Vec::new(),
-        table: Vec::new(),
-        path: Vec::new(),
-        start: None,
-        value: None,
-        depth: 0,
-    };
-    parse_document(&tokens, &mut |event: Event| reader.event(&event), &mut ());
-    reader.end(text.len());
-    reader.all
+    let (mut all, mut table) = (Vec::new(), Vec::new());
+    let (mut start, mut end) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        let is_first = start == end;
+        end += line.len();
+        let words = line.trim();
+        if is_first && (words.is_empty() || words.starts_with('#')) {
+            start = end;
+            continue;
+        }
+        // A value can take several lines, and is TOML only with all of them.
+        let own = text.get(start..end).unwrap_or_default();
+        let Ok(parsed) = parse(own) else {
+            continue;
+        };
+        let is_header = own.trim_start().starts_with('[');
+        if is_header {
+            table = keys(&parsed);
+        }
+        // Without the value, which may be an inline table.
+        let key = |(at, _): (usize, &str)| parse(&format!("{} = 0", own.get(..at)?)).ok();
+        let path = match own.match_indices('=').find_map(key) {
+            Some(key) if !is_header => [table.clone(), keys(&key)].concat(),
+            _ => table.clone(),
+        };
+        all.push(Statement {
+            path,
+            lines: start..end,
+            is_header,
+        });
+        start = end;
+    }
+    all
 }
 
-struct Reader<'t> {
-    text: &'t str,
-    all: Vec<Statement>,
-    /// The table that the last header has opened.
-    table: Vec<String>,
-    /// The keys of the statement that is being read.
-    path: Vec<String>,
-    start: Option<usize>,
-    value: Option<Range<usize>>,
-    /// Arrays and inline tables around the event.
-    depth: usize,
-}
-
-impl Reader<'_> {
-    fn event(&mut self, event: &Event) {
-        let span = event.span().start()..event.span().end();
-        match event.kind() {
-            EventKind::StdTableOpen | EventKind::ArrayTableOpen => {
-                self.start = Some(span.start);
-            }
-            EventKind::StdTableClose | EventKind::ArrayTableClose => {
-                self.table.clone_from(&self.path);
-            }
-            EventKind::SimpleKey if self.depth == 0 && self.value.is_none() => {
-                if self.start.is_none() {
-                    self.start = Some(span.start);
-                    self.path.clone_from(&self.table);
-                }
-                let mut name = String::new();
-                let raw = self.text.get(span.clone()).unwrap_or_default();
-                toml_parser::Raw::new_unchecked(raw, event.encoding(), event.span())
-                    .decode_key(&mut name, &mut ());
-                self.path.push(name);
-            }
-            EventKind::KeyValSep if self.depth == 0 => self.value = Some(span.end..span.end),
-            EventKind::InlineTableOpen | EventKind::ArrayOpen => self.depth += 1,
-            EventKind::InlineTableClose | EventKind::ArrayClose => {
-                self.depth = self.depth.saturating_sub(1);
-            }
-            EventKind::Newline if self.depth == 0 => self.end(span.end),
-            _ => {}
-        }
+/// The keys of a header, or of a key.
+fn keys(statement: &Value) -> Vec<String> {
+    let mut keys = Vec::new();
+    let mut value = statement;
+    while let Some((key, below)) = value.as_object().and_then(|table| table.iter().next()) {
+        keys.push(key.clone());
+        // An array of tables has one in its header.
+        value = below.get(0).unwrap_or(below);
     }
-
-    fn end(&mut self, at: usize) {
-        if let Some(start) = self.start.take() {
-            self.all.push(Statement {
-                path: std::mem::take(&mut self.path),
-                lines: line_start(self.text, start)..at,
-                value: self.value.take(),
-            });
-        }
-        self.path.clear();
-    }
+    keys
 }
