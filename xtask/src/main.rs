@@ -30,7 +30,8 @@ cargo xtask test [ARGS]   set up, then run the tests, with cargo-nextest where i
 cargo xtask test lab      the tests that need models, train networks or run AgentDojo
 cargo xtask servers [ARGS]  real MCP servers from their registries: a job each, the same tools and results as a plain client's
                           (docs/servers.md), and MCP's conformance suite (ARGS select tests)
-cargo xtask agents [ARGS] Claude Code, Codex and opencode on attacks and tasks, with and without Sluice (--help says more)
+cargo xtask agents [ARGS] Claude Code, Codex and opencode on attacks and tasks, with and without Sluice (--help says more);
+                          `sdks`: official clients of the three APIs before the proxy
 cargo xtask ci            format, size, lints, documentation, tests (`lab` where it may have changed), quick benchmarks
 cargo xtask nightly       what takes too long for that: 10,000 pairs of worlds, 1,000 kills, 10,000 starts of spokes, 200,000
                           inputs of each fuzz target, mutants, `test lab`, `servers`, `agents`, `fresh`

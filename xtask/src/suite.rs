@@ -253,7 +253,9 @@ pub(crate) fn nightly(phases: &mut Phases) -> Result<()> {
     part(phases, "mutants", &|| mutants::mutants(&[]));
     failures.note("laboratory", test(&["lab".to_owned()], phases));
     failures.note("servers", servers(&[], phases));
-    failures.note("agents", agents::agents(&[], phases));
+    for arguments in [&[][..], &["sdks".to_owned()]] {
+        failures.note("agents", agents::agents(arguments, phases));
+    }
     if is_root() {
         failures.note("fresh", fresh::fresh(&[], phases));
     } else {
