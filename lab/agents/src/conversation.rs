@@ -158,19 +158,13 @@ fn call(items: &mut Vec<Item>, tool: String, given: &Value, id: &Value) {
 }
 
 fn result(items: &mut Vec<Item>, id: &Value, content: &Value) {
-    let made = items.iter().rev();
-    let made = made.filter(|item| item.kind == Kind::Call);
-    let tool = made
-        .map(|call| (&call.id, &call.tool))
-        .find(|made| *id == **made.0);
-    let tool = tool.map(|(_, tool)| tool.clone()).unwrap_or_default();
-    items.push(Item {
-        kind: Kind::Result,
-        tool,
-        text: text(content),
-        arguments: Value::Null,
-        id: word(id),
-    });
+    let mut calls = items.iter().rev().filter(|it| it.kind == Kind::Call);
+    let made = calls.find(|call| *id == *call.id);
+    let tool = made.map(|call| call.tool.clone()).unwrap_or_default();
+    put(items, Kind::Result, &tool, text(content));
+    if let Some(result) = items.last_mut() {
+        result.id = word(id);
+    }
 }
 
 /// The tools that are offered; those of Codex's code mode stand in the input.
