@@ -44,6 +44,8 @@ struct Given {
     bytes: usize,
     /// The label of texts for which there was no room.
     lost: Label,
+    /// Whether the client has started programs, which can do all that the client can.
+    has_programs: bool,
 }
 
 #[derive(Debug)]
@@ -126,6 +128,21 @@ impl Permits {
         given.map_or(Label::bottom(), |given| given.label.clone())
     }
 
+    /// The client of this session has started a program, or let the user start one.
+    pub fn starts_program(&mut self, session: &str) {
+        if let Some(given) = self.given.get_mut(session) {
+            given.has_programs = true;
+        }
+    }
+
+    /// What may be behind a call of this session, whatever the conversation shows that it came from: a program of the client's
+    /// can make up a conversation from all that the client was given.
+    #[must_use]
+    pub fn behind(&self, session: &str) -> Label {
+        let given = self.given.get(session).filter(|given| given.has_programs);
+        given.map_or(Label::bottom(), |given| given.label.clone())
+    }
+
     /// Leaves a permit for the client of this session. It is for its call alone: this app, this tool, these arguments.
     /// `name` names the call, and is used once.
     pub fn leave(&mut self, session: &str, name: &str, permit: Permit, now: Instant) {
@@ -158,8 +175,12 @@ impl Permits {
             waiting.session == session
                 && (call.app.as_str(), call.tool.as_str()) == (app, tool)
                 && call.arguments.by_value([].iter()) == value
-        })?;
-        let waiting = self.waiting.remove(at)?;
+        });
+        // Its model has not made this call.
+        if at.is_none() {
+            self.starts_program(session);
+        }
+        let waiting = self.waiting.remove(at?)?;
         Some((waiting.name, waiting.permit))
     }
 

@@ -11,8 +11,8 @@ use super::step::{Rejection, StepCall};
 use crate::isc::{Functionality, Offer, ServedBy};
 use crate::trace::{self, Cause, Event, Text};
 use crate::{
-    Asked, CallOutcome, Completion, Execution, Filling, HandOver, Need, ProposedCall, Requested,
-    Stop, StopReason, Usage,
+    Apps, Asked, CallOutcome, Completion, Execution, Filling, HandOver, Need, ProposedCall,
+    Requested, Stop, StopReason, Usage,
 };
 
 /// How the note on a refused call ends.
@@ -76,7 +76,12 @@ impl TurnMachine {
         }
     }
 
-    pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, call: Call) {
+    pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, mut call: Call) {
+        if let Apps::Client(own, _) = &self.apps
+            && call.app != *own
+        {
+            call.label = call.label.join(&self.behind_others);
+        }
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
         let principal = match &calls.exchange {

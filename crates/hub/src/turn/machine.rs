@@ -52,6 +52,8 @@ pub struct TurnMachine {
     pub(super) refinements: Vec<Refinement>,
     /// The request that this conversation serves, if it is not the user's.
     pub(super) serving: Option<Box<Service>>,
+    /// What may be behind each call of a tool that is not the client's own ([`Apps::Client`]).
+    pub(super) behind_others: Label,
 }
 
 /// A step that was re-run. A history that is rebuilt is refined again, at the same place.
@@ -128,6 +130,7 @@ impl TurnMachine {
             events: Vec::new(),
             refinements: Vec::new(),
             serving: None,
+            behind_others: Label::bottom(),
         }
     }
 
@@ -175,6 +178,12 @@ impl TurnMachine {
     /// Says by what a history that was taken over has been refined. No step of these is re-run.
     pub fn recall_refinements(&mut self, refinements: Vec<Refinement>) {
         self.refinements = refinements;
+    }
+
+    /// Says what may be behind each call of a tool that is not the client's own, whatever the conversation shows
+    /// ([`Apps::Client`]): programs that the client has started can write a conversation too.
+    pub fn suspect_others(&mut self, label: Label) {
+        self.behind_others = label;
     }
 
     /// Takes the trace entries since the last call.

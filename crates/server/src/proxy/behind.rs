@@ -23,9 +23,25 @@ pub struct Behind {
     pub permits: Arc<Mutex<Permits>>,
     /// The session that the client has there.
     pub session: String,
+    /// What may be behind each of its calls there.
+    pub suspected: Label,
+    /// Which of the client's own tools start programs ([`Permits::starts_program`]).
+    pub starts: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl Behind {
+    /// What may be behind a call at the gateway, whatever its conversation shows.
+    pub(super) fn suspected(&self) -> Label {
+        self.suspected.join(&self.permits().behind(&self.session))
+    }
+
+    /// The client gets a call of a tool of its own.
+    pub(super) fn calls_own(&self, tool: &str) {
+        if (self.starts)(tool) {
+            self.permits().starts_program(&self.session);
+        }
+    }
+
     pub(super) fn permits(&self) -> MutexGuard<'_, Permits> {
         self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -120,6 +120,9 @@ impl<'a> Turn<'a> {
         };
         let mut agent = TurnMachine::resume(setup, history);
         agent.recall_refinements(refinements);
+        if let Some(behind) = &self.shared.behind {
+            agent.suspect_others(behind.suspected());
+        }
         let known = agent.refusals().len();
         let label = agent.history().label();
         let driver = Driver::new(parts, &mut self, &mut agent);
@@ -164,7 +167,10 @@ impl<'a> Turn<'a> {
                     behind.permits().leave(&behind.session, &name, permit, now);
                     left.push(name);
                 }
-                _ => {
+                behind => {
+                    if let Some(behind) = behind {
+                        behind.calls_own(&call.tool);
+                    }
                     self.session.hands_over(&name, permit.receipt());
                     permit.spend();
                 }

@@ -58,6 +58,8 @@ async fn world() -> World {
         tools: Arc::new(move || tools.to_vec()),
         permits: Arc::clone(&permits),
         session: "run".to_owned(),
+        suspected: Label::bottom(),
+        starts: Arc::new(|tool| tool == "clock"),
     });
     let all = Arc::clone(&told);
     setup.told = Some(Arc::new(move |label: &Label| {
@@ -246,6 +248,24 @@ async fn what_the_gateway_gave_to_anybody_is_recognised() {
         ];
         let answer = world.answer(Api::Chat, &said).await;
         assert_eq!(answer.calls.is_empty(), was_given, "{answer:?}");
+    }
+}
+
+/// A program that the client has started can send a conversation that it has made up, with the user's role for all of it.
+#[tokio::test]
+async fn once_a_program_was_started_all_that_was_given_may_be_behind_a_call() {
+    for starts in [false, true] {
+        let world = world().await;
+        let given = untrusted();
+        world.permits.lock().unwrap().give("run", &given);
+        if starts {
+            world.answer(Api::Chat, &[Said::User("file")]).await;
+        }
+        let answer = world.answer(Api::Chat, &[Said::User("send it")]).await;
+        assert_eq!(answer.calls.is_empty(), starts, "{answer:?}");
+        assert_eq!(world.approver.count(), usize::from(starts));
+        let permit = world.redeem("send", r#"{"to":"ada","copies":1}"#);
+        assert_eq!(permit.is_some(), !starts);
     }
 }
 

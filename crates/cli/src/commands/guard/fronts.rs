@@ -27,6 +27,22 @@ use crate::{compose, paths};
 /// The agent's session at the gateway: there is one agent.
 const SESSION: &str = "agent";
 
+/// The tools of the agents that start programs, beside those that have no rule.
+const SHELLS: [&str; 11] = [
+    "Bash",
+    "Monitor",
+    "Workflow",
+    // Its text can hold commands, which the agent runs.
+    "Skill",
+    "skill",
+    "lsp",
+    "exec_command",
+    "write_stdin",
+    "shell",
+    "shell_command",
+    "bash",
+];
+
 /// Both fronts, serving.
 pub(super) struct Fronts {
     pub(super) address: SocketAddr,
@@ -107,11 +123,19 @@ impl Fronts {
             setup.known.add(&text, parts.files.clone());
         }
         let tools = Arc::clone(&gateway);
+        let ruled = setup.labels.listed.clone();
+        // Of an agent without a profile nothing is known.
+        let knows_programs = !ruled.is_empty();
         setup.behind = Some(Behind {
             server: agent::SERVER.to_owned(),
             tools: Arc::new(move || tools.tools()),
             permits: Arc::clone(&permits),
             session: SESSION.to_owned(),
+            // Programs of a stranger's may run without any call: git's, for one.
+            suspected: parts
+                .files
+                .meet(&config.lattice.whole(Dimension::Integrity)),
+            starts: Arc::new(move |tool| SHELLS.contains(&tool) || !ruled.contains(tool)),
         });
         setup.told = Some(parts.told);
         setup.beside = Some(Routes::new(gateway, &token, Some(SESSION.to_owned())));
@@ -124,6 +148,9 @@ impl Fronts {
             .context("the guard does not start")?;
         // A program of the agent's reads the workspace by itself, and may call the gateway without the model.
         lock(&permits).give(SESSION, parts.files);
+        if !knows_programs {
+            lock(&permits).starts_program(SESSION);
+        }
         let address = proxy.address();
         let stop = Arc::new(Notify::new());
         let (ending, closing) = (Arc::clone(&stop), parts.desk);
