@@ -536,7 +536,7 @@ mod tests {
         let (mut keys, mut screen) = (File::from(streams.input), File::from(streams.output));
         // Another screen, the mouse, no cursor; and marked pastes only for a while.
         let set = "\x1b[?1049h\x1b[?1000;1006h\x1b[?25l\x1b[?2004h\x1b[?2004l\x1b[>1u";
-        write!(screen, "{set}drawn\n").unwrap();
+        writeln!(screen, "{set}drawn").unwrap();
         wait_for(&mut user, "drawn");
         relay.pause();
         assert!(!is_raw(&terminal));

@@ -117,9 +117,10 @@ pub(crate) fn stand_in(config: &mut Config, name: &str, given: &BTreeSet<String>
         return;
     };
     let is_given = |entry: &String| given.iter().any(|name| block::reads(entry, name));
-    let (later, now) = mem::take(&mut app.env_from).into_iter().partition(is_given);
+    let (later, now): (Vec<_>, Vec<_>) =
+        mem::take(&mut app.env_from).into_iter().partition(is_given);
     app.env_from = now;
-    for entry in Vec::<String>::from(later) {
+    for entry in later {
         let variable = from_environment(&entry).0.to_owned();
         app.env.insert(variable, PLACEHOLDER.to_owned());
     }

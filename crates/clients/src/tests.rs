@@ -114,7 +114,7 @@ fn wrap(opened: &Opened) -> Vec<Change> {
     let list = opened.lists.first().unwrap();
     let direct = list.servers.iter().filter(|(_, entry)| !is_ours(entry));
     let change = |(name, entry): &(String, Value)| Change {
-        place: [list.place.as_slice(), &[name.clone()]].concat(),
+        place: [list.place.as_slice(), std::slice::from_ref(name)].concat(),
         take: Vec::new(),
         put: wrapped("/usr/bin/sluice", name, entry).unwrap(),
     };
@@ -258,10 +258,10 @@ fn a_changed_file_keeps_what_came_later() {
             _ => ("{", "{\"later\": 1, "),
         };
         let now = stage.bytes();
-        let bom = now
-            .starts_with('\u{feff}')
-            .then_some("\u{feff}")
-            .unwrap_or_default();
+        let bom = match now.starts_with('\u{feff}') {
+            true => "\u{feff}",
+            false => "",
+        };
         let body = now.trim_start_matches('\u{feff}').replacen(from, to, 1);
         let body = body.replacen(", \n", ",\n", 1);
         fs::write(&stage.file.path, format!("{bom}{body}")).unwrap();
@@ -365,11 +365,7 @@ fn a_wrapped_server_changes_its_command_alone() {
             expected.unwrap_or("\"command\": \"/usr/bin/sluice\",\n      \"args\": [\"wrap\",");
         assert!(edited.contains(expected), "{edited}");
         assert_eq!(stage.init(&wrap).unwrap(), None);
-        fs::write(
-            &stage.file.path,
-            edited.replacen("notes", "notes", 1) + "\n",
-        )
-        .unwrap();
+        fs::write(&stage.file.path, edited + "\n").unwrap();
         assert!(matches!(stage.undo()[..], [Ok(Undone::Entries { .. })]));
         let format = stage.file.client.format;
         assert_eq!(format.parse(&stage.bytes()), format.parse(&text));

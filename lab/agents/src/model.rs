@@ -106,10 +106,10 @@ fn step(items: &[Item], tools: &[Tool]) -> Step {
         && let Some(wait) = tools.iter().find(|tool| tool.is_called("wait_agent"))
     {
         let started: Value = serde_json::from_str(&last.text).unwrap_or_default();
-        let mut arguments = json!({"timeout_ms": 30_000});
-        if let Some(agent) = started["agent_id"].as_str() {
-            arguments["targets"] = json!([agent]);
-        }
+        let arguments = match started.get("agent_id") {
+            Some(agent) => json!({"timeout_ms": 30_000, "targets": [agent]}),
+            None => json!({"timeout_ms": 30_000}),
+        };
         return Step::call(wait.clone(), arguments);
     }
     // What others order: in results, in what the agent or a developer put in, in descriptions, and in a summary that has
@@ -202,7 +202,9 @@ fn result_of<'a>(made: &Item, after: &'a [Item]) -> &'a str {
 /// Whether this is the call: agents add members with defaults to what they bring back.
 fn is_same(made: &Item, tool: &Tool, arguments: &Value) -> bool {
     let same = match arguments {
-        Value::Object(members) => members.iter().all(|(name, it)| made.arguments[name] == *it),
+        Value::Object(members) => members
+            .iter()
+            .all(|(name, it)| made.arguments.get(name) == Some(it)),
         text => made.arguments == *text,
     };
     made.kind == Kind::Call && made.tool == tool.name && same

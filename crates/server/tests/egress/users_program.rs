@@ -192,7 +192,7 @@ async fn on_terminal(command: &[&str]) -> (Run, File) {
 impl Run {
     async fn ended(&mut self) -> Ended {
         let ended = tokio::time::timeout(PATIENCE, self.program.ended());
-        ended.await.expect("the program does not end")
+        ended.await.unwrap()
     }
 
     /// All that the program writes, until it has ended.
@@ -217,14 +217,14 @@ async fn wait_for(terminal: &File, text: &'static str) -> String {
         while !String::from_utf8_lossy(&seen).contains(text) {
             // An error says that the program has ended.
             match terminal.read(&mut piece) {
-                Ok(length @ 1..) => seen.extend(&piece[..length]),
+                Ok(length @ 1..) => seen.extend(piece.get(..length).unwrap()),
                 _ => break,
             }
         }
         String::from_utf8_lossy(&seen).into_owned()
     });
     let seen = tokio::time::timeout(PATIENCE, reader).await;
-    let seen = seen.expect("nothing more is shown").unwrap();
+    let seen = seen.unwrap().unwrap();
     assert!(seen.contains(text), "{text:?} is not in {seen:?}");
     seen
 }

@@ -2,7 +2,8 @@
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command-line tool says what it does"
+    clippy::indexing_slicing,
+    reason = "a command-line tool of the laboratory"
 )]
 
 mod agent;

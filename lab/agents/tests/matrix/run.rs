@@ -28,6 +28,7 @@ const PATIENCE: u64 = 180;
 const BUSY: &str = "\"BUSY\"";
 
 /// What stands between the agent and the world.
+#[expect(clippy::enum_variant_names, reason = "the names of the commands")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Guard {

@@ -19,7 +19,7 @@ pub(super) fn own(args: Vec<String>, workspace: &Path, is_mine: bool) -> Result<
     let mut config = json!({});
     let (mut files, mut path) = (Vec::new(), None);
     for name in ["config.json", "opencode.json", "opencode.jsonc"] {
-        files.extend(in_home(&format!(".config/opencode/{name}")));
+        files.extend(in_home(format!(".config/opencode/{name}")));
     }
     files.extend(var("OPENCODE_CONFIG").map(PathBuf::from));
     if is_mine {

@@ -526,8 +526,8 @@ impl Stateless<'_> {
         }
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
         let (status, _, body) = http(self.address, "POST", &all, &body.to_string());
-        let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
-        let answer: Value = serde_json::from_str(events.last().unwrap_or(&body)).unwrap();
+        let mut events = body.lines().filter_map(|line| line.strip_prefix("data: "));
+        let answer: Value = serde_json::from_str(events.next_back().unwrap_or(&body)).unwrap();
         assert_eq!(answer["id"], 7, "{answer}");
         (status, answer)
     }
