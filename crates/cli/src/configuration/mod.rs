@@ -155,6 +155,11 @@ impl Found {
         config::is_of_another_program(&self.path)
     }
 
+    /// Whether only contents count that the user has trusted.
+    pub(crate) fn needs_trust(&self) -> bool {
+        self.needs_trust
+    }
+
     /// A file that needs trust.
     pub(crate) fn in_folder(file: &Path) -> Self {
         Self::new(file, true)

@@ -2,6 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    future::{Future, pending},
+    io,
+    net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -12,6 +15,7 @@ use axum::{
     body::Body,
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header::AUTHORIZATION},
+    middleware,
     routing::{get, post},
 };
 use ifc::{Answer, Until};
@@ -27,7 +31,7 @@ use crate::{
     QuestionView, TrustView,
     api::{
         error::ApiError,
-        http::{Budget, Peer, json_body},
+        http::{self, Budget, Hosts, Peer, json_body},
     },
 };
 
@@ -126,6 +130,21 @@ impl ApprovalDesk {
             .with_state(self.clone())
     }
 
+    /// Takes a port of loopback for the questions alone. They are served while the future is polled.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub async fn listen(
+        self: &Arc<Self>,
+    ) -> io::Result<(SocketAddr, impl Future<Output = ()> + use<>)> {
+        let (listener, address) = http::bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
+        let hosts = Hosts::new(false, &[]);
+        let router = self.router().fallback(http::nothing_here);
+        let router = router.layer(middleware::from_fn_with_state(hosts, http::check_host));
+        let serving = http::serve(listener, router, MAX_WAITING, pending());
+        Ok((address, serving))
+    }
+
     fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<(), ApiError> {
         // Canonical, since a socket of IPv6 shows 127.0.0.1 as `::ffff:127.0.0.1`.
         if !peer.0.ip().to_canonical().is_loopback() {
@@ -140,7 +159,7 @@ impl ApprovalDesk {
         match given.is_some_and(|given| hash(given.as_bytes()) == hash(self.token.as_bytes())) {
             true => Ok(()),
             false => {
-                let message = "wrong token; use the one that sluice proxy printed at its start";
+                let message = "wrong token; use the one that was printed at its start";
                 Err(ApiError::new(StatusCode::UNAUTHORIZED, message))
             }
         }

@@ -357,8 +357,8 @@ pub(crate) fn run(
 fn announced(shown: &str) -> Option<(String, String)> {
     let (_, after) = shown.split_once("questions: ")?;
     let (line, _) = after.split_once('\n')?;
-    let (url, token) = line.split_once(", with Authorization: Bearer ")?;
-    Some((url.to_owned(), token.to_owned()))
+    let (url, file) = line.split_once(", with Authorization: Bearer and the token in ")?;
+    Some((url.to_owned(), fs::read_to_string(file).ok()?))
 }
 
 /// The summary at its end.

@@ -146,7 +146,7 @@ impl Kind {
         let (folder, is_mine) = (&workspace.folder, workspace.is_mine());
         match self {
             Self::ClaudeCode => claude::own(args, folder, is_mine),
-            Self::Codex => codex::own(args, is_sandboxed),
+            Self::Codex => codex::own(args, folder, is_sandboxed),
             Self::Opencode => opencode::own(args, folder, is_mine),
             Self::Other => Ok(Own {
                 args,

@@ -1,6 +1,6 @@
 //! Codex: its settings, and its overlay.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +12,7 @@ use super::agent::{
     refused, settings, text, var, written,
 };
 use super::home::Folder;
+use super::workspace::is_below;
 
 /// The file with the models, in the agent's home.
 const CATALOGUE: &str = "sluice-models.json";
@@ -22,8 +23,13 @@ const GUARDED: &str = "model_provider model_providers mcp_servers openai_base_ur
 const CARRIED: &str = "model model_reasoning_effort model_reasoning_summary model_verbosity personality \
     approval_policy sandbox_mode tui hide_agent_reasoning show_raw_agent_reasoning";
 
-pub(super) fn own(args: Vec<String>, is_sandboxed: bool) -> Result<Own> {
+pub(super) fn own(args: Vec<String>, workspace: &Path, is_sandboxed: bool) -> Result<Own> {
     let folder = folder().unwrap_or_default();
+    if is_below(&folder, workspace) {
+        bail!(
+            "CODEX_HOME says where keys go, and the agent may write it in the workspace; move it elsewhere"
+        );
+    }
     let path = folder.join("config.toml");
     let mut config = settings(&path)?;
     let (mut options, mut kept) = (Options::new(args), Vec::new());
@@ -89,7 +95,7 @@ fn nested(key: &str, value: &str) -> Result<Value> {
     Ok(serde_json::to_value(table)?)
 }
 
-fn upstream(config: &Value, logins: &std::path::Path) -> Result<Upstream> {
+fn upstream(config: &Value, logins: &Path) -> Result<Upstream> {
     let of_maker = || Dialect::Responses.usual().base_url.to_owned();
     let name = text(config, "/model_provider").filter(|name| name != "openai");
     if let Some(name) = name {

@@ -63,8 +63,8 @@ pub(super) struct Parts<'a> {
     pub(super) layers: &'a BTreeSet<Layer>,
     /// Who answers questions; without one they are refused at once.
     pub(super) approver: Option<Arc<dyn Approver>>,
-    /// Where they are answered over HTTP.
-    pub(super) desk: Option<Arc<ApprovalDesk>>,
+    /// Where they wait. It is not served here: the sandbox reaches this address.
+    pub(super) desk: Arc<ApprovalDesk>,
     pub(super) summary: Arc<Summary>,
     /// Who learns what the agent is given.
     pub(super) told: Told,
@@ -117,7 +117,6 @@ impl Fronts {
         setup.omits_tools = true;
         setup.tokens = vec![token.clone()];
         setup.approver = parts.approver.unwrap_or_else(|| Arc::new(DropCalls));
-        setup.desk.clone_from(&parts.desk);
         setup.observer = parts.summary;
         for text in parts.workspace.rules() {
             setup.known.add(&text, parts.files.clone());
@@ -157,7 +156,7 @@ impl Fronts {
         let serving = tokio::spawn(proxy.serve(async move {
             ending.notified().await;
             // An open question becomes a no.
-            closing.iter().for_each(|desk| desk.close());
+            closing.close();
         }));
         Ok(Self {
             address,

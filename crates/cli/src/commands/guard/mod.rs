@@ -23,6 +23,7 @@ mod run;
 mod summary;
 mod workspace;
 
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use config::{Config, ProviderKind};
 use server::proxy::{ApprovalDesk, Approver};
+use tempfile::NamedTempFile;
 
 use self::agent::{Kind, Own, Run};
 use self::confined::{AtTerminal, Between, Sandbox, Teller};
@@ -38,13 +40,14 @@ use self::home::Home;
 use self::rules::{Opened, Sources};
 use self::run::Launch;
 use self::summary::Summary;
-use self::workspace::{Whose, Workspace};
+use self::workspace::{Whose, Workspace, is_below};
 use crate::commands::proxy::Announced;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::provider::dialect;
 use crate::terminal::{Terminal, say};
+use crate::{configuration, paths};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -127,6 +130,17 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     let mounts = mounts.collect::<Result<Vec<PathBuf>>>()?;
     let read = args.read.iter().map(|path| there(path, "--read"));
     let read = read.collect::<Result<Vec<PathBuf>>>()?;
+    let found = configuration::find(args.place.file.config.as_deref())?;
+    if let Some(found) = found.filter(|found| !found.needs_trust()) {
+        let mut written = mounts.iter().chain([&workspace.folder]);
+        if written.any(|folder| is_below(found.path(), folder)) {
+            bail!(
+                "the agent may write {}, and its next run would have those rules; move the file elsewhere, or leave out --config \
+                 and trust it as the workspace's sluice.toml",
+                found.shown.display()
+            );
+        }
+    }
     let home = Home::of(kind, &workspace)?;
     let sources = Sources {
         place: &args.place,
@@ -162,18 +176,16 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         files: &rules.files,
         workspace: &workspace,
         layers: &layers,
-        desk: approver.is_some().then(|| desk.clone()),
+        desk: desk.clone(),
         approver: approver.clone(),
         summary: summary.clone(),
         told: teller.told(),
     });
     let fronts = fronts.await?;
-    if args.approvals {
-        let (address, token) = (fronts.address, desk.token());
-        say(&format!(
-            "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {token}\n"
-        ));
-    }
+    let _token = match args.approvals {
+        true => announce(&desk).await?,
+        false => None,
+    };
     let url = format!("http://{}", fronts.address);
     let overlay = kind.overlay(
         &Run {
@@ -226,6 +238,25 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         0 if was_refused => Exit::Refused,
         code => Exit::Program(code),
     })
+}
+
+/// Serves the questions at a port that no sandbox reaches. What is no terminal may be a log that the agent can read, so the
+/// token is in a file then, as long as that is held.
+async fn announce(desk: &Arc<ApprovalDesk>) -> Result<Option<NamedTempFile>> {
+    let (address, serving) = desk.listen().await?;
+    tokio::spawn(serving);
+    let (mut word, mut held) = (desk.token().to_owned(), None);
+    if !std::io::stderr().is_terminal() {
+        let mut file = tempfile::Builder::new();
+        let mut file = file.prefix("approvals-").tempfile_in(paths::state()?)?;
+        file.write_all(word.as_bytes())?;
+        word = format!("and the token in {}", file.path().display());
+        held = Some(file);
+    }
+    say(&format!(
+        "questions: http://{address}/sluice/v1/approvals, with Authorization: Bearer {word}\n"
+    ));
+    Ok(held)
 }
 
 /// The program that a shell would start.

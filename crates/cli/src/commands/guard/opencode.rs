@@ -10,6 +10,7 @@ use super::agent::{
     self, Options, Overlay, Own, PATIENCE_MS, Run, SERVER, Upstream, in_home, merge, no_key,
     settings, text, var, written,
 };
+use super::workspace::is_below;
 
 /// Settings that lead elsewhere or start programs. The others are the user's, and are carried over.
 const GUARDED: &str = "mcp plugin provider enabled_providers disabled_providers share autoupdate enterprise server lsp \
@@ -25,9 +26,24 @@ pub(super) fn own(args: Vec<String>, workspace: &Path, is_mine: bool) -> Result<
     if is_mine {
         files.extend(["opencode.json", "opencode.jsonc"].map(|name| workspace.join(name)));
     }
+    let (mut of_workspace, mut notes) = (Vec::new(), Vec::new());
     for file in files.into_iter().filter(|file| file.is_file()) {
-        merge(&mut config, settings(&file)?);
-        path = Some(file);
+        let mut read = settings(&file)?;
+        match read.as_object_mut() {
+            // The agent may write it, so it does not say where keys go, and changes no server of the user's.
+            Some(read) if is_below(&file, workspace) => {
+                if read.remove("provider").is_some() {
+                    notes.push(format!(
+                        "provider in {} is left out, since the agent may write that file; write it into your own opencode.json",
+                        file.display()
+                    ));
+                }
+                let servers = read.remove("mcp");
+                of_workspace.extend(servers.map(|it| (file, json!({ "mcp": it }))));
+            }
+            _ => path = Some(file),
+        }
+        merge(&mut config, read);
     }
     if let Some(content) = var("OPENCODE_CONFIG_CONTENT") {
         merge(
@@ -63,8 +79,8 @@ pub(super) fn own(args: Vec<String>, workspace: &Path, is_mine: bool) -> Result<
         args: kept,
         writes: Vec::new(),
         upstream,
-        servers: servers.into_iter().collect(),
-        notes: Vec::new(),
+        servers: servers.into_iter().chain(of_workspace).collect(),
+        notes,
         settings: config,
     })
 }

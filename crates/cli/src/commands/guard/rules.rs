@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use config::{App, Config, Domain, Mount, foreign_servers};
 use hub::trace::escape;
 use ifc::{Dimension, Label};
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::agent::{Kind, Own};
 use super::home::Home;
-use super::workspace::Workspace;
+use super::workspace::{Workspace, is_below};
 use crate::commands::app::block::{self, Access, Wish};
 use crate::commands::{gateway, wrap};
 use crate::configuration;
@@ -138,9 +138,9 @@ impl Sources<'_> {
     /// The agent's servers with the files that they see. Those that cannot be used are named.
     fn wishes(&self, config: &Config) -> Vec<(Wish, block::Data)> {
         let mut wishes: Vec<(Wish, block::Data)> = Vec::new();
-        for (path, value) in &self.own.servers {
+        for (file, value) in &self.own.servers {
             // The text is JSON, whatever form the file had.
-            let path = path.with_extension("json");
+            let path = file.with_extension("json");
             let read = foreign_servers(&path, &value.to_string(), &|name| std::env::var(name).ok());
             let (servers, notes) = match read {
                 Ok(read) => read,
@@ -157,7 +157,7 @@ impl Sources<'_> {
                 let data = match (&wish.left_out, is_taken) {
                     (Some(reason), _) => Err(anyhow!("{reason}")),
                     (None, true) => Err(anyhow!("another server has this name")),
-                    (None, false) => self.data(&wish),
+                    (None, false) => self.data(&wish, file),
                 };
                 match data {
                     Ok(data) => {
@@ -184,8 +184,12 @@ impl Sources<'_> {
         wishes
     }
 
-    /// The files that a server's command and variables name. It may write where the agent may.
-    fn data(&self, wish: &Wish) -> Result<block::Data> {
+    /// The files that a server's command and variables name. It may write where the agent may. One of a file that the agent
+    /// may write gets nothing else of the user's.
+    fn data(&self, wish: &Wish, of: &Path) -> Result<block::Data> {
+        if is_below(of, &self.workspace.folder) {
+            self.check_inside(wish)?;
+        }
         let mut words: Vec<&Path> = wish.command.iter().map(Path::new).collect();
         words.extend(wish.env.values().map(Path::new));
         let may_write = self.mounts.iter().chain([&self.workspace.folder]);
@@ -201,6 +205,27 @@ impl Sources<'_> {
                     .any(|folder| Path::new(path).starts_with(folder))
         });
         Ok(data)
+    }
+
+    fn check_inside(&self, wish: &Wish) -> Result<()> {
+        let lists = ["PATH", "LD_LIBRARY_PATH"].map(str::to_owned);
+        let lists = lists.into_iter().filter(|name| wish.env.contains_key(name));
+        if let Some(name) = wish.variables().into_iter().chain(lists).next() {
+            bail!("a file of the workspace, which the agent may write, does not give it {name}");
+        }
+        let words = wish.command.iter().chain(wish.env.values());
+        let mut paths = words.filter_map(|word| provision::named_path(word));
+        let is_outside = |path: &PathBuf| {
+            path.canonicalize()
+                .is_ok_and(|end| !end.starts_with(&self.workspace.folder))
+        };
+        match paths.find(is_outside) {
+            Some(path) => bail!(
+                "a file of the workspace, which the agent may write, does not give it {}",
+                path.display()
+            ),
+            None => Ok(()),
+        }
     }
 
     fn loaded(&self, wishes: &[(Wish, block::Data)], tools: &[Vec<Tool>]) -> Result<Config> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -58,6 +58,9 @@ const MOST_ENTRIES: usize = 20_000;
 const MOST_LEVELS: usize = 6;
 const MOST_BYTES: u64 = 256 << 10;
 
+/// The mode of a folder such as /tmp: all may write, each their own files.
+const SHARED: u32 = 0o1002;
+
 type Known = BTreeMap<PathBuf, Whose>;
 
 impl Workspace {
@@ -73,11 +76,21 @@ impl Workspace {
         let home = home.and_then(|home| home.canonicalize().ok());
         let is_in_home = |folder: &Path| home.as_ref().is_none_or(|home| !home.starts_with(folder));
         let mut above = here.ancestors().take_while(|folder| is_in_home(folder));
-        let folder = above.find(|folder| folder.join(".git").exists());
+        // As git does: on a shared machine anybody could make one of /tmp.
+        let folder = above.find(|folder| is_own(folder) && is_own(&folder.join(".git")));
         let folder = folder.unwrap_or(&here).to_owned();
         if !is_in_home(&folder) {
             bail!(
                 "the agent may write its workspace, and {} holds your home; start it in the folder of a project",
+                folder.display()
+            );
+        }
+        if folder
+            .metadata()
+            .is_ok_and(|it| it.mode() & SHARED == SHARED)
+        {
+            bail!(
+                "the agent may write its workspace, and {} is for files of all users; start it in the folder of a project",
                 folder.display()
             );
         }
@@ -168,6 +181,18 @@ impl Workspace {
         urls.filter_map(|url| url.domain().map(str::to_owned))
             .collect()
     }
+}
+
+/// Whether a path is below a folder, or leads there.
+pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.starts_with(folder) || paths::resolved(&path).starts_with(folder)
+}
+
+/// Whether a file or folder is there and belongs to the user.
+fn is_own(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.is_ok_and(|it| it.uid() == rustix::process::geteuid().as_raw())
 }
 
 /// A regular file of a workspace that is not long. A link could lead out of it, and a device or a pipe would never end.
