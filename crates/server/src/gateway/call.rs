@@ -37,6 +37,9 @@ const MAX_BYTES: usize = 8 << 20;
 /// forgotten. A gateway does not see what the user says to the client.
 const PAUSE: Duration = Duration::from_secs(120);
 
+/// Ends what a trace says of a call which another front has decided on, and left the permit.
+pub const REDEEMED: &str = ", by another front";
+
 /// What was decided on a call.
 enum Decided {
     Runs(CallId, Permit),
@@ -213,7 +216,7 @@ impl Client {
             if let Some((name, permit)) = left {
                 let id = guard.enter(permit.call());
                 conversation.redeemed.insert(id, name);
-                return self.allowed(guard, id, permit);
+                return self.allowed(guard, id, permit, REDEEMED);
             }
         }
         // The other front has seen what this one has not.
@@ -235,7 +238,7 @@ impl Client {
             return refused(&self.record(event).err().unwrap_or(why));
         }
         match guard.decide(&Relevance::Everything, call.clone()) {
-            Decision::Allow(permit) => self.allowed(guard, id, permit),
+            Decision::Allow(permit) => self.allowed(guard, id, permit, ""),
             Decision::Deny(denial) => {
                 let why = denial.to_string();
                 let reason = Text::from(why.as_str());
@@ -274,9 +277,9 @@ impl Client {
     }
 
     /// A permit, once it is on record.
-    fn allowed(&self, guard: &mut Guard, id: CallId, permit: Permit) -> Decided {
+    fn allowed(&self, guard: &mut Guard, id: CallId, permit: Permit, how: &str) -> Decided {
         let flow = self.flow(permit.call());
-        let by = permit.basis().to_string();
+        let by = format!("{}{how}", permit.basis());
         match self.record(Event::Allowed { step: 1, flow, by }) {
             Ok(()) => Decided::Runs(id, permit),
             Err(why) => {

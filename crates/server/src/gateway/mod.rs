@@ -37,6 +37,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify, Semaphore, mpsc, oneshot, watch};
 use wire::{Progress, ToolDescription};
 
+pub use self::call::REDEEMED;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
 pub use self::listing::GatewayTool;
 use self::listing::{AppTools, Listing};

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use hub::trace::{Event, Flow, escape};
 use serde_json::json;
 use server::TraceFile;
+use server::gateway::REDEEMED;
 use server::proxy::Observer;
 
 use crate::terminal::{message, say};
@@ -23,6 +24,8 @@ struct Counts {
     calls: usize,
     asked: usize,
     refused: usize,
+    /// Calls at the gateway that the proxy has not seen a model propose.
+    unproposed: usize,
     /// How often each call was refused, by its tool and the reason.
     reasons: BTreeMap<(String, String), usize>,
     /// Where the agent's programs wanted to connect to, and were not.
@@ -43,8 +46,7 @@ impl Counts {
             } => {
                 self.calls += 1;
                 self.asked += 1;
-                let why = format!("it depends on {} ({rule})", excess.join(", "));
-                self.rules.insert(tool(flow), why);
+                self.learn(flow, rule, excess);
             }
             Event::Answered {
                 flow,
@@ -65,6 +67,11 @@ impl Counts {
             }
             _ => {}
         }
+    }
+
+    fn learn(&mut self, flow: &Flow, rule: &str, excess: &[String]) {
+        let why = format!("it depends on {} ({rule})", excess.join(", "));
+        self.rules.insert(tool(flow), why);
     }
 
     fn refuse(&mut self, tool: String, why: String) {
@@ -102,14 +109,24 @@ impl Observer for Summary {
 }
 
 impl Summary {
-    /// Adds the questions and refusals of the gateway. The calls that it ran by the proxy's permission are counted there.
+    /// Adds the calls of the gateway. Those that it ran by the proxy's permission are counted there.
     pub(super) fn add_gateway(&self, trace: &Path) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for record in TraceFile::read(trace).unwrap_or_default() {
             match &record.event {
-                // Nobody was asked where a refusal follows, which is counted.
-                Event::Asked { .. } | Event::Allowed { .. } => {}
-                event => counts.add(event),
+                Event::Allowed { by, .. } if by.ends_with(REDEEMED) => {}
+                // Counted by what follows: an answer, or a refusal where nobody was asked.
+                Event::Asked {
+                    flow, rule, excess, ..
+                } => counts.learn(flow, rule, excess),
+                event => {
+                    counts.add(event);
+                    let is_answer = matches!(event, Event::Answered { .. });
+                    counts.calls += usize::from(is_answer);
+                    counts.asked += usize::from(is_answer);
+                    let is_call = matches!(event, Event::Allowed { .. } | Event::Denied { .. });
+                    counts.unproposed += usize::from(is_answer || is_call);
+                }
             }
         }
     }
@@ -122,12 +139,19 @@ impl Summary {
             let refused = reasons
                 .map(|((tool, why), count)| json!({ "tool": tool, "reason": why, "count": count }));
             let line = json!({ "calls": counts.calls, "asked": counts.asked, "refused": counts.refused,
+                "unproposed": counts.unproposed,
                 "reasons": refused.collect::<Vec<_>>(), "not_connected": counts.places, "traces": traces });
             say(&format!("{line}\n"));
             return counts.refused > 0;
         }
         let (calls, asked, refused) = (counts.calls, counts.asked, counts.refused);
         let mut text = format!("sluice: {calls} calls, {asked} questions, {refused} refused\n");
+        if counts.unproposed > 0 {
+            text += &format!(
+                "  {} of the calls came to the gateway without the model\n",
+                counts.unproposed
+            );
+        }
         for ((tool, why), count) in reasons.take(SHOWN) {
             text += &format!("  {count} × {}: {}\n", escape(tool), escape(why));
         }

@@ -38,6 +38,8 @@ async function call({ name, input }) {
     for (const { name, inputSchema } of (await mcp("tools/list", {})).tools)
       tools.push({ name: `mcp__sluice__${name}`, input_schema: inputSchema });
   }
+  const direct = /^CALL (\w+)/.exec(args.at(-1));
+  if (direct) await call({ name: direct[1], input: {} });
   const messages = [{ role: "user", content: args.pop() }];
   for (;;) {
     const key = { authorization: `Bearer ${process.env.ANTHROPIC_AUTH_TOKEN}`, "anthropic-version": "2023-06-01" };

@@ -195,11 +195,19 @@ fn a_mail_sends_nothing_and_the_user_does() {
         err.contains("mail.send") && out.contains("DONE"),
         "{out}{err}"
     );
+    // A program that asks the gateway itself is counted, once.
+    let (code, out, err) = stage.run(&[], &["claude", "-p", "CALL mail_inbox"]);
+    assert!(
+        code == 3 && err.contains("1 calls, 0 questions, 1 refused"),
+        "{out}{err}"
+    );
+    let past = "came to the gateway without the model";
+    assert!(err.contains(&format!("1 of the calls {past}")), "{err}");
     // What the proxy permits, the gateway runs.
     let task = "The user says: Forward the code";
     let (code, out, err) = stage.run(&[], &["claude", "-p", task]);
     assert_eq!(code, 0, "{out}{err}");
-    assert!(out.contains("sent"), "{out}");
+    assert!(out.contains("sent") && !err.contains(past), "{out}{err}");
 }
 
 #[test]
