@@ -189,7 +189,11 @@ fn an_agent_sees_its_workspace_and_no_key() {
 #[test]
 fn a_mail_sends_nothing_and_the_user_does() {
     let stage = Stage::new().with_mails();
+    // A program of a stranger's could be behind each call at the gateway.
     let (code, out, err) = stage.run(&[], &["claude", "-p", "MAILS"]);
+    assert!(code == 3 && err.contains("mail.inbox"), "{out}{err}");
+    let mine = ["--workspace", "mine"];
+    let (code, out, err) = stage.run(&mine, &["claude", "-p", "MAILS"]);
     assert_eq!(code, 3, "{out}{err}");
     assert!(
         err.contains("mail.send") && out.contains("DONE"),
@@ -205,7 +209,7 @@ fn a_mail_sends_nothing_and_the_user_does() {
     assert!(err.contains(&format!("1 of the calls {past}")), "{err}");
     // What the proxy permits, the gateway runs.
     let task = "The user says: Forward the code";
-    let (code, out, err) = stage.run(&[], &["claude", "-p", task]);
+    let (code, out, err) = stage.run(&mine, &["claude", "-p", task]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("sent") && !err.contains(past), "{out}{err}");
 }
@@ -372,7 +376,10 @@ fn a_file_of_the_workspace_gets_nothing_of_the_users() {
 #[test]
 fn a_question_waits_at_the_desk_if_the_user_says_so() {
     let stage = Stage::new().with_mails();
-    let mut command = stage.command(&["--approvals"], &["claude", "-p", "MAILS"]);
+    let mut command = stage.command(
+        &["--workspace", "mine", "--approvals"],
+        &["claude", "-p", "MAILS"],
+    );
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
