@@ -124,6 +124,11 @@ impl Known {
         &self.header.domains
     }
 
+    /// Whether one of its tools changes something.
+    pub(crate) fn writes(&self) -> bool {
+        self.rules.values().any(|rule| !rule.only_reads)
+    }
+
     /// The lines of these domains. Of secrets only its own go there.
     pub(crate) fn domain_lines(&self, app: &str) -> String {
         let lines = self.domains().iter().map(|name| {

@@ -30,6 +30,15 @@ const PIECE: usize = 16 << 10;
 const END_OF_INPUT: u8 = 4;
 /// How long another size is shown, so that a program sees it and draws anew.
 const OTHER_SIZE: Duration = Duration::from_millis(50);
+/// How long answers of the terminal to a program's questions are waited for, so that they are not typed for the user.
+const ANSWERS: Duration = Duration::from_millis(50);
+/// Ends a sequence or a text for the terminal that the program has not ended.
+const CANCEL: &str = "\x18\x1b\\";
+/// Takes back what hides text, moves it or makes it other letters: margins (the cursor stays where it is), what a soft reset
+/// does, colours and letters, a light screen, output that waits, long lines that are cut, a hidden cursor, insertion, and a
+/// palette of the program's.
+const RESET: &str = "\x1b7\x1b[?69l\x1b[r\x1b8\x1b[!p\x1b[0m\x1b(B\x0f\x1b[?5;2026l\x1b[?7;25h\x1b[4l\
+    \x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\";
 
 /// An order to the relay.
 #[derive(Clone, Copy)]
@@ -114,6 +123,7 @@ fn open_on(
             master,
             orders,
             modes: Modes::default(),
+            clipboard: Clipboard::default(),
             unsent: Vec::new(),
             is_paused: false,
             is_closed: false,
@@ -257,6 +267,7 @@ struct Relay {
     master: OwnedFd,
     orders: PipeReader,
     modes: Modes,
+    clipboard: Clipboard,
     /// What was typed and the program has no room for yet.
     unsent: Vec<u8>,
     is_paused: bool,
@@ -270,12 +281,17 @@ impl Relay {
         // An error of the user's terminal says that it is gone, which ends this process by a signal as well.
         let _ = self.relay();
         // A program that was killed has taken none of them back.
-        let leave = self
-            .modes
-            .leave(&"\x1b[<u".repeat(self.modes.keyboard.into()));
-        let _ = self.user.output.write_all(leave.as_bytes());
-        self.user.restore();
+        self.take_back(&"\x1b[<u".repeat(self.modes.keyboard.into()));
         let _ = self.done.send(());
+    }
+
+    /// Takes the terminal from the program; `keyboard` does so for the keyboard protocol.
+    fn take_back(&mut self, keyboard: &str) {
+        let leave = self.modes.leave(keyboard);
+        if self.user.output.write_all(leave.as_bytes()).is_ok() && !leave.is_empty() {
+            thread::sleep(ANSWERS);
+        }
+        self.user.restore();
     }
 
     fn relay(&mut self) -> io::Result<()> {
@@ -318,9 +334,9 @@ impl Relay {
         let mut piece = [0; PIECE];
         match rustix::io::read(&self.master, &mut piece) {
             Ok(length @ 1..) => {
-                let piece = piece.get(..length).unwrap_or_default();
-                self.modes.watch(piece);
-                self.user.output.write_all(piece)
+                let piece = self.clipboard.kept(piece.get(..length).unwrap_or_default());
+                self.modes.watch(&piece);
+                self.user.output.write_all(&piece)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             // So a pseudo-terminal says that no program has it open.
@@ -372,9 +388,9 @@ impl Relay {
         }
         self.is_paused = order == Order::Pause as u8;
         if self.is_paused {
-            let leave = self.modes.leave("\x1b[>0u");
-            self.user.output.write_all(leave.as_bytes())?;
-            self.user.restore();
+            self.take_back("\x1b[>0u");
+            // The question does not stand behind words of the program's.
+            self.user.output.write_all(b"\r\n")?;
             self.unsent.clear();
         } else {
             self.user.make_raw()?;
@@ -413,7 +429,10 @@ impl Relay {
 /// hidden cursor, marked pastes, and the kitty keyboard protocol.
 #[derive(Default)]
 struct Modes {
-    set: BTreeSet<u16>,
+    /// Those that are not as at the start.
+    changed: BTreeSet<u16>,
+    /// Whether the program has written anything but text.
+    has_controls: bool,
     /// Levels of the keyboard protocol.
     keyboard: u16,
     /// A sequence that is not complete, without its `ESC`.
@@ -421,17 +440,19 @@ struct Modes {
 }
 
 impl Modes {
-    /// The number of the mode that shows the cursor, which is set at the start.
-    const CURSOR: u16 = 25;
-    /// Those that are taken back.
-    const KNOWN: [u16; 12] = [
-        47, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004, 2026,
+    /// Those that are set at the start: long lines are wrapped, and the cursor is shown.
+    const ON: [u16; 2] = [7, 25];
+    /// Those that are taken back, and set again.
+    const KNOWN: [u16; 16] = [
+        1, 6, 7, 25, 47, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004, 2026,
     ];
     /// Longest sequence that sets modes.
     const LONGEST: usize = 64;
 
     fn watch(&mut self, written: &[u8]) {
         for byte in written {
+            // Also the one-byte forms of sequences, and of other letters.
+            self.has_controls |= matches!(byte, 0x0e | 0x1b | 0x80..=0x9f);
             match (&mut self.sequence, byte) {
                 (_, 0x1b) => self.sequence = Some(Vec::new()),
                 (Some(sequence), b'[' | b'0'..=b'9' | b';' | b'?' | b'<' | b'>')
@@ -452,12 +473,11 @@ impl Modes {
         let text = str::from_utf8(sequence).unwrap_or_default();
         let private = text.strip_prefix("[?").unwrap_or_default();
         for mode in private.split(';').filter_map(|mode| mode.parse().ok()) {
-            match (end, mode) {
-                (b'h', Self::CURSOR) => drop(self.set.remove(&mode)),
-                (b'l', Self::CURSOR) => drop(self.set.insert(mode)),
-                (b'h', _) if Self::KNOWN.contains(&mode) => drop(self.set.insert(mode)),
-                (b'l', _) => drop(self.set.remove(&mode)),
-                _ => {}
+            let is_known = Self::KNOWN.contains(&mode) && [b'h', b'l'].contains(&end);
+            match is_known.then_some((end == b'h') == Self::ON.contains(&mode)) {
+                Some(true) => drop(self.changed.remove(&mode)),
+                Some(false) => drop(self.changed.insert(mode)),
+                None => {}
             }
         }
         match end {
@@ -469,22 +489,76 @@ impl Modes {
 
     /// The sequences that set the terminal back; `keyboard` does so for the keyboard protocol.
     fn leave(&self, keyboard: &str) -> String {
-        self.all('l', 'h', keyboard)
+        match self.has_controls {
+            true => format!("{CANCEL}{}{RESET}", self.all(true, keyboard)),
+            false => String::new(),
+        }
     }
 
     /// The sequences that set the modes again.
     fn enter(&self) -> String {
-        self.all('h', 'l', "\x1b[<u")
+        self.all(false, "\x1b[<u")
     }
 
-    fn all(&self, mode: char, cursor: char, keyboard: &str) -> String {
-        let modes = self.set.iter().map(|number| match *number {
-            Self::CURSOR => format!("\x1b[?{number}{cursor}"),
-            _ => format!("\x1b[?{number}{mode}"),
+    fn all(&self, as_at_start: bool, keyboard: &str) -> String {
+        let modes = self.changed.iter().map(|number| {
+            let is_on = Self::ON.contains(number) == as_at_start;
+            format!("\x1b[?{number}{}", if is_on { 'h' } else { 'l' })
         });
         let keyboard = (self.keyboard > 0).then(|| keyboard.to_owned());
-        let colours = (!self.set.is_empty()).then(|| "\x1b[0m".to_owned());
-        modes.chain(keyboard).chain(colours).collect()
+        modes.chain(keyboard).collect()
+    }
+}
+
+/// Leaves out what a program writes for the user's clipboard (`ESC ] 52 ;`, to `BEL` or `ST`), which is pasted elsewhere.
+#[derive(Default)]
+struct Clipboard {
+    /// The beginning of what may become such a sequence.
+    held: Vec<u8>,
+    is_inside: bool,
+}
+
+impl Clipboard {
+    /// Longest number of a sequence with its zeros; a longer one is passed on.
+    const LONGEST: usize = 64;
+
+    fn kept(&mut self, written: &[u8]) -> Vec<u8> {
+        let mut kept = Vec::new();
+        for byte in written {
+            let is_end = matches!(byte, 0x07 | 0x18 | 0x1a | 0x1b | 0x9c);
+            if self.is_inside && *byte != 0x1b {
+                self.is_inside = !is_end;
+                continue;
+            }
+            self.is_inside = false;
+            match (self.held.as_slice(), byte) {
+                (_, 0x1b) | ([], 0xc2) => {
+                    kept.append(&mut self.held);
+                    self.held.push(*byte);
+                }
+                // The form of `ESC ]` for terminals that decode it as one letter.
+                ([0x1b], b']') | ([0xc2], 0x9d) => self.held = b"\x1b]".to_vec(),
+                ([0x1b, b']', ..], b'0'..=b'9') if self.held.len() < Self::LONGEST => {
+                    self.held.push(*byte);
+                }
+                // Ignored by a terminal.
+                ([0x1b, b']', ..], 0..0x20) if !is_end => {}
+                ([0x1b, b']', number @ ..], b';') if number.ends_with(b"52") => {
+                    let zeros = number.strip_suffix(b"52").unwrap_or_default();
+                    self.is_inside = zeros.iter().all(|digit| *digit == b'0');
+                    if !self.is_inside {
+                        kept.append(&mut self.held);
+                        kept.push(*byte);
+                    }
+                    self.held.clear();
+                }
+                _ => {
+                    kept.append(&mut self.held);
+                    kept.push(*byte);
+                }
+            }
+        }
+        kept
     }
 }
 
@@ -566,6 +640,42 @@ mod tests {
         assert!(!is_raw(&terminal));
         let rest = wait_for(&mut user, "bye");
         assert!(!rest.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_a_program_leaves_hides_no_question_and_fills_no_clipboard() {
+        let (mut user, terminal) = users_terminal();
+        let own = terminal.as_fd();
+        let (streams, relay) = open_on(own, own, own).unwrap();
+        let mut screen = File::from(streams.output);
+        // Two copies, the second in pieces; then hidden letters, lines for letters, no room, and a title without an end.
+        screen
+            .write_all(b"a\x1b]52;c;Zm9v\x07b\x1b]0;title\x07c\x1b]05")
+            .unwrap();
+        wait_for(&mut user, "c");
+        screen
+            .write_all(b"2;c;Zm9v\x1b\\d\x1b[8m\x1b(0\x1b[1;2r\x1b]0;")
+            .unwrap();
+        let shown = wait_for(&mut user, "\x1b]0;");
+        assert!(
+            shown.starts_with("\x1b\\d") && !shown.contains("Zm9v"),
+            "{shown:?}"
+        );
+        relay.pause();
+        let left = wait_for(&mut user, "\r\n");
+        assert!(left.starts_with("\x18\x1b\\"), "{left:?}");
+        for back in ["\x1b[0m", "\x1b(B", "\x1b[r", "\x1b]111\x1b\\"] {
+            assert!(left.contains(back), "{back:?} is not in {left:?}");
+        }
+        relay.resume();
+        screen.write_all(b"\x1b[8m").unwrap();
+        drop((screen, streams.input, streams.error));
+        relay.finish();
+        let rest = wait_for(&mut user, "\x1b]112");
+        assert!(
+            rest.ends_with(RESET) || rest.contains("\x1b[0m"),
+            "{rest:?}"
+        );
     }
 
     #[tokio::test]

@@ -182,8 +182,11 @@ pub(super) fn overlay(run: &Run<'_>) -> Result<Overlay> {
         ("otel.metrics_exporter", json!("none")),
     ];
     let mode = ("sandbox_mode", json!("danger-full-access"));
+    // The descriptions of a repository's skills stand in the instructions, and may be too short to be known there.
+    let no_skills = ("skills.include_instructions", json!(false));
     let settings = settings.into_iter();
-    for (key, value) in settings.chain(run.is_sandboxed.then_some(mode)) {
+    let settings = settings.chain(run.is_sandboxed.then_some(mode));
+    for (key, value) in settings.chain((!run.is_mine).then_some(no_skills)) {
         overlay
             .args
             .extend(["-c".to_owned(), format!("{key}={}", inline(&value))]);

@@ -156,6 +156,8 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         }),
         yes: args.yes,
     };
+    // The servers start to say which tools they have, and may write.
+    let before = workspace.run_by_git();
     let rules = sources.read().await?;
     let upstream = upstream(&args, kind, &own, &rules.config)?;
     let model = upstream.provider.model().to_owned();
@@ -208,7 +210,6 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         args: overlay.args.into_iter().chain(own.args).collect(),
         env,
     };
-    let before = workspace.run_by_git();
     let ended = match rules.sandbox {
         None => run::unconfined(&launch).await,
         Some(app) => {

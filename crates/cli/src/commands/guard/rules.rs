@@ -14,12 +14,12 @@ use serde_json::json;
 
 use super::agent::{Kind, Own};
 use super::home::Home;
-use super::workspace::{Workspace, is_below};
+use super::workspace::{ARGUMENT, Workspace, is_below};
 use crate::commands::app::block::{self, Access, Wish};
 use crate::commands::{gateway, wrap};
 use crate::configuration;
 use crate::fetch::{self, Fetch};
-use crate::known;
+use crate::known::{self, Known};
 use crate::needs::Here;
 use crate::place::Place;
 use crate::proposal::Tool;
@@ -184,15 +184,17 @@ impl Sources<'_> {
         wishes
     }
 
-    /// The files that a server's command and variables name. It may write where the agent may. One of a file that the agent
-    /// may write gets nothing else of the user's.
+    /// The files that a server's command and variables name. It writes what `--mount` names, and the workspace only if it is
+    /// known as one that writes. One of a file that the agent may write gets nothing else of the user's.
     fn data(&self, wish: &Wish, of: &Path) -> Result<block::Data> {
         if is_below(of, &self.workspace.folder) {
             self.check_inside(wish)?;
         }
         let mut words: Vec<&Path> = wish.command.iter().map(Path::new).collect();
         words.extend(wish.env.values().map(Path::new));
-        let may_write = self.mounts.iter().chain([&self.workspace.folder]);
+        let is_known = matches!(Known::of(wish), Ok(Some(known)) if known.writes());
+        let workspace = is_known.then_some(&self.workspace.folder);
+        let may_write = self.mounts.iter().chain(workspace);
         let may_write =
             may_write.filter(|folder| words.iter().any(|word| word.starts_with(folder)));
         let write: Vec<PathBuf> = may_write.cloned().collect();
@@ -267,23 +269,25 @@ impl Sources<'_> {
         };
         let folder = self.workspace.folder.to_string_lossy();
         let quoted = json!(folder).to_string();
-        let inside = folder
-            .replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('*', "\\*");
-        let text = self.kind.profile().replace("@inside@", &inside);
-        let text = text.replace("@files@", &list(&files));
+        let text = self.kind.profile().replace("@files@", &list(&files));
         let text = text
             .replace("@output@", &list(&output))
             .replace("@shell@", &list(&shell));
         let text = text.replace("\"@folder@\"", &quoted);
-        match self.has_categories(config) {
+        let mut text = match self.has_categories(config) {
             true => text,
             // Labels of the whole order, where the user has one of another kind.
             false => {
                 (text.replace("untrusted:web", "untrusted")).replace("untrusted:workspace, ", "")
             }
+        };
+        // At the end, since it has names of files.
+        let plain = self.workspace.is_plain();
+        for argument in ["file_path", "notebook_path", "filePath"] {
+            let condition = plain.replace(ARGUMENT, &format!("context.arguments.{argument}"));
+            text = text.replace(&format!("@plain {argument}@"), &condition);
         }
+        text
     }
 
     /// Whether the categories of the profiles are there.
@@ -320,7 +324,9 @@ impl Sources<'_> {
         let files = label(&self.of_files(config))?;
         let secret = files.meet(&config.lattice.whole(Dimension::Confidentiality));
         let folder = &self.workspace.folder;
-        let written = self.mounts.iter().chain([folder, &opened.home.folder]);
+        // Named for the servers, it is not mounted twice.
+        let mounts = self.mounts.iter().filter(|path| *path != folder);
+        let written = mounts.chain([folder, &opened.home.folder]);
         let written = written.map(|path| (path.clone(), true));
         let read = opened.home.shown.iter().chain(opened.read).cloned();
         let read = read.map(|path| (path, false));

@@ -14,6 +14,8 @@ use crate::terminal::{message, say};
 
 /// Refusals that are shown.
 const SHOWN: usize = 20;
+/// Requests that are not served and shown, and letters of one: any program of the agent's can make one.
+const UNSERVED: (usize, usize) = (10, 60);
 
 /// Counts of both fronts.
 #[derive(Default)]
@@ -32,6 +34,7 @@ struct Counts {
     places: BTreeSet<String>,
     /// The rule of the newest question about a tool.
     rules: BTreeMap<String, String>,
+    unserved: BTreeSet<String>,
 }
 
 impl Counts {
@@ -96,9 +99,16 @@ impl Observer for Summary {
 
     fn unserved(&self, request: &str) {
         // So agents ask whether a server is there, and for a stream that the gateway does not have.
-        if !["HEAD /", "GET /mcp"].contains(&request) {
+        if ["HEAD /", "GET /mcp"].contains(&request) {
+            return;
+        }
+        let (most, length) = UNSERVED;
+        let request: String = request.chars().take(length).collect();
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.unserved.len() < most && counts.unserved.insert(request.clone()) {
             message(&format!(
-                "note: the agent asked for {request}, which is not served"
+                "note: the agent asked for {}, which is not served",
+                escape(&request)
             ));
         }
     }

@@ -57,6 +57,11 @@ const RULE_FOLDERS: [&str; 7] = [
 const MOST_ENTRIES: usize = 20_000;
 const MOST_LEVELS: usize = 6;
 const MOST_BYTES: u64 = 256 << 10;
+/// Entries that are looked at for links, and links.
+const MOST_FILES: usize = 200_000;
+const MOST_LINKS: usize = 64;
+/// The path in [`Workspace::is_plain`].
+pub(super) const ARGUMENT: &str = "@argument@";
 
 /// The mode of a folder such as /tmp: all may write, each their own files.
 const SHARED: u32 = 0o1002;
@@ -149,6 +154,59 @@ impl Workspace {
             }
         }
         texts
+    }
+
+    /// Cedar's condition for the path of a file in it that no program runs or obeys by its place: none of git, of an editor or of
+    /// an agent, which are hidden; no rules; and none behind a link, which could lead to these.
+    pub(super) fn is_plain(&self) -> String {
+        let literal = |path: &Path| {
+            let path = path.to_string_lossy().replace('\\', "\\\\");
+            path.replace('"', "\\\"").replace('*', "\\*")
+        };
+        let Some(links) = self.links() else {
+            return format!("{ARGUMENT} == \"\"");
+        };
+        let inside = literal(&self.folder);
+        let hidden = ["/.", "/*/."].map(|below| format!("{inside}{below}*"));
+        // An agent may take blanks off the end of a path.
+        let rules = RULES.map(|name| format!("*/{name}*"));
+        let links = links.iter().map(|link| format!("{}*", literal(link)));
+        let not = ["*..*", "*//*", "*/node_modules*"].map(str::to_owned);
+        let not = not.into_iter().chain(hidden).chain(rules).chain(links);
+        let not: Vec<String> = not.map(|it| format!("{ARGUMENT} like \"{it}\"")).collect();
+        format!("{ARGUMENT} like \"{inside}/*\" && !({})", not.join(" || "))
+    }
+
+    /// The links in a stranger's that are not hidden; nothing if they are not all known.
+    fn links(&self) -> Option<Vec<PathBuf>> {
+        let (mut links, mut count) = (Vec::new(), 0);
+        let mut folders: Vec<PathBuf> = Vec::new();
+        folders.extend((!self.is_mine()).then(|| self.folder.clone()));
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).ok()? {
+                let entry = entry.ok()?;
+                let (name, kind) = (entry.file_name(), entry.file_type().ok()?);
+                let name = name.to_string_lossy();
+                if name.starts_with('.') || name == "node_modules" {
+                    continue;
+                }
+                // The path stands in a literal text of TOML, and beside `ARGUMENT`.
+                let is_odd = |it: char| it.is_control() || ['\'', '@'].contains(&it);
+                let path = entry.path();
+                count += 1;
+                if count > MOST_FILES || links.len() > MOST_LINKS {
+                    return None;
+                }
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_symlink() && path.to_string_lossy().contains(is_odd) {
+                    return None;
+                } else if kind.is_symlink() {
+                    links.push(path);
+                }
+            }
+        }
+        Some(links)
     }
 
     /// What git runs outside of any sandbox when the user calls it, to see whether it has changed.

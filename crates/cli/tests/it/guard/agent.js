@@ -24,6 +24,7 @@ async function mcp(method, params) {
 async function call({ name, input }) {
   try {
     if (name === "Bash") return execSync(input.command, { encoding: "utf8" });
+    if (name === "Write") return fs.writeFileSync(input.file_path, input.content) || "written";
     if (name === "Read") return fs.readFileSync(input.file_path, "utf8");
     const result = await mcp("tools/call", { name: name.replace("mcp__sluice__", ""), arguments: input });
     return result.content.map((block) => block.text).join("");
@@ -32,7 +33,7 @@ async function call({ name, input }) {
   }
 }
 (async () => {
-  const tools = ["Bash", "Read"].map((name) => ({ name, input_schema: { type: "object" } }));
+  const tools = ["Bash", "Read", "Write"].map((name) => ({ name, input_schema: { type: "object" } }));
   if (servers.sluice) {
     await mcp("initialize", { protocolVersion: "2025-11-25", capabilities: { elicitation: {} }, clientInfo: { name: "a", version: "1" } });
     for (const { name, inputSchema } of (await mcp("tools/list", {})).tools)
