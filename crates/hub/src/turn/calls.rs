@@ -80,7 +80,14 @@ impl TurnMachine {
         if let Apps::Client(own, _) = &self.apps
             && call.app != *own
         {
-            call.label = call.label.join(&self.behind_others);
+            let rule = self.guard.rule(&Sink::Call(&call));
+            let [reads, others] = &self.behind_others;
+            call.label = call
+                .label
+                .join(match rule.is_ok_and(|rule| rule.effect.reads()) {
+                    true => reads,
+                    false => others,
+                });
         }
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));

@@ -52,8 +52,9 @@ pub struct TurnMachine {
     pub(super) refinements: Vec<Refinement>,
     /// The request that this conversation serves, if it is not the user's.
     pub(super) serving: Option<Box<Service>>,
-    /// What may be behind each call of a tool that is not the client's own ([`Apps::Client`]).
-    pub(super) behind_others: Label,
+    /// What may be behind each call of a tool that is not the client's own ([`Apps::Client`]): behind a read, and behind any
+    /// other.
+    pub(super) behind_others: [Label; 2],
 }
 
 /// A step that was re-run. A history that is rebuilt is refined again, at the same place.
@@ -130,7 +131,7 @@ impl TurnMachine {
             events: Vec::new(),
             refinements: Vec::new(),
             serving: None,
-            behind_others: Label::bottom(),
+            behind_others: Default::default(),
         }
     }
 
@@ -182,8 +183,8 @@ impl TurnMachine {
 
     /// Says what may be behind each call of a tool that is not the client's own, whatever the conversation shows
     /// ([`Apps::Client`]): programs that the client has started can write a conversation too.
-    pub fn suspect_others(&mut self, label: Label) {
-        self.behind_others = label;
+    pub fn suspect_others(&mut self, reads: Label, others: Label) {
+        self.behind_others = [reads, others];
     }
 
     /// Takes the trace entries since the last call.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use hub::{Apps, OtherTools, Permits};
-use ifc::{Label, Labeled};
+use ifc::{Call, Label, Labeled};
 
 use crate::gateway::GatewayTool;
 
@@ -23,16 +23,34 @@ pub struct Behind {
     pub permits: Arc<Mutex<Permits>>,
     /// The session that the client has there.
     pub session: String,
-    /// What may be behind each of its calls there.
-    pub suspected: Label,
+    /// The label of what its programs read by themselves.
+    pub files: Label,
+    /// The secrets of all that it may be given, and what a stranger may write of it.
+    pub whole: [Label; 2],
     /// Which of the client's own tools start programs ([`Permits::starts_program`]).
     pub starts: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Whether the result of this call of a tool of the client's own may be made from all that the client was given: the answer
+    /// of another of its conversations, or a command that reads what the client has saved.
+    pub gathers: Arc<dyn Fn(&Call) -> bool + Send + Sync>,
 }
 
 impl Behind {
-    /// What may be behind a call at the gateway, whatever its conversation shows.
-    pub(super) fn suspected(&self) -> Label {
-        self.suspected.join(&self.permits().behind(&self.session))
+    /// What may be behind a read at the gateway, and behind any other call, whatever its conversation shows. A program of a
+    /// stranger's may run without any call: git's, for one.
+    pub(super) fn suspected(&self) -> [Label; 2] {
+        let [secrets, strangers] = &self.whole;
+        let given = self.permits().behind(&self.session);
+        // That something is read changes nothing. What it is asked with leaves.
+        let reads = given.beyond(&self.files).meet(secrets);
+        [reads, given.join(&self.files.meet(strangers))]
+    }
+
+    /// The label of the result of a call of the client's own tool, beside the tool's rules.
+    pub(super) fn gathered(&self, call: &Call) -> Label {
+        match (self.gathers)(call) {
+            true => self.permits().given(&self.session),
+            false => Label::bottom(),
+        }
     }
 
     /// The client gets a call of a tool of its own.

@@ -301,7 +301,9 @@ impl Reading<'_> {
         let reader = self.reader;
         let content = match &call {
             Some(call) if call.app == reader.app => {
-                reader.policy.label_result(call, text, message.is_error)
+                let gathered = reader.behind.map(|behind| behind.gathered(call));
+                let content = reader.policy.label_result(call, text, message.is_error);
+                content.restrict(&gathered.unwrap_or_default())
             }
             Some(call) => {
                 // Without a result of the gateway it is not known who says this.

@@ -121,7 +121,8 @@ impl<'a> Turn<'a> {
         let mut agent = TurnMachine::resume(setup, history);
         agent.recall_refinements(refinements);
         if let Some(behind) = &self.shared.behind {
-            agent.suspect_others(behind.suspected());
+            let [reads, others] = behind.suspected();
+            agent.suspect_others(reads, others);
         }
         let known = agent.refusals().len();
         let label = agent.history().label();

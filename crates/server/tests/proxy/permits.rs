@@ -35,6 +35,8 @@ fn script(body: &Value) -> ModelReply {
         "read" => calls(&[(&name("mail_inbox"), "{}")]),
         "clock" => calls(&[(&name("mail_clock"), "{}")]),
         "file" => calls(&[("clock", "{}")]),
+        "home" => calls(&[("clock", r#"{"of":"home"}"#)]),
+        "7:send" => calls(&[("send", "{}")]),
         text if text.starts_with("done") => says("Sent."),
         _ => calls(&[(&name("mail_send"), r#"{"to":"ada","copies":1.0}"#)]),
     }
@@ -58,8 +60,10 @@ async fn world() -> World {
         tools: Arc::new(move || tools.to_vec()),
         permits: Arc::clone(&permits),
         session: "run".to_owned(),
-        suspected: Label::bottom(),
+        files: Label::bottom(),
+        whole: [Label::bottom(), untrusted()],
         starts: Arc::new(|tool| tool == "clock"),
+        gathers: Arc::new(|call| call.arguments.to_json().contains("home")),
     });
     let all = Arc::clone(&told);
     setup.told = Some(Arc::new(move |label: &Label| {
@@ -248,6 +252,23 @@ async fn what_the_gateway_gave_to_anybody_is_recognised() {
         ];
         let answer = world.answer(Api::Chat, &said).await;
         assert_eq!(answer.calls.is_empty(), was_given, "{answer:?}");
+    }
+}
+
+/// A line that stands alone is too short to be recognised.
+#[tokio::test]
+async fn a_command_that_reads_what_the_client_has_saved_may_say_all_that_it_was_given() {
+    for (command, is_sent) in [("file", true), ("home", false)] {
+        let world = world().await;
+        world.permits.lock().unwrap().give("run", &untrusted());
+        let ran = world.answer(Api::Chat, &[Said::User(command)]).await;
+        let said = [
+            Said::User(command),
+            Said::Answer(&ran),
+            Said::Result(&ran, 0, "7:send"),
+        ];
+        let answer = world.answer(Api::Chat, &said).await;
+        assert_eq!(answer.calls.is_empty(), !is_sent, "{answer:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
@@ -43,6 +43,18 @@ const SHELLS: [&str; 11] = [
     "bash",
 ];
 
+/// The tools of the agents that bring what another conversation of the agent has come to.
+const SUBAGENTS: [&str; 8] = [
+    "Agent",
+    "Task",
+    "TaskOutput",
+    "Workflow",
+    "task",
+    "multi_agent_v1__resume_agent",
+    "multi_agent_v1__close_agent",
+    "multi_agent_v1__wait_agent",
+];
+
 /// Both fronts, serving.
 pub(super) struct Fronts {
     pub(super) address: SocketAddr,
@@ -60,6 +72,8 @@ pub(super) struct Parts<'a> {
     pub(super) upstream: upstream::Upstream,
     pub(super) files: &'a Label,
     pub(super) workspace: &'a Workspace,
+    /// The agent's home, where it saves results.
+    pub(super) home: &'a Path,
     pub(super) layers: &'a BTreeSet<Layer>,
     /// Who answers questions; without one they are refused at once.
     pub(super) approver: Option<Arc<dyn Approver>>,
@@ -123,6 +137,8 @@ impl Fronts {
         }
         let tools = Arc::clone(&gateway);
         let ruled = setup.labels.listed.clone();
+        let home = parts.home.to_string_lossy().into_owned();
+        let homes = ["~/", "cd ~", "HOME", &home].map(str::to_owned);
         // Of an agent without a profile nothing is known.
         let knows_programs = !ruled.is_empty();
         setup.behind = Some(Behind {
@@ -130,10 +146,14 @@ impl Fronts {
             tools: Arc::new(move || tools.tools()),
             permits: Arc::clone(&permits),
             session: SESSION.to_owned(),
-            // Programs of a stranger's may run without any call: git's, for one.
-            suspected: parts
-                .files
-                .meet(&config.lattice.whole(Dimension::Integrity)),
+            files: parts.files.clone(),
+            whole: [Dimension::Confidentiality, Dimension::Integrity]
+                .map(|dimension| config.lattice.whole(dimension)),
+            gathers: Arc::new(move |call| {
+                let said = call.arguments.to_json();
+                let saved = homes.iter().any(|home| said.contains(home));
+                SUBAGENTS.contains(&call.tool.as_str()) || saved
+            }),
             starts: Arc::new(move |tool| SHELLS.contains(&tool) || !ruled.contains(tool)),
         });
         setup.told = Some(parts.told);

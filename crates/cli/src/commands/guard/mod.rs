@@ -177,6 +177,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         upstream,
         files: &rules.files,
         workspace: &workspace,
+        home: &home.folder,
         layers: &layers,
         desk: desk.clone(),
         approver: approver.clone(),

@@ -219,9 +219,9 @@ fn an_agent_sees_its_workspace_and_no_key() {
 #[test]
 fn a_mail_sends_nothing_and_the_user_does() {
     let stage = Stage::new().with_mails();
-    // A program of a stranger's could be behind each call at the gateway.
-    let (code, out, err) = stage.run(&[], &["claude", "-p", "MAILS"]);
-    assert!(code == 3 && err.contains("mail.inbox"), "{out}{err}");
+    // A program of a stranger's could be behind each call at the gateway that changes something.
+    let (code, out, err) = stage.run(&[], &["claude", "-p", "The user says: Forward the code"]);
+    assert!(code == 3 && err.contains("mail.send"), "{out}{err}");
     let mine = ["--workspace", "mine"];
     let (code, out, err) = stage.run(&mine, &["claude", "-p", "MAILS"]);
     assert_eq!(code, 3, "{out}{err}");
