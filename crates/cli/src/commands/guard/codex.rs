@@ -216,13 +216,20 @@ fn inline(value: &Value) -> String {
 /// The catalogue of the agent's models without code mode, in which a model writes scripts whose calls nobody could decide on.
 fn plain_tools(run: &Run<'_>) -> Result<String> {
     // Outside of the sandbox, so with nothing that the agent's home or the workspace says.
+    if is_below(run.program, run.workspace) {
+        bail!(
+            "Codex is a file of the workspace, which others may have written; install it elsewhere, such as by npm install -g"
+        );
+    }
     let empty = tempfile::tempdir()?;
     let mut command = Command::new(run.program);
     command
         .args(["debug", "models"])
         .current_dir(&empty)
         .env_clear();
-    command.envs(var("PATH").map(|path| ("PATH", path)));
+    let folders = var("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&folders).filter(|folder| !is_below(folder, run.workspace));
+    command.env("PATH", std::env::join_paths(folders)?);
     command
         .env("HOME", empty.path())
         .env("CODEX_HOME", empty.path());

@@ -2,7 +2,8 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `agent.rs` | which agent it is; what its settings say, and what it gets in their place |
+//! | `agent.rs` | which agent it is |
+//! | `settings.rs` | what its settings say, and what it gets in their place |
 //! | `claude.rs`, `codex.rs`, `opencode.rs` | the same for each agent |
 //! | `workspace.rs` | the folder that it works in, and whose it is |
 //! | `home.rs` | a home of the agent's own |
@@ -20,6 +21,7 @@ mod home;
 mod opencode;
 mod rules;
 mod run;
+mod settings;
 mod summary;
 mod workspace;
 
