@@ -3,13 +3,13 @@
 //! compared with what was meant: a form of the file that an edit does not understand is an error, never a wrong file.
 
 mod json;
+mod span;
 mod toml;
 mod yaml;
 
-use std::ops::Range;
-
 use serde_json::{Map, Value};
 
+pub(crate) use self::span::{Piece, at, table};
 use crate::Problem;
 
 /// The format of a file.
@@ -23,15 +23,6 @@ pub enum Format {
     Toml,
     /// YAML, in block form.
     Yaml,
-}
-
-/// What is inserted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Piece<'a> {
-    /// A value, laid out like the file.
-    Value(&'a Value),
-    /// The text of an entry that was cut out before.
-    Text(&'a str),
 }
 
 /// A change of one table or object of a file.
@@ -180,16 +171,6 @@ impl Format {
     }
 }
 
-/// The entry of this name in the table at this place.
-pub(crate) fn at<'v>(value: &'v Value, place: &[String], name: &str) -> Option<&'v Value> {
-    table(value, place)?.get(name)
-}
-
-/// The table at this place.
-pub(crate) fn table<'v>(value: &'v Value, place: &[String]) -> Option<&'v Value> {
-    place.iter().try_fold(value, |value, key| value.get(key))
-}
-
 /// The values without these entries of one table, and without the tables that are empty then.
 fn without(mut value: Value, place: &[String], names: &[&str]) -> Value {
     let Some(map) = value.as_object_mut() else {
@@ -207,37 +188,4 @@ fn without(mut value: Value, place: &[String], names: &[&str]) -> Value {
         }
     }
     value
-}
-
-/// The text without these parts.
-fn cut(text: &str, parts: &[Range<usize>]) -> String {
-    let (mut rest, mut from) = (String::new(), 0);
-    for part in parts {
-        rest += text.get(from..part.start).unwrap_or_default();
-        from = part.end;
-    }
-    rest + text.get(from..).unwrap_or_default()
-}
-
-/// The text with another in the place of a part.
-fn replaced(text: &str, part: Range<usize>, by: &str) -> String {
-    let before = text.get(..part.start).unwrap_or_default();
-    let after = text.get(part.end..).unwrap_or_default();
-    format!("{before}{by}{after}")
-}
-
-/// The line ends of a file.
-fn line_end(text: &str) -> &'static str {
-    if text.contains("\r\n") { "\r\n" } else { "\n" }
-}
-
-/// Where the line of a place begins.
-fn line_start(text: &str, at: usize) -> usize {
-    let before = text.get(..at).unwrap_or_default();
-    before.rfind('\n').map_or(0, |end| end + 1)
-}
-
-/// The number of the line of a place.
-fn line_number(text: &str, at: usize) -> usize {
-    text.get(..at).unwrap_or(text).matches('\n').count() + 1
 }

@@ -1,18 +1,6 @@
 //! Commands that fetch what they run: `npx`, `uvx`, `pipx run`.
 
-use serde::{Deserialize, Serialize};
-
-use crate::install::{is_of_registry, npm_name, pip_name};
-
-/// A registry of packages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Registry {
-    /// Packages of Node.
-    Npm,
-    /// Packages of Python.
-    PyPi,
-}
+use crate::install::{Registry, is_of_registry, npm_name, pip_name};
 
 /// The package that a launcher would fetch and run.
 #[derive(Debug, Clone, PartialEq, Eq)]

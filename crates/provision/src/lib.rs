@@ -15,5 +15,7 @@ pub use files::holds_certificates;
 pub use find::{
     FindError, Found, Host, Needs, Purpose, Wanted, find, is_diverted, named, named_path,
 };
-pub use install::{InstallError, Installed, Installer, Record, Store, StoreError, TreeError};
-pub use launcher::{Package, Registry, Unknown, launcher};
+pub use install::{
+    InstallError, Installed, Installer, Record, Registry, Store, StoreError, TreeError,
+};
+pub use launcher::{Package, Unknown, launcher};

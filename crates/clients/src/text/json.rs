@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Piece, cut, line_end, line_number, line_start, replaced};
+use super::span::{Piece, cut, line_end, line_number, line_start, replaced};
 use crate::Problem;
 
 pub(super) fn parse(text: &str, strict: bool) -> Result<Value, Problem> {

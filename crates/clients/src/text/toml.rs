@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::{Piece, cut, line_end, line_number, replaced};
+use super::span::{Piece, at, cut, line_end, line_number, replaced};
 use crate::Problem;
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
@@ -46,7 +46,7 @@ pub(super) fn take(
         was_own = is_own(statement);
     }
     let Some(first) = statements.iter().find(|it| is_own(it)) else {
-        return match super::at(&parse(text)?, place, name) {
+        return match at(&parse(text)?, place, name) {
             // It is written within a line of the table above it.
             Some(_) => Err(Problem::unknown_form(place)),
             None => Ok(None),
@@ -60,7 +60,7 @@ pub(super) fn take(
         // Keys below another header mean nothing in another place.
         false => {
             let value = parse(text)?;
-            literal(super::at(&value, place, name).unwrap_or(&Value::Null))?
+            literal(at(&value, place, name).unwrap_or(&Value::Null))?
         }
     };
     // One blank line goes with a table.
@@ -110,7 +110,7 @@ pub(super) fn put(
 
 /// Whether a text is one of tables with this path, and not a value.
 fn is_table(own: &str, place: &[String], name: &str) -> bool {
-    parse(own).is_ok_and(|value| super::at(&value, place, name).is_some())
+    parse(own).is_ok_and(|value| at(&value, place, name).is_some())
 }
 
 fn into_table(text: &str, place: &[String], line: &str) -> Result<String, Problem> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::{Piece, line_end, replaced};
+use super::span::{Piece, line_end, replaced};
 use crate::Problem;
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {

@@ -22,11 +22,12 @@ pub use self::store::{Record, Store, StoreError};
 pub use self::tree::TreeError;
 
 use self::node::Programs;
+pub use self::requirement::Registry;
 pub(crate) use self::requirement::{is_of_registry, npm_name, pip_name};
 use self::settings::Settings;
 use self::store::Staging;
 use crate::build::{self, Built, SCRATCH, SETTINGS, Step, TREE};
-use crate::{Host, Needs, Package, Registry, Wanted, find};
+use crate::{Host, Needs, Package, Wanted, find};
 
 /// Most packages with install scripts that a message names.
 const MAX_NAMED: usize = 8;

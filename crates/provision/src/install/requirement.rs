@@ -1,6 +1,16 @@
 //! Requirements of packages.
 
-use crate::Registry;
+use serde::{Deserialize, Serialize};
+
+/// A registry of packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Registry {
+    /// Packages of Node.
+    Npm,
+    /// Packages of Python.
+    PyPi,
+}
 
 /// Whether a requirement is a package's name with or without versions: nothing that is an address, a path or an option.
 pub(crate) fn is_of_registry(requirement: &str, registry: Registry) -> bool {
