@@ -102,6 +102,11 @@ pub(crate) async fn gateway(args: Gateway) -> Result<Exit> {
     config
         .apps
         .retain(|name, app| !app.client && is_offered(name));
+    if config.apps.is_empty() {
+        say(
+            "note: no app is configured, so there are no tools; add one with sluice init or sluice app add\n",
+        );
+    }
     let named = args.app.iter().cloned().collect();
     let layers = args.place.layers();
     fetch::provide_for(&mut config, &named, Fetch::No, &layers, false).await?;

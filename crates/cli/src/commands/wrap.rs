@@ -20,7 +20,7 @@ use crate::{known, session};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  sluice wrap -- npx -y @modelcontextprotocol/server-filesystem ~/papers
+  sluice wrap --yes -- npx -y @modelcontextprotocol/server-filesystem ~/papers
   sluice wrap --yes --domain api.example.org --env-from API_KEY -- npx -y some-server
 
 The server runs in a sandbox. It sees the files that its command names, none of your environment, and no network but

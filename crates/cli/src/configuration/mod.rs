@@ -94,9 +94,13 @@ pub(crate) fn open_with(named: Option<&Path>, attended: bool, lines: &str) -> Re
             found.shown.display()
         ),
         Some(found) => Ok(found.open_with(Examples::MustPass, attended, lines)?.config),
-        // A file that is not there, in no folder that an app may write.
-        None => Config::load_with(&Path::new("/").join(NAME), &|_| Ok(lines.to_owned()))
-            .map_err(|mistakes| anyhow!("the built-in configuration has mistakes\n\n{mistakes}")),
+        None => {
+            // Paths in the lines are relative to no folder that an app may write.
+            let folder = if lines.is_empty() { "" } else { "/" };
+            Config::load_with(&Path::new(folder).join(NAME), &|_| Ok(lines.to_owned())).map_err(
+                |mistakes| anyhow!("the built-in configuration has mistakes\n\n{mistakes}"),
+            )
+        }
     }
 }
 

@@ -359,13 +359,13 @@ impl Client {
                 return None;
             }
         };
-        let mut is_cancelled = false;
+        let mut is_given_up = false;
         let executed = match started {
             Ok((spoke, _slot)) => {
                 let receipt = permit.receipt();
                 let given_up = async {
                     cancelled.notified().await;
-                    is_cancelled = true;
+                    is_given_up = true;
                 };
                 let mut quiet = Quiet {
                     client: self,
@@ -385,6 +385,13 @@ impl Client {
             }
         };
         let result = self.returned(id, &call, executed, is_tool);
+        // It may have come together with the end of the call.
+        let is_cancelled = is_given_up
+            || tokio::select! {
+                biased;
+                () = cancelled.notified() => true,
+                () = std::future::ready(()) => false,
+            };
         // A late answer is on record, and not for the client.
         (!is_cancelled).then_some(result)
     }

@@ -294,6 +294,11 @@ fn upstream(args: &Guard, kind: Kind, own: &Own, config: &Config) -> Result<Upst
     };
     let named = |name: &str| Upstream::of(&UpstreamArgs::named(name), config);
     if let Some(name) = &args.upstream {
+        if !config.providers.iter().any(|it| it.name == *name) {
+            bail!(
+                "there is no provider {name} in the configuration; write [[provider]] with name = \"{name}\""
+            );
+        }
         return named(name);
     }
     if let Some((name, _)) = configured().find(|(_, dialect)| kind.dialect() == Some(*dialect)) {

@@ -155,7 +155,12 @@ impl Summary {
             return counts.refused > 0;
         }
         let (calls, asked, refused) = (counts.calls, counts.asked, counts.refused);
-        let mut text = format!("sluice: {calls} calls, {asked} questions, {refused} refused\n");
+        let counted = |count: usize, word: &str| match count {
+            1 => format!("1 {word}"),
+            _ => format!("{count} {word}s"),
+        };
+        let (calls, asked) = (counted(calls, "call"), counted(asked, "question"));
+        let mut text = format!("sluice: {calls}, {asked}, {refused} refused\n");
         if counts.unproposed > 0 {
             text += &format!(
                 "  {} of the calls came to the gateway without the model\n",

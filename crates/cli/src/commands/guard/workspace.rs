@@ -276,7 +276,7 @@ fn whose_is(folder: &Path) -> Result<Whose> {
     let shown = escape(&folder.to_string_lossy());
     if !Terminal::attended() {
         message(&format!(
-            "note: {shown} counts as a stranger's: its text starts nothing. If it is yours, add --workspace mine"
+            "note: {shown} is treated as a stranger's: a command that its files ask for needs your yes. If it is yours, add --workspace mine"
         ));
         return Ok(Whose::Stranger);
     }

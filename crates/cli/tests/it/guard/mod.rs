@@ -232,7 +232,7 @@ fn a_mail_sends_nothing_and_the_user_does() {
     // A program that asks the gateway itself is counted, once.
     let (code, out, err) = stage.run(&[], &["claude", "-p", "CALL mail_inbox"]);
     assert!(
-        code == 3 && err.contains("1 calls, 0 questions, 1 refused"),
+        code == 3 && err.contains("1 call, 0 questions, 1 refused"),
         "{out}{err}"
     );
     let past = "came to the gateway without the model";
