@@ -165,8 +165,28 @@ pub(crate) async fn init(args: Init) -> Result<Exit> {
             ready.push((plan, apps));
         }
     }
+    let mut added = BTreeSet::new();
     for (plan, apps) in ready {
         run.write(plan, &apps, &journal, &id);
+        added.extend(apps);
+    }
+    if run.changed && !run.args.wrap {
+        let config = run.file.open(Examples::MayFail, false)?.config;
+        let has_rules = |name: &String| {
+            config
+                .apps
+                .get(name)
+                .is_none_or(|app| !app.rules.tools.is_empty())
+        };
+        added.retain(|name| !has_rules(name));
+        let without: Vec<String> = added.into_iter().collect();
+        if !without.is_empty() {
+            message(&format!(
+                "without rules: {}. Each call of their tools is asked about, and refused in a client that cannot ask its user; \
+                 for rules, add them again with `sluice app add --replace NAME -- COMMAND`, without --yes",
+                without.join(", ")
+            ));
+        }
     }
     say(match run.changed {
         true => "restart the clients; `sluice undo` takes all of this back\n",
