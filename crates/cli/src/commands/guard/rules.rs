@@ -347,7 +347,15 @@ impl Sources<'_> {
         let own = label(&self.own_secret(config))?;
         let limit = own.join(&config.lattice.whole(Dimension::Integrity));
         let domains = REGISTRIES.iter().map(|name| (*name).to_owned());
-        let domains = domains.chain(self.workspace.remotes());
+        let remotes = self.workspace.remotes();
+        if !remotes.is_empty() {
+            // A program of an earlier run can have added one.
+            let remotes = remotes.join(", ");
+            message(&format!(
+                "note: the git remotes of the workspace may be connected to: {remotes}"
+            ));
+        }
+        let domains = domains.chain(remotes);
         for name in domains.chain(opened.domains.iter().cloned()) {
             let pattern = Pattern::new(&name);
             let pattern = pattern.map_err(|reason| anyhow!("the domain {name}: {reason}"))?;
