@@ -184,7 +184,7 @@ impl Permits {
         Some((waiting.name, waiting.permit))
     }
 
-    /// Takes back the permits of the calls with such names that nobody has redeemed: they have not run.
+    /// Takes back the permits of the calls with such names. A permit that waits says that its call has not run.
     pub fn withdraw(&mut self, is_void: impl Fn(&str) -> bool) {
         self.waiting.retain(|waiting| !is_void(&waiting.name));
     }

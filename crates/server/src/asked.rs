@@ -50,7 +50,7 @@ impl Drop for Asked {
 }
 
 impl Questions {
-    /// Questions that are taken back when nobody has waited for their answer for this long.
+    /// Questions that are taken back when no request has waited for their answer for this long.
     pub(crate) fn orphaned_for(time: Duration) -> Self {
         Self {
             orphaned: Some(time),

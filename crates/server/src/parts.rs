@@ -22,6 +22,21 @@ const SERVING_TIMEOUT: Duration = Duration::from_secs(180);
 /// model), and each can use all cores. Two, so that a short history need not wait for a long one.
 const SCREENINGS: usize = 2;
 
+/// A tool of a gateway, as a proxy in front of the same agent knows it.
+#[derive(Debug, Clone)]
+pub struct GatewayTool {
+    /// Its name in the gateway's list.
+    pub name: String,
+    /// The app that it is a tool of.
+    pub app: String,
+    /// Its name there.
+    pub tool: String,
+    /// The label of its name.
+    pub named: Label,
+    /// The label of what the list says of it.
+    pub described: Label,
+}
+
 /// The parts that every turn is driven with, for every front. The composition root makes them
 /// from a configuration, in one way for all fronts.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::parts::GatewayTool;
 use hub::AppTool;
 use ifc::{Call, Effect, Label, Labeled, Policy, Tool};
 use serde_json::{Map, Value, json};
@@ -27,21 +28,6 @@ const MANY: usize = 100;
 /// What stands in the place of a description that the user does not believe.
 const LEFT_OUT: &str =
     "The server's description is left out. Call sluice_describe with this tool's name to read it.";
-
-/// A tool of a gateway, as a proxy in front of the same agent knows it.
-#[derive(Debug, Clone)]
-pub struct GatewayTool {
-    /// Its name in the gateway's list.
-    pub name: String,
-    /// The app that it is a tool of.
-    pub app: String,
-    /// Its name there.
-    pub tool: String,
-    /// The label of its name.
-    pub named: Label,
-    /// The label of what the list says of it.
-    pub described: Label,
-}
 
 /// A tool that clients can call.
 pub(super) struct Listed {

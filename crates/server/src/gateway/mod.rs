@@ -39,12 +39,12 @@ use wire::{Progress, ToolDescription};
 
 pub use self::call::REDEEMED;
 pub use self::http::{HttpGateway, HttpSetup, PATH, Routes};
-pub use self::listing::GatewayTool;
 use self::listing::{AppTools, Listing};
 use self::rpc::{CallParams, Message, ProgressBar};
 use self::stateless::{Era, Reply, VERSIONS};
 use crate::asked::Questions;
 use crate::egress::Gate;
+pub use crate::parts::GatewayTool;
 use crate::parts::{Parts, Told};
 use crate::proxy::Approver;
 use crate::session::AppSetup;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use hub::{Apps, OtherTools, Permits};
 use ifc::{Call, Label, Labeled};
 
-use crate::gateway::GatewayTool;
+use crate::parts::GatewayTool;
 
 /// Letters of a known text that is found by its exact words; as many as are recognised at all.
 const MIN_KNOWN: usize = 32;
@@ -94,7 +94,7 @@ impl ClientTools {
                 labels.insert(name, (tool.named.clone(), tool.described.clone()));
             }
         }
-        // A name of two tools is that of none: it has the rules of a tool that nobody knows.
+        // A name that two tools share is unknown, and has the rules of an unknown tool.
         others.retain(|name, _| !ambiguous.contains(name));
         labels.retain(|name, _| !ambiguous.contains(name));
         Self {

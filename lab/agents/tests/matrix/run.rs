@@ -247,7 +247,7 @@ pub(crate) fn run(
 
     let mut command = Command::new("timeout");
     command.args(["--kill-after", "5", &PATIENCE.to_string()]);
-    // Attacks meet nobody who could be talked into a yes.
+    // In attacks no person answers, who could be talked into a yes.
     let asks = !scenario.is_attack();
     if guard == Guard::Guard {
         let workspace = if asks { "mine" } else { "stranger" };

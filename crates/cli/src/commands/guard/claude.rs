@@ -178,7 +178,7 @@ pub(super) fn overlay(run: &Run<'_>, own: &Own) -> Result<Overlay> {
         overlay.set("IS_SANDBOX", "1");
     }
     if !run.is_mine {
-        // Messages of commits would stand in the instructions, which nobody else writes.
+        // Messages of commits would stand in the instructions, which are trusted.
         overlay.set("CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS", "1");
     }
     let mut settings = own.settings.clone();

@@ -213,7 +213,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// The catalogue of the agent's models without code mode, in which a model writes scripts whose calls nobody could decide on.
+/// The catalogue of the agent's models without code mode, in which the calls of a model's scripts would not be decided on.
 fn plain_tools(run: &Run<'_>) -> Result<String> {
     // Outside of the sandbox, so with nothing that the agent's home or the workspace says.
     if is_below(run.program, run.workspace) {

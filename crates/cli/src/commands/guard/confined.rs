@@ -189,7 +189,7 @@ async fn wait(program: &mut Program, between: &Between) -> Result<u8> {
             change = program.changed() => match change {
                 Change::Ended(ended) => return code(ended),
                 Change::Stopped(_) => {
-                    // Without a terminal nobody could continue this process.
+                    // Without a terminal there is no shell that continues this process.
                     if Terminal::attended() {
                         lock(between).iter().for_each(pty::Terminal::suspend);
                     }

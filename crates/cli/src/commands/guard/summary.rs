@@ -125,7 +125,7 @@ impl Summary {
         for record in TraceFile::read(trace).unwrap_or_default() {
             match &record.event {
                 Event::Allowed { by, .. } if by.ends_with(REDEEMED) => {}
-                // Counted by what follows: an answer, or a refusal where nobody was asked.
+                // Counted by what follows: an answer, or a refusal if there was no one to ask.
                 Event::Asked {
                     flow, rule, excess, ..
                 } => counts.learn(flow, rule, excess),

@@ -157,6 +157,12 @@ fn kinds(home: &Home) -> Vec<String> {
         .collect()
 }
 
+/// The names of the tools of a list.
+fn names(list: &Value) -> Vec<&str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|it| it["name"].as_str().unwrap()).collect()
+}
+
 #[test]
 fn a_list_starts_nothing_and_says_what_the_policy_says() {
     let home = home("descriptions = \"trusted\"\n");
@@ -165,12 +171,7 @@ fn a_list_starts_nothing_and_says_what_the_policy_says() {
     let mut client = Client::start(&home, &["--tools", "mail.send,mail.i*"], json!({}));
     assert_eq!(client.ask("ping", &json!({}))["result"], json!({}));
     let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
-    let names: Vec<&str> = list
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect();
+    let names = names(&list);
     assert_eq!(names, ["mail_inbox", "mail_send"]);
     assert_eq!(list[1]["description"], "Does send.");
     assert_eq!(list[1]["inputSchema"]["type"], "object");
@@ -727,12 +728,7 @@ fn many_tools_are_searched_for_and_called_by_one() {
     let home = home("");
     let mut client = Client::start(&home, &["--search"], json!({}));
     let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
-    let names: Vec<&str> = list
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect();
+    let names = names(&list);
     assert_eq!(names, ["sluice_search", "sluice_call", "sluice_describe"]);
     let send = json!({ "tool": "mail_send", "arguments": send() });
     assert_eq!(said(&client.call("sluice_call", &send)), ("sent", false));

@@ -104,6 +104,8 @@ fn a_permit_is_redeemed_once_in_time_for_its_call() {
     let mut permits = Permits::default();
     left(&mut permits, begun);
     let spelled = r#"{ "text" : "\u0061" }"#;
+    let redeem_it =
+        |permits: &mut Permits, now| redeem(permits, "session", "app", "note", spelled, now);
     for (session, app, tool, arguments) in [
         ("other", "app", "note", spelled),
         ("session", "other", "note", spelled),
@@ -112,42 +114,14 @@ fn a_permit_is_redeemed_once_in_time_for_its_call() {
     ] {
         assert!(!redeem(&mut permits, session, app, tool, arguments, begun));
     }
-    assert!(redeem(
-        &mut permits,
-        "session",
-        "app",
-        "note",
-        spelled,
-        begun
-    ));
-    assert!(!redeem(
-        &mut permits,
-        "session",
-        "app",
-        "note",
-        spelled,
-        begun
-    ));
+    assert!(redeem_it(&mut permits, begun));
+    assert!(!redeem_it(&mut permits, begun));
     left(&mut permits, begun);
     let late = begun + REDEEMABLE_FOR;
-    assert!(!redeem(
-        &mut permits,
-        "session",
-        "app",
-        "note",
-        spelled,
-        late
-    ));
+    assert!(!redeem_it(&mut permits, late));
     left(&mut permits, begun);
     permits.withdraw(|name| name == "name");
-    assert!(!redeem(
-        &mut permits,
-        "session",
-        "app",
-        "note",
-        spelled,
-        begun
-    ));
+    assert!(!redeem_it(&mut permits, begun));
 }
 
 #[test]
