@@ -243,19 +243,50 @@ impl TurnMachine {
     // ---- A step without what blocks it ----
 
     /// What the calls of a draft under `label` would have to stay below; `None` where a conversation decides on one.
+    ///
+    /// A rule may accept a value beside a control part at `label` and refuse it beside one below the limits, where fewer
+    /// results are known. So the calls are evaluated again below the limits, until nothing more is refused.
     pub(super) fn blocking_limits(
         &self,
         draft: &Completion,
         label: &Label,
     ) -> Option<BlockingLimits> {
+        let mut control = label.clone();
+        let mut limits = self.limits_beside(draft, label, &control, None)?;
+        loop {
+            let below = self.shown_below(&limits.limit.meet(&control));
+            // Each round is below the one before it, so there are at most as many as there are taints.
+            if below == control || !below.flows_to(&control) {
+                return Some(limits);
+            }
+            control = below;
+            limits = self.limits_beside(draft, label, &control, Some(&limits))?;
+        }
+    }
+
+    /// The same for calls with control parts under `control`, whose data arguments are those that were retained `before`.
+    fn limits_beside(
+        &self,
+        draft: &Completion,
+        label: &Label,
+        control: &Label,
+        before: Option<&BlockingLimits>,
+    ) -> Option<BlockingLimits> {
         let mut limits = BlockingLimits {
-            limit: Label::top(),
+            limit: before.map_or(Label::top(), |before| before.limit.clone()),
             tools: Vec::new(),
             retained: Vec::new(),
         };
-        for proposed in &draft.calls {
-            let Ok(call) = self.read(proposed, label) else {
-                // No decision is made about a call that makes no sense.
+        for (at, proposed) in draft.calls.iter().enumerate() {
+            let known = before.map(|before| before.retained.get(at).cloned().unwrap_or_default());
+            let drafted = StepCall {
+                proposed: proposed.clone(),
+                retained: known.clone().unwrap_or_default(),
+            };
+            let Ok(call) = self.read_step(&drafted, control) else {
+                // No decision is made about a call that makes no sense. Below the label of its name there is no tool.
+                let is_named = self.read(proposed, label).is_ok();
+                limits.tools.extend(is_named.then(|| proposed.tool.clone()));
                 limits.retained.push(Retained::default());
                 continue;
             };
@@ -264,12 +295,15 @@ impl TurnMachine {
             }
             // The arguments of a request are one message.
             let is_request = self.asks.named(&proposed.tool).is_some();
+            let may_retain = |path| known.as_ref().is_none_or(|known| known.has(path));
             let sink = Sink::Call(&call);
             let rule = self.guard.rule(&sink).ok()?;
             let mut retained = Retained::default();
             for part in rule.parts(&sink) {
                 match part.argument {
-                    Some(path) if !is_request && !part.exceeds() => retained.add(path, label),
+                    Some(path) if !is_request && !part.exceeds() && may_retain(path) => {
+                        retained.add(path, label);
+                    }
                     // Below all limits at once: a step has one prompt.
                     _ => limits.limit = limits.limit.meet(part.limit),
                 }
@@ -488,22 +522,37 @@ impl TurnMachine {
         })
     }
 
-    /// The label under which a step could be re-run, if it only reads, and its own label alone makes some of its results
-    /// exceed `limit`.
+    /// The label under which a step could be re-run, if its own label alone hides one of its calls, or what it read, from
+    /// what is made below `limit`.
+    ///
+    /// That counts for writes too: a wider limit lets a write run under a higher label, and a step that does not see it
+    /// proposes it again. The completion alone is made once more, and no call.
     fn second_label(&self, step: &PastStep<'_>, limit: &Label) -> Option<Label> {
         let history = &self.guard.history;
-        let is_needed = |call: &PastCall| {
-            !call.label(step.label).flows_to(limit) && history.has_own_below(call.id, limit)
-        };
-        // The completion alone is made once more, and no call: a read that changes what it reads counts as well.
-        let is_read = |call: &PastCall| {
+        let reads = |call: &PastCall| {
             let effect = self.effect(&ProposedCall::from(call), step.label);
             effect.is_some_and(Effect::reads)
+        };
+        let is_needed = |call: &PastCall| {
+            let is_hidden = !call.label(step.label).flows_to(limit);
+            is_hidden && (!reads(call) || history.has_own_below(call.id, limit))
+        };
+        // A note of the hub keeps its label, since a refusal depended on the label that the call had then. A request has
+        // the labels of another conversation too.
+        let has_run = |call: &PastCall| {
+            let is_result = |message: &Message| match message {
+                Message::Result {
+                    call: of, author, ..
+                } => *of == call.id && *author == Author::App,
+                _ => false,
+            };
+            let mut messages = history.messages();
+            self.asks.named(&call.tool).is_none() && messages.any(|(_, it)| is_result(it))
         };
         let mut before = self.refinements.iter();
         if step.label.flows_to(limit)
             || !step.calls.iter().any(is_needed)
-            || !step.calls.iter().all(is_read)
+            || !step.calls.iter().all(|call| reads(call) || has_run(call))
             // A step that a client brought may be made up: there is no prompt to compare it with.
             || !history.is_from_prompt(step.at)
             || before.any(|refinement| refinement.at == step.at)

@@ -111,6 +111,10 @@ impl Retained {
         self.0.is_empty()
     }
 
+    pub(super) fn has(&self, path: &ArgumentPath) -> bool {
+        self.0.contains_key(path)
+    }
+
     pub(super) fn paths(&self) -> impl Iterator<Item = &ArgumentPath> + Clone {
         self.0.keys()
     }

@@ -33,7 +33,7 @@ mod model;
 mod nested;
 mod play;
 mod player;
-mod random;
+pub(crate) mod random;
 mod record;
 mod rules;
 mod swayed;

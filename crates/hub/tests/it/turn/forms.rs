@@ -187,7 +187,7 @@ fn a_list_that_was_read_above_the_control_part_does_not_count() {
     let mut world = of_forms(|prompt| match () {
         () if !has(prompt, "inbox") => call("inbox"),
         () if code(prompt) == "ada" && !has(prompt, "note") => call("note"),
-        () if !has(prompt, "mail") => mail("ada"),
+        () if !has(prompt, "mail") => mail(&code(prompt)),
         () => say("done"),
     });
     inbox_says(&mut world, true);

@@ -33,6 +33,7 @@ mod served;
 mod sources;
 mod summary;
 mod trust;
+mod wider;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -112,17 +112,36 @@ fn a_read_is_made_once_more_at_most_once() {
     assert_eq!(harmless.lines("refine"), [""; 0]);
 }
 
-/// What writes is never made once more, even if only for a look: it has been decided on under its label.
+/// A write that ran under a higher label, since its limit admits that, hides nothing from what is made below: otherwise a
+/// wider limit would ask more. It is not executed again.
 #[test]
-fn only_what_reads_is_made_once_more() {
+fn a_write_is_made_once_more_where_it_hides() {
     let mut world = world(CHECKED, |prompt| match results(prompt).len() {
         0 => call("inbox"),
         1 => call("post"),
         2 => login(),
         _ => say("done"),
     });
+    world.user = |_| panic!("no question");
     world.turn("post it, then log in");
-    assert_eq!(world.lines("refine"), [""; 0]);
+    assert_eq!(world.lines("refine"), ["refine step 2 to {} taken true"]);
+    let login = r#"login {"code":"1234"}"#;
+    assert_eq!(world.sent, ["inbox {}", "post {}", login]);
+}
+
+/// What a stranger wrote is not shown below as the model's own doing, only since it ran.
+#[test]
+fn a_write_that_depends_on_what_is_hidden_stays_there() {
+    let mut world = world(CHECKED, |prompt| match results(prompt).len() {
+        0 => call("inbox"),
+        1 if sees(prompt, "eve") => vec![("post", r#"{"to":"eve"}"#.to_owned())],
+        1 => call("post"),
+        2 => login(),
+        _ => say("done"),
+    });
+    let outcome = world.turn("post it, then log in");
+    assert_eq!(world.lines("refine"), ["refine step 2 to {} taken false"]);
+    assert_eq!(outcome.refused, 1);
 }
 
 /// The words beside a read that came out otherwise keep the label of what they were made from.
