@@ -58,9 +58,23 @@ pub(crate) struct Terminal {
 }
 
 /// Opens the streams of a program. Those of the user that are a terminal are a pseudo-terminal for the program; pipes and
-/// files are its own; all others are copied through a pipe. Needs a runtime.
-pub(crate) fn open() -> io::Result<(Streams, Terminal)> {
-    open_on(stdin().as_fd(), stdout().as_fd(), stderr().as_fd())
+/// files are its own; all others are copied through a pipe. `input` is in the place of the user's. Needs a runtime.
+pub(crate) fn open(input: Option<OwnedFd>) -> io::Result<(Streams, Terminal)> {
+    let keys = stdin();
+    let keys = input.as_ref().map_or(keys.as_fd(), AsFd::as_fd);
+    open_on(keys, stdout().as_fd(), stderr().as_fd())
+}
+
+/// A pipe with what comes from `own`. `seen` has each piece before the program.
+pub(crate) fn piped(
+    own: BorrowedFd<'_>,
+    seen: impl FnMut(&[u8]) + Send + 'static,
+) -> io::Result<OwnedFd> {
+    let mut from = File::from(own.try_clone_to_owned()?);
+    let (theirs, mut to) = io::pipe()?;
+    // Left alone at the end, since it may wait for input that never comes.
+    thread::spawn(move || copy(&mut from, &mut to, seen));
+    Ok(theirs.into())
 }
 
 fn open_on(
@@ -148,25 +162,18 @@ fn input(own: BorrowedFd<'_>, slave: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     match slave.filter(|_| isatty(own)) {
         Some(slave) => slave.try_clone(),
         None if Streams::is_plain(own) => own.try_clone_to_owned(),
-        None => {
-            let mut from = File::from(own.try_clone_to_owned()?);
-            let (theirs, mut to) = io::pipe()?;
-            // Left alone at the end, since it may wait for input that never comes.
-            thread::spawn(move || copy(&mut from, &mut to));
-            Ok(theirs.into())
-        }
+        None => piped(own, |_| ()),
     }
 }
 
 /// Copies to the end of either side. Not by `io::copy`, which has the kernel do it (`splice`): that holds the pipe while it
 /// waits for a socket, so that the program could not even close it.
-fn copy(from: &mut impl Read, to: &mut impl Write) {
+fn copy(from: &mut impl Read, to: &mut impl Write, mut seen: impl FnMut(&[u8])) {
     let mut piece = [0; PIECE];
     while let Ok(length @ 1..) = from.read(&mut piece) {
-        if to
-            .write_all(piece.get(..length).unwrap_or_default())
-            .is_err()
-        {
+        let piece = piece.get(..length).unwrap_or_default();
+        seen(piece);
+        if to.write_all(piece).is_err() {
             return;
         }
     }
@@ -180,7 +187,7 @@ impl Terminal {
             None => {
                 let mut to = File::from(own.try_clone_to_owned()?);
                 let (mut from, theirs) = io::pipe()?;
-                let copy = move || copy(&mut from, &mut to);
+                let copy = move || copy(&mut from, &mut to, |_| ());
                 self.threads.push(thread::spawn(copy));
                 Ok(theirs.into())
             }

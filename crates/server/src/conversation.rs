@@ -1,6 +1,7 @@
 //! A client's request, independent of the API it came by. Every dialect reads one; the proxy and the model server work on it.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use ifc::Image;
 use llm::{TokenLimit, ToolChoice};
@@ -53,6 +54,8 @@ pub(crate) struct Message {
     /// Whether the agent's program has put it there: what it found (files, instructions of servers, reminders) under the
     /// developer's or the user's role.
     pub(crate) is_inserted: bool,
+    /// The parts of a user's text that the agent's program has put there, such as files that are attached.
+    pub(crate) attached: Vec<Range<usize>>,
     /// The name that the client gave the speaker.
     pub(crate) name: Option<String>,
     pub(crate) text: String,
@@ -73,6 +76,7 @@ impl Message {
             place,
             role,
             is_inserted: false,
+            attached: Vec::new(),
             name: None,
             text,
             images: Vec::new(),

@@ -41,12 +41,12 @@ use std::{
 
 use ifc::{Label, Labeled};
 
-pub use self::{generations::Place, shared::Shared};
+pub use self::{generations::Place, parts::restricted, shared::Shared};
 
 use self::{
     generations::Generations,
     letters::{Letters, View, in_views},
-    parts::{Matches, restricted},
+    parts::Matches,
     prints::{Gram, Lengths},
 };
 

@@ -138,8 +138,8 @@ fn in_bytes(
     parts
 }
 
-/// The text, of which these parts are at least as restrictive as their labels.
-pub(super) fn restricted(text: Labeled, parts: &[(Range<usize>, Label)]) -> Labeled {
+/// The text, of which these parts, in order and without overlaps, are at least as restrictive as their labels.
+pub fn restricted(text: Labeled, parts: &[(Range<usize>, Label)]) -> Labeled {
     if parts.is_empty() {
         return text;
     }

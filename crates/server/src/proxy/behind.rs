@@ -1,9 +1,11 @@
 //! What a proxy knows beside its requests: the gateway at which its client calls tools, and who wrote some texts.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use hub::recognise::restricted;
 use hub::{Apps, OtherTools, Permits};
 use ifc::{Call, Label, Labeled};
 
@@ -138,22 +140,52 @@ impl LabelledTexts {
 /// A text that an agent's program has put between the messages: where a known text stands in it, it has the label of that,
 /// and the rest has `label`.
 pub(super) fn inserted(text: String, known: &[Arc<Labeled>], label: &Label) -> Labeled {
-    let mut spans: Vec<(Range<usize>, Label)> = Vec::new();
-    for own in known.iter().filter(|own| own.len() >= MIN_KNOWN) {
-        let words = own.reveal_tcb();
-        let found = text.match_indices(words);
-        spans.extend(found.map(|(at, _)| (at..at + words.len(), own.label())));
-    }
-    spans.sort_by_key(|(span, _)| span.start);
+    let long = known.iter().filter(|own| own.len() >= MIN_KNOWN);
     let (mut parts, mut end) = (Vec::new(), 0);
-    for (span, own) in spans {
-        if span.start >= end {
-            parts.push((end..span.start, label.clone()));
-            end = span.end;
-            parts.push((span, own));
-        }
+    for (span, own) in found(&text, long, |_| true) {
+        parts.push((end..span.start, label.clone()));
+        end = span.end;
+        parts.push((span, own));
     }
     parts.push((end..text.len(), label.clone()));
     let all = Labeled::with_regions_tcb(text.clone(), parts);
     all.unwrap_or_else(|| Labeled::label_tcb(text, label.clone()))
+}
+
+/// A user's message: known texts that are whole lines of it, such as what was piped into the agent, keep their labels,
+/// however short they are.
+pub(super) fn quoted(text: Labeled, known: &[Arc<Labeled>]) -> Labeled {
+    let words = text.reveal_tcb();
+    let is_whole = |span: &Range<usize>| {
+        let before = words
+            .get(..span.start)
+            .and_then(|it| it.split('\n').next_back());
+        let behind = words.get(span.end..).and_then(|it| it.split('\n').next());
+        [before, behind].map(|it| it.is_some_and(|it| it.trim().is_empty())) == [true; 2]
+    };
+    let parts = found(words, known.iter(), is_whole);
+    restricted(text, &parts)
+}
+
+/// Where known texts stand in a text, in order and without overlaps.
+fn found<'a>(
+    text: &str,
+    known: impl Iterator<Item = &'a Arc<Labeled>>,
+    is_meant: impl Fn(&Range<usize>) -> bool,
+) -> Vec<(Range<usize>, Label)> {
+    let mut spans: Vec<(Range<usize>, Label)> = Vec::new();
+    for own in known.filter(|own| !own.is_empty()) {
+        let words = own.reveal_tcb();
+        let all = text.match_indices(words);
+        let all = all.map(|(at, _)| at..at + words.len());
+        spans.extend(all.filter(&is_meant).map(|span| (span, own.label())));
+    }
+    spans.sort_by_key(|(span, _)| (span.start, Reverse(span.end)));
+    let mut end = 0;
+    spans.retain_mut(|(span, _)| {
+        span.start = span.start.max(end);
+        end = end.max(span.end);
+        span.start < span.end
+    });
+    spans
 }

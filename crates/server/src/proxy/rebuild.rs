@@ -6,11 +6,11 @@ use std::{
 };
 
 use hub::Refinement;
-use hub::recognise::KnownTexts;
+use hub::recognise::{KnownTexts, restricted};
 use ifc::{Arguments, Call, CallId, Content, History, Image, Label, Labeled, Policy, Sink, Tool};
 
 use super::{
-    behind::{Behind, ClientTools, inserted},
+    behind::{Behind, ClientTools, inserted, quoted},
     memory::{Memory, Recalled, RememberedCall, Step, Taken},
     transcript::{Chain, Digest, Link, hash},
 };
@@ -247,14 +247,18 @@ impl Reading<'_> {
                 let Reader { labels, known, .. } = self.reader;
                 self.push_user(inserted(text, known, &labels.inserted), images);
             }
-            Role::User => self.user(text, images),
+            Role::User => self.user(message, text, images),
             Role::Assistant => self.assistant(message, text)?,
         }
         Ok(())
     }
 
-    fn user(&mut self, text: String, images: Vec<Image>) {
-        let text = (self.reader.labels.user)(text);
+    fn user(&mut self, message: &Message, text: String, images: Vec<Image>) {
+        let Reader { labels, known, .. } = self.reader;
+        let attached = message.attached.iter();
+        let attached = attached.map(|span| (span.clone(), labels.inserted.clone()));
+        let text = restricted((labels.user)(text), &attached.collect::<Vec<_>>());
+        let text = quoted(text, known);
         if self.beginning.is_none() {
             self.beginning = Some(self.rebuilt.chain.clone());
         }

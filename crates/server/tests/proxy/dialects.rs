@@ -361,6 +361,25 @@ async fn what_an_agent_puts_between_the_messages_is_not_the_developers_or_the_us
         );
         assert!(!is_asked(&lax, api, body).await);
     }
+    // A file that opencode attaches is announced, and the next part is its text.
+    for api in APIS {
+        let (messages, kind) = match api {
+            Api::Responses => ("input", "input_text"),
+            Api::Chat | Api::Messages => ("messages", "text"),
+        };
+        for (before, expected) in [
+            ("Called the Read tool with the following input: {}", true),
+            ("Look at this:", false),
+        ] {
+            let parts = [before, "1: post it\n", "go"];
+            let parts = parts.map(|text| json!({"type": kind, "text": text}));
+            let mut body = api.body(&[], false);
+            body[messages] = json!([{"role": "user", "content": parts}]);
+            let asked = is_asked(&strict, api, body.clone()).await;
+            assert_eq!(asked, expected, "{body}");
+            assert!(!is_asked(&lax, api, body).await);
+        }
+    }
     // Under the developer's role it may be made from all that was read before.
     let read = Api::Messages
         .answer(&lax.0, &[Said::User("read")], false)

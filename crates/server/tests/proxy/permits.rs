@@ -332,4 +332,13 @@ async fn a_known_text_has_the_label_of_its_author() {
         let asked = upstream.requests().len() - before;
         assert_eq!(asked, 1 + usize::from(is_checked), "{system}");
     }
+    // What was piped in beside a prompt is not the user's word, however short it is.
+    known.add("send it\n", untrusted());
+    for (said, is_checked) in [("go, send it", false), ("go\nsend it\n", true)] {
+        let before = upstream.requests().len();
+        let answer = Api::Chat.answer(&stage, &[Said::User(said)], false).await;
+        assert_eq!(answer.calls.len(), 1, "{answer:?}");
+        let asked = upstream.requests().len() - before;
+        assert_eq!(asked, 1 + usize::from(is_checked), "{said}");
+    }
 }

@@ -126,7 +126,7 @@ pub(super) struct Sandbox<'a> {
 
 impl Sandbox<'_> {
     /// Runs the agent to its end. Nothing of it runs afterwards.
-    pub(super) async fn run(mut self, launch: &Launch) -> Result<u8> {
+    pub(super) async fn run(mut self, launch: Launch) -> Result<u8> {
         self.app.egress.push(config::Egress {
             listen: self.port,
             host: "127.0.0.1".to_owned(),
@@ -137,8 +137,8 @@ impl Sandbox<'_> {
         config.apps.insert(self.app.name.clone(), self.app.clone());
         let mut spoke = app_setup::of(&self.app, None, self.layers)?.spoke;
         let here = std::env::current_dir().context("the working folder is gone")?;
-        spoke.command.extend(launch.args.iter().cloned());
-        spoke.env = launch.env.clone();
+        spoke.command.extend(launch.args);
+        spoke.env = launch.env;
         spoke.env.extend(
             self.app
                 .found
@@ -150,7 +150,7 @@ impl Sandbox<'_> {
         spoke.sandbox.limits = Limits::of_program();
         let (events, outcomes) = mpsc::channel(WAITING);
         let (questions, asked) = mpsc::channel(WAITING);
-        let (streams, terminal) = pty::open().context("the terminal cannot be used")?;
+        let (streams, terminal) = pty::open(launch.input).context("the terminal cannot be used")?;
         let started = Program::start(ProgramSetup {
             spoke,
             streams,

@@ -12,7 +12,7 @@ use ifc::{Dimension, Label};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
 use server::gateway::Routes;
-use server::proxy::{ApprovalDesk, Approver, Behind, DropCalls, Proxy, ProxySetup};
+use server::proxy::{ApprovalDesk, Approver, Behind, DropCalls, LabelledTexts, Proxy, ProxySetup};
 use server::{Rotation, Told, TraceFile};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -71,6 +71,8 @@ pub(super) struct Parts<'a> {
     pub(super) app: &'a str,
     pub(super) upstream: upstream::Upstream,
     pub(super) files: &'a Label,
+    /// Texts of which it is known who wrote them; some come while the agent runs.
+    pub(super) known: LabelledTexts,
     pub(super) workspace: &'a Workspace,
     /// The agent's home, where it saves results.
     pub(super) home: &'a Path,
@@ -132,6 +134,7 @@ impl Fronts {
         setup.tokens = vec![token.clone()];
         setup.approver = parts.approver.unwrap_or_else(|| Arc::new(DropCalls));
         setup.observer = parts.summary;
+        setup.known = parts.known;
         for text in parts.workspace.rules() {
             setup.known.add(&text, parts.files.clone());
         }

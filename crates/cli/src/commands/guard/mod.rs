@@ -7,6 +7,7 @@
 //! | `claude.rs`, `codex.rs`, `opencode.rs` | the same for each agent |
 //! | `workspace.rs` | the folder that it works in, and whose it is |
 //! | `home.rs` | a home of the agent's own |
+//! | `piped.rs` | what is piped into it |
 //! | `rules.rs` | the configuration of the run |
 //! | `fronts.rs` | the proxy and the gateway |
 //! | `run.rs`, `confined.rs` | the agent's process, outside of a sandbox and in one |
@@ -19,6 +20,7 @@ mod confined;
 mod fronts;
 mod home;
 mod opencode;
+mod piped;
 mod rules;
 mod run;
 mod settings;
@@ -32,7 +34,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use config::{Config, ProviderKind};
-use server::proxy::{ApprovalDesk, Approver};
+use server::proxy::{ApprovalDesk, Approver, LabelledTexts};
 use tempfile::NamedTempFile;
 
 use self::agent::{Kind, Own, Run};
@@ -173,11 +175,13 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         false if args.approvals => Some(Arc::new(Announced(desk.clone()))),
         false => None,
     };
+    let known = LabelledTexts::default();
     let fronts = Fronts::start(Parts {
         config: &rules.config,
         app: kind.app(),
         upstream,
         files: &rules.files,
+        known: known.clone(),
         workspace: &workspace,
         home: &home.folder,
         layers: &layers,
@@ -208,13 +212,16 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     )?;
     let mut env = run::environment(&args.env, &home.folder)?;
     env.extend(overlay.env);
+    let is_beside = piped::has_prompt(kind, rest);
+    let input = is_beside.then(|| piped::input(&known, &rules.files));
     let launch = Launch {
+        input: input.flatten().transpose()?,
         program,
         args: overlay.args.into_iter().chain(own.args).collect(),
         env,
     };
     let ended = match rules.sandbox {
-        None => run::unconfined(&launch).await,
+        None => run::unconfined(launch).await,
         Some(app) => {
             let sandbox = Sandbox {
                 app,
@@ -226,7 +233,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
                 teller,
                 summary: summary.clone(),
             };
-            sandbox.run(&launch).await
+            sandbox.run(launch).await
         }
     };
     let traces = fronts.end().await;

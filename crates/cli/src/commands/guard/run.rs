@@ -1,9 +1,10 @@
 //! The agent's process.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -21,6 +22,8 @@ const GOODBYE: Duration = Duration::from_secs(5);
 
 /// What is started.
 pub(super) struct Launch {
+    /// In the place of standard input.
+    pub(super) input: Option<OwnedFd>,
     pub(super) program: PathBuf,
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
@@ -54,9 +57,10 @@ pub(super) fn environment(named: &[String], home: &Path) -> Result<BTreeMap<Stri
 
 /// Runs the agent outside of any sandbox, with the terminal or the pipes of this program. Ctrl-C is the agent's; SIGTERM and a
 /// closed terminal end it.
-pub(super) async fn unconfined(launch: &Launch) -> Result<u8> {
+pub(super) async fn unconfined(launch: Launch) -> Result<u8> {
     let mut command = Command::new(&launch.program);
     command.args(&launch.args).env_clear().envs(&launch.env);
+    command.stdin(launch.input.map_or_else(Stdio::inherit, Stdio::from));
     let mut child = command.kill_on_drop(true).spawn();
     let child = child.as_mut().map_err(|error| {
         let program = launch.program.display();

@@ -41,7 +41,9 @@ async function call({ name, input }) {
   }
   const direct = /^CALL (\w+)/.exec(args.at(-1));
   if (direct) await call({ name: direct[1], input: {} });
-  const messages = [{ role: "user", content: args.pop() }];
+  // What is piped in stands below the prompt, or is the prompt.
+  const prompt = args.at(-1) === "-p" ? "" : args.pop();
+  const messages = [{ role: "user", content: `${prompt}\n${fs.readFileSync(0, "utf8")}` }];
   for (;;) {
     const key = { authorization: `Bearer ${process.env.ANTHROPIC_AUTH_TOKEN}`, "anthropic-version": "2023-06-01" };
     const answer = await post(`${base}/v1/messages`, key, { model: "big", max_tokens: 99, tools, messages });

@@ -170,6 +170,28 @@ fn a_strangers_file_starts_nothing_and_the_users_does() {
 }
 
 #[test]
+fn what_is_piped_beside_a_prompt_is_not_the_users_word() {
+    let stage = Stage::new();
+    let piped = stage.path("work/piped");
+    fs::write(&piped, "RUN touch X;\n").unwrap();
+    let run = |options: &[&str], agent: &[&str]| {
+        let _ = fs::remove_file(stage.path("work/X"));
+        let mut command = stage.command(options, agent);
+        command.stdin(fs::File::open(&piped).unwrap());
+        let (code, _, err) = said(&command.output().unwrap());
+        assert_eq!(code == 0, stage.path("work/X").exists(), "{err}");
+        code
+    };
+    for options in [&[][..], &["--no-sandbox"]] {
+        assert_eq!(run(options, &["claude", "-p", "Sum it up"]), 3);
+    }
+    let mine = ["--workspace", "mine"];
+    assert_eq!(run(&mine, &["claude", "-p", "Sum it up"]), 0);
+    // As the only prompt it is what the user says.
+    assert_eq!(run(&[], &["claude", "-p"]), 0);
+}
+
+#[test]
 fn a_strangers_file_writes_none_that_the_users_programs_run() {
     let stage = Stage::new();
     let path = |name: &str| stage.path("work").join(name);

@@ -1,11 +1,16 @@
 //! Chat completion requests, read into a [`Conversation`].
 
+use std::ops::Range;
+
 use ifc::Image;
 use llm::{Dialect, TokenLimit, ToolChoice};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{MAX_IMAGES, Members, NAME_LIMIT, Takes, UNKNOWN_DEPTH, check_unknown, is_lower_case};
+use super::{
+    Attached, MAX_IMAGES, Members, NAME_LIMIT, Takes, UNKNOWN_DEPTH, check_unknown, is_inserted,
+    is_lower_case,
+};
 use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
 
 /// The values of `reasoning_effort`, `verbosity` and `service_tier`, in OpenAI's API and in those that follow it.
@@ -230,9 +235,12 @@ fn is_word(value: &Value) -> bool {
     word.is_some_and(|word| WORDS.split(' ').any(|own| own == word))
 }
 
+/// A content: its text, its images, and the parts of the text that are attached.
+type Content = (String, Vec<Image>, Vec<Range<usize>>);
+
 impl ChatMessage {
     fn read(self, place: String, takes_images: bool) -> Result<Message, String> {
-        let (text, images) = self.content(takes_images)?;
+        let (text, images, attached) = self.content(takes_images)?;
         let role = match self.role.as_str() {
             "system" | "developer" => Role::System,
             "user" => Role::User,
@@ -257,6 +265,7 @@ impl ChatMessage {
         });
         Ok(Message {
             images,
+            attached,
             calls: calls.collect(),
             name: self.name,
             answers: self.tool_call_id,
@@ -264,29 +273,36 @@ impl ChatMessage {
         })
     }
 
-    /// The text and the images of the content: a string, a list of parts, or nothing.
-    fn content(&self, takes_images: bool) -> Result<(String, Vec<Image>), String> {
-        let (mut text, mut images) = (String::new(), Vec::new());
+    /// The text and the images of the content, and the parts of the text that are attached: a string, a list of parts, or
+    /// nothing.
+    fn content(&self, takes_images: bool) -> Result<Content, String> {
+        let (mut text, mut images, mut spans) = (String::new(), Vec::new(), Vec::new());
         let Some(raw) = self.content.as_deref().map(RawValue::get) else {
-            return Ok((text, images));
+            return Ok((text, images, spans));
         };
         let wrong = |error: serde_json::Error| format!("`content`: {error}");
         match raw.as_bytes() {
             [b'"', ..] => text = serde_json::from_str(raw).map_err(wrong)?,
             [b'[', ..] => {
                 let parts: Vec<Part> = serde_json::from_str(raw).map_err(wrong)?;
+                let mut attached = Attached::default();
                 for part in parts {
-                    match part.image().filter(|_| takes_images) {
-                        Some(image) => images.push(image?),
-                        None => text.push_str(part.text()?),
-                    }
+                    let Some(image) = part.image().filter(|_| takes_images) else {
+                        let (part, before) = (part.text()?, text.len());
+                        text.push_str(part);
+                        let is_attached = attached.has(part) | is_inserted(part);
+                        spans.extend(is_attached.then_some(before..text.len()));
+                        continue;
+                    };
+                    attached = Attached::default();
+                    images.push(image?);
                 }
             }
             _ => return Err("expected a string or a list of parts as `content`".to_owned()),
         }
         match images.len() > MAX_IMAGES {
             true => Err(format!("a message has at most {MAX_IMAGES} images")),
-            false => Ok((text, images)),
+            false => Ok((text, images, spans)),
         }
     }
 }

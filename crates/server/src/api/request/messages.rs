@@ -7,7 +7,9 @@ use llm::{Dialect, TokenLimit, ToolChoice};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{InChat, Members, Takes, add_block, attach, text_or_list, unsupported};
+use super::{
+    Attached, InChat, Members, Takes, add_block, attach, is_inserted, text_or_list, unsupported,
+};
 use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
 
 /// Longest tool name that the API takes.
@@ -156,15 +158,21 @@ impl Entry {
             }),
             "user" => {
                 let (mut beside, mut said) = (Vec::new(), new(Role::User, String::new()));
+                let mut attached = Attached::default();
                 for block in blocks(Some(&self.content))? {
                     match block.kind.as_str() {
                         // Results are for the calls right before them, so they go first.
                         "tool_result" => messages.push(block.result(place, takes)?),
-                        "text" if super::is_inserted(block.text()?) => beside.push(Message {
-                            is_inserted: true,
-                            ..new(Role::User, block.text.unwrap_or_default())
-                        }),
-                        _ => block.add_to(&mut said, takes)?,
+                        "text" if attached.has(block.text()?) | is_inserted(block.text()?) => {
+                            beside.push(Message {
+                                is_inserted: true,
+                                ..new(Role::User, block.text.unwrap_or_default())
+                            });
+                        }
+                        _ => {
+                            attached = Attached::default();
+                            block.add_to(&mut said, takes)?;
+                        }
                     }
                 }
                 messages.extend(beside);

@@ -53,6 +53,12 @@ const INSERTED: [&str; 5] = [
     "<subagent_notification>",
 ];
 
+/// How opencode announces what a user attaches. The next part is its text.
+const ANNOUNCED: [&str; 2] = [
+    "Called the Read tool with the following input:",
+    "Reading MCP resource:",
+];
+
 /// What may be in a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Takes {
@@ -86,6 +92,20 @@ fn check_count(list: &str, count: usize) -> Result<(), String> {
 fn is_inserted(text: &str) -> bool {
     let text = text.trim_start();
     INSERTED.iter().any(|start| text.starts_with(start))
+}
+
+/// Tells the parts of a user's message that are attached from the user's own.
+#[derive(Default)]
+struct Attached {
+    is_announced: bool,
+}
+
+impl Attached {
+    /// Whether the next part is attached.
+    fn has(&mut self, text: &str) -> bool {
+        let announces = ANNOUNCED.iter().any(|start| text.starts_with(start));
+        std::mem::replace(&mut self.is_announced, announces) || announces
+    }
 }
 
 /// The members of a request that only say how to write the answer.

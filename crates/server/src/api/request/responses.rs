@@ -9,7 +9,10 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{InChat, Members, Takes, add_block, attach, image_at, text_or_list, unsupported};
+use super::{
+    Attached, InChat, Members, Takes, add_block, attach, image_at, is_inserted, text_or_list,
+    unsupported,
+};
 use crate::conversation::{ClientCall, ClientTool, Conversation, Message, Role};
 
 /// Longest name of a tool with its namespace.
@@ -246,15 +249,21 @@ impl Reading {
             text: Some(text),
             ..Part::default()
         })?;
+        let mut attached = Attached::default();
         for part in parts {
             match part.kind.as_str() {
                 "input_text" | "output_text" | "text" => {
                     let text = part.text.as_deref().unwrap_or_default();
-                    message.is_inserted |= message.role == Role::User && super::is_inserted(text);
+                    message.is_inserted |= message.role == Role::User && is_inserted(text);
+                    let before = message.text.len();
                     add_block(message, text);
+                    let is_attached = attached.has(text);
+                    let span = is_attached.then_some(before..message.text.len());
+                    message.attached.extend(span);
                 }
                 "refusal" => add_block(message, part.refusal.as_deref().unwrap_or_default()),
                 "input_image" if matches!(message.role, Role::User | Role::Tool) => {
+                    attached = Attached::default();
                     attach(message, image_at(part.image_url.as_deref())?, self.takes)?;
                 }
                 kind => return Err(unsupported(Some(kind))),
