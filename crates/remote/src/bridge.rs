@@ -161,8 +161,8 @@ fn open(http: &Http) -> Server {
     backoff.max_delay = Some(LONGEST_PAUSE);
     let mut config = StreamableHttpClientTransportConfig::with_uri(http.url().as_str());
     config.retry_config = Arc::new(backoff);
-    // A new session may have other tools. The spoke ends, and its next start looks at them.
-    config.reinit_on_expired_session = false;
+    // Once for each request: it was not done in the session that has ended.
+    config.reinit_on_expired_session = true;
     WorkerTransport::spawn(StreamableHttpClientWorker::new(http.clone(), config))
 }
 

@@ -1,5 +1,6 @@
 //! Servers that mean well, of every generation.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -56,6 +57,31 @@ fn each_request_has_session_version_and_header() {
     // The stream for what the server says by itself is asked for beside all this, and may be heard later.
     let end = requests.iter().find(|request| request.method == "DELETE");
     assert_eq!(of(end.unwrap()), "DELETE s-1 2025-11-25");
+}
+
+#[test]
+fn a_session_that_the_server_has_ended_is_followed_by_another() {
+    let begun = AtomicUsize::new(0);
+    let server = Server::start(move |request| {
+        if request.asks("initialize") {
+            let id = format!("s-{}", begun.fetch_add(1, Ordering::Relaxed));
+            return json_with(200, &[("Mcp-Session-Id", &id)], request.result(HANDSHAKE));
+        }
+        match request.asks("tools/call") && request.header("mcp-session-id") == "s-0" {
+            true => status(404),
+            false => with_session(request),
+        }
+    });
+    let mut client = Client::open(&settings(&server.url("/mcp")));
+    for id in [1, 2] {
+        client.call(id);
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#);
+        assert_eq!(client.hear(), answer);
+    }
+    assert!(client.leave().0);
+    let requests = server.requests();
+    let count = |method: &str| requests.iter().filter(|it| it.asks(method)).count();
+    assert_eq!((count("initialize"), count("tools/call")), (2, 3));
 }
 
 #[test]
