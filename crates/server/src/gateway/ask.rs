@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hub::question::{Contents, QuestionView, Reason};
 use hub::trace::escape;
-use ifc::Answer;
+use ifc::{Answer, Lattice, Question, Sink};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -221,7 +221,7 @@ fn sources(view: &QuestionView) -> String {
 }
 
 /// Why a call did not run, and what in the policy would let it. It is read by a model, and shown to a user.
-pub(super) fn advice(view: &QuestionView) -> String {
+pub(super) fn advice(view: &QuestionView, question: &Question, lattice: &Lattice) -> String {
     let (app, tool) = (escape(&view.app), escape(&view.tool));
     let rule = escape(&view.rule);
     if view.excess.is_empty() {
@@ -229,22 +229,27 @@ pub(super) fn advice(view: &QuestionView) -> String {
             "The rule {rule} asks the user about every call of {tool} of {app}. Tell the user, and go on without it."
         );
     }
-    let limit = match view.excess.iter().any(|name| name == "any") {
-        true => "\"any\"".to_owned(),
-        false => {
-            let names = view.limit.iter().chain(&view.excess);
-            let names: Vec<String> = names.map(|name| quoted(name)).collect();
-            format!("[{}]", names.join(", "))
+    // All at once: with one of several limits the next call would be refused for another.
+    let parts = question.rule().parts(&Sink::Call(question.call()));
+    let exceeded = parts.iter().filter(|part| part.exceeds()).map(|part| {
+        let names = lattice.describe(&part.limit.plain().join(&part.excess()));
+        let limit = match names.iter().any(|name| name == "any") {
+            true => "\"any\"".to_owned(),
+            false => {
+                let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+                format!("[{}]", names.join(", "))
+            }
+        };
+        match part.argument {
+            Some(argument) => format!("arguments.{}.limit = {limit}", key(&argument.to_string())),
+            None => format!("limit = {limit}"),
         }
-    };
-    let setting = match &view.argument {
-        Some(argument) => format!("arguments.{}.limit", key(argument)),
-        None => "limit".to_owned(),
-    };
+    });
+    let settings = exceeded.collect::<Vec<_>>().join(" and ");
     let table = format!("app.{app}.tools.{}", key(&view.tool));
     format!(
         "{tool} of {app} may depend on {}, and the rule {rule} does not allow that. To allow such calls for good, the user \
-         writes {setting} = {limit} under [{table}] in sluice.toml and starts the gateway again. Tell the user, and go on \
+         writes {settings} under [{table}] in sluice.toml and starts the gateway again. Tell the user, and go on \
          without it.",
         sources(view)
     )

@@ -317,7 +317,10 @@ impl Client {
                     reason,
                 });
                 let why = recorded.err().unwrap_or(why);
-                let text = format!("not executed: {why}. {}", advice(view));
+                let text = format!(
+                    "not executed: {why}. {}",
+                    advice(view, &question, &self.gateway.parts.lattice)
+                );
                 return Some(Err(Reply::Refused(text)));
             }
         };

@@ -25,7 +25,7 @@ env = { effect = "read", limit = "any", rest = [] }
 slow = { effect = "read", limit = "any", rest = [] }
 die = { effect = "read", limit = "any", rest = [] }
 count = { effect = "read", limit = "any", rest = ["untrusted"] }
-send = { effect = "write", limit = [], parameters = ["to", "body"], rest = [] }
+send = { effect = "write", limit = [], arguments.body.limit = [], parameters = ["to", "body"], rest = [] }
 "#;
 
 /// A home with the server, its rules, and these lines of its app.
@@ -200,7 +200,7 @@ fn a_poisoned_result_sends_nothing_to_a_stranger() {
     assert!(is_error && text.starts_with("not executed: "), "{text}");
     assert!(text.contains("result of mail__inbox (untrusted)"), "{text}");
     assert!(
-        text.contains("limit = [\"untrusted\"] under [app.mail.tools.send]"),
+        text.contains("limit = [\"untrusted\"] and arguments.body.limit = [\"untrusted\"] under [app.mail.tools.send]"),
         "{text}"
     );
     // What may depend on anything goes on.
