@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::exit::Exit;
-use crate::{agentdojo, proxy, saliency, spokes};
+use crate::{agentdojo, proxy, saliency, service, spokes};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -22,6 +22,11 @@ enum BenchAction {
     /// Latency of the guard proxy beside the direct path, against a mock on loopback.
     #[command(after_help = "Example:\n  sluice-lab bench proxy --rate 1000 --seconds 20")]
     Proxy(proxy::Proxy),
+    /// Customer service: an agent of a shop behind the guard proxy, with strangers' text all around it.
+    #[command(
+        after_help = "Example:\n  sluice-lab bench service\n  sluice-lab bench service --benign --questions"
+    )]
+    Service(service::Service),
     /// Many spokes at once, and many starts: memory of each, and that nothing is left behind.
     #[command(after_help = "Example:\n  sluice-lab bench spokes --count 200 --starts 10000")]
     Spokes(spokes::SpokesArgs),
@@ -32,6 +37,7 @@ pub(crate) async fn bench(args: Bench) -> Result<Exit> {
         BenchAction::Agentdojo(args) => agentdojo::agentdojo(args).await,
         BenchAction::Saliency(args) => saliency::saliency(args).await,
         BenchAction::Proxy(args) => proxy::proxy(args).await,
+        BenchAction::Service(args) => service::service(args).await,
         BenchAction::Spokes(args) => spokes::spokes(args).await,
     }
 }

@@ -30,6 +30,8 @@ mod saliency;
 mod screener;
 #[cfg(feature = "bench")]
 mod served;
+#[cfg(feature = "bench")]
+mod service;
 mod sluice;
 #[cfg(feature = "bench")]
 mod small_model;

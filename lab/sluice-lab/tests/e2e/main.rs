@@ -18,6 +18,7 @@ mod leakage;
 mod memory;
 mod permissions;
 mod screen;
+mod service;
 mod several;
 mod sitting;
 mod spokes;
