@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use hub::isc::{Functionality, Offer, Schema, ServedBy};
+use ifc::Label;
 use policy::{AppMessages, MessageRules};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -84,7 +85,7 @@ pub(crate) fn functionalities(
         messages.apps.insert(
             name.value.to_owned(),
             AppMessages {
-                receives: table.label("receives").unwrap_or(ifc::Label::top()),
+                receives: table.label("receives").unwrap_or(Label::top()),
                 serves: serves(&table, &names),
             },
         );
@@ -97,7 +98,11 @@ pub(crate) fn functionalities(
                 functionality.offers.push(Offer {
                     app: app.name.clone(),
                     by: by.clone(),
-                    taint: app.descriptions.clone(),
+                    // What a tool returns has the labels of its rules. In a conversation the app's own words steer a model.
+                    taint: match by {
+                        ServedBy::Tool(_) => Label::bottom(),
+                        ServedBy::Conversation => app.descriptions.clone(),
+                    },
                 });
             }
         }

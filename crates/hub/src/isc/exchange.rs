@@ -76,9 +76,15 @@ impl Parties {
     }
 }
 
-/// The message of a probe: an app wants this functionality. It says no more than the step does.
-pub(crate) fn probe(functionality: &Functionality, label: &Label) -> Labeled {
-    Labeled::label_tcb(functionality.name.as_str(), label.clone())
+/// The message of a probe: an app wants this functionality. That it wants it depends on the arguments too, which must be
+/// of their form.
+pub(crate) fn probe(
+    functionality: &Functionality,
+    arguments: &Arguments,
+    label: &Label,
+) -> Labeled {
+    let label = label.join(&arguments.label());
+    Labeled::label_tcb(functionality.name.as_str(), label)
 }
 
 /// The message of a request: the arguments as they are sent.
@@ -89,8 +95,18 @@ pub(crate) fn request(arguments: &Arguments, label: &Label) -> Labeled {
 }
 
 impl Exchange {
+    /// The label of all of the request, data arguments included.
+    pub(crate) fn full_label(&self) -> Label {
+        self.label.join(&self.arguments.label())
+    }
+
+    /// What data arguments add to the label of the step. Everything that comes of the request has it.
+    pub(crate) fn data_label(&self) -> Label {
+        self.arguments.label().beyond(&self.label)
+    }
+
     pub(crate) fn probe(&self) -> Delivery {
-        let message = probe(&self.parties.functionality, &self.label);
+        let message = probe(&self.parties.functionality, &self.arguments, &self.label);
         self.parties.delivery(Stage::Probe, message)
     }
 

@@ -13,7 +13,7 @@ mod schema;
 
 use std::sync::Arc;
 
-use ifc::{Label, Labeled, Tool};
+use ifc::{Call, Label, Labeled, Tool};
 
 pub(crate) use exchange::{Exchange, Parties, Response, probe, request};
 pub use exchange::{ExchangeId, VERSION};
@@ -70,6 +70,15 @@ impl Functionality {
         self.offers.iter().map(|offer| offer.app.clone()).collect()
     }
 
+    /// The tool that a call for this offer is a call of. A conversation that serves it has no such tool; the call is
+    /// compared with what the user has refused.
+    pub(crate) fn tool_of(&self, offer: &Offer) -> String {
+        match &offer.by {
+            ServedBy::Tool(tool) => tool.clone(),
+            ServedBy::Conversation => self.shown(),
+        }
+    }
+
     /// Everything in it is the user's own word.
     fn tool(&self) -> Tool {
         Tool {
@@ -112,6 +121,15 @@ impl Asks {
         let name = shown.strip_prefix(PREFIX)?;
         let mut all = self.functionalities.iter();
         all.find(|functionality| functionality.name == name)
+    }
+
+    /// Whether this call is one by which a request is served.
+    pub(crate) fn has(&self, call: &Call) -> bool {
+        let mut all = self.functionalities.iter();
+        all.any(|functionality| {
+            let mut offers = functionality.offers.iter();
+            offers.any(|offer| offer.app == call.app && functionality.tool_of(offer) == call.tool)
+        })
     }
 
     /// Whether a name could be taken for that of a functionality.

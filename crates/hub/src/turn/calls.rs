@@ -8,7 +8,7 @@ use ifc::{
 use super::machine::TurnMachine;
 use super::state::{Calls, State, Strategy, Waiting};
 use super::step::{Rejection, StepCall};
-use crate::isc::{Functionality, Offer, ServedBy};
+use crate::isc::{Functionality, Offer};
 use crate::trace::{self, Cause, Event, Text};
 use crate::{
     Apps, Asked, CallOutcome, Completion, Execution, Filling, HandOver, Need, ProposedCall,
@@ -57,7 +57,7 @@ impl TurnMachine {
         let limit = self.settings.limits.calls_per_step;
         let functionality = self.asks.named(&call.proposed.tool).cloned();
         if let Some(functionality) = functionality.filter(|_| calls.count <= limit) {
-            return self.ask(calls, id, call.proposed, functionality);
+            return self.ask(calls, id, call, functionality);
         }
         // All of them or none: a model must not choose by their order which of too many run.
         let read = match calls.count > limit {
@@ -549,21 +549,16 @@ impl TurnMachine {
     }
 }
 
-/// The call that a request is. A conversation that serves it has no such tool; the call is compared with what the user
-/// has refused.
+/// The call that a request is.
 pub(super) fn call_of(
     functionality: &Functionality,
     offer: &Offer,
     arguments: &Arguments,
     label: &Label,
 ) -> Call {
-    let tool = match &offer.by {
-        ServedBy::Tool(tool) => tool.clone(),
-        ServedBy::Conversation => functionality.shown(),
-    };
     Call {
         app: offer.app.clone(),
-        tool,
+        tool: functionality.tool_of(offer),
         arguments: arguments.clone(),
         label: label.clone(),
     }

@@ -13,8 +13,8 @@
 //! withholds nothing, nor does a refusal that has no such cause.
 
 use ifc::{
-    Author, Effect, History, Label, Labeled, Message, PastCall, Prompt, Question, REDACTED, Remade,
-    Sink, redact,
+    Author, Call, Effect, History, Label, Labeled, Message, PastCall, Prompt, Question, REDACTED,
+    Remade, Sink, redact,
 };
 
 use super::machine::{Refinement, TurnMachine};
@@ -130,14 +130,13 @@ impl TurnMachine {
                 None => !self.guard.would_allow(&self.release(text)),
             };
         }
-        let mut requests = draft.calls.iter();
-        if requests.any(|proposed| self.is_request_held(proposed, label)) {
-            return true;
-        }
-        // A conversation of another app decides on its own calls.
-        let calls = draft.calls.iter().filter(|it| !self.is_conversed(it));
-        let mut calls = calls.filter_map(|it| Some((it, self.read(it, label).ok()?)));
-        calls.any(|(it, call)| !self.guard.monitor.is_refused(&call) && !self.may_make(it, &call))
+        let mut calls =
+            (draft.calls.iter()).filter_map(|it| Some((it, self.read(it, label).ok()?)));
+        calls.any(|(it, call)| match self.is_conversed(it) {
+            // A conversation of another app decides on its own calls.
+            true => self.is_request_held(it, &call),
+            false => !self.guard.monitor.is_refused(&call) && !self.may_make(it, &call),
+        })
     }
 
     /// Whether a lazy draft is blocked no more, since a read was refined.
@@ -293,15 +292,15 @@ impl TurnMachine {
             if self.is_conversed(proposed) {
                 return None;
             }
-            // The arguments of a request are one message.
-            let is_request = self.asks.named(&proposed.tool).is_some();
+            // A message that may not be sent is blocked as a whole.
+            let is_held = self.is_request_held(proposed, &call);
             let may_retain = |path| known.as_ref().is_none_or(|known| known.has(path));
             let sink = Sink::Call(&call);
             let rule = self.guard.rule(&sink).ok()?;
             let mut retained = Retained::default();
             for part in rule.parts(&sink) {
                 match part.argument {
-                    Some(path) if !is_request && !part.exceeds() && may_retain(path) => {
+                    Some(path) if !is_held && !part.exceeds() && may_retain(path) => {
                         retained.add(path, label);
                     }
                     // Below all limits at once: a step has one prompt.
@@ -407,9 +406,10 @@ impl TurnMachine {
             true => self.guard.monitor.refusals(),
             false => Vec::new(),
         };
-        // A conversation of another app goes on without its own refusals.
+        // A conversation of another app goes on without its own refusals. A request is a call of another app.
         let apps = self.apps.names();
-        let own = refusals.iter().filter(|call| apps.contains(&call.app));
+        let is_own = |call: &&Call| apps.contains(&call.app) || self.asks.has(call);
+        let own = refusals.iter().filter(is_own);
         let withheld = own.filter_map(|call| {
             let sink = Sink::Call(call);
             // By the rule as it is now: a text that the user has vouched for since is no cause any more.

@@ -19,7 +19,7 @@ use super::calls::{call_of, request_of};
 use super::conversation::{AppTools, serving};
 use super::machine::TurnMachine;
 use super::state::{Asking, Calls, Message, State, Waiting};
-use super::step::Rejection;
+use super::step::{Rejection, StepCall};
 use crate::guard::bounded;
 use crate::isc::{
     self, Asks, Exchange, ExchangeId, Functionality, Offer, Parties, Response, ServedBy,
@@ -43,12 +43,12 @@ impl TurnMachine {
         &mut self,
         calls: Calls,
         id: CallId,
-        proposed: ProposedCall,
+        call: StepCall,
         functionality: Arc<Functionality>,
     ) {
-        let arguments = match request_of(&functionality, &proposed, &calls.label) {
-            Ok(arguments) => arguments,
-            Err(rejection) => return self.reject(calls, id, proposed, &rejection),
+        let arguments = match request_of(&functionality, &call.proposed, &calls.label) {
+            Ok(arguments) => call.retained.restrict(arguments),
+            Err(rejection) => return self.reject(calls, id, call, &rejection),
         };
         // An app that waits for this conversation is no candidate: requests in a circle would never end. Checked before
         // an id is drawn or the user has to choose.
@@ -60,7 +60,7 @@ impl TurnMachine {
             // The note is the one of any request that fails: the model learns nothing about who could serve it.
             self.note(&calls.label, id, NO_ANSWER);
             let reason = Rejection::NoFunctionality.to_string();
-            self.trace_rejection(&calls.label, proposed, &reason);
+            self.trace_rejection(&call.label(&calls.label), call.proposed, &reason);
             self.state = State::Calls(calls);
             return;
         }
@@ -109,7 +109,8 @@ impl TurnMachine {
         // Before the probe: the other app is not even asked about what the user has refused.
         if self.guard.monitor.is_refused(&call) {
             let reason = "refused before in this turn";
-            self.trace_message(&parties, MessageKind::Denied, &calls.label, reason);
+            let label = Sink::Call(&call).label();
+            self.trace_message(&parties, MessageKind::Denied, &label, reason);
             return self.turned_away(calls, id);
         }
         let exchange = Exchange {
@@ -135,7 +136,8 @@ impl TurnMachine {
         exchange: &Exchange,
         reason: &str,
     ) {
-        self.trace_message(&exchange.parties, MessageKind::Denied, &calls.label, reason);
+        let label = exchange.full_label();
+        self.trace_message(&exchange.parties, MessageKind::Denied, &label, reason);
         self.turned_away(calls, id);
     }
 
@@ -304,6 +306,7 @@ impl TurnMachine {
         exchange: Exchange,
         outcome: CallOutcome,
     ) {
+        let data = exchange.data_label();
         match outcome {
             // A response is of the agreed form, which has no images.
             CallOutcome::Returned {
@@ -314,6 +317,7 @@ impl TurnMachine {
             } => {
                 let bytes = text.len();
                 let content = self.guard.label_result(&call, text, is_error, &claims);
+                let content = content.restrict(&data);
                 let own = calls.label.join(&Sink::Call(&call).label());
                 self.events.push(Event::Returned {
                     bytes,
@@ -324,14 +328,15 @@ impl TurnMachine {
                     refused: None,
                 });
                 if !is_error {
-                    return self.respond(calls, id, exchange, &content);
+                    let most = self.guard.worst_label(&call).join(&data);
+                    return self.respond(calls, id, exchange, &content, most);
                 }
                 // An error is of no agreed form.
                 let reason = "the app calls it an error";
                 self.drop_response(&calls, id, &exchange.parties, content.label(), reason);
             }
             CallOutcome::Failed(reason) => {
-                let label = self.guard.worst_label(&call);
+                let label = self.guard.worst_label(&call).join(&data);
                 self.drop_response(&calls, id, &exchange.parties, label, "the call failed");
                 self.events.push(Event::CallFailed {
                     call: self.shown(&call),
@@ -339,7 +344,7 @@ impl TurnMachine {
                 });
             }
             CallOutcome::Unknown(_) | CallOutcome::Lost(_) => {
-                let label = self.guard.worst_label(&call);
+                let label = self.guard.worst_label(&call).join(&data);
                 let parties = &exchange.parties;
                 self.trace_message(parties, MessageKind::Dropped, &label, "no answer came");
                 // It was sent, so it may have run, and the note says so.
@@ -349,11 +354,20 @@ impl TurnMachine {
         self.state = State::Calls(calls);
     }
 
-    /// What the serving app answers is a response, if it is of its form.
-    fn respond(&mut self, calls: Calls, id: CallId, exchange: Exchange, content: &Labeled) {
+    /// What the serving app answers is a response, if it is of its form. `most` is the label that any answer to this request
+    /// has at most, unless its app claims more.
+    fn respond(
+        &mut self,
+        calls: Calls,
+        id: CallId,
+        exchange: Exchange,
+        content: &Labeled,
+        most: Label,
+    ) {
         match exchange.respond(content) {
             Ok(response) => {
-                let response = self.with_one_label(response);
+                let most = most.join(&response.parties.offer.taint);
+                let response = self.with_one_label(response, most);
                 self.deliver(calls, id, Message::Response(response));
             }
             Err(dropped) => {
@@ -367,15 +381,19 @@ impl TurnMachine {
     }
 
     /// Where a limit or the user decides whether a response arrives, its arrival reveals something of all of it: so every
-    /// character has the label of the whole. A response that arrives under any label keeps its own.
-    fn with_one_label(&self, mut response: Response) -> Response {
+    /// character has the label of the whole. A response that arrives whatever it says keeps its own.
+    fn with_one_label(&self, mut response: Response, most: Label) -> Response {
+        let label = response.delivery.message.label();
+        let most = match label.flows_to(&most) {
+            true => most,
+            false => Label::top(),
+        };
         let worst = Delivery {
-            message: Labeled::label_tcb("", Label::top()),
+            message: Labeled::label_tcb("", most),
             ..response.delivery.clone()
         };
         if !self.guard.would_allow(&worst) {
             let message = response.delivery.message;
-            let label = message.label();
             response.delivery.message = message.restrict(&label);
         }
         response
@@ -453,25 +471,25 @@ impl TurnMachine {
             functionality: functionality.name.clone(),
             direction: Direction::Asking,
         };
-        !self.is_request_held(proposed, &call.label)
+        !self.is_request_held(proposed, call)
             && self.guard.would_allow_as(call, &Principal::Request(asking))
     }
 
-    /// Whether the label of a proposed request blocks its messages.
-    pub(super) fn is_request_held(&self, proposed: &ProposedCall, label: &Label) -> bool {
+    /// Whether a label blocks the messages of a proposed request, which is this call.
+    pub(super) fn is_request_held(&self, proposed: &ProposedCall, call: &Call) -> bool {
         let Some(functionality) = self.asks.named(&proposed.tool) else {
             return false;
         };
-        let (Some(offer), Ok(arguments)) = (
-            self.offer(functionality),
-            request_of(functionality, proposed, label),
-        ) else {
-            // The user chooses who serves it first, and a request that makes no sense goes nowhere.
+        // The user chooses first who serves it.
+        let Some(offer) = self.offer(functionality) else {
             return false;
         };
+        let Call {
+            arguments, label, ..
+        } = call;
         let messages = [
-            (Stage::Probe, isc::probe(functionality, label)),
-            (Stage::Request, isc::request(&arguments, label)),
+            (Stage::Probe, isc::probe(functionality, arguments, label)),
+            (Stage::Request, isc::request(arguments, label)),
         ];
         messages.into_iter().any(|(stage, message)| {
             let delivery = self.delivery(functionality, offer, stage, message);
@@ -622,7 +640,7 @@ impl TurnMachine {
         self.turn.unknown += unknown;
         self.turn.dropped += dropped;
         match ended {
-            Ok(response) => self.respond(calls, id, exchange, &response),
+            Ok(response) => self.respond(calls, id, exchange, &response, Label::top()),
             Err(stop) => {
                 let words = stop.words().map_or(Label::bottom(), Labeled::label);
                 let label = label.join(&words);

@@ -36,10 +36,10 @@ impl TurnMachine {
         let (mut limit, mut blocking) = (Label::top(), Label::top());
         let mut open = Vec::new();
         for proposed in &draft.calls {
-            if self.asks.named(&proposed.tool).is_some() {
+            let call = self.read(proposed, &draft_label).ok()?;
+            if self.is_conversed(proposed) || self.is_request_held(proposed, &call) {
                 return None;
             }
-            let call = self.read(proposed, &draft_label).ok()?;
             let sink = Sink::Call(&call);
             let rule = self.guard.rule(&sink).ok()?;
             let mut data = BTreeMap::new();

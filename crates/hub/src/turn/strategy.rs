@@ -26,6 +26,7 @@ use super::machine::TurnMachine;
 use super::state::{Calls, State, Strategy, Summarising, Trial, Wording};
 use super::step::{Step, StepCall};
 use super::summary::{Summary, Trimmed};
+use crate::isc::{Offer, ServedBy};
 use crate::trace::{self, Score, Text};
 use crate::{
     AnswerShape, Apps, Completion, CompletionRequest, Drafter, Execution, Filling, Need, Purpose,
@@ -299,12 +300,7 @@ impl TurnMachine {
     fn request_again(&mut self, prompt: Prompt) -> CompletionRequest {
         let request = self.request(prompt, Purpose::Step, AnswerShape::TextOrCalls);
         let mut tools = request.prompt.tools().iter();
-        let has_data = tools.any(|tool| {
-            let known = self.apps.resolve(&tool.name);
-            known.is_some_and(|(app, tool)| {
-                !self.guard.policy.data_arguments(&app, &tool).is_empty()
-            })
-        });
+        let has_data = tools.any(|tool| self.has_data(&tool.name));
         // In parts, any argument may be left open.
         match has_data || self.settings.arguments != Filling::Lazy {
             true => CompletionRequest {
@@ -312,6 +308,20 @@ impl TurnMachine {
                 ..request
             },
             false => request,
+        }
+    }
+
+    /// Whether a tool has data arguments: of a functionality, any tool that serves it.
+    fn has_data(&self, shown: &str) -> bool {
+        let policy = &self.guard.policy;
+        let of_offer = |offer: &Offer| match &offer.by {
+            ServedBy::Tool(tool) => !policy.data_arguments(&offer.app, tool).is_empty(),
+            ServedBy::Conversation => false,
+        };
+        match self.asks.named(shown) {
+            Some(functionality) => functionality.offers.iter().any(of_offer),
+            None => (self.apps.resolve(shown))
+                .is_some_and(|(app, tool)| !policy.data_arguments(&app, &tool).is_empty()),
         }
     }
 

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hub::isc::{Functionality, Offer, Schema, ServedBy};
+use hub::{Filling, Screening};
 use ifc::{Effect, Exceeded, Label, Rule, Stage};
 use serde_json::{Value, json};
 
 use super::compare::Counts;
 use super::holds::{holds, worlds};
 use super::maker::{Maker, sentence};
-use super::random::Random;
-use super::world::{APPS, Field, ToolSpec, World};
+use super::random::{Random, hash};
+use super::world::{APPS, Carries, Choice, Field, ToolSpec, World};
 
 /// The apps that serve something. None of them is in the user's conversation.
 const SERVERS: [&str; 2] = ["server", "desk"];
@@ -171,7 +172,10 @@ impl Service {
     pub(crate) fn functionality(&self) -> Arc<Functionality> {
         let request = json!({
             "type": "object",
-            "properties": {"a": {"type": "string", "maxLength": self.longest}},
+            "properties": {
+                "a": {"type": "string", "maxLength": self.longest},
+                "b": {"type": "string", "maxLength": self.longest},
+            },
             "required": ["a"],
         });
         let offer = |tool: &ToolSpec| Offer {
@@ -320,17 +324,45 @@ fn what_a_conversation_answers_above_a_label_is_not_seen_at_it() {
     }
 }
 
+/// The same where requests carry data by the limits of the tools that serve them.
+#[test]
+fn what_a_request_carries_stays_at_its_label() {
+    let mut totals = Counts::default();
+    for seed in worlds(300) {
+        let mut world = asking(seed);
+        let mut random = Random::new(hash(&["of requests", &seed.to_string()]));
+        world.screening = Screening::CHECKED;
+        world.carries = *random.pick(&[Carries::Digest, Carries::Word]);
+        world.filling =
+            *random.pick(&[Filling::Lazy, Filling::Lazy, Filling::Eager, Filling::Exact]);
+        for choice in world.choices.iter_mut().flatten() {
+            if random.chance(70) {
+                *choice = Choice::Everything;
+            }
+        }
+        for service in &mut world.services {
+            service.conversed = false;
+            for tool in &mut service.tools {
+                tool.data_limit = random.chance(80).then(Label::top);
+                if random.chance(60) {
+                    (tool.limit, tool.odd_limit) = (Some(world.limit.clone()), world.limit.clone());
+                }
+            }
+        }
+        let (compared, _) = holds(&world);
+        totals.join(&compared);
+    }
+    println!("{totals:?}");
+    if totals["pairs"] >= 300 {
+        assert!(totals["carried"] > 15 && totals["messages"] > 100);
+    }
+}
+
 /// Compares pairs of worlds in which apps have little to do but ask others.
 fn ask(count: u64, conversed: bool) -> Counts {
     let mut asked = Counts::default();
     for seed in worlds(count) {
-        let mut world = World::random(COLLABORATE.0 * seed + COLLABORATE.1);
-        // Little else to do, and a user who often says yes.
-        world.tools.retain(|tool| tool.only.is_none());
-        world.tools.truncate(1);
-        world.yes = [0, 50, 50, 100][usize::try_from(seed % 4).unwrap()];
-        world.answer_limit = Some(Label::top());
-        assert!(!world.services.is_empty(), "world {seed} has nobody to ask");
+        let mut world = asking(seed);
         for service in &mut world.services {
             service.conversed = conversed;
         }
@@ -339,4 +371,15 @@ fn ask(count: u64, conversed: bool) -> Counts {
     }
     println!("{asked:?}");
     asked
+}
+
+/// A world with little else to do than to ask other apps, and a user who often says yes.
+fn asking(seed: u64) -> World {
+    let mut world = World::random(COLLABORATE.0 * seed + COLLABORATE.1);
+    world.tools.retain(|tool| tool.only.is_none());
+    world.tools.truncate(1);
+    world.yes = [0, 50, 50, 100][usize::try_from(seed % 4).unwrap()];
+    world.answer_limit = Some(Label::top());
+    assert!(!world.services.is_empty(), "world {seed} has nobody to ask");
+    world
 }

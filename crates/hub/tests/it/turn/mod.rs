@@ -29,6 +29,7 @@ mod names;
 mod parameters;
 mod refined;
 mod refused;
+mod requests;
 mod served;
 mod sources;
 mod summary;
@@ -40,7 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shown;
-use hub::isc::Asks;
+use hub::isc::{Asks, ExchangeId};
 use hub::trace::{Event, Flow, Names};
 use hub::{
     AnswerShape, Apps, Asked, CallOutcome, Completion, CompletionRequest, Limits, Misuse, Need,
@@ -61,6 +62,8 @@ struct Table {
     answer: Option<Label>,
     /// What it says of the limits of all tools.
     floor: Label,
+    /// What messages to other apps may carry.
+    messages: Label,
 }
 
 impl Table {
@@ -129,6 +132,10 @@ impl Policy for Table {
             Sink::Call(call) => self.of_call(call),
             Sink::Answer(_) => self.of_answer(),
             Sink::Address(address) => Ok(self.of_address(address)),
+            Sink::Delivery(_) => {
+                let limit = self.messages.clone();
+                Ok(Rule::asking("messages", Effect::Read, limit))
+            }
             _ => Err(PolicyError("no rule".to_owned())),
         }
     }
@@ -173,6 +180,7 @@ impl Table {
             lattice: Lattice::four_point(),
             answer,
             floor: Label::bottom(),
+            messages: Label::top(),
         }
     }
 }
@@ -410,7 +418,11 @@ impl World {
                 self.agent.handle_result(outcome)
             }
             Need::HandOver(_) => panic!("calls run here"),
-            Need::Exchange(_) | Need::Serve(_) => panic!("nothing is asked of other apps"),
+            Need::Exchange(_) => {
+                let exchange = ExchangeId::from_random(7);
+                self.agent.handle_exchange(exchange, None)
+            }
+            Need::Serve(_) => panic!("no conversation serves here"),
             Need::Answer => panic!("every need is answered at once here"),
             Need::User(_) => panic!("the turn is over"),
         }
@@ -498,6 +510,7 @@ impl World {
                 Event::CallUnknown { call, reason } => {
                     format!("unknown {}: {}", call.tool.as_str(), reason.as_str())
                 }
+                Event::Message { message, label, .. } => format!("{message:?} {}", show(&label)),
                 Event::Answer { label, refused, .. } => {
                     format!("answer {} refused {refused}", show(&label))
                 }
