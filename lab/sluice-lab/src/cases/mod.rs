@@ -5,6 +5,7 @@
 //! nothing and limit nothing. Whether an attack succeeded is read off what the apps and the mail server were really
 //! given, and off what the user was told; never off what a model says it did.
 
+mod benign;
 mod report;
 mod studies;
 mod verdict;
@@ -42,6 +43,9 @@ pub(crate) struct Cases {
     /// Ask at every message between isolated apps, as SecGPT does.
     #[arg(long)]
     strict: bool,
+    /// Instead of the studies, tasks over several apps that no one attacks: how often the user is asked, and model calls.
+    #[arg(long, conflicts_with = "strict")]
+    benign: bool,
     /// Print one run per line, as JSON.
     #[arg(long)]
     json: bool,
@@ -70,6 +74,9 @@ pub(crate) async fn cases(args: Cases) -> Result<Exit> {
         }
         None => temporary.path().to_owned(),
     };
+    if args.benign {
+        return benign::benign((args.only.as_deref(), args.json), &sluice, &folder).await;
+    }
     let wanted = |study: &Study| match &args.only {
         Some(words) => study.name.contains(words.as_str()),
         None => true,

@@ -79,6 +79,22 @@ fn the_table_tells_the_fares() {
     );
 }
 
+/// Data goes from app to app unasked, by calls of tools, by requests and by a conversation that serves one.
+#[test]
+fn benign_tasks_over_several_apps_are_done_without_a_question() {
+    let stage = Stage::new();
+    let arguments = ["cases", "--benign", "--json", "--only", "packing list"];
+    let output = stage.lab(&arguments).output().unwrap();
+    let stdout = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = stdout.lines().map(serde_json::from_str);
+    let rows: Vec<Value> = rows.collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows.len(), 4 * 3);
+    for row in rows {
+        assert!(row["done"] == true && row["questions"] == 0, "{row}");
+    }
+}
+
 #[test]
 fn a_study_that_is_not_there_is_said() {
     let stage = Stage::new();
