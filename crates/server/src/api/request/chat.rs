@@ -294,7 +294,7 @@ impl ChatMessage {
                         spans.extend(is_attached.then_some(before..text.len()));
                         continue;
                     };
-                    attached = Attached::default();
+                    attached.has("");
                     images.push(image?);
                 }
             }

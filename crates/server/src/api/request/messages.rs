@@ -170,7 +170,7 @@ impl Entry {
                             });
                         }
                         _ => {
-                            attached = Attached::default();
+                            attached.has("");
                             block.add_to(&mut said, takes)?;
                         }
                     }

@@ -53,10 +53,11 @@ const INSERTED: [&str; 5] = [
     "<subagent_notification>",
 ];
 
-/// How opencode announces what a user attaches. The next part is its text.
-const ANNOUNCED: [&str; 2] = [
-    "Called the Read tool with the following input:",
-    "Reading MCP resource:",
+/// How opencode announces what a user attaches, and how many parts behind it are its text: the one of a file, and all of a
+/// resource, since the user's own part is before it.
+const ANNOUNCED: [(&str, usize); 2] = [
+    ("Called the Read tool with the following input:", 1),
+    ("Reading MCP resource:", usize::MAX),
 ];
 
 /// What may be in a request.
@@ -97,14 +98,18 @@ fn is_inserted(text: &str) -> bool {
 /// Tells the parts of a user's message that are attached from the user's own.
 #[derive(Default)]
 struct Attached {
-    is_announced: bool,
+    /// Parts that come and are attached.
+    left: usize,
 }
 
 impl Attached {
-    /// Whether the next part is attached.
+    /// Whether the next part, a text or nothing for an image, is attached.
     fn has(&mut self, text: &str) -> bool {
-        let announces = ANNOUNCED.iter().any(|start| text.starts_with(start));
-        std::mem::replace(&mut self.is_announced, announces) || announces
+        let announced = ANNOUNCED.iter().find(|(start, _)| text.starts_with(start));
+        let is_attached = self.left > 0 || announced.is_some();
+        let more = announced.map_or(0, |(_, count)| *count);
+        self.left = self.left.saturating_sub(1).max(more);
+        is_attached
     }
 }
 
@@ -333,4 +338,24 @@ fn json_schema(name: &str, schema: &Value, strict: Option<bool>) -> Value {
         form.insert("strict".to_owned(), strict.into());
     }
     json!({"type": "json_schema", "json_schema": form})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_attached_is_told_from_the_users_words() {
+        let file = "Called the Read tool with the following input: {}";
+        let resource = "Reading MCP resource: list";
+        for (parts, expected) in [
+            ([file, "1: text", "go", ""], [true, true, false, false]),
+            // An image of a file is no text, and counts.
+            ([file, "", "go", file], [true, true, false, true]),
+            (["go", resource, "one", "two"], [false, true, true, true]),
+        ] {
+            let mut attached = Attached::default();
+            assert_eq!(parts.map(|part| attached.has(part)), expected);
+        }
+    }
 }

@@ -263,7 +263,7 @@ impl Reading {
                 }
                 "refusal" => add_block(message, part.refusal.as_deref().unwrap_or_default()),
                 "input_image" if matches!(message.role, Role::User | Role::Tool) => {
-                    attached = Attached::default();
+                    attached.has("");
                     attach(message, image_at(part.image_url.as_deref())?, self.takes)?;
                 }
                 kind => return Err(unsupported(Some(kind))),
