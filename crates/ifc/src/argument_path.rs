@@ -11,6 +11,8 @@ use crate::json::{self, Json, Kind};
 /// It begins with an argument's name. `.NAME` is a member of an object, `[*]` every element of a list. A name with one of
 /// the characters `.`, `[`, `]` and `"` is written as in JSON, in brackets: `["a.b"].note`.
 ///
+/// An argument that is a string of JSON counts as what it says: the places are in the text of the string.
+///
 /// The names on the way to a place and the number of elements of a list belong to the control part. An argument of which
 /// something on the way has another type has no such place, and then all of it belongs to the control part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,6 +136,23 @@ impl ArgumentPath {
         if self.steps.is_empty() {
             return Some(std::iter::once(0..argument.len()).collect());
         }
+        if !argument.starts_with('"') {
+            return self.places_in(argument);
+        }
+        let (text, _) = json::leading_string(argument)?;
+        // Canonical text has one escape of each character.
+        let written = |end: usize| {
+            let mut written = String::new();
+            json::write_string(text.get(..end)?, &mut written);
+            Some(written.len() - 1)
+        };
+        let places = self.places_in(&text)?.into_iter();
+        let places = places.map(|place| Some(written(place.start)?..written(place.end)?));
+        places.collect()
+    }
+
+    /// The same in a text of JSON.
+    fn places_in(&self, argument: &str) -> Option<Vec<Range<usize>>> {
         let json = Json::read(argument).ok()?;
         let mut found = vec![0];
         for step in &self.steps {

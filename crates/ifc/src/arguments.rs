@@ -162,12 +162,15 @@ impl Arguments {
     }
 
     /// The same with another value, given as JSON text, at one of the places of a path. It gets the label of the value
-    /// that it replaces. `None` if there is no such place, or the text is not JSON.
+    /// that it replaces. `None` if there is no such place, it is in a string, or the text is not JSON.
     #[must_use]
     pub fn with_value(mut self, path: &ArgumentPath, nth: usize, value: &str) -> Option<Self> {
         let mut canonical = String::new();
         Json::read(value).ok()?.write(0, &mut canonical);
         let argument = self.0.get_mut(path.argument())?;
+        if argument.reveal_tcb().starts_with('"') && !path.is_whole() {
+            return None;
+        }
         let place = path.places(argument.reveal_tcb())?.into_iter().nth(nth)?;
         let label = argument.slice(place.clone())?.label();
         *argument = argument.replace(place, &Labeled::label_tcb(canonical, label))?;

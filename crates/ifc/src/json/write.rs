@@ -59,6 +59,17 @@ pub(crate) fn by_value(text: &str, except: &[Range<usize>], out: &mut String) {
             }
         }
         _ if except.contains(&(0..text.len())) => {}
+        // Of JSON in a string, what stands outside of the places.
+        _ if !except.is_empty() => {
+            let mut places = except.to_vec();
+            places.sort_by_key(|place| place.start);
+            let mut from = 0;
+            for place in places {
+                out.push_str(text.get(from..place.start).unwrap_or_default());
+                from = from.max(place.end);
+            }
+            out.push_str(text.get(from..).unwrap_or_default());
+        }
         _ => scalar_by_value(text, out),
     }
 }

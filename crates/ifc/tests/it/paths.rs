@@ -100,6 +100,64 @@ fn a_path_leads_to_the_values_there() {
     assert!(at(&many(ArgumentPath::MAX_PLACES + 1), "m[*]").is_none());
 }
 
+/// An argument that is a string of JSON counts as what it says, at the bytes of the string.
+#[test]
+fn a_path_leads_into_json_in_a_string() {
+    let call = |inner: &str| json!({ "m": inner, "to": "ada" }).to_string();
+    let (text, list) = (path("m.text"), path("m[*].n"));
+    let found = |inner: &str, to: &ArgumentPath| {
+        let values = parse(&call(inner)).at(to)?;
+        let texts = values.iter().map(|value| value.reveal_tcb().to_owned());
+        Some(texts.collect::<Vec<_>>())
+    };
+    let odd = "{\"é\\n\\\"\":1,\"text\":\"x\\n\\\"y\"}";
+    assert_eq!(found(odd, &text).unwrap(), [r#"\"x\\n\\\"y\""#]);
+    assert_eq!(
+        found(r#"[{"n":1},{"n":"b"}]"#, &list).unwrap(),
+        ["1", r#"\"b\""#]
+    );
+    assert_eq!(found("{}", &text), Some(Vec::new()));
+    // A doubled name, another type, and what is no JSON have no such place.
+    for none in [
+        r#"{"text":1,"text":2}"#,
+        "[1]",
+        "7",
+        "text",
+        "",
+        r#"{"text":1"#,
+    ] {
+        assert_eq!(found(none, &text), None, "{none}");
+    }
+    let same = |one: &str, other: &str| {
+        let (one, other) = (parse(&call(one)), parse(&call(other)));
+        assert_eq!(
+            one.by_value([&text].into_iter()) == other.by_value([&text].into_iter()),
+            one.same_but(&other, [&text].into_iter())
+        );
+        one.same_but(&other, [&text].into_iter())
+    };
+    assert!(same(
+        r#"{"text":"a","to":"ada"}"#,
+        r#"{"text":["b"],"to":"ada"}"#
+    ));
+    for other in [
+        r#"{"text":"a","to":"eve"}"#,
+        r#"{"text":"a","to":"ada","cc":"eve"}"#,
+        r#"{"to":"ada"}"#,
+        "a",
+    ] {
+        assert!(!same(r#"{"text":"a","to":"ada"}"#, other), "{other}");
+    }
+    // What stands around the data keeps the label of the call.
+    let mail = taint(0);
+    let labelled = parse(&call(r#"{"text":"a","to":"ada"}"#)).restrict_at(&text, &mail);
+    assert!(labelled.label_but([&text].into_iter()).is_bottom());
+    assert_eq!(labelled.label(), mail);
+    assert_eq!(labelled.to_json(), call(r#"{"text":"a","to":"ada"}"#));
+    // Another value would have to be escaped.
+    assert_eq!(labelled.with_value(&text, 0, "\"b\""), None);
+}
+
 /// Two calls differ in data alone if what leads to it is the same: names, elements, types.
 #[test]
 fn what_leads_to_data_is_no_data() {
