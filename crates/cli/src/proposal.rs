@@ -16,6 +16,9 @@ use crate::verbs;
 /// Last words of texts that are one line: a second line in them could be another header.
 const LINES: &str = "name subject title";
 
+/// Words of what a person keeps for later reading, and shows to few.
+const STORES: &str = "draft file memo memory note notes todo";
+
 /// The parts of a tool's description that a proposal needs.
 pub(crate) struct Tool {
     pub(crate) name: String,
@@ -93,8 +96,10 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         .arguments
         .iter()
         .any(|(name, _)| words(name).iter().any(|it| is_in(AMOUNTS, it)));
+    // What an app was given may be written back to it. A tool that sends is irreversible.
+    let stores = effect == Effect::Write && words(&tool.name).iter().any(|it| is_in(STORES, it));
     for (name, schema) in tool.arguments.iter().filter(|_| !reads) {
-        if let Some(rule) = argument(name, schema, pays) {
+        if let Some(rule) = argument(name, schema, pays, stores) {
             let _ = writeln!(text, "arguments.{}{rule}", key(name));
         }
     }
@@ -182,7 +187,7 @@ fn effect(tool: &Tool) -> Effect {
 }
 
 /// The rule of an argument that may hold more than the call; `None` for most.
-fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
+fn argument(name: &str, schema: &Value, pays: bool, stores: bool) -> Option<String> {
     if !is_bare(name) {
         // Other characters would be read as a path inside the argument.
         return None;
@@ -211,7 +216,11 @@ fn argument(name: &str, schema: &Value, pays: bool) -> Option<String> {
     } else if is_in(TIMES, last) || format.starts_with("date") {
         (!pays).then(|| accepted("date"))
     } else {
-        is_in(CONTENT, last).then(|| ".limit = [\"untrusted\"]".to_owned())
+        let limit = match stores {
+            true => ".limit = [\"untrusted\", \"own secret\"]",
+            false => ".limit = [\"untrusted\"]",
+        };
+        is_in(CONTENT, last).then(|| limit.to_owned())
     }
 }
 
@@ -265,7 +274,7 @@ mod tests {
             ("commentBody", false, Some(".limit = [\"untrusted\"]")),
         ] {
             let schema = serde_json::json!({ "type": text });
-            let found = argument(name, &schema, pays);
+            let found = argument(name, &schema, pays, false);
             match (&found, expected) {
                 (Some(found), Some(expected)) => assert!(found.contains(expected), "{found}"),
                 (None, None) => {}
@@ -273,9 +282,25 @@ mod tests {
             }
         }
         assert_eq!(
-            argument("body", &serde_json::json!({ "type": "array" }), false),
+            argument(
+                "body",
+                &serde_json::json!({ "type": "array" }),
+                false,
+                false
+            ),
             None
         );
+    }
+
+    #[test]
+    fn a_store_takes_back_what_its_app_gave() {
+        let schema = serde_json::json!({ "properties": { "content": { "type": "string" } } });
+        let rule = |name: &str| rule("app", &Tool::new(name, &schema, Hints::default()));
+        let own = r#"arguments.content.limit = ["untrusted", "own secret"]"#;
+        assert!(rule("write_note").contains(own));
+        for other in ["send_note", "create_issue", "share_file"] {
+            assert!(!rule(other).contains("own secret"), "{other}");
+        }
     }
 
     #[test]
