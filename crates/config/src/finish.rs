@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use ifc::{ArgumentPath, Effect, Lattice};
-use policy::{CedarText, CedarTool, Conditions, compile_conditions};
+use policy::{CedarText, CedarTool, Conditions, Parameters, compile_conditions};
 
 use crate::app::App;
 use crate::call_rules::Source;
 use crate::destinations;
 use crate::manifest::ToolDraft;
+use crate::read_app::selecting;
 use crate::result_checks;
 use crate::suggestions::listed;
 use crate::toml_reader::Context;
@@ -23,6 +24,8 @@ pub(crate) fn tools(
 ) {
     for (name, draft) in &drafts {
         check_arguments(context, name, draft);
+        let of_tool = selecting(&drafts, name).map(|(_, draft)| draft);
+        check_select(context, name, draft, of_tool.unwrap_or(draft));
     }
     app.rules.has_conditions = !of_app.is_empty();
     // Without a lattice, labels are not checked.
@@ -97,6 +100,24 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
         origin,
     };
     more.iter().zip(first..).map(text).collect()
+}
+
+/// The argument that selects the rule of a call is of its control part: by its value a stranger would choose the rule.
+fn check_select(context: &Context<'_>, tool: &str, draft: &ToolDraft, of_tool: &ToolDraft) {
+    let (Some(select), Some(at)) = (&of_tool.select, &draft.written) else {
+        return;
+    };
+    let mut limited = draft.arguments.keys();
+    let is_known = |all: &Parameters| all.0.contains_key(select);
+    let message = if limited.any(|path| path.argument() == select) {
+        format!("'{select}' selects the rule of '{tool}', and cannot have a limit of its own")
+    } else if !draft.parameters.as_ref().is_some_and(is_known) {
+        format!("'{select}' selects the rule of '{tool}', and is not in its 'parameters'")
+    } else {
+        return;
+    };
+    let help = "it is of the control part, and one of the parameters";
+    context.sink.error(&at.file, &at.span, message, help);
 }
 
 /// A limit of an argument that the tool does not take would never hold anything.

@@ -45,6 +45,8 @@ pub(crate) struct ToolDraft {
     pub(crate) written: Option<Written>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
+    /// The argument whose value selects the rule.
+    pub(crate) select: Option<String>,
     /// The arguments by which two calls are the same.
     pub(crate) once: Option<Vec<String>>,
     /// The arguments that say who or what a call is about.
@@ -91,6 +93,7 @@ impl ToolDraft {
             },
             parameters: self.parameters.or(base.parameters),
             arguments,
+            select: self.select.or(base.select),
             once: self.once.or(base.once),
             destinations: self.destinations.or(base.destinations),
             poll: self.poll.or(base.poll),
@@ -121,6 +124,7 @@ impl ToolDraft {
             place: self.written.map(|at| at.file.place(at.span.start)),
             parameters: self.parameters,
             arguments: arguments.collect(),
+            select: self.select,
             once: self.once.map(Into::into),
             destinations: self.destinations,
             poll: self.poll.unwrap_or(false),
@@ -209,6 +213,7 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         }),
         parameters: parameters(table),
         arguments: argument_limits(table),
+        select: table.string("select").map(|name| name.value.to_owned()),
         once: names("once"),
         destinations: names("destinations"),
         poll: table.boolean("poll"),

@@ -291,8 +291,14 @@ fn tools(
     warnings::draft(table, &named);
     for (name, table) in named {
         let own = tool(&table, shapes);
-        // The user's keys go over the manifest's rule, or over the rule of unlisted tools.
-        let base = drafts.get(name.value).or(others).cloned();
+        // The user's keys go over the manifest's rule, or over the rule of unlisted tools. A case goes over its tool.
+        let of_tool = selecting(&drafts, name.value).map(|(_, draft)| ToolDraft {
+            select: None,
+            examples: Vec::new(),
+            ..draft.clone()
+        });
+        let base = drafts.get(name.value).cloned().or(of_tool);
+        let base = base.or(others.cloned());
         if base.is_none() && own.effect.is_none() {
             let known = drafts.keys().map(String::as_str);
             let known = table.context.sink.known("it has", name.value, known);
@@ -304,6 +310,15 @@ fn tools(
         drafts.insert(name.value.to_owned(), draft);
     }
     drafts
+}
+
+/// The tool of which this is a case: `call_tool` of `call_tool:send`, if the rule of that selects by an argument.
+pub(crate) fn selecting<'d>(
+    drafts: &'d BTreeMap<String, ToolDraft>,
+    name: &str,
+) -> Option<(&'d String, &'d ToolDraft)> {
+    let tool = drafts.get_key_value(name.split_once(':')?.0);
+    tool.filter(|(_, draft)| draft.select.is_some())
 }
 
 fn hex(digest: &[u8]) -> String {

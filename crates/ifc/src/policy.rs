@@ -294,6 +294,12 @@ pub trait Policy: Send + Sync {
         Ok(())
     }
 
+    /// Whether all values of a data argument are of a form that the user's rules accept there, so that they cannot instruct.
+    fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {
+        let _ = (call, argument);
+        false
+    }
+
     /// Whether the user says that a tool's result changes by itself, so that the same read may be made again although the
     /// last two brought the same.
     fn is_polled(&self, call: &Call) -> bool {

@@ -156,8 +156,8 @@ impl AppPolicy {
         host.is_some_and(|host| known.any(|(named, _)| named.eq_ignore_ascii_case(host)))
     }
 
-    fn tool(&self, call: &Call) -> Option<&ToolRule> {
-        self.apps.get(&call.app)?.tool(&call.tool)
+    fn tool<'a>(&'a self, call: &'a Call) -> Option<&'a ToolRule> {
+        Some(self.apps.get(&call.app)?.rule_of(call)?.1)
     }
 }
 
@@ -177,22 +177,26 @@ impl Policy for AppPolicy {
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {
-        let Some(rule) = self.apps.get(app).and_then(|app| app.tool(tool)) else {
-            return Label::bottom();
+        let rules = self.apps.get(app).map(|app| app.rules_of(tool));
+        let floor = |rule: &ToolRule| {
+            // The verdict of a condition is not known before the call.
+            if rule.conditions.is_some() {
+                return Label::bottom();
+            }
+            // The data arguments of a future call are not known, so the lowest of all limits counts.
+            let arguments = rule.arguments.values();
+            arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
         };
-        // The verdict of a condition is not known before the call.
-        if rule.conditions.is_some() {
-            return Label::bottom();
-        }
-        // The data arguments of a future call are not known, so the lowest of all limits counts.
-        let arguments = rule.arguments.values();
-        arguments.fold(rule.limit.clone(), |all, limit| all.meet(&limit.label))
+        let lowest = rules.into_iter().flatten().map(floor);
+        lowest
+            .reduce(|all, one| all.meet(&one))
+            .unwrap_or(Label::bottom())
     }
 
     fn data_arguments(&self, app: &str, tool: &str) -> Vec<ArgumentPath> {
-        let rule = self.apps.get(app).and_then(|app| app.tool(tool));
-        let paths = rule.into_iter().flat_map(ToolRule::data);
-        paths.cloned().collect()
+        let rules = self.apps.get(app).map(|app| app.rules_of(tool));
+        let rules = rules.into_iter().flatten();
+        rules.flat_map(ToolRule::data).cloned().collect()
     }
 
     fn parameters(&self, app: &str, tool: &str) -> Option<Arc<str>> {
@@ -204,6 +208,13 @@ impl Policy for AppPolicy {
         self.tool(call).map_or(Ok(()), |rule| rule.check(call))
     }
 
+    fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {
+        let limit = self
+            .tool(call)
+            .and_then(|rule| rule.arguments.get(argument));
+        limit.is_some_and(|limit| limit.has_form(call, argument))
+    }
+
     fn is_polled(&self, call: &Call) -> bool {
         self.tool(call).is_some_and(|rule| rule.poll)
     }
@@ -211,8 +222,7 @@ impl Policy for AppPolicy {
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         match self.tool(call) {
             None => Labeled::label_tcb(result, Label::top()),
-            // An error is free text of the app, which no rule describes.
-            Some(tool) if is_error => Labeled::label_tcb(result, tool.result.worst().clone()),
+            Some(tool) if is_error => tool.result.label_error(&call.arguments, result),
             Some(tool) => tool.result.label_for(&call.arguments, result),
         }
     }

@@ -1,7 +1,9 @@
 //! Structured text, with the place of every value and key.
 //!
-//! The results of a tool are JSON or text without structure. A program can register a [`Notation`] for another format.
+//! The results of a tool are JSON, records in lines, or text without structure. A program can register a [`Notation`] for another format.
 //! [`Document`] has the places of the values and the values themselves, and checks that the two agree.
+
+mod lines;
 
 use std::fmt;
 use std::ops::Range;
@@ -54,6 +56,11 @@ pub enum Format {
     Json,
     /// Text without structure: one value, `$`.
     Text,
+    /// Records of fields, one a line: `[{ "key": "value" }]`. A value may have line breaks, so any line behind the first value
+    /// that is a stranger's or a secret may be a part of it.
+    Lines,
+    /// The same from a tool that writes no line break of a value as one.
+    EscapedLines,
     /// A registered notation.
     Other(&'static dyn Notation),
 }
@@ -74,7 +81,8 @@ impl Format {
     pub fn all() -> Vec<Self> {
         let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
         let others = registered.iter().map(|notation| Self::Other(*notation));
-        [Self::Json, Self::Text].into_iter().chain(others).collect()
+        let own = [Self::Json, Self::Text, Self::Lines, Self::EscapedLines];
+        own.into_iter().chain(others).collect()
     }
 
     /// The name that a configuration uses.
@@ -83,20 +91,22 @@ impl Format {
         match self {
             Self::Json => "json",
             Self::Text => "text",
+            Self::Lines => "lines",
+            Self::EscapedLines => "escaped-lines",
             Self::Other(notation) => notation.name(),
         }
     }
 
-    /// Whether values of this format have types. In text without structure all are strings.
+    /// Whether values of this format have types. In text and lines all are strings.
     pub(crate) fn has_types(self) -> bool {
-        self != Self::Text
+        matches!(self, Self::Json | Self::Other(_))
     }
 
     /// The spelling of a line break inside a string, if there is only one.
     pub(crate) fn line_break(self) -> Option<&'static str> {
         match self {
             Self::Json => Some("\\n"),
-            Self::Text => Some("\n"),
+            Self::Text | Self::Lines | Self::EscapedLines => Some("\n"),
             Self::Other(notation) => notation.line_break(),
         }
     }
@@ -117,6 +127,8 @@ impl Format {
                 tree.leaf(Kind::String, 0..text.len(), 0..text.len(), true)?;
                 Ok((tree.into_nodes(), Value::String(text.to_owned())))
             }
+            Self::Lines => lines::read(text, true),
+            Self::EscapedLines => lines::read(text, false),
             Self::Other(notation) => notation.parse(text),
         }
     }

@@ -18,8 +18,9 @@ mod rules;
 pub use app_policy::AppPolicy;
 pub use formats::{Format, Notation};
 pub use labels::{
-    ArgumentIs, Folder, Form, Head, LabelPath, LabelRule, List, Mark, Met, PathError, Pattern,
-    PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels, UserRule, When,
+    ArgumentIs, ErrorText, Folder, Form, Head, LabelPath, LabelRule, List, Mark, Met, PathError,
+    Pattern, PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels, UserRule,
+    When,
 };
 pub use place::Place;
 pub use rules::names;

@@ -13,8 +13,8 @@
 //! withholds nothing, nor does a refusal that has no such cause.
 
 use ifc::{
-    Author, Call, Effect, History, Label, Labeled, Message, PastCall, Prompt, Question, REDACTED,
-    Remade, Sink, redact,
+    Author, Call, Dimension, Effect, History, Label, Labeled, Message, PastCall, Prompt, Question,
+    REDACTED, Remade, Sink, redact,
 };
 
 use super::machine::{Refinement, TurnMachine};
@@ -301,7 +301,10 @@ impl TurnMachine {
             for part in rule.parts(&sink) {
                 match part.argument {
                     Some(path) if !is_held && !part.exceeds() && may_retain(path) => {
-                        retained.add(path, label);
+                        match self.guard.policy.has_form(&call, path) {
+                            true => retained.add(path, &self.formed(label)),
+                            false => retained.add(path, label),
+                        }
                     }
                     // Below all limits at once: a step has one prompt.
                     _ => limits.limit = limits.limit.meet(part.limit),
@@ -311,6 +314,13 @@ impl TurnMachine {
             limits.tools.push(proposed.tool.clone());
         }
         Some(limits)
+    }
+
+    /// The label of a value from a step under `label` whose form the policy has checked: what comes of it depends on who
+    /// chose it, and on no sentence of theirs.
+    fn formed(&self, label: &Label) -> Label {
+        let strangers = label.meet(&self.lattice.whole(Dimension::Integrity));
+        label.beyond(&strangers).join(&strangers.formed())
     }
 
     /// The label under which a draft is re-run, and what is retained of it, if calls are checked

@@ -106,6 +106,20 @@ impl Form {
         }
     }
 
+    /// Whether a service that has such a value keeps it as more than text, so that it writes it on one line.
+    pub(super) fn is_typed(&self) -> bool {
+        match self {
+            Self::Date
+            | Self::Uuid
+            | Self::Integer
+            | Self::IntegerIn(_)
+            | Self::Number
+            | Self::Boolean
+            | Self::OneOf(_) => true,
+            Self::Email | Self::Hex | Self::Digits(_) | Self::Pattern(_) | Self::Token => false,
+        }
+    }
+
     /// Whether the writer of this value of the form could have chosen whom or what it names.
     ///
     /// A date names nobody, and the words of [`Form::OneOf`] are the user's. Values of forms that can spell words have a

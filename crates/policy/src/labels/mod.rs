@@ -1,5 +1,6 @@
 //! The labels of the bytes of a tool's result and of a user's message.
 
+mod error_text;
 mod folder;
 mod form;
 mod head;
@@ -14,6 +15,7 @@ mod unnamed;
 mod user;
 mod when;
 
+pub use self::error_text::ErrorText;
 pub use self::folder::Folder;
 pub use self::form::Form;
 pub use self::head::Head;

@@ -16,6 +16,8 @@ pub(super) struct Chosen {
     pub(super) key: Option<Label>,
     /// Its parts with labels of their own.
     pub(super) parts: Parts,
+    /// Whether it is a stranger's or a secret, and may have line breaks in it.
+    pub(super) may_break: bool,
 }
 
 /// Parts of a value that have labels of their own.
@@ -40,6 +42,7 @@ impl Chosen {
             label: self.label.join(&other.label),
             key,
             parts: Parts::None,
+            may_break: self.may_break || other.may_break,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use ifc::{Arguments, KnownResult, Label, Labeled};
 use serde_json::Value;
 
+use super::error_text::ErrorText;
 use super::form::Form;
 use super::list::{List, Piece};
 use super::painter::{Chosen, Painter, Parts};
@@ -38,7 +39,8 @@ const MAX_FREE: usize = 32;
 /// attacker is inside the token of its field. So the spans are right if we find the same tokens as every other reader. Texts
 /// about which readers disagree (duplicate keys, tabs and line breaks that only some know, comments, anchors, lone
 /// surrogates) are not read, and have `worst`. A tool that joins text without a serializer does not keep the format: its
-/// results are [`Format::Text`].
+/// results are [`Format::Text`], or [`Format::Lines`]: there, all that follows the first value which a stranger may have
+/// written has `worst`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultLabels {
     format: Format,
@@ -47,6 +49,7 @@ pub struct ResultLabels {
     worst: Label,
     /// Every key that some rule names.
     names: BTreeSet<String>,
+    errors: Vec<ErrorText>,
 }
 
 impl ResultLabels {
@@ -76,6 +79,7 @@ impl ResultLabels {
             structure: structure.unwrap_or_else(|| worst.clone()),
             worst,
             rules,
+            errors: Vec::new(),
         }
     }
 
@@ -83,6 +87,12 @@ impl ResultLabels {
     #[must_use]
     pub fn with_format(self, format: Format) -> Self {
         Self { format, ..self }
+    }
+
+    /// The same rules for a tool that writes these errors itself.
+    #[must_use]
+    pub fn with_errors(self, errors: Vec<ErrorText>) -> Self {
+        Self { errors, ..self }
     }
 
     /// One label for all results of the tool.
@@ -143,6 +153,16 @@ impl ResultLabels {
         labeled.unwrap_or_else(|| Labeled::label_tcb(text, self.worst.clone()))
     }
 
+    /// Labels the error of a call: trusted and public if it is one of the tool's own words, and else as restrictive as any
+    /// result, since it may quote anything.
+    pub fn label_error(&self, arguments: &Arguments, text: String) -> Labeled {
+        let mut errors = self.errors.iter();
+        match errors.any(|error| error.matches(arguments, &text)) {
+            true => Labeled::trusted_tcb(text),
+            false => Labeled::label_tcb(text, self.worst.clone()),
+        }
+    }
+
     /// Removes from `wanted` the known values at a path of this result. A result that is not of the format has none.
     pub(crate) fn take_known(
         &self,
@@ -193,7 +213,40 @@ impl ResultLabels {
             structure: &self.structure,
             worst: &self.worst,
         };
-        Ok(painter.paint(&chosen))
+        let mut regions = painter.paint(&chosen);
+        if let Some(end) = self.broken_at(&document, &chosen) {
+            regions.retain(|(span, _)| span.start < end);
+            if let Some((span, _)) = regions.last_mut() {
+                span.end = span.end.min(end);
+            }
+            regions.push((end..text.len(), self.worst.clone()));
+        }
+        Ok(regions)
+    }
+
+    /// The end of the first value of lines that is a stranger's or a secret and may have line breaks: any line behind it may be
+    /// a part of it. `None` if no value follows.
+    fn broken_at(&self, document: &Document<'_>, chosen: &[Option<Chosen>]) -> Option<usize> {
+        if self.format != Format::Lines {
+            return None;
+        }
+        // For each node so far: whether a value in it may have line breaks, if a rule selects it or what it is in.
+        let mut known: Vec<Option<bool>> = Vec::new();
+        let mut end = None;
+        for (node, own) in document.nodes().iter().zip(chosen) {
+            let outer = node.parent.and_then(|at| known.get(at).copied().flatten());
+            let own = own.as_ref().map(|own| own.may_break);
+            let may_break = own.map(|own| own || outer == Some(true)).or(outer);
+            known.push(may_break);
+            let is_value = matches!(node.kind, Kind::String | Kind::Null);
+            if is_value && end.is_some() {
+                return end;
+            }
+            if is_value && may_break.unwrap_or(!self.worst.is_bottom()) {
+                end = Some(node.span.end);
+            }
+        }
+        None
     }
 
     /// For each node the join of the rules that select it and count. `free` counts the characters of trusted values that
@@ -243,6 +296,7 @@ impl ResultLabels {
             label: self.worst.clone(),
             key: rule.key.as_ref().map(|_| self.worst.clone()),
             parts: Parts::None,
+            may_break: true,
         }
     }
 
@@ -286,7 +340,17 @@ impl ResultLabels {
                 (label, head.unwrap_or(Parts::None))
             }
         };
-        Chosen { label, key, parts }
+        let is_typed = |form: &Form| form.is_typed() && form.matches(document, node);
+        let is_typed = rule.list.is_none() && rule.form.as_ref().is_some_and(is_typed);
+        let is_by_strangers = rule.form.is_some() && !self.worst.meet(&rule.strangers).is_bottom();
+        let is_labelled = is_by_strangers || !label.is_bottom();
+        let may_break = is_labelled && !is_typed && !rule.destination;
+        Chosen {
+            label,
+            key,
+            parts,
+            may_break,
+        }
     }
 
     /// The label of a value of a form, which would have the label `low` if no stranger could have chosen it.

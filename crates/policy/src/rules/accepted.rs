@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ifc::{Label, Results};
+use ifc::{ArgumentPath, Call, Label, Labeled, Results};
 use serde_json::Value;
 
 use super::accepts::{Accept, AcceptedValues, Among};
-use super::app::AppRules;
+use super::app::{AppRules, ArgumentLimit};
 use crate::labels::Single;
 
 /// The data on which a decision about values may depend.
@@ -23,10 +23,21 @@ impl Accept {
     /// Whether it accepts the values of a data argument, given as canonical JSON text. The values at all of its places count
     /// as one list.
     pub(super) fn accepts(&self, places: &[&str], known: &Known<'_>) -> bool {
-        let all = |values: &[&str]| match &self.values {
+        self.takes(places, |values| match &self.values {
             AcceptedValues::Form(form) => values.iter().all(|text| form.matches_json(text)),
             AcceptedValues::Among(among) => among.has(values, known),
-        };
+        })
+    }
+
+    /// Whether it accepts these values by their form.
+    fn has_form(&self, places: &[&str]) -> bool {
+        self.takes(places, |values| match &self.values {
+            AcceptedValues::Form(form) => values.iter().all(|text| form.matches_json(text)),
+            AcceptedValues::Among(_) => false,
+        })
+    }
+
+    fn takes(&self, places: &[&str], all: impl Fn(&[&str]) -> bool) -> bool {
         // The text is canonical, so a list begins with its bracket.
         if let [text] = places
             && !text.starts_with('[')
@@ -43,6 +54,17 @@ impl Accept {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         // `many = 1` accepts a single value, and no list of one.
         self.many > 1 && (1..=self.many).contains(&values.len()) && all(&values)
+    }
+}
+
+impl ArgumentLimit {
+    /// Whether all values of this data argument are of a form that is accepted there.
+    pub(crate) fn has_form(&self, call: &Call, path: &ArgumentPath) -> bool {
+        let values = call.arguments.at(path).filter(|values| !values.is_empty());
+        values.is_some_and(|values| {
+            let texts: Vec<&str> = values.iter().map(Labeled::reveal_tcb).collect();
+            self.accepts.iter().any(|accept| accept.has_form(&texts))
+        })
     }
 }
 
@@ -100,7 +122,7 @@ mod tests {
     use std::cell::Cell;
     use std::path::PathBuf;
 
-    use ifc::{Effect, History, Labeled};
+    use ifc::{Effect, History};
 
     use super::super::app::ToolRule;
     use super::*;
@@ -121,6 +143,7 @@ mod tests {
             place: None,
             parameters: None,
             arguments: BTreeMap::new(),
+            select: None,
             once: None,
             destinations: None,
             poll: false,

@@ -38,6 +38,30 @@ impl AppRules {
         self.tools.get(name).or(self.other_tools.as_ref())
     }
 
+    /// The rule of a call, and the name of the tool that it stands under: `call_tool:send` for a call of `call_tool` whose
+    /// rule selects by an argument that is `"send"` here. `None` denies it.
+    pub(crate) fn rule_of<'a>(&'a self, call: &'a Call) -> Option<(&'a str, &'a ToolRule)> {
+        let own = self.tool(&call.tool)?;
+        let selected = own.select.as_ref().and_then(|argument| {
+            let value = call.arguments.get(argument).map(Labeled::reveal_tcb)?;
+            let value: String = serde_json::from_str(value).ok()?;
+            self.tools.get_key_value(&format!("{}:{value}", call.tool))
+        });
+        let selected = selected.map(|(name, rule)| (name.as_str(), rule));
+        Some(selected.unwrap_or((&call.tool, own)))
+    }
+
+    /// The rules that calls of a tool may have.
+    pub(crate) fn rules_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ToolRule> {
+        let own = self.tool(name);
+        let selects = own.is_some_and(|own| own.select.is_some());
+        let cases = self.tools.iter().filter(move |(case, _)| {
+            let case = case.strip_prefix(name).filter(|_| selects);
+            case.is_some_and(|case| case.starts_with(':'))
+        });
+        own.into_iter().chain(cases.map(|(_, rule)| rule))
+    }
+
     /// The JSON Schema of the parameters of each tool that has a rule about them.
     pub(crate) fn schemas(&self) -> BTreeMap<String, Arc<str>> {
         let tools = self.tools.iter();
@@ -63,6 +87,8 @@ pub struct ToolRule {
     pub parameters: Option<Parameters>,
     /// The limits of the data arguments, by their places.
     pub arguments: BTreeMap<ArgumentPath, ArgumentLimit>,
+    /// The argument whose value selects another rule: that of `TOOL:VALUE`, if there is one.
+    pub select: Option<String>,
     /// The arguments by which two irreversible calls are the same; `None` is all of the control part.
     pub once: Option<Arc<[String]>>,
     /// The arguments that say who or what a call is about, so that no stranger may choose them by a value of a form. `None`:

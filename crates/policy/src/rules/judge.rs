@@ -129,8 +129,9 @@ pub(crate) fn judge(
     session: &SessionFacts,
     results: &Results<'_>,
 ) -> Judgement {
-    let (name, tool) = (&call.app, &call.tool);
-    let Some(rule) = app.tool(tool) else {
+    let name = &call.app;
+    let Some((tool, rule)) = app.rule_of(call) else {
+        let tool = &call.tool;
         let reason = format!(
             "app '{name}' has no rule for the tool '{tool}'; {}",
             remedy(name, tool)
@@ -155,7 +156,7 @@ pub(crate) fn judge(
         return Judgement::denied(of, rule.place.clone(), reason);
     }
     let control = call.control_label(rule.data());
-    match finding(app, rule, call, &control, &arguments, session) {
+    match finding(app, (tool, rule), call, &control, &arguments, session) {
         Ok(finding) => {
             // The values that an argument accepts may depend only on results at or below the control part (`Among`).
             let known = Known {
@@ -164,7 +165,7 @@ pub(crate) fn judge(
                 control: &control,
                 limit: &rule.limit,
             };
-            limits(rule, call, finding, &known)
+            limits((tool, rule), call, finding, &known)
         }
         Err(denied) => Judgement {
             effect: Some(rule.effect),
@@ -228,13 +229,13 @@ pub(crate) fn judge_sink(
 
 fn finding(
     app: &AppRules,
-    rule: &ToolRule,
+    (tool, rule): (&str, &ToolRule),
     call: &Call,
     control: &Label,
     arguments: &Arguments<'_>,
     session: &SessionFacts,
 ) -> Result<Finding, Box<Judgement>> {
-    let (name, tool) = (&call.app, &call.tool);
+    let name = &call.app;
     let Some(conditions) = &rule.conditions else {
         if app.has_conditions {
             // The conditions were validated against the tools that are listed.
@@ -264,8 +265,13 @@ fn finding(
 }
 
 /// The limits of the tool and of the data arguments that are present. Permits raise the limit of the tool only.
-fn limits(rule: &ToolRule, call: &Call, finding: Finding, known: &Known<'_>) -> Judgement {
-    let (app, tool) = (&call.app, &call.tool);
+fn limits(
+    (tool, rule): (&str, &ToolRule),
+    call: &Call,
+    finding: Finding,
+    known: &Known<'_>,
+) -> Judgement {
+    let app = &call.app;
     let label = known.control.clone();
     let mut of_tool = LimitPart {
         rule: format!("{app}.{tool}.limit"),

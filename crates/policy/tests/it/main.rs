@@ -6,6 +6,7 @@ mod call_labels;
 mod heads;
 mod labels;
 mod linear;
+mod lines;
 mod properties;
 mod text_lists;
 mod user_labels;

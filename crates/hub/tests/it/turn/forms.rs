@@ -60,6 +60,11 @@ impl Policy for Forms {
         names.into_iter().flatten().map(ArgumentPath::of).collect()
     }
 
+    fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {
+        let values = call.arguments.at(argument).unwrap_or_default();
+        *argument == ArgumentPath::of("to") && values.iter().all(Self::is_code)
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         self.0.label_result(call, result, is_error)
     }
@@ -119,6 +124,19 @@ fn a_code_that_a_stranger_wrote_is_sent_where_the_user_said() {
     );
     // The code keeps the label of the mail: what comes of it is untrusted.
     assert_eq!(trace[8], "result mail {untrusted}");
+}
+
+/// What a service says to a code depends on who chose the code, and on none of their sentences.
+#[test]
+fn what_comes_of_a_code_is_no_strangers_text() {
+    let mut world = of_forms(|prompt| match () {
+        () if !has(prompt, "inbox") => call("inbox"),
+        () if !has(prompt, "mail") => vec![("mail", format!(r#"{{"to":"{}"}}"#, code(prompt)))],
+        () => say("done"),
+    });
+    world.user = |_| panic!("no question");
+    world.turn("confirm with the code of the mail");
+    assert_eq!(world.lines("result mail"), ["result mail {form:untrusted}"]);
 }
 
 #[test]
