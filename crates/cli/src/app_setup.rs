@@ -12,6 +12,7 @@ use server::{AppSetup, Domains, Egress, SpokeSetup, TokenPort, ToolCheck};
 use store::Identity;
 use wire::Offer;
 
+use crate::terminal::message;
 use crate::{paths, remote_app, review, secrets};
 
 /// Where an app starts, inside its sandbox; the only writable place that every spoke has.
@@ -68,9 +69,11 @@ pub(crate) fn of(
         review::unchanged(&rules, tools)?;
         let schemas = tools.iter();
         let schemas = schemas.map(|tool| (tool.name.as_str(), tool.input_schema.as_str()));
-        rules
-            .check_tools(&schemas.collect::<Vec<_>>())
-            .map_err(|errors| errors.to_string())
+        let unlisted = rules.check_tools(&schemas.collect::<Vec<_>>());
+        for line in unlisted.map_err(|errors| errors.to_string())? {
+            message(&format!("warning: {line}"));
+        }
+        Ok(())
     });
     Ok(AppSetup {
         fresh: app.fresh,

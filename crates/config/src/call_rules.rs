@@ -31,7 +31,7 @@ pub(crate) struct ArgumentDraft {
     pub(crate) file: File,
 }
 
-/// `parameters = ["NAME", …]`, or with kinds: `parameters = { NAME = "string", OTHER = "number?" }`.
+/// `parameters = ["NAME", "OTHER?", …]`, or with kinds: `parameters = { NAME = "string", OTHER = "number?" }`.
 pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
     table.takes("parameters", Takes::Strings);
     table.takes("parameters", Takes::NamedStrings);
@@ -44,7 +44,9 @@ pub(crate) fn parameters(table: &Table<'_>) -> Option<Parameters> {
             required: false,
         };
         for name in table.strings("parameters")? {
-            found.0.insert(name.value.to_owned(), any);
+            // Without a kind each may be missing, so the mark says nothing more.
+            let name = name.value.strip_suffix('?').unwrap_or(name.value);
+            found.0.insert(name.to_owned(), any);
         }
         return Some(found);
     }

@@ -11,8 +11,7 @@ use crate::config::Config;
 use crate::result_checks::of_calls;
 use crate::suggestions::Suggestions;
 
-/// Rules without a tool, and arguments that a tool lacks; at least one. The cause is a typo or a change of the app; either
-/// way the rule has no effect.
+/// Arguments that a tool lacks; at least one. The cause is a typo or a change of the app; either way the rule has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolErrors(Vec<String>);
 
@@ -33,11 +32,16 @@ impl std::error::Error for ToolErrors {}
 
 impl Config {
     /// Compares the rules of an app with the tools that it lists: their names, and their parameters as JSON schemas. The
-    /// app's list only finds errors; it makes no rule weaker.
+    /// app's list only finds errors; it makes no rule weaker. Returns one line for each rule whose tool the app does not
+    /// list: a server may offer a tool to some users, or on some days.
     ///
     /// # Errors
-    /// Every rule that no tool matches, and every argument that a tool lacks.
-    pub fn check_tools(&self, app: &str, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
+    /// Every argument that a tool lacks.
+    pub fn check_tools(
+        &self,
+        app: &str,
+        tools: &[(&str, &str)],
+    ) -> Result<Vec<String>, ToolErrors> {
         let Some(app) = self.apps.get(app) else {
             let known = self.apps.keys().map(String::as_str);
             let meant = Suggestions::default().did_you_mean(app, known);
@@ -55,8 +59,8 @@ impl App {
     ///
     /// # Errors
     /// As [`Config::check_tools`].
-    pub fn check_tools(&self, tools: &[(&str, &str)]) -> Result<(), ToolErrors> {
-        let mut errors = Vec::new();
+    pub fn check_tools(&self, tools: &[(&str, &str)]) -> Result<Vec<String>, ToolErrors> {
+        let (mut errors, mut unlisted) = (Vec::new(), Vec::new());
         let suggestions = Suggestions::default();
         let rules = self.rules.tools.iter();
         for (name, rule) in rules.filter(|(name, _)| self.filter.shows(name)) {
@@ -66,10 +70,17 @@ impl App {
                 .map(|place| format!("{place}: "))
                 .unwrap_or_default();
             let rule_name = format!("{at}{}.{name}", self.name);
-            let Some((_, schema)) = tools.iter().find(|(tool, _)| tool == name) else {
+            // A case has the arguments of its tool.
+            let of_tool = name.split_once(':').map_or(name.as_str(), |(tool, _)| tool);
+            let selects = self.rules.tools.get(of_tool);
+            let listed = match selects.is_some_and(|rule| rule.select.is_some()) {
+                true => of_tool,
+                false => name,
+            };
+            let Some((_, schema)) = tools.iter().find(|(tool, _)| *tool == listed) else {
                 let meant = suggestions.did_you_mean(name, tools.iter().map(|(tool, _)| *tool));
-                errors.push(format!(
-                    "{rule_name}: the app has no tool '{name}'; {meant}correct or remove the rule"
+                unlisted.push(format!(
+                    "{rule_name}: the app lists no tool '{name}'; {meant}the rule has no effect"
                 ));
                 continue;
             };
@@ -92,7 +103,7 @@ impl App {
             errors.extend(paths.filter_map(|path| path_error(&rule_name, path, &schema)));
         }
         match errors.is_empty() {
-            true => Ok(()),
+            true => Ok(unlisted),
             false => Err(ToolErrors(errors)),
         }
     }
@@ -103,6 +114,10 @@ impl App {
 fn path_error(rule: &str, path: &ArgumentPath, schema: &Value) -> Option<String> {
     let mut missing = false;
     path.follow(schema, |schema, member| {
+        // A string may hold JSON.
+        if schema.get("type").and_then(Value::as_str) == Some("string") {
+            return None;
+        }
         let properties = schema.get("properties").and_then(Value::as_object);
         let part = match member {
             Some(name) => properties.and_then(|known| known.get(name)),

@@ -39,7 +39,7 @@ pub(crate) fn check(
             is_in(DESTINATIONS, argument.last_name())
                 && limits.any(|limit| influence.flows_to(limit))
         };
-        if let Some(argument) = arguments(app, name, rule).iter().find(is_open) {
+        for argument in arguments(app, name, rule).iter().filter(is_open) {
             let message = format!(
                 "untrusted text may choose the argument '{argument}' of '{}.{name}', which names a destination",
                 app.name

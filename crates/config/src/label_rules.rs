@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use ifc::{Dimension, Label};
-use policy::{Format, Head, LabelRule, Mark, PathError, ResultLabels, UserLabels, UserRule};
+use policy::{
+    ErrorText, Format, Head, LabelRule, Mark, PathError, ResultLabels, UserLabels, UserRule,
+};
 
 use crate::forms::{FORM_KEYS, check_words, form, parsed};
-use crate::result_conditions::{contradiction, key, list, unless, when};
+use crate::result_conditions::{contradiction, key, list, unless, unreached, when};
 use crate::toml_reader::{At, Table};
 
 /// Most label rules of one tool. Each is a query over a result that an attacker may shape.
@@ -22,6 +24,7 @@ pub(crate) struct LabelDraft {
     pub(crate) rules: Option<Vec<LabelRule>>,
     pub(crate) rest: Option<Label>,
     pub(crate) structure: Option<Label>,
+    pub(crate) errors: Option<Vec<ErrorText>>,
 }
 
 impl LabelDraft {
@@ -41,6 +44,7 @@ impl LabelDraft {
             rules: self.rules.or(base.rules),
             rest: self.rest.or(base.rest),
             structure: self.structure.or(base.structure),
+            errors: self.errors.or(base.errors),
         }
     }
 
@@ -49,6 +53,7 @@ impl LabelDraft {
         let rules = self.rules.unwrap_or_default();
         ResultLabels::new(rules, self.rest, self.structure)
             .with_format(self.format.unwrap_or_default())
+            .with_errors(self.errors.unwrap_or_default())
     }
 }
 
@@ -72,7 +77,7 @@ pub(crate) fn result_labels(table: &Table<'_>, shapes: &Shapes) -> LabelDraft {
     let Some(named) = table.string("results") else {
         return own;
     };
-    for key in ["format", "labels", "rest", "structure"] {
+    for key in ["format", "labels", "rest", "structure", "errors"] {
         if table.has(key) {
             let message = format!("'results' and '{key}' exclude each other");
             let help = "leave one out";
@@ -103,7 +108,18 @@ fn own_labels(table: &Table<'_>) -> LabelDraft {
         rules: table.value("labels").map(|_| label_rules(table, format)),
         rest: table.label("rest"),
         structure: table.label("structure"),
+        errors: errors(table),
     }
+}
+
+/// `errors = ["no file {path}"]`: the errors that are the tool's own words.
+fn errors(table: &Table<'_>) -> Option<Vec<ErrorText>> {
+    let texts = table.strings("errors")?;
+    if let Some(first_too_many) = texts.get(MAX_RULES) {
+        let message = format!("more than {MAX_RULES} errors of one tool");
+        table.error(&first_too_many.span, message, "name the most frequent ones");
+    }
+    Some(texts.iter().map(|it| ErrorText::new(it.value)).collect())
 }
 
 /// The `[[labels]]` of a tool.
@@ -128,6 +144,18 @@ fn label_rules(table: &Table<'_>, format: Option<Format>) -> Vec<LabelRule> {
             let message = format!("text has no {}", rule.path.as_str());
             let help = "write path = \"$\", the whole text, or another format";
             table.wrong(message, help);
+        }
+        let in_record = ["$[", "$.."]
+            .iter()
+            .any(|it| rule.path.as_str().starts_with(it));
+        if matches!(format, Some(Format::Lines | Format::EscapedLines)) && !in_record {
+            let message = format!("lines have no {}", rule.path.as_str());
+            let help = "lines are records: write path = \"$[*].NAME\", or $[*]['THE NAME']";
+            table.wrong(message, help);
+        }
+        for (message, help) in rules.iter().filter_map(|other| unreached(&rule, other)) {
+            let (sink, file) = (table.context.sink, table.context.file);
+            sink.warning(file, &table.span, message, help);
         }
         rules.push(rule);
     }

@@ -110,8 +110,13 @@ fn condition(table: &Table<'_>) -> Option<When> {
             Folder::new,
         )
         .map(ArgumentIs::Under),
-        texts(table, "host", "the name of a host alone, like \"example.org\"", host)
-            .map(ArgumentIs::Host),
+        texts(
+            table,
+            "host",
+            "the name of a host alone, like \"example.org\", or \"http://wiki.local:8080\" without https",
+            host,
+        )
+        .map(ArgumentIs::Host),
     ];
     table.finish();
     let written = ["one_of", "under", "host"].map(|key| table.has(key));
@@ -159,10 +164,16 @@ fn texts<T>(
 }
 
 fn host(text: &str) -> Option<String> {
+    let (name, port) = match text.strip_prefix("http://") {
+        // One spelling of each port; 80 is none.
+        Some(rest) => rest.split_once(':').unwrap_or((rest, "1")),
+        None => (text, "1"),
+    };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-    let is_name = !text.is_empty() && text.chars().all(plain);
+    let is_name = !name.is_empty() && name.chars().all(plain);
+    let is_port = port != "80" && port.parse().is_ok_and(|it: u16| it.to_string() == port);
     // Hosts are compared without a final dot.
-    (is_name && !text.starts_with('.') && !text.ends_with('.')).then(|| text.to_owned())
+    (is_name && is_port && !name.starts_with('.') && !name.ends_with('.')).then(|| text.to_owned())
 }
 
 /// `list = "lines"`: each element of a list in text has the form. `Err` after an error.
@@ -234,6 +245,31 @@ pub(crate) fn contradiction(rule: &LabelRule, other: &LabelRule) -> Option<(Stri
         );
         let help = "write `rest` for all other calls, or give the other rule a condition";
         (message, help)
+    })
+}
+
+/// The warning about two rules of which one selects what lies inside of what the other one selects, and changes nothing.
+pub(crate) fn unreached(rule: &LabelRule, other: &LabelRule) -> Option<(String, &'static str)> {
+    let is_inside = |inner: &LabelRule, outer: &LabelRule| {
+        let rest = inner.path.as_str().strip_prefix(outer.path.as_str());
+        rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+    };
+    let (inner, outer) = match (is_inside(rule, other), is_inside(other, rule)) {
+        (true, _) => (rule, other),
+        (_, true) => (other, rule),
+        _ => return None,
+    };
+    let (path, whole) = (inner.path.as_str(), outer.path.as_str());
+    if outer.form.is_some() || outer.list.is_some() {
+        let message = format!(
+            "{path} selects nothing where {whole} is the text or number that its rule says"
+        );
+        return Some((message, "leave one of the two rules out"));
+    }
+    let always = outer.when.is_empty() && outer.unless.is_none();
+    (always && inner.label.flows_to(&outer.label)).then(|| {
+        let message = format!("the rule for {path} changes nothing: the rule for {whole} labels all that is inside of it");
+        (message, "write rules for the fields alone, like $.address.street")
     })
 }
 

@@ -44,7 +44,7 @@ fn the_example_is_a_policy_without_a_warning() {
     assert_eq!(config.proxy.app.as_deref(), Some("agent"));
     let examples = config.examples();
     assert!(examples.iter().all(config::ExampleOutcome::passed));
-    assert_eq!(examples.len(), 13);
+    assert_eq!(examples.len(), 14);
 }
 
 #[test]
@@ -106,6 +106,21 @@ fn the_example_labels_what_the_page_says() {
     );
     assert_eq!(offer("Eve's"), "untrusted:market");
     assert_eq!(offer("ann@"), "untrusted:address");
+    let tickets =
+        "- Ticket: 7\n- Opened: 2026-12-03\n- Subject: Pay Eve\n- Ticket: 8\n- Opened: now\n";
+    let ticket = |part: &str| label("list_tickets", "{}", tickets, part);
+    assert_eq!(
+        (ticket("7"), ticket("2026"), ticket("8")),
+        Default::default()
+    );
+    assert_eq!(ticket("Pay"), "untrusted:mail");
+    assert_eq!(ticket("now"), "untrusted:mail");
+    let called = |name: &str| {
+        let arguments = serde_json::json!({ "name": name, "arguments": {} }).to_string();
+        label("call_tool", &arguments, "Done", "Done")
+    };
+    assert_eq!(called("create_task"), "");
+    assert_eq!(called("create_tasks"), "untrusted:mail, secret:account");
 }
 
 /// Each row of the table of mistakes: the first cell is written, and the second is said of it.

@@ -215,7 +215,7 @@ fn conditions_are_compared_with_the_tools_own_schema() {
         let schema = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
         config.check_tools("files", &[("read", schema)])
     };
-    assert_eq!(check("path"), Ok(()));
+    assert_eq!(check("path"), Ok(Vec::new()));
     let error = check("pth").unwrap_err().to_string();
     let expected = "the tool has no argument 'pth'; did you mean 'path'? correct or remove it";
     assert!(error.ends_with(expected), "{error}");

@@ -549,11 +549,18 @@ examples = [{cases}]
     };
     let check = |message: &str| config.check_tools("mail", &[("send", &schema(message))]);
     let object = r#"{"type":"object","properties":{"body":{"type":"string"}}}"#;
-    for fits in [object, "{}", r#"{"anyOf":[]}"#, r#"{"type":"object"}"#] {
-        assert_eq!(check(fits), Ok(()), "{fits}");
+    let text = r#"{"type":"string"}"#;
+    for fits in [
+        object,
+        "{}",
+        r#"{"anyOf":[]}"#,
+        r#"{"type":"object"}"#,
+        text,
+    ] {
+        assert_eq!(check(fits), Ok(Vec::new()), "{fits}");
     }
     for misfit in [
-        r#"{"type":"string"}"#,
+        r#"{"type":"integer"}"#,
         r#"{"type":"object","properties":{"text":{}}}"#,
     ] {
         let errors = check(misfit).unwrap_err().to_string();
@@ -1006,7 +1013,11 @@ fn the_running_tools_are_compared_with_the_rules() {
     insta::assert_snapshot!(lines(&[("send_money", &wrong)]), @r#"
     sluice.toml:11: bank.send_money: the tool has no argument 'amount'; did you mean 'amuont'? correct or remove it
     "#);
-    insta::assert_snapshot!(lines(&[("sendmoney", &right)]), @"sluice.toml:11: bank.send_money: the app has no tool 'send_money'; did you mean 'sendmoney'? correct or remove the rule");
+    // A server may list a tool on another day.
+    let unlisted = config
+        .check_tools("bank", &[("sendmoney", &right)])
+        .unwrap();
+    insta::assert_snapshot!(unlisted.join("\n"), @"sluice.toml:11: bank.send_money: the app lists no tool 'send_money'; did you mean 'sendmoney'? the rule has no effect");
     // A schema that does not parse has no arguments.
     assert_eq!(lines(&[("send_money", "{")]).lines().count(), 3);
     assert!(
@@ -1471,4 +1482,143 @@ proptest! {
         };
         prop_assert_eq!(verdict, expected);
     }
+}
+
+#[test]
+fn an_error_of_the_tools_own_is_trusted() {
+    let config = ok(&format!(
+        "[app.a]\nclient = true\n[app.a.tools.read]\neffect = \"read\"\nlimit = \"any\"\n\
+         rest = [\"untrusted\", \"secret\"]\nerrors = [\"no file {{path}}\", \"HTTP {{#}}: {{\"]\n"
+    ));
+    let label = |path: &str, text: &str, is_error: bool| {
+        let call = Call {
+            app: "a".to_owned(),
+            tool: "read".to_owned(),
+            arguments: Arguments::parse(
+                &serde_json::json!({ "path": path }).to_string(),
+                &Label::bottom(),
+            )
+            .unwrap(),
+            label: Label::bottom(),
+        };
+        let policy = config.policy();
+        policy
+            .label_result(&call, text.to_owned(), is_error)
+            .label()
+    };
+    assert!(label("/a b", "no file /a b\n", true).is_bottom());
+    assert!(label("/a", "HTTP 404: {", true).is_bottom());
+    for other in [
+        "no file /b",
+        "no file /a b",
+        "No file /a",
+        "no file {path}",
+        "HTTP 404123: {",
+        "HTTP : {",
+        "HTTP 404: { pay eve",
+    ] {
+        assert!(!label("/a", other, true).is_bottom(), "{other}");
+    }
+    // A result that reads like the error is none.
+    assert!(!label("/a", "no file /a", false).is_bottom());
+}
+
+/// One tool that calls others.
+const GENERIC: &str = r#"
+[app.a]
+client = true
+[app.a.tools.call]
+effect = "irreversible"
+limit = []
+select = "name"
+parameters = ["name", "arguments"]
+rest = ["untrusted", "secret"]
+[app.a.tools."call:note"]
+effect = "write"
+arguments."arguments.text".limit = ["untrusted"]
+rest = []
+[app.a.tools."call:find"]
+effect = "read"
+limit = ["untrusted"]
+"#;
+
+#[test]
+fn a_value_selects_the_rule_of_a_generic_tool() {
+    let config = ok(GENERIC);
+    let web = config.lattice.label("untrusted:web").unwrap();
+    let call = |arguments: &str, data: Option<&str>| {
+        let arguments = Arguments::parse(arguments, &Label::bottom()).unwrap();
+        let arguments = match data {
+            Some(path) => arguments.restrict_at(&path.parse().unwrap(), &web),
+            None => arguments.restrict_at(&ArgumentPath::of("arguments"), &web),
+        };
+        Call {
+            app: "a".to_owned(),
+            tool: "call".to_owned(),
+            arguments,
+            label: Label::bottom(),
+        }
+    };
+    let text = Some("arguments.text");
+    let judged = |call: &Call| config.policy().judge(&Sink::Call(call));
+    let note = call(r#"{"name":"note","arguments":{"text":"x"}}"#, text);
+    assert_eq!(judged(&note).verdict, Verdict::Allow);
+    assert_eq!(judged(&note).effect, Some(Effect::Write));
+    let labelled = config
+        .policy()
+        .label_result(&note, "done".to_owned(), false);
+    assert!(labelled.label().is_bottom());
+    let find = call(r#"{"name":"find","arguments":{"text":"x"}}"#, None);
+    assert_eq!(judged(&find).effect, Some(Effect::Read));
+    assert_eq!(judged(&find).verdict, Verdict::Allow);
+    // Another spelling may be the same to the server, so it has the rule of the tool.
+    for other in [
+        r#"{"name":"Note","arguments":{"text":"x"}}"#,
+        r#"{"name":"note ","arguments":{"text":"x"}}"#,
+        r#"{"name":["note"],"arguments":{"text":"x"}}"#,
+        r#"{"name":"call:note","arguments":{"text":"x"}}"#,
+        r#"{"arguments":{"text":"x"}}"#,
+    ] {
+        let judged = judged(&call(other, text));
+        assert_eq!(judged.verdict, Verdict::Ask, "{other}");
+        assert_eq!(judged.effect, Some(Effect::Irreversible), "{other}");
+    }
+    // What has no limit of its own is of the control part.
+    let other = call(
+        r#"{"name":"note","arguments":{"text":"x","to":"eve"}}"#,
+        Some("arguments.to"),
+    );
+    assert_eq!(judged(&other).verdict, Verdict::Ask);
+    let schema = r#"{"type":"object","properties":{"name":{},"arguments":{}}}"#;
+    assert_eq!(config.check_tools("a", &[("call", schema)]), Ok(Vec::new()));
+}
+
+/// By its own value a stranger would choose the rule.
+#[test]
+fn what_selects_a_rule_is_of_the_control_part() {
+    for (wrong, said) in [
+        (
+            "arguments.name.limit = [\"untrusted\"]",
+            "cannot have a limit of its own",
+        ),
+        ("parameters = [\"arguments\"]", "is not in its 'parameters'"),
+    ] {
+        let errors = errors(&format!("{GENERIC}{wrong}\n"));
+        assert!(errors.contains(said), "{errors}");
+    }
+}
+
+#[test]
+fn every_open_destination_is_named() {
+    let config = ok(&format!(
+        "[app.a]\nclient = true\n[app.a.tools.send]\neffect = \"irreversible\"\nlimit = []\n\
+         parameters = [\"to\", \"cc?\", \"body\"]\narguments.to.limit = [\"untrusted\"]\n\
+         arguments.cc.limit = [\"untrusted\"]\narguments.body.limit = [\"untrusted\"]\nrest = []\n"
+    ));
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    for name in ["'to'", "'cc'"] {
+        let mut warnings = warnings.iter();
+        assert!(warnings.any(|it| it.contains(&format!("may choose the argument {name}"))));
+    }
+    assert_eq!(warnings.len(), 2);
 }

@@ -24,6 +24,9 @@ const SIGNS: &[u8] = b"-_:/,=@#";
 /// `{1,20}`). There are no open counts, groups, alternatives or negations, so the longest match is known, and matching costs
 /// at most that times the length of the pattern.
 ///
+/// A single blank may stand between two items of at least one character each, as in `LU [0-9]{2}`: a match never begins or
+/// ends with a blank and has no two in a row.
+///
 /// A match cannot hold a sentence: it has at most 64 characters, of which at most 12 are free. Literal characters do not
 /// count as free.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +117,10 @@ impl Pattern {
 }
 
 impl Item {
+    fn is_blank(&self) -> bool {
+        self.class == bit(b' ')
+    }
+
     /// Whether its characters are free: they could spell a word.
     fn is_free(&self) -> bool {
         let hexadecimal = (0..=127_u8).filter(u8::is_ascii_hexdigit);
@@ -143,6 +150,17 @@ impl FromStr for Pattern {
         let mut items = Vec::new();
         while reader.peek().is_some() {
             items.push(reader.item()?);
+        }
+        let is_filled = |item: Option<&Item>| item.is_some_and(|it| it.least > 0 && !it.is_blank());
+        let mut at = 0;
+        for (number, item) in items.iter().enumerate() {
+            let before = number.checked_sub(1).and_then(|before| items.get(before));
+            if item.is_blank() && !(is_filled(before) && is_filled(items.get(number + 1))) {
+                let message = "a blank stands alone, between characters that are always there";
+                let blanks = text.match_indices(' ').nth(at);
+                return Err(refuse(blanks.map_or(0, |(offset, _)| offset), message));
+            }
+            at += usize::from(item.is_blank());
         }
         let pattern = Self {
             text: text.to_owned(),
@@ -180,10 +198,18 @@ impl Reader<'_> {
         let (class, literal) = match self.take() {
             Some(b'[') => (self.class(start)?, false),
             Some(byte) if is_sign_or_alphanumeric(byte) => (bit(byte), true),
+            Some(b' ') => {
+                return Ok(Item {
+                    class: bit(b' '),
+                    least: 1,
+                    most: 1,
+                    literal: true,
+                });
+            }
             Some(b'.') => return Err(refuse(start, "a point alone; write [.]")),
             _ => {
-                let message = "a pattern has letters, digits, classes like [0-9] and counts like \
-                               {1,8}, and no other sign than - _ : / , = @ #";
+                let message = "a pattern has letters, digits, single blanks, classes like [0-9] and \
+                               counts like {1,8}, and no other sign than - _ : / , = @ #";
                 return Err(refuse(start, message));
             }
         };
@@ -337,6 +363,11 @@ mod tests {
                 &["vvx", "v.x", "vvvvvx"],
             ),
             ("a[b_-]c", &["a-c", "abc", "a_c"], &["ac", "a.c"]),
+            (
+                "LU [0-9]{2}",
+                &["LU 80"],
+                &["LU80", "LU  80", "LU 80 ", "LU\t80", "LU\u{a0}80"],
+            ),
         ] {
             for found in yes {
                 assert!(pattern(text).matches(found), "{text} refuses {found:?}");
@@ -356,6 +387,7 @@ mod tests {
             "[-a]{13}",
             "[0-9]{65}",
             "[0-9]{60}-[0-9]{60}",
+            "[a-z]{4} [a-z]{4} [a-z]{5}",
         ] {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
         }
@@ -394,7 +426,12 @@ mod tests {
             ("a{-1}", 1),
             ("a{1", 1),
             ("é", 0),
-            ("a b", 1),
+            (" a", 0),
+            ("a ", 1),
+            ("a  b", 1),
+            ("a b{0,2} c", 1),
+            ("a [ b]", 3),
+            ("a {2}b", 2),
             ("{2}", 0),
             ("a{1}{2}", 4),
         ] {
@@ -407,7 +444,7 @@ mod tests {
     }
 
     const PIECES: &[&str] = &[
-        "a", "b", "7", "-", "_", "[a-c]", "[0-9]", "[ab7-]", "[.a]", "{2}", "{1,3}", "{0,2}",
+        "a", "b", "7", "-", "_", " ", "[a-c]", "[0-9]", "[ab7-]", "[.a]", "{2}", "{1,3}", "{0,2}",
     ];
 
     proptest! {
@@ -415,7 +452,7 @@ mod tests {
         #[test]
         fn a_pattern_is_a_regular_expression(
             pieces in prop::collection::vec(prop::sample::select(PIECES), 1..8),
-            text in "[ab7_.-]{0,10}",
+            text in "[ab7_. -]{0,10}",
         ) {
             let written = pieces.concat();
             if let Ok(pattern) = written.parse::<Pattern>() {

@@ -6,7 +6,7 @@ use ifc::{Arguments, Labeled};
 use serde_json::Value;
 
 use super::folder::{Folder, differ};
-use crate::host::host;
+use crate::host::{host, http_host};
 
 /// Longest list of texts that is read. For a longer one the condition is unknown.
 const MAX_TEXTS: usize = 256;
@@ -34,8 +34,8 @@ pub enum ArgumentIs {
     OneOf(Vec<String>),
     /// A path of a folder, or of something in it; see [`Folder::holds`].
     Under(Vec<Folder>),
-    /// An `https` URL at a host of this name, without a user, a port, or a sign about which readers of URLs disagree.
-    /// Redirects are not seen.
+    /// An `https` URL at a host of this name, without a user, a port, or a sign about which readers of URLs disagree. A name
+    /// that begins with `http://` is that of an `http` URL, and may have a port. Redirects are not seen.
     Host(Vec<String>),
 }
 
@@ -114,10 +114,7 @@ impl ArgumentIs {
         match self {
             Self::OneOf(words) => words.iter().any(|word| word == text),
             Self::Under(folders) => folders.iter().any(|folder| folder.holds(text)),
-            Self::Host(hosts) => {
-                let found = host(text);
-                found.is_some_and(|found| hosts.iter().any(|own| own.eq_ignore_ascii_case(found)))
-            }
+            Self::Host(hosts) => hosts.iter().any(|own| names_host(own, text)),
         }
     }
 
@@ -130,15 +127,23 @@ impl ArgumentIs {
             }
             Self::Under(folders) => folders.iter().all(|folder| folder.excludes(text)),
             Self::Host(hosts) => {
-                let found = host(text);
                 // A dot at the end makes no other host.
-                found.is_some_and(|found| {
-                    let found = found.trim_end_matches('.');
-                    hosts.iter().all(|own| !own.eq_ignore_ascii_case(found))
-                })
+                let is_dotted = |found: &str| found.ends_with('.');
+                let found = host(text).or_else(|| http_host(text));
+                found.is_some_and(|found| !is_dotted(found))
+                    && hosts.iter().all(|own| !names_host(own, text))
             }
         }
     }
+}
+
+/// Whether a URL is at this host.
+fn names_host(own: &str, url: &str) -> bool {
+    let (own, found) = match own.strip_prefix("http://") {
+        Some(own) => (own, http_host(url)),
+        None => (own, host(url)),
+    };
+    found.is_some_and(|found| found.eq_ignore_ascii_case(own))
 }
 
 impl fmt::Display for When {
@@ -151,7 +156,13 @@ impl fmt::Display for When {
             ),
             ArgumentIs::Host(hosts) => (
                 "is at",
-                hosts.iter().map(|it| format!("https://{it}")).collect(),
+                hosts
+                    .iter()
+                    .map(|it| match it.starts_with("http://") {
+                        true => it.clone(),
+                        false => format!("https://{it}"),
+                    })
+                    .collect(),
             ),
         };
         write!(f, "{} {verb} {}", self.argument, names.join(" or "))

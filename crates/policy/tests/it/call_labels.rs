@@ -304,6 +304,35 @@ fn a_url_is_at_a_host_if_every_reader_says_so() {
     }
 }
 
+#[test]
+fn an_http_host_is_named_with_its_scheme_and_port() {
+    let host = |name: &str| when("url", ArgumentIs::Host(vec![name.to_owned()]));
+    let labels = rules(vec![
+        text(&[], vec![host("http://wiki.local:8080")]),
+        text(&["untrusted:web"], vec![host("http://files.local")]),
+        text(&["secret"], vec![host("wiki.local")]),
+    ]);
+    let url = |url: &str| read(&labels, &format!("{{\"url\":{url:?}}}"));
+    assert!(url("http://wiki.local:8080/a?b#c").is_bottom());
+    assert!(url("http://WIKI.local:8080").is_bottom());
+    assert_eq!(url("http://files.local/"), label(&["untrusted:web"]));
+    assert_eq!(url("https://wiki.local/"), label(&["secret"]));
+    for other in [
+        "http://wiki.local/",
+        "http://wiki.local:80/",
+        "http://wiki.local:08080/",
+        "http://wiki.local.:8080/",
+        "http://wiki.local:8080@evil.example/",
+        "http://wiki.local:8080.evil.example/",
+        "http://files.local:80/",
+        "http://files.local@evil.example/",
+        "https://wiki.local:8080/",
+        "ftp://wiki.local:8080/",
+    ] {
+        assert_eq!(url(other), *labels.worst(), "{other}");
+    }
+}
+
 /// Conditions are about rules, wherever these point and whatever else they say.
 #[test]
 fn keys_and_containers_follow_the_condition_of_their_rule() {
