@@ -12,6 +12,8 @@
 //!   below 24 letters is found if it is a sentence (three words, eight letters) and comes back whole.
 //! - **What is not.** Shorter pieces, translations and paraphrases, encodings such as base64, and
 //!   text that came before it was seen labelled.
+//! - **The user's messages stay whole.** All of a message has the labels of the sentences that it repeats, or none of it has
+//!   ([`KnownTexts::recognise_message`]). An address, a path, a name or an id is no sentence (`words`).
 //! - **The first recognition stays.** A text keeps the labels that it got when it came to its place in a
 //!   conversation for the first time: it cannot depend on what came later, such as a result that
 //!   repeats the user's words.
@@ -29,6 +31,7 @@ mod letters;
 mod parts;
 mod prints;
 mod shared;
+mod words;
 
 use std::{
     collections::HashMap,
@@ -45,8 +48,8 @@ pub use self::{generations::Place, parts::restricted, shared::Shared};
 
 use self::{
     generations::Generations,
-    letters::{Letters, View, in_views},
-    parts::Matches,
+    letters::{Letters, in_views},
+    parts::{GAP, Matches},
     prints::{Gram, Lengths},
 };
 
@@ -271,6 +274,19 @@ impl KnownTexts<'_> {
     /// is learnt too, so that words which were put between labelled ones are known from then on.
     #[must_use]
     pub fn recognise(&self, place: &Place, text: Labeled) -> Labeled {
+        self.recognise_by(place, text, None)
+    }
+
+    /// The same for a message in the user's role: all of it has the labels of the sentences that it repeats, or none of it
+    /// has. A user also types what only names a thing, such as an address or a path that stands in a result. Parts that have
+    /// labels before, such as an attached file, have those of what they repeat themselves. `passed` is the label of the same
+    /// message as a text that a call has passed on; ⊥ if none has.
+    #[must_use]
+    pub fn recognise_message(&self, place: &Place, text: Labeled, passed: &Label) -> Labeled {
+        self.recognise_by(place, text, Some(passed))
+    }
+
+    fn recognise_by(&self, place: &Place, text: Labeled, message: Option<&Label>) -> Labeled {
         if text.len() > TEXT_LIMIT {
             // Unread, it may repeat anything.
             return text.restrict(&Label::top());
@@ -286,19 +302,38 @@ impl KnownTexts<'_> {
         };
         let mut matches = Vec::new();
         if let Some(phrases) = phrases {
+            // Of a message it matters which runs are shared as a whole, so that close ones are not joined yet.
+            let gap = if message.is_some() { 0 } else { GAP };
             in_views(text.reveal_tcb(), |view, letters| {
-                matches.push(self.matches(view, letters, phrases));
+                matches.push(self.matches(Matches::new(view, gap), letters, phrases));
             });
+        }
+        let mut repeated = None;
+        let mut text = text;
+        if let Some(passed) = message {
+            let mut sentences = Label::bottom();
+            for view in &matches {
+                let (inserted, own) = view.in_message(&text);
+                text = restricted(text, &inserted);
+                sentences = sentences.join(&own);
+            }
+            if sentences.is_bottom() {
+                matches.clear();
+            }
+            repeated = Some(sentences.join(passed));
         }
         let sure = matches.iter().fold(text.clone(), |sure, view| {
             restricted(sure, &view.clone().sure(text.reveal_tcb()))
         });
         // Only what is sure is learnt: with its margins a text would grow by them each time that it comes back.
         let (prints, phrases) = labelled_prints(&sure, Reach::Inside);
-        let recognised = matches.into_iter().fold(text, |text, view| {
-            let possible = view.possible(text.reveal_tcb());
-            restricted(text, &possible)
-        });
+        let recognised = match &repeated {
+            Some(repeated) => text.restrict(repeated),
+            None => matches.into_iter().fold(text, |text, view| {
+                let possible = view.possible(text.reveal_tcb());
+                restricted(text, &possible)
+            }),
+        };
         self.change(|known| {
             known.look_for(phrases);
             for (print, label) in prints {
@@ -313,8 +348,12 @@ impl KnownTexts<'_> {
         })
     }
 
-    fn matches(&self, view: View, letters: &mut Letters<'_>, phrases: Lengths) -> Matches {
-        let mut matches = Matches::new(view);
+    fn matches(
+        &self,
+        mut matches: Matches,
+        letters: &mut Letters<'_>,
+        phrases: Lengths,
+    ) -> Matches {
         let mut batch = Vec::with_capacity(BATCH);
         // The lock is taken for a look-up of many at once, and not for reading the text.
         let look_up = |batch: &mut Vec<Gram>, matches: &mut Matches| {

@@ -7,6 +7,7 @@ use ifc::{Label, Labeled};
 use super::{
     letters::{Letters, View, letters},
     prints::{Gram, WINDOW},
+    words,
 };
 
 /// Letters beside a match that may belong to it too: the fingerprint that was kept lies somewhere in
@@ -14,25 +15,34 @@ use super::{
 const MARGIN: usize = WINDOW - 1;
 /// Letters between two matches that count as matched: about two lines. Words that were put into a
 /// text, or changed in it, were chosen with the text in sight.
-const GAP: usize = 160;
+pub(super) const GAP: usize = 160;
 /// Matches that are kept apart. Beyond them everything from the first to the last is one part.
 const MATCHES: usize = 4096;
 
 /// The matches of one view of a text so far: ranges of letters with labels, by their beginning.
 #[derive(Clone)]
-pub(super) struct Matches(View, Vec<(Range<usize>, Label)>);
+pub(super) struct Matches {
+    view: View,
+    /// Letters between two matches of one label that are joined at once.
+    gap: usize,
+    parts: Vec<(Range<usize>, Label)>,
+}
 
 impl Matches {
-    pub(super) fn new(view: View) -> Self {
-        Self(view, Vec::new())
+    pub(super) fn new(view: View, gap: usize) -> Self {
+        Self {
+            view,
+            gap,
+            parts: Vec::new(),
+        }
     }
 
     /// Adds a match.
     pub(super) fn add(&mut self, gram: &Gram, label: &Label) {
         let Range { start, end } = gram.letters;
-        let is_full = self.1.len() >= MATCHES;
-        match self.1.last_mut() {
-            Some((last, known)) if known == label && start <= last.end.saturating_add(GAP) => {
+        let is_full = self.parts.len() >= MATCHES;
+        match self.parts.last_mut() {
+            Some((last, known)) if known == label && start <= last.end.saturating_add(self.gap) => {
                 last.start = last.start.min(start);
                 last.end = last.end.max(end);
             }
@@ -42,22 +52,57 @@ impl Matches {
                 last.end = last.end.max(end);
                 *known = known.join(label);
             }
-            _ => self.1.push((start..end, label.clone())),
+            _ => self.parts.push((start..end, label.clone())),
         }
     }
 
     /// The parts of `text` that are known for sure: matches, and the gaps between close ones.
     pub(super) fn sure(self, text: &str) -> Vec<(Range<usize>, Label)> {
-        in_bytes(letters(text, self.0), bridged(flattened(self.1)))
+        in_bytes(letters(text, self.view), bridged(flattened(self.parts)))
     }
 
     /// The same with the letters beside them that may belong to the text that matched.
     pub(super) fn possible(mut self, text: &str) -> Vec<(Range<usize>, Label)> {
-        for (range, _) in &mut self.1 {
+        for (range, _) in &mut self.parts {
             range.start = range.start.saturating_sub(MARGIN);
             range.end = range.end.saturating_add(MARGIN);
         }
         self.sure(text)
+    }
+
+    /// What a message of the user's repeats: parts of it that had labels before, and the join of the labels of the sentences
+    /// in the user's own words.
+    pub(super) fn in_message(&self, text: &Labeled) -> (Vec<(Range<usize>, Label)>, Label) {
+        let mut parts = self.parts.clone();
+        parts.sort_by_key(|(range, _)| range.start);
+        let mut runs: Vec<(Range<usize>, Label)> = Vec::new();
+        for (range, label) in parts {
+            match runs.last_mut() {
+                // Fields of different labels can be one sentence together.
+                Some((last, known)) if range.start <= last.end => {
+                    last.end = last.end.max(range.end);
+                    *known = known.join(&label);
+                }
+                _ => runs.push((range, label)),
+            }
+        }
+        let words = text.reveal_tcb();
+        let (mut inserted, mut own) = (Vec::new(), Vec::new());
+        for (run, label) in in_bytes(letters(words, self.view), runs) {
+            let mut at = run.start;
+            for (span, _) in text.regions() {
+                let start = span.start.clamp(at, run.end);
+                let end = span.end.clamp(at, run.end);
+                if start < end {
+                    own.push((at..start, label.clone()));
+                    inserted.push((start..end, label.clone()));
+                    at = end;
+                }
+            }
+            own.push((at..run.end, label));
+        }
+        let sentences = words::sentences(words, &own);
+        (inserted, sentences)
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) const WINDOW: usize = 9;
 const PHRASE_LETTERS: usize = 8;
 /// … and as many words: a sentence, and not a name, a number or an address, which users type
 /// themselves.
-const PHRASE_WORDS: usize = 3;
+pub(super) const PHRASE_WORDS: usize = 3;
 /// Of the polynomial hash modulo 2^64: odd, from the golden ratio.
 const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 /// `BASE` to the power [`GRAM`].

@@ -7,7 +7,7 @@ use std::{
 };
 
 use hub::Refinement;
-use ifc::{Approval, Author, Call, CallId, History, Label, Labeled, Message, Unread};
+use ifc::{Approval, Arguments, Author, Call, CallId, History, Label, Labeled, Message, Unread};
 
 use super::kept::Kept;
 use super::transcript::{Chain, Digest};
@@ -184,6 +184,28 @@ impl Taken {
             let all = std::iter::once(text).chain(arguments);
             all.map(|text| text.clone().restrict(label))
         })
+    }
+
+    /// The labelled texts that its calls pass on, such as the prompt of a sub-agent. What has no blank names a thing.
+    pub(super) fn passed(&self) -> Vec<(String, Label)> {
+        let steps = self.steps.iter().filter_map(|step| match step {
+            Step::Said { label, calls, .. } => Some((label, calls)),
+            Step::Note { .. } | Step::Refined(_) => None,
+        });
+        let mut passed = Vec::new();
+        for (label, call) in
+            steps.flat_map(|(label, calls)| calls.iter().map(move |it| (label, it)))
+        {
+            let arguments = Arguments::parse_labeled(&call.arguments).unwrap_or(Arguments::none());
+            for (_, value) in arguments.iter() {
+                let label = label.join(&value.label());
+                let text = serde_json::from_str::<String>(value.reveal_tcb()).unwrap_or_default();
+                if !label.is_bottom() && text.trim().contains(char::is_whitespace) {
+                    passed.push((text, label));
+                }
+            }
+        }
+        passed
     }
 
     fn bytes(&self) -> usize {

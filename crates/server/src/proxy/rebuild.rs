@@ -245,7 +245,8 @@ impl Reading<'_> {
             }
             Role::User if message.is_inserted => {
                 let Reader { labels, known, .. } = self.reader;
-                self.push_user(inserted(text, known, &labels.inserted), images);
+                let text = inserted(text, known, &labels.inserted);
+                self.push_user(self.recognised(text), images);
             }
             Role::User => self.user(message, text, images),
             Role::Assistant => self.assistant(message, text)?,
@@ -254,11 +255,19 @@ impl Reading<'_> {
     }
 
     fn user(&mut self, message: &Message, text: String, images: Vec<Image>) {
+        // What a call has passed on comes to a sub-agent as the user's.
+        let passed = self.rebuilt.beginning.passed(&text);
+        let passed = match self.reader.memory.recall(&passed) {
+            Recalled::Ambiguous(label) => label,
+            Recalled::Exactly(_) | Recalled::Nothing => Label::bottom(),
+        };
         let Reader { labels, known, .. } = self.reader;
         let attached = message.attached.iter();
         let attached = attached.map(|span| (span.clone(), labels.inserted.clone()));
         let text = restricted((labels.user)(text), &attached.collect::<Vec<_>>());
         let text = quoted(text, known);
+        let place = self.rebuilt.chain.place();
+        let text = self.reader.texts.recognise_message(&place, text, &passed);
         if self.beginning.is_none() {
             self.beginning = Some(self.rebuilt.chain.clone());
         }
@@ -268,7 +277,6 @@ impl Reading<'_> {
     }
 
     fn push_user(&mut self, text: Labeled, images: Vec<Image>) {
-        let text = self.recognised(text);
         self.rebuilt.news.push(News::User(text.clone()));
         let mut said = Content::from(text);
         for image in images {

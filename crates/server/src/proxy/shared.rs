@@ -87,10 +87,13 @@ impl Shared {
         said: Option<&str>,
     ) {
         let tenant = chain.tenant();
+        let all = Chain::new(&self.secret, &tenant, None);
         if let Some(said) = said.filter(|said| !said.trim().is_empty()) {
-            let words = Chain::new(&self.secret, &tenant, None).said(said);
             let label = taken.label().join(&dropped.label());
-            self.memory.remember_words(words, tenant, &label);
+            self.memory.remember_words(all.said(said), tenant, &label);
+        }
+        for (text, label) in taken.passed() {
+            (self.memory).remember_words(all.passed(&text), tenant, &label);
         }
         let texts = self.texts.tenant(chain.tenant());
         for text in taken.texts() {

@@ -86,6 +86,11 @@ impl Chain {
         self.beside("said", text.trim())
     }
 
+    /// Names a text that a call passes on, likewise.
+    pub(super) fn passed(&self, text: &str) -> Digest {
+        self.beside("passed", text.trim())
+    }
+
     pub(super) fn digest(&self) -> Digest {
         self.digest
     }
