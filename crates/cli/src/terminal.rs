@@ -47,6 +47,8 @@ pub(crate) struct Terminal {
     /// Where lines of apps are written.
     pub(crate) file: String,
     start_ms: Option<u64>,
+    /// Questions of this task that the user has answered with yes.
+    allowed: usize,
     progress: ProgressBar,
 }
 
@@ -78,6 +80,7 @@ impl Terminal {
             settles: None,
             file: "sluice.toml".to_owned(),
             start_ms: None,
+            allowed: 0,
             progress,
         }
     }
@@ -242,7 +245,13 @@ impl User for Terminal {
                 let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
                 self.working(format!("starting {}", apps.join(", ")));
             }
-            Event::Answer { .. } | Event::Stopped { .. } => self.rest(),
+            Event::Answered { allowed: true, .. } | Event::Trusted { .. } => self.allowed += 1,
+            Event::Answer { .. } | Event::Stopped { .. } => {
+                self.rest();
+                if std::mem::take(&mut self.allowed) > 0 {
+                    say("(rules for what you allowed: `sluice policy suggest`)\n");
+                }
+            }
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use policy::{
 };
 
 use crate::forms::{FORM_KEYS, check_words, form, parsed};
-use crate::result_conditions::{contradiction, key, list, unless, unreached, when};
+use crate::result_conditions::{by, contradiction, key, list, unless, unreached, when};
 use crate::toml_reader::{At, Table};
 
 /// Most label rules of one tool. Each is a query over a result that an attacker may shape.
@@ -177,6 +177,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         .map(|inner| unless(&inner, label.as_ref()));
     let key = key(table);
     let destination = table.boolean("destination").unwrap_or(false);
+    let by = by(table);
     let strangers = table.context.lattice;
     let strangers = strangers.map(|lattice| lattice.whole(Dimension::Integrity));
     let has_head = table.has("head");
@@ -199,6 +200,7 @@ fn label_rule(table: &Table<'_>) -> Option<LabelRule> {
         label: label?,
         strangers: strangers.unwrap_or_default(),
         destination,
+        by: by.ok()?,
         form,
         list: list.ok()?,
         when: when?,

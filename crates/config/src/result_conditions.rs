@@ -1,7 +1,7 @@
 //! Reads the conditions of label rules: the siblings of a value, and the arguments of the call.
 
 use ifc::Label;
-use policy::{ArgumentIs, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
+use policy::{ArgumentIs, By, Folder, Form, LabelRule, List, Sibling, Siblings, Unless, When};
 
 use crate::forms::{check_words, form};
 use crate::toml_reader::Table;
@@ -222,6 +222,47 @@ pub(crate) fn key(table: &Table<'_>) -> Result<(Option<Label>, Option<Form>), ()
         }
         (None, _) => Err(()),
     }
+}
+
+/// Who wrote the values: `by = "sender"`, a member beside them; or `{ sibling = "sender", believed = true }`,
+/// `{ host = "url" }`, `{ folder = "path" }`, `{ arguments = ["repo", "issue"] }`. `Err` after an error.
+pub(crate) fn by(table: &Table<'_>) -> Result<Option<By>, ()> {
+    table.takes("by", Takes::String);
+    table.takes("by", Takes::Table);
+    let Some(value) = table.value("by") else {
+        return Ok(None);
+    };
+    if value.get_ref().as_table().is_none() {
+        let name = table.string("by").ok_or(())?.value.to_owned();
+        let believed = false;
+        return Ok(Some(By::Sibling { name, believed }));
+    }
+    let inner = table.table("by").ok_or(())?;
+    let [sibling, host, folder] = ["sibling", "host", "folder"]
+        .map(|key| inner.string(key).map(|name| name.value.to_owned()));
+    let arguments = inner.strings("arguments").map(|names| {
+        let names = names.iter().map(|name| name.value.to_owned());
+        names.collect::<Vec<_>>()
+    });
+    let believed = inner.boolean("believed");
+    inner.finish();
+    let by = match (sibling, host, folder, arguments, believed) {
+        (Some(name), None, None, None, believed) => By::Sibling {
+            name,
+            believed: believed.unwrap_or(false),
+        },
+        (None, Some(argument), None, None, None) => By::Host(argument),
+        (None, None, Some(argument), None, None) => By::Folder(argument),
+        (None, None, None, Some(names), None) if !names.is_empty() => By::Arguments(names),
+        _ => {
+            inner.wrong(
+                "'by' needs one of 'sibling', 'host', 'folder' and 'arguments'",
+                "write by = \"sender\", { sibling = \"sender\", believed = true }, { host = \"url\" }, { folder = \"path\" } or { arguments = [\"repo\", \"issue\"] }",
+            );
+            return Err(());
+        }
+    };
+    Ok(Some(by))
 }
 
 /// The error of a rule beside another one for the same path, if it has no effect of its own.

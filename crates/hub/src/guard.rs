@@ -186,7 +186,14 @@ impl Guard {
                     regions,
                     text,
                 };
+                // Parts that were added or left out have no place in the result.
+                let is_complete = !is_error && !more && received.text.len() <= limit;
+                let writers = match is_complete {
+                    true => self.policy.writers(call, &received.text),
+                    false => Vec::new(),
+                };
                 let mut content = Content::from(bounded(received.text.clone(), limit));
+                content = content.written_by(writers);
                 for image in images {
                     received.label = received.label.join(&opaque);
                     content.attach(image, &opaque);

@@ -1,5 +1,7 @@
 //! Why a call is not allowed: the regions that are in its way.
 
+use std::collections::BTreeSet;
+
 use crate::message::Origin;
 use crate::{History, Label, Labeled, Part, RegionId, RegionRef, Relevance, Source};
 
@@ -123,6 +125,20 @@ impl History {
             cause
         });
         causes.collect()
+    }
+}
+
+impl History {
+    /// The complete texts of causes, each with its source and without its labels, by which two questions are compared.
+    /// Unlike regions they stay the same when labels change.
+    pub(crate) fn texts_of(&self, causes: &[Cause]) -> Vec<Labeled> {
+        let regions: BTreeSet<RegionId> = causes.iter().flat_map(Cause::regions).collect();
+        let numbered = self.numbered().filter(|(id, ..)| regions.contains(id));
+        let texts = numbered.map(|(_, origin, text, span, _)| {
+            let words = text.reveal_tcb().get(span).unwrap_or_default();
+            Labeled::trusted_tcb(format!("{}\n{words}", origin.source()))
+        });
+        texts.collect()
     }
 }
 

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::message::Origin;
 use crate::relabel::OwnPiece;
+use crate::trusted::{Extent, Final, Trusted, values};
 use crate::{
-    Call, Cause, Effect, History, Label, Labeled, Pieces, RegionId, Relevance, Rule, Source,
+    Call, Cause, Effect, History, Label, Labeled, Pieces, RegionId, Relevance, Rule, Source, Writer,
 };
 
 /// How long an endorsement counts.
@@ -40,6 +42,14 @@ pub struct Offer {
     pub(crate) taints: Label,
     pub(crate) app: String,
     pub(crate) effect: Effect,
+    /// The parts of the texts that are a value of the call's control part, if they are not all of the texts.
+    pub(crate) values: Vec<Offered>,
+    /// The writers of the texts, if all of them are known and few.
+    pub(crate) writers: Vec<Writer>,
+    /// How many more texts of these writers the conversation has.
+    pub(crate) more: usize,
+    /// The irreversible calls that trust in the values or the texts covers, and trust in the writers.
+    pub(crate) finals: [Final; 2],
 }
 
 /// A text that the user would vouch for.
@@ -49,6 +59,8 @@ pub struct Offered {
     pub source: Source,
     /// Its parts with the taints in question, complete and in order.
     pub parts: Vec<Labeled>,
+    /// The writers of the parts, if all are known.
+    pub(crate) writers: Option<BTreeSet<Writer>>,
 }
 
 impl Offer {
@@ -74,6 +86,60 @@ impl Offer {
     pub fn effect(&self) -> Effect {
         self.effect
     }
+
+    /// The values of the call that stand in the texts as fields of their own, if the texts say more than these.
+    pub fn values(&self) -> impl Iterator<Item = &Labeled> {
+        self.values.iter().flat_map(|offered| &offered.parts)
+    }
+
+    /// The writers whose text the user can vouch for; none if the rules name none that a stranger cannot be.
+    pub fn writers(&self) -> &[Writer] {
+        &self.writers
+    }
+
+    /// How many more texts of these writers the conversation has.
+    pub fn more(&self) -> usize {
+        self.more
+    }
+
+    /// Whether it offers as much.
+    pub(crate) fn has(&self, extent: Extent) -> bool {
+        match extent {
+            Extent::Texts => true,
+            Extent::Values => self.values().next().is_some(),
+            Extent::Writers => !self.writers.is_empty(),
+        }
+    }
+
+    /// What the user vouches for by accepting as much, and the irreversible calls that this covers.
+    fn accepted(&self, extent: Extent) -> (Vec<Trusted>, &Final) {
+        let [named, same] = &self.finals;
+        let parts = |source: &Source, parts: &[Labeled]| {
+            let parts = parts.iter().map(|part| part.reveal_tcb().to_owned());
+            Trusted::Parts(source.clone(), parts.collect())
+        };
+        match extent {
+            Extent::Writers => {
+                let writers = self.writers.iter().cloned();
+                (writers.map(Trusted::Writer).collect(), same)
+            }
+            // Each by itself: one value can be in a text without the other.
+            Extent::Values => {
+                let each = self.values.iter().flat_map(|offered| {
+                    let one = |part: &Labeled| parts(&offered.source, &[part.clone()]);
+                    offered.parts.iter().map(one)
+                });
+                (each.collect(), named)
+            }
+            Extent::Texts => {
+                let texts = self.texts.iter();
+                (
+                    texts.map(|it| parts(&it.source, &it.parts)).collect(),
+                    named,
+                )
+            }
+        }
+    }
 }
 
 /// An endorsement, by its number in the session.
@@ -81,8 +147,7 @@ impl Offer {
 struct Endorsement {
     /// The apps of the conversation, in which a tool's name means one tool.
     place: BTreeSet<String>,
-    source: Source,
-    parts: Vec<String>,
+    what: Trusted,
     taints: Label,
     /// Empty after the endorsement has ended. Its number is not used again, since it marks taints in histories.
     reach: Vec<Reach>,
@@ -93,12 +158,13 @@ struct Endorsement {
 struct Reach {
     app: String,
     effect: Effect,
+    finals: Final,
     until: Until,
 }
 
 impl Reach {
-    fn covers(&self, app: &str, effect: Effect) -> bool {
-        self.app == app && effect <= self.effect
+    fn covers(&self, call: &Call, rule: &Rule) -> bool {
+        self.app == call.app && rule.effect <= self.effect && self.finals.covers(call, rule)
     }
 }
 
@@ -124,23 +190,24 @@ impl Endorsements {
         self.all.len() + Offer::MOST <= MAX_ENDORSEMENTS
     }
 
-    /// The user accepts an offer.
-    pub(crate) fn add(&mut self, offer: &Offer, place: &BTreeSet<String>, until: Until) {
-        for offered in &offer.texts {
-            let parts = offered
-                .parts
-                .iter()
-                .map(|part| part.reveal_tcb().to_owned());
-            let parts: Vec<String> = parts.collect();
+    /// The user accepts an offer, or a part of it.
+    pub(crate) fn add(
+        &mut self,
+        offer: &Offer,
+        place: &BTreeSet<String>,
+        extent: Extent,
+        until: Until,
+    ) {
+        let (accepted, finals) = offer.accepted(extent);
+        for what in accepted {
             let reach = Reach {
                 app: offer.app.clone(),
                 effect: offer.effect,
+                finals: finals.clone(),
                 until,
             };
-            let same = |known: &&mut Endorsement| {
-                // A tool's name means one tool only within one conversation.
-                known.place == *place && known.source == offered.source && known.parts == parts
-            };
+            // A tool's name means one tool only within one conversation.
+            let same = |known: &&mut Endorsement| known.place == *place && known.what == what;
             match self.all.iter_mut().find(same) {
                 Some(known) => {
                     known.taints = known.taints.join(&offer.taints);
@@ -148,8 +215,7 @@ impl Endorsements {
                 }
                 None => self.all.push(Endorsement {
                     place: place.clone(),
-                    source: offered.source.clone(),
-                    parts,
+                    what,
                     taints: offer.taints.clone(),
                     reach: vec![reach],
                 }),
@@ -157,15 +223,14 @@ impl Endorsements {
         }
     }
 
-    /// Whether the user has accepted all of this offer before.
-    pub(crate) fn have(&self, offer: &Offer) -> bool {
-        offer.texts.iter().all(|offered| {
-            let parts = || offered.parts.iter().map(Labeled::reveal_tcb);
+    /// Whether the user has accepted as much of the offer before.
+    pub(crate) fn have(&self, offer: &Offer, extent: Extent, call: &Call, rule: &Rule) -> bool {
+        let (accepted, _) = offer.accepted(extent);
+        accepted.iter().all(|what| {
             self.all.iter().any(|known| {
-                known.source == offered.source
-                    && known.parts.iter().map(String::as_str).eq(parts())
+                known.what == *what
                     && offer.taints.flows_to(&known.taints)
-                    && (known.reach.iter()).any(|reach| reach.covers(&offer.app, offer.effect))
+                    && known.reach.iter().any(|reach| reach.covers(call, rule))
             })
         })
     }
@@ -182,7 +247,7 @@ impl Endorsements {
     pub(crate) fn raise(&self, rule: &mut Rule, call: &Call) {
         for (endorsement, by) in self.numbered() {
             let mut reach = endorsement.reach.iter();
-            if !reach.any(|reach| reach.covers(&call.app, rule.effect)) {
+            if !reach.any(|reach| reach.covers(call, rule)) {
                 continue;
             }
             // By the number of the endorsement, so that another text with the same taints stays above this limit.
@@ -209,25 +274,20 @@ impl Endorsements {
 }
 
 impl Endorsement {
-    /// Endorses this text wherever it is in a history: in each text of this source that has all of its parts in their
-    /// order, those parts. Text between them is not endorsed.
+    /// Endorses this text or this writer's text wherever it is in a history.
     fn mark(&self, history: &mut History, by: u64) {
         let mut found = BTreeSet::new();
         for (origin, pieces) in history.own_pieces() {
-            if origin.source() != self.source {
-                continue;
-            }
-            // A text can be read again with other text around it. All parts must follow in order, since one alone could be
-            // put where it means something else.
-            let mut pieces = tainted(pieces, &self.taints).into_iter();
-            loop {
-                let mut next = |part: &String| pieces.find(|piece| piece.words == part);
-                let parts = self.parts.iter();
-                let parts = parts.map(|part| next(part).map(|piece| piece.number));
-                match parts.collect::<Option<Vec<usize>>>() {
-                    Some(all) if !all.is_empty() => found.extend(all),
-                    _ => break,
+            let pieces = tainted(pieces, &self.taints);
+            match &self.what {
+                Trusted::Writer(writer) => {
+                    let own = pieces.iter().filter(|piece| piece.writer == Some(writer));
+                    found.extend(own.map(|piece| piece.number));
                 }
+                Trusted::Parts(source, parts) if origin.source() == *source => {
+                    found.extend(occurrences(parts, pieces));
+                }
+                Trusted::Parts(..) => {}
             }
         }
         if !found.is_empty() {
@@ -236,24 +296,106 @@ impl Endorsement {
     }
 }
 
+/// The pieces that are these parts in their order, as often as they are there. Text between them is not endorsed.
+///
+/// A text can be read again with other text around it. All parts must follow in order, since one alone could be put where
+/// it means something else.
+fn occurrences(parts: &[String], pieces: Vec<OwnPiece<'_>>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut pieces = pieces.into_iter();
+    loop {
+        let mut next = |part: &String| pieces.find(|piece| piece.words == part);
+        let all = parts
+            .iter()
+            .map(|part| next(part).map(|piece| piece.number));
+        match all.collect::<Option<Vec<usize>>>() {
+            Some(all) if !all.is_empty() => found.extend(all),
+            _ => return found,
+        }
+    }
+}
+
 impl History {
+    /// The offer to vouch for these texts of a call's causes.
+    pub(crate) fn offer(
+        &self,
+        texts: Vec<Offered>,
+        regions: Vec<RegionId>,
+        taints: Label,
+        call: &Call,
+        rule: &Rule,
+    ) -> Offer {
+        // One letter or digit is in many places by accident.
+        let control = values(&call.arguments, rule).into_iter();
+        let control: Vec<String> = control.filter(|it| it.chars().count() > 2).collect();
+        let is_value = |part: &&Labeled| {
+            let words = part.reveal_tcb().trim();
+            control.iter().any(|value| value == words)
+        };
+        let fields = texts.iter().map(|text| Offered {
+            parts: text.parts.iter().filter(is_value).cloned().collect(),
+            ..text.clone()
+        });
+        let fields: Vec<Offered> = fields.collect();
+        let count = |all: &[Offered]| all.iter().map(|it| it.parts.len()).sum::<usize>();
+        let (few, all) = (count(&fields), count(&texts));
+        let is_less = few < all && few <= Offer::MOST;
+        let writers: Option<Vec<_>> = texts.iter().map(|text| text.writers.clone()).collect();
+        let writers: BTreeSet<Writer> = writers.into_iter().flatten().flatten().collect();
+        let writers = match writers.len() <= Offer::MOST {
+            true => writers,
+            false => BTreeSet::new(),
+        };
+        let pieces = self.own_pieces().flat_map(|(_, it)| tainted(it, &taints));
+        let theirs = pieces.filter(|it| it.writer.is_some_and(|it| writers.contains(it)));
+        Offer {
+            finals: [
+                Final::Named(self.read_texts(&texts, call)),
+                Final::same(call, rule),
+            ],
+            values: if is_less { fields } else { Vec::new() },
+            more: theirs.count().saturating_sub(all),
+            writers: writers.into_iter().collect(),
+            texts,
+            regions,
+            taints,
+            app: call.app.clone(),
+            effect: rule.effect,
+        }
+    }
+
+    /// What the user has read in a question or written: the texts, the arguments of the call, and the user's own messages.
+    fn read_texts(&self, texts: &[Offered], call: &Call) -> Vec<Labeled> {
+        let parts = texts.iter().flat_map(|offered| &offered.parts);
+        let user = self.texts().filter_map(|(origin, text)| match origin {
+            // A message can have a tool's text in it.
+            Origin::User if text.label().is_bottom() => Some(text),
+            _ => None,
+        });
+        let arguments = call.arguments.to_labeled();
+        parts.chain(user).cloned().chain([arguments]).collect()
+    }
+
     /// The parts of a cause's regions that came with one of these taints; `None` if there are none.
     pub(crate) fn offered(&self, cause: &Cause, taints: &Label) -> Option<Offered> {
         let chosen = self.chosen(cause)?;
         let label = cause.excerpt.label();
-        let of_text = |pieces| {
+        let own = |pieces| -> Vec<OwnPiece<'_>> {
             let pieces = tainted(pieces, taints).into_iter();
-            let pieces = pieces.filter(|piece| chosen.contains(&piece.number));
             pieces
-                .map(|piece| Labeled::label_tcb(piece.words, label.clone()))
+                .filter(|piece| chosen.contains(&piece.number))
                 .collect()
         };
-        let mut texts = self.own_pieces().map(|(_, pieces)| of_text(pieces));
+        let mut texts = self.own_pieces().map(|(_, pieces)| own(pieces));
         // All regions of a cause are of one text.
-        let parts = texts.find(|parts: &Vec<Labeled>| !parts.is_empty())?;
+        let pieces = texts.find(|pieces| !pieces.is_empty())?;
+        let parts = pieces.iter();
         Some(Offered {
             source: cause.source.clone(),
-            parts,
+            writers: parts.clone().map(|it| it.writer.cloned()).collect(),
+            parts: parts
+                .map(|it| Labeled::label_tcb(it.words, label.clone()))
+                .collect(),
         })
     }
 

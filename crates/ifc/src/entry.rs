@@ -1,9 +1,11 @@
 //! A message with its label, and the data from which the label is computed.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::image::Pictured;
 use crate::own::{Made, OwnText};
+use crate::writer::Writer;
 use crate::{Arguments, Image, Label, Labeled, Message, PastCall, Unread};
 
 #[derive(Debug, Clone)]
@@ -27,11 +29,22 @@ pub(crate) struct Came {
     pub(crate) made: Made,
     /// Its texts as they came.
     pub(crate) own: Vec<OwnText>,
+    /// Who wrote which parts of its text, in the order of their beginnings.
+    pub(crate) writers: Vec<(Range<usize>, Writer)>,
     /// The arguments of its calls, read when they are first compared with another call's.
     arguments: OnceLock<Vec<Option<Arguments>>>,
 }
 
 impl Came {
+    /// The writer of this part of its text.
+    pub(crate) fn writer(&self, span: &Range<usize>) -> Option<&Writer> {
+        let next = self
+            .writers
+            .partition_point(|(own, _)| own.start <= span.start);
+        let (own, writer) = self.writers.get(next.checked_sub(1)?)?;
+        (span.end <= own.end).then_some(writer)
+    }
+
     /// The arguments of each of its calls, as far as they can be read, without their labels.
     pub(crate) fn arguments(&self, calls: &[PastCall]) -> &[Option<Arguments>] {
         self.arguments.get_or_init(|| {
@@ -63,6 +76,7 @@ impl Entry {
             came: Arc::new(Came {
                 made,
                 own,
+                writers: Vec::new(),
                 arguments: OnceLock::new(),
             }),
         }

@@ -103,7 +103,7 @@ impl History {
 
     /// Appends the words of the user. That the user speaks is not secret.
     pub fn push_user(&mut self, said: impl Into<Content>) {
-        let Content { text, images } = said.into();
+        let Content { text, images, .. } = said.into();
         self.push_fixed(&Label::bottom(), Message::User(text), images);
     }
 
@@ -251,6 +251,13 @@ impl History {
             author,
         };
         self.push(label, &arguments, made, result, content.images);
+        if let Some(entry) = self
+            .entries
+            .last_mut()
+            .filter(|_| !content.writers.is_empty())
+        {
+            Arc::make_mut(&mut entry.came).writers = content.writers;
+        }
     }
 
     /// The same with the parameters of tools in the user's own words, each a JSON Schema, by the tool's name. A prompt

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::writer::Writer;
 use crate::{Label, Labeled};
 
 /// An image of a known kind.
@@ -98,6 +99,7 @@ impl fmt::Debug for Image {
 pub struct Content {
     pub(crate) text: Labeled,
     pub(crate) images: Vec<Pictured>,
+    pub(crate) writers: Vec<(Range<usize>, Writer)>,
 }
 
 /// An image, and the span of its note in the message's text, with the line break before it.
@@ -118,6 +120,13 @@ impl Content {
         self.images.push(Pictured { span, image });
     }
 
+    /// Says who wrote which parts of the text, in the order of their beginnings. The user can vouch for their text
+    /// ([`Policy::writers`](crate::Policy::writers)).
+    #[must_use]
+    pub fn written_by(self, writers: Vec<(Range<usize>, Writer)>) -> Self {
+        Self { writers, ..self }
+    }
+
     /// The text, with the notes.
     #[must_use]
     pub fn text(&self) -> &Labeled {
@@ -127,8 +136,11 @@ impl Content {
 
 impl From<Labeled> for Content {
     fn from(text: Labeled) -> Self {
-        let images = Vec::new();
-        Self { text, images }
+        Self {
+            text,
+            images: Vec::new(),
+            writers: Vec::new(),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod effect;
 mod endorse;
 mod entry;
 mod history;
+mod host;
 mod image;
 pub mod json;
 mod judge;
@@ -44,6 +45,8 @@ mod relabel;
 mod screener;
 mod sink;
 mod source;
+mod trusted;
+mod writer;
 
 pub use approve::Approval;
 pub use argument_path::{ArgumentPath, PathError};
@@ -56,6 +59,7 @@ pub use draft::{Draft, DraftCall};
 pub use effect::Effect;
 pub use endorse::{Offer, Offered, Until};
 pub use history::History;
+pub use host::{http_host, url_host};
 pub use image::{Content, Image};
 pub use known::{KnownResult, Results};
 pub use label::{Label, Taint};
@@ -79,3 +83,4 @@ pub use sink::{
     Submission,
 };
 pub use source::{Source, UnknownSource};
+pub use writer::Writer;

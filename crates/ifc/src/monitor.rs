@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::endorse::{Offer, Until};
+use crate::endorse::Offer;
+use crate::host::by_hosts;
 use crate::policy::Scope;
 use crate::sink::Target;
+use crate::trusted::Extent;
 use crate::{
     Answer, Approval, Basis, Call, Cause, Decision, Denial, Dimension, Exceeded, Flow, History,
     Label, Lattice, Part, Permissible, Permissions, Permit, Policy, PolicyError, Principal,
     Question, Ran, Relevance, Rule, Sink, Source,
 };
-use session::{Grant, State};
+use session::{Allowed, Grant, State};
 
 /// Decides on every sink of one session. Beside the policy, decisions depend on what it holds: what the user granted for
 /// the session, what the user refused in this turn, and which irreversible calls were made.
@@ -90,6 +92,7 @@ impl Monitor {
     /// - the rule does not ask about every flow;
     /// - it is not an irreversible call that was permitted before.
     ///
+    /// A call is also allowed if the user has allowed an equal one in this task, with all that is in its way now in view.
     /// Otherwise the user is asked, or the rule denies it. `relevance` chooses what a question shows and offers, and
     /// nothing else.
     pub fn decide_as<F: Flow>(
@@ -140,7 +143,27 @@ impl Monitor {
         if refused {
             return Decision::Deny(Denial::RefusedBefore);
         }
+        if self.was_allowed(history, &sink, &target, &rule) {
+            return Decision::Allow(session::permit(None, flow, Basis::UserBefore));
+        }
         Decision::Ask(self.question(history, relevance, flow, target, rule, ran))
+    }
+
+    /// Whether the user has allowed an equal call in this turn, with all that a question about this one would show.
+    fn was_allowed(
+        &self,
+        history: &History,
+        sink: &Sink<'_>,
+        target: &Target,
+        rule: &Rule,
+    ) -> bool {
+        // Most turns have none, and causes are looked for in all of the history.
+        if self.state().allowed.is_empty() {
+            return false;
+        }
+        let causes = history.causes(&rule.parts(sink), &Relevance::Everything);
+        let call = Allowed::of(sink, target, rule, history.texts_of(&causes));
+        call.is_some_and(|call| self.state().was_allowed(&call, rule))
     }
 
     /// The question to the user.
@@ -178,7 +201,9 @@ impl Monitor {
             flow,
             rule: Box::new(rule),
             target: Box::new(target),
+            texts: history.texts_of(&causes),
             causes,
+            waiting: Vec::new(),
             ran,
             scope,
             can_last,
@@ -228,20 +253,24 @@ impl Monitor {
                 }
             }
         }
+        // If other regions bring some of the taints too, the same question would follow at once.
         let are_few = (1..=Offer::MOST).contains(&texts.len());
-        let offer = Offer {
-            texts,
-            regions,
-            taints,
-            app: call.app.clone(),
-            effect: rule.effect,
-        };
-        // If other regions bring some of the taints too, or the user has said all of it before, the same question would
-        // follow at once.
-        let helps = are_few
-            && offer.taints.flows_to(&explained.unendorsed())
-            && !self.state().endorsements.have(&offer);
-        helps.then_some(offer)
+        if !are_few || !taints.flows_to(&explained.unendorsed()) {
+            return None;
+        }
+        let mut offer = history.offer(texts, regions, taints, call, rule);
+        // What the user has said before does not help. A text is offered as well where its values are.
+        let state = self.state();
+        let have = |extent| state.endorsements.have(&offer, extent, call, rule);
+        let (value, source) = (have(Extent::Values), have(Extent::Writers));
+        let text = have(Extent::Texts);
+        if value || text {
+            offer.values.clear();
+        }
+        if source {
+            offer.writers.clear();
+        }
+        (!text).then_some(offer)
     }
 
     /// The policy's rule for a sink of the user's conversation, with the limits of a call raised by what the user has
@@ -293,9 +322,11 @@ impl Monitor {
         if state.basis(sink, principal, &mut rule).is_some() {
             return true;
         }
+        let refused = matches!(sink, Sink::Call(call) if state.is_refused(call));
         drop(state);
         let target = principal.target(sink);
         self.permission(sink, &target, &rule).is_some()
+            || !refused && self.was_allowed(history, sink, &target, &rule)
     }
 
     /// Turns the user's answer into a permit or a denial, and remembers it. Trusted: the answer must
@@ -317,24 +348,36 @@ impl Monitor {
             target,
             scope,
             approval,
+            texts,
             ..
         } = question;
+        let allowed = match answer {
+            Answer::Once | Answer::Each => Allowed::of(&flow.sink(), &target, &rule, texts),
+            _ => None,
+        };
         let basis = match answer {
             Answer::No => Err(Denial::Refused {
                 rule: rule.name.clone(),
             }),
-            Answer::Once => Ok(Basis::UserOnce),
-            Answer::Session | Answer::Always | Answer::AlwaysFolder if !offered => {
+            // The machine, which knows the step's other calls, answers for each of them.
+            Answer::Once | Answer::Each => Ok(Basis::UserOnce),
+            Answer::Session | Answer::Host | Answer::Always | Answer::AlwaysFolder if !offered => {
                 Err(Denial::OnceOnly)
             }
             // Trust is no permit: see `vouch_tcb`.
-            Answer::Trust(_) => Err(Denial::OnceOnly),
-            Answer::Session => match scope {
+            Answer::Trust(_) | Answer::TrustValue | Answer::TrustSource => Err(Denial::OnceOnly),
+            Answer::Session | Answer::Host => match scope {
                 Some(scope) => {
+                    let at_hosts = match (answer, flow.sink()) {
+                        (Answer::Host, Sink::Call(call)) => by_hosts(&call.arguments, &rule),
+                        _ => None,
+                    };
                     self.state().grant(Grant {
                         target: *target,
                         scope,
                         taints: covers,
+                        // Offered only where there is a host.
+                        at_hosts: at_hosts.map(|(control, _)| control),
                     });
                     Ok(Basis::UserSession)
                 }
@@ -358,6 +401,7 @@ impl Monitor {
         let mut state = self.state();
         match basis {
             Ok(basis) => {
+                state.allow(allowed);
                 let entry = key.map(|key| (state.ledger(), key));
                 let permit = session::permit(entry, flow, basis);
                 Ok(Permit { approval, ..permit })
@@ -370,7 +414,7 @@ impl Monitor {
         }
     }
 
-    /// The user vouches for the texts that a question offers, in the conversation of these apps. Returns the call, which
+    /// The user vouches for the texts that a question offers, or for what this answer says of them, in the conversation of these apps. Returns the call, which
     /// the caller decides on again. Trusted: the answer must be the user's.
     ///
     /// # Errors
@@ -378,15 +422,17 @@ impl Monitor {
     pub fn vouch_tcb(
         &self,
         question: Question<Call>,
-        until: Until,
+        answer: Answer,
         place: &BTreeSet<String>,
     ) -> Result<Call, Denial> {
         let Question { flow, offer, .. } = question;
         let mut state = self.state();
-        match offer {
+        match offer.zip(answer.trusts()) {
             // Other machines of the session may have filled the room since the question was made.
-            Some(offer) if state.endorsements.has_room() => {
-                state.endorsements.add(&offer, place, until);
+            Some((offer, (extent, until)))
+                if offer.has(extent) && state.endorsements.has_room() =>
+            {
+                state.endorsements.add(&offer, place, extent, until);
                 Ok(flow)
             }
             _ => {
@@ -409,10 +455,12 @@ impl Monitor {
         }
     }
 
-    /// A turn begins: the refusals of the turn before are forgotten, and so is the trust that was given for its task.
+    /// A turn begins: the answers of the turn before are forgotten, and so is the trust that was given for its task.
     pub fn begin_turn(&self) {
         let mut state = self.state();
         state.refusals.clear();
+        state.allowed.clear();
+        state.grants.retain(|grant| grant.at_hosts.is_none());
         state.endorsements.begin_task();
     }
 

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use crate::bounds::has_free_text;
+use crate::host::by_hosts;
 use crate::json::{write_object, write_string};
 use crate::ledger::{Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
+use crate::trusted::Extent;
 use crate::{
     Approval, ArgumentPath, Bounds, Call, Cause, Collaboration, Delivery, Effect, Exceeded, Flow,
     Label, Labeled, Offer, Part, Release, Rule, Sink, Until,
@@ -52,6 +54,8 @@ pub enum Basis {
     UserSession,
     /// The user trusts the texts that were in the way, for this task or session.
     UserTrust,
+    /// The user allowed an equal call earlier in this task, with no less in its way.
+    UserBefore,
     /// The user has a permission for this target and these taints.
     Permission {
         /// The id under which it is stored.
@@ -66,6 +70,7 @@ impl fmt::Display for Basis {
             Self::UserOnce => f.write_str("user"),
             Self::UserSession => f.write_str("user, for the session"),
             Self::UserTrust => f.write_str("user, who trusts what it depends on"),
+            Self::UserBefore => f.write_str("user, who allowed it in this task"),
             Self::Permission { id } => write!(f, "permission {id}"),
         }
     }
@@ -83,6 +88,10 @@ pub struct Question<F: Flow = Call> {
     /// The target of an answer for longer than once.
     pub(crate) target: Box<Target>,
     pub(crate) causes: Vec<Cause>,
+    /// The texts of the causes, each with its source.
+    pub(crate) texts: Vec<Labeled>,
+    /// Calls of the same step that wait for an answer too.
+    pub(crate) waiting: Vec<Call>,
     pub(crate) ran: Option<Ran>,
     /// The scope of an answer for the session.
     pub(crate) scope: Option<Scope>,
@@ -100,6 +109,15 @@ pub enum Answer {
     /// The texts that are in the way, for calls of this app with at most this call's effect. It is no permit: the call is
     /// decided on again.
     Trust(Until),
+    /// The values of this call that stand in the texts, for this task, in the same way.
+    TrustValue,
+    /// All text of the writers of these texts, for this task, in the same way. Of irreversible calls only equal ones.
+    TrustSource,
+    /// This call, and in the same way each of the calls that wait with it in the step, which the question lists.
+    Each,
+    /// This tool under these taints for any address at the same hosts, with the other control arguments of this call, for
+    /// this task. Not for an irreversible call.
+    Host,
     /// This target under these taints, until the session ends. Not for an irreversible call.
     Session,
     /// This target under these taints, of a call with these control arguments, until the permission is revoked. Not for an
@@ -112,10 +130,24 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// `once`, `trust`, `trust-session`, `session`, `always`, `always-folder` or `no`.
+    /// How much it vouches for, and for how long, if it is such an answer.
+    pub(crate) fn trusts(self) -> Option<(Extent, Until)> {
+        match self {
+            Self::TrustValue => Some((Extent::Values, Until::Task)),
+            Self::Trust(until) => Some((Extent::Texts, until)),
+            Self::TrustSource => Some((Extent::Writers, Until::Task)),
+            _ => None,
+        }
+    }
+
+    /// `once`, `each`, `value`, `trust`, `source`, `host`, `trust-session`, `session`, `always`, `always-folder` or `no`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
+            Self::Each => "each",
+            Self::TrustValue => "value",
+            Self::TrustSource => "source",
+            Self::Host => "host",
             Self::Trust(Until::Task) => "trust",
             Self::Trust(Until::Session) => "trust-session",
             Self::Session => "session",
@@ -283,6 +315,17 @@ impl<F: Flow> Question<F> {
         }
     }
 
+    /// The hosts of the addresses in the control arguments, at which [`Answer::Host`] allows any address.
+    pub fn hosts(&self) -> Option<Vec<String>> {
+        let Sink::Call(call) = self.flow.sink() else {
+            return None;
+        };
+        // One data argument by itself has no place in it.
+        let is_whole = self.scope == Some(Scope::Whole);
+        let found = by_hosts(&call.arguments, &self.rule).filter(|_| is_whole);
+        found.map(|(_, hosts)| hosts)
+    }
+
     /// The possible answers. `Session` and `Always` are missing if the call is irreversible, if the rule asks about every
     /// call, if they would cover no taint or unknown ones (⊤), or if several arguments need an answer each. `Always` is
     /// missing too if no permission can be stored, as for a write with free text ([`Bounds`]). `Trust` needs an [`Question::offer`].
@@ -292,10 +335,16 @@ impl<F: Flow> Question<F> {
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
         // From the least to the most that a yes can mean, and no at the end. Fronts show them in this order.
         let mut choices = vec![Answer::Once];
-        if self.offer.is_some() {
-            choices.extend([Answer::Trust(Until::Task), Answer::Trust(Until::Session)]);
+        choices.extend((!self.waiting.is_empty()).then_some(Answer::Each));
+        if let Some(offer) = &self.offer {
+            let task = Answer::Trust(Until::Task);
+            let session = Answer::Trust(Until::Session);
+            let all = [Answer::TrustValue, task, Answer::TrustSource, session];
+            let has = |answer: &Answer| answer.trusts().is_some_and(|(it, _)| offer.has(it));
+            choices.extend(all.into_iter().filter(has));
         }
         if !(self.rule.once(&sink) || nameless || self.scope.is_none()) {
+            choices.extend(self.hosts().map(|_| Answer::Host));
             choices.push(Answer::Session);
             let lasting = self.lasting();
             choices.extend(lasting.as_ref().map(|_| Answer::Always));
@@ -311,6 +360,16 @@ impl Question<Call> {
     /// The call in question, with its exact arguments.
     pub fn call(&self) -> &Call {
         &self.flow
+    }
+
+    /// The same question where these calls of the step wait as well. It must show them, and [`Answer::Each`] allows them too.
+    pub fn with_waiting(self, waiting: Vec<Call>) -> Self {
+        Self { waiting, ..self }
+    }
+
+    /// The calls of the step that wait with it.
+    pub fn waiting(&self) -> &[Call] {
+        &self.waiting
     }
 
     /// The arguments that the question must show in full, if a yes endorses the call. The others are data.

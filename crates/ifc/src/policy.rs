@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{ArgumentPath, Arguments, Call, Effect, Label, Labeled, Results, Sink};
+use crate::{ArgumentPath, Arguments, Call, Effect, Label, Labeled, Results, Sink, Writer};
 
 /// The consequence of a flow above its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,6 +313,14 @@ pub trait Policy: Send + Sync {
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         let _ = (call, is_error);
         Labeled::unknown(result)
+    }
+
+    /// Who wrote which parts of a result, in the order of their beginnings, as far as the user's rules tell. A writer must
+    /// be known by what no stranger fills in, and by nothing more secret than what it wrote. The user can vouch for all of a
+    /// writer's text.
+    fn writers(&self, call: &Call, result: &Labeled) -> Vec<(Range<usize>, Writer)> {
+        let _ = (call, result);
+        Vec::new()
     }
 
     /// The label by which the app's own claims restrict a result. No claim at all may have a meaning too. ⊥ if the policy

@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::entry::Entry;
 use crate::image::Pictured;
 use crate::message::Origin;
 use crate::own::{Calls, Made, OwnText, OwnTool};
+use crate::writer::Writer;
 use crate::{Approval, Arguments, CallId, History, Label, Labeled, Message, RegionId, Relevance};
 
 /// How much of a step came out the same when it was re-run.
@@ -33,6 +35,8 @@ pub(crate) struct OwnPiece<'a> {
     /// The label that it came with.
     pub(crate) label: &'a Label,
     pub(crate) is_image: bool,
+    /// Its writer, if the user's rules tell.
+    pub(crate) writer: Option<&'a Writer>,
 }
 
 impl History {
@@ -152,13 +156,14 @@ impl History {
     /// The origin and the pieces of each text.
     pub(crate) fn own_pieces(&self) -> impl Iterator<Item = (Origin<'_>, Vec<OwnPiece<'_>>)> {
         let tools = self.own_tools.iter().flat_map(|OwnTool(own)| own);
-        let tools = tools.map(|own| (own, [].as_slice()));
+        let tools = tools.map(|own| (own, None));
         let entries = self.entries.iter();
-        // The images are of the first text; a message that has any has no other.
-        let texts = entries.flat_map(|it| it.came.own.iter().map(|own| (own, it.images())));
+        // Images and writers are of the first text; a message that has any has no other.
+        let texts = entries.flat_map(|it| it.came.own.iter().map(move |own| (own, Some(it))));
         let mut number = 0;
         let own = tools.chain(texts).zip(self.texts());
-        own.map(move |((own, images), (origin, text))| {
+        own.map(move |((own, entry), (origin, text))| {
+            let images = entry.map_or(&[][..], Entry::images);
             let pieces = own.pieces.iter().map(|piece| {
                 let words = text.reveal_tcb().get(piece.span.clone());
                 let at = number;
@@ -168,6 +173,7 @@ impl History {
                     words: words.unwrap_or_default(),
                     label: &piece.label,
                     is_image: images.iter().any(|image| image.covers(&piece.span)),
+                    writer: entry.and_then(|entry| entry.came.writer(&piece.span)),
                 }
             });
             (origin, pieces.collect())

@@ -1,18 +1,26 @@
 //! The policy of all configured apps.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ifc::{
     Address, ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Origin, Policy, PolicyError,
-    Results, Rule, Sink,
+    Results, Rule, Sink, Writer, url_host,
 };
 
-use crate::host::host;
+use crate::names::{is_in, words};
 use crate::rules::{
     AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_answer,
     judge_delivery, judge_sink,
 };
+
+/// Words in the names of arguments that say of which thing a result is.
+const PLACES: &str = "\
+    address channel file filename folder host id issue key number owner path project pull repo repository sender slug \
+    thread uri url";
+/// Words in the names of arguments by which things are found that anyone may have made.
+const SEARCHES: &str = "filter filters keyword keywords pattern q query search tag tags term text";
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
@@ -152,7 +160,7 @@ impl AppPolicy {
         // Domains do not count: they have a limit, and an address may carry anything.
         let mut known = known.into_iter().flat_map(|known| &known.relays);
         // Services on loopback share their host.
-        let host = host(address).filter(|host| !matches!(*host, "127.0.0.1" | "localhost"));
+        let host = url_host(address).filter(|host| !matches!(*host, "127.0.0.1" | "localhost"));
         host.is_some_and(|host| known.any(|(named, _)| named.eq_ignore_ascii_case(host)))
     }
 
@@ -224,6 +232,33 @@ impl Policy for AppPolicy {
             None => Labeled::label_tcb(result, Label::top()),
             Some(tool) if is_error => tool.result.label_error(&call.arguments, result),
             Some(tool) => tool.result.label_for(&call.arguments, result),
+        }
+    }
+
+    fn writers(&self, call: &Call, result: &Labeled) -> Vec<(Range<usize>, Writer)> {
+        let Some(tool) = self.tool(call) else {
+            return Vec::new();
+        };
+        let writer = |by, value| Writer {
+            app: call.app.clone(),
+            tool: call.tool.clone(),
+            by,
+            value,
+        };
+        if tool.result.names_writers() {
+            let written = tool.result.written(&call.arguments, result).into_iter();
+            return written
+                .map(|(span, by, value)| (span, writer(by, value)))
+                .collect();
+        }
+        // What the same call returns comes from the same place, if its arguments name one: a search finds what anyone wrote.
+        let names = call.arguments.iter().flat_map(|(name, _)| words(name));
+        let names: Vec<String> = names.collect();
+        let has = |list: &str| names.iter().any(|word| is_in(list, word));
+        let control = call.arguments.by_value(tool.data());
+        match has(PLACES) && !has(SEARCHES) && control != "{}" {
+            true => vec![(0..result.len(), writer(String::new(), control))],
+            false => Vec::new(),
         }
     }
 

@@ -10,7 +10,6 @@
 
 mod app_policy;
 pub mod formats;
-mod host;
 mod labels;
 mod place;
 mod rules;
@@ -18,9 +17,9 @@ mod rules;
 pub use app_policy::AppPolicy;
 pub use formats::{Format, Notation};
 pub use labels::{
-    ArgumentIs, ErrorText, Folder, Form, Head, LabelPath, LabelRule, List, Mark, Met, PathError,
-    Pattern, PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels, UserRule,
-    When,
+    ArgumentIs, By, ErrorText, Folder, Form, Head, LabelPath, LabelRule, List, Mark, Met,
+    PathError, Pattern, PatternError, ResultLabels, Sibling, Siblings, Unless, Unnamed, UserLabels,
+    UserRule, When,
 };
 pub use place::Place;
 pub use rules::names;

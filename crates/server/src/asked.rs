@@ -116,7 +116,7 @@ impl Questions {
         take_back(&self.all, &waiter.key, asked);
         let was_used = asked.is_used.swap(true, Ordering::AcqRel);
         match outcome {
-            AskOutcome::Answer(Answer::Once) if was_used => AskOutcome::UsedUp,
+            AskOutcome::Answer(Answer::Once | Answer::Each) if was_used => AskOutcome::UsedUp,
             outcome => outcome,
         }
     }

@@ -7,7 +7,7 @@
 mod layout;
 mod sources;
 
-use hub::question::{Argument, Contents, QuestionView, Reason};
+use hub::question::{Argument, Contents, QuestionView, Reason, arguments};
 use hub::trace::{escape, escape_lines};
 use ifc::{Answer, Cause, Until};
 
@@ -124,8 +124,12 @@ impl<'a> Dialogue<'a> {
 fn choice(answer: Answer) -> (&'static str, &'static str) {
     match answer {
         Answer::Once => ("o", "once"),
+        Answer::Each => ("each", "each of these calls once"),
+        Answer::TrustValue => ("value", "trust this value for this task"),
+        Answer::TrustSource => ("source", "trust this source for this task"),
         Answer::Trust(Until::Task) => ("trust", "trust for this task"),
         Answer::Trust(Until::Session) => ("trust-session", "trust for this session"),
+        Answer::Host => ("host", "any address at this host for this task"),
         Answer::Session => ("session", "for this session"),
         Answer::Always => ("always", "always"),
         Answer::AlwaysFolder => ("always-folder", "always in this folder"),
@@ -150,6 +154,16 @@ fn lay_out(question: &QuestionView, columns: usize, keep_for: KeepFor, full: boo
             lines.quoted(&escape(arguments), ARGUMENTS_LINES);
         }
         Contents::Nothing => {}
+    }
+    if !question.waiting.is_empty() {
+        lines.own("The same step also wants to call:");
+        // An answer allows them, so they are shown in full.
+        for call in &question.waiting {
+            lines.quoted(&escape(&format!("{}: {}", call.app, call.tool)), usize::MAX);
+            let all = arguments(&call.arguments).unwrap_or_default();
+            let read: Vec<String> = all.iter().map(|argument| argument.name.clone()).collect();
+            list(&mut lines, &all, &read);
+        }
     }
     for reason in question.reasons() {
         match reason {

@@ -42,6 +42,8 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         trust: None,
         endorses: None,
         connection: None,
+        hosts: vec![],
+        waiting: vec![],
         assessment: Assessment::default(),
     }
 }
@@ -149,6 +151,9 @@ fn delegated() -> QuestionView {
             }],
             app: "mail".to_owned(),
             effect: ifc::Effect::Irreversible,
+            values: vec![],
+            writers: vec![],
+            more: 0,
         }),
         ..question(
             r#"{"body":"Will you come?","subject":"Workshop","to":["bob@example.org"]}"#,
@@ -162,7 +167,7 @@ fn delegated() -> QuestionView {
 fn a_trusted_text_can_be_read_to_its_end() {
     let question = delegated();
     let text = shown(&question, 100);
-    assert!(text.lines().count() <= 10, "{text}");
+    assert!(text.lines().count() <= 11, "{text}");
     insta::assert_snapshot!(text, @r#"
     | mail wants to call send_email (irreversible). This needs your approval:
     |   to: ["bob@example.org"]
@@ -170,8 +175,9 @@ fn a_trusted_text_can_be_read_to_its_end() {
     |   subject: "Workshop"
     | The rule mail.send_email.limit allows only trusted and public text. This call may also depend on:
     |   result of read_email (untrusted:email): Please invite Bob to the workshop, by mail by mail by …
-    | trust: mail may do anything that this text asks, including irreversible actions, without approval 
-    | until your next message (trust-session: until the session ends).
+    | trust: mail may do anything that this text asks, including irreversible actions with values that 
+    | stand there or in your messages, without approval until your next message (trust-session: until 
+    | the session ends).
     Allow once, trust for this task, trust for this session, deny, or show all? [o/trust/trust-session/d/s, default deny] 
     "#);
     let mut dialogue = Dialogue::new(&question, 100, KeepFor::default());
@@ -658,4 +664,53 @@ fn a_connection_is_asked_about_by_its_domain() {
     // A name in an app's words cannot look like ours.
     question.app = "mail\n| Allow".to_owned();
     assert!(!shown(&question, 100).contains("\n| Allow"), "{text}");
+}
+
+/// Each call that one answer allows is shown in full, and each scope of trust is named with what it covers.
+#[test]
+fn one_answer_for_more_than_one_call_names_all_of_it() {
+    let mut question = delegated();
+    question.choices = vec![
+        Answer::Once,
+        Answer::Each,
+        Answer::TrustValue,
+        Answer::TrustSource,
+        Answer::Host,
+        Answer::No,
+    ];
+    let trust = question.trust.as_mut().unwrap();
+    trust.values = vec!["bob@example.org".to_owned()];
+    trust.writers = vec!["sender alice\u{1b}[2J (results of read_email)".to_owned()];
+    question.hosts = vec!["shop.example".to_owned()];
+    question.waiting = vec![hub::question::WaitingCall {
+        app: "mail".to_owned(),
+        tool: "send_email".to_owned(),
+        arguments: format!(
+            r#"{{"body":"{}end","to":["c\u0430rol@example.org"]}}"#,
+            "word ".repeat(200)
+        ),
+    }];
+    let text = shown(&question, 100);
+    for part in [
+        "| The same step also wants to call:",
+        "end\"",
+        "! to mixes letters of several scripts",
+        "| each: allows this call and the 1 other call above, each once.",
+        "| value: mail may use the value \"bob@example.org\" until your next message",
+        "| source: the same for all text of \"sender alice",
+        "but no other irreversible action",
+        "| host: mail may call send_email for any address at shop.example",
+        "| Suggested: each (the step has no other call to ask about).",
+        "[o/each/value/source/host/d/s, default deny]",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+    for word in ["each", "value", "source", "host"] {
+        let mut dialogue = Dialogue::new(&question, 100, KeepFor::default());
+        let Next::Done(answer) = dialogue.hear(Some(word)) else {
+            panic!("{word} is no answer");
+        };
+        assert_eq!(answer.name(), word);
+    }
 }

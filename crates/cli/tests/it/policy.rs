@@ -54,7 +54,8 @@ impl Stage {
     /// With something on standard input.
     fn pipe(&self, arguments: &[&str], input: &str) -> (i32, String, String) {
         // The user's word, so that trust is not asked for.
-        let config: &[&str] = match arguments.contains(&"--config") {
+        let config: &[&str] = match arguments.contains(&"--config") || arguments.contains(&"report")
+        {
             true => &[],
             false => &["--config", "sluice.toml"],
         };
@@ -306,6 +307,131 @@ fn explain_says_what_decided_and_what_would_have_changed_it() {
     let (code, _, err) = stage.text(&["policy", "explain", "trace.jsonl", "--call", "9"]);
     assert_eq!(code, 1);
     assert!(err.contains("the session has 5 decisions"), "{err}");
+}
+
+/// What the user allowed, as the narrowest rules: each of them works, and says what else it allows.
+#[test]
+fn suggest_prints_rules_that_would_have_allowed_it() {
+    let stage = Stage::new(CONFIG);
+    let asked = |arguments: &str, answer: &str| {
+        let flow = json!({"call": {"app": "bank", "tool": "send_money", "arguments": arguments, "label": ["untrusted:bill"]}});
+        [
+            json!({"kind": "asked", "step": 1, "flow": flow, "rule": "bank.send_money.limit", "limit": [],
+                "effect": "irreversible", "excess": ["untrusted:bill"], "causes": []}),
+            json!({"kind": "answered", "flow": flow, "answer": answer, "allowed": answer == "once"}),
+        ]
+    };
+    let noted = r#"{"recipient":"DE1","amount":5,"note":"x"}"#;
+    let other = r#"{"recipient":"DE1","amount":7,"note":"y"}"#;
+    let paid = r#"{"recipient":"FR1","amount":5}"#;
+    let eve = r#"{"recipient":"EV1","amount":5}"#;
+    let events = [
+        asked(noted, "once"),
+        asked(other, "no"),
+        asked(paid, "once"),
+        asked(eve, "no"),
+    ];
+    stage.records(&events.concat());
+    let (code, lines) = stage.json(&["policy", "suggest", "trace.jsonl"]);
+    assert_eq!((code, lines.len()), (0, 2));
+    assert_eq!(lines[0]["rule"], "bank.send_money.arguments.note.limit");
+    assert_eq!(
+        (&lines[0]["removes"], &lines[0]["questions"]),
+        (&json!(1), &json!(4))
+    );
+    assert!(
+        lines[0]["also_allows"][0]
+            .as_str()
+            .unwrap()
+            .contains("\"y\"")
+    );
+    assert_eq!(
+        (&lines[1]["removes"], &lines[1]["also_allows"]),
+        (&json!(1), &json!([]))
+    );
+    let (_, out, _) = stage.text(&["policy", "suggest", "trace.jsonl"]);
+    for part in [
+        "# Removes 1 of 4 questions of 1 session; allows 1 other call that you have not allowed.",
+        "[app.bank.tools.send_money.arguments.note]\nlimit = [\"untrusted:bill\"]",
+        "context.arguments.recipient == \"FR1\"",
+        "context.arguments.amount == decimal(\"5.0\")",
+    ] {
+        assert!(out.contains(part), "{part} is missing in {out}");
+    }
+    // In the configuration, the rule allows that call and not Eve's.
+    let rules = lines[1]["lines"].as_str().unwrap();
+    let rule = rules.split("'''").nth(1).unwrap().trim_end();
+    let wider = CONFIG.replace("@id(\"large\")", &format!("{rule}\n@id(\"large\")"));
+    let wider = Stage::new(&wider);
+    wider.records(&[asked(paid, "once"), asked(eve, "no")].concat());
+    let (_, lines) = wider.json(&["policy", "explain", "trace.jsonl"]);
+    assert_eq!(lines[0]["now"]["verdict"], "allow", "{rule}");
+    assert_eq!(lines[1]["now"]["verdict"], "ask", "{rule}");
+}
+
+/// A value that a stranger chose ends no string of the rule.
+#[test]
+fn suggest_writes_no_rule_with_a_text_that_needs_an_escape() {
+    let stage = Stage::new(CONFIG);
+    let arguments = r#"{"recipient":"X\" || true || \"","amount":5}"#;
+    let flow = json!({"call": {"app": "bank", "tool": "send_money", "arguments": arguments, "label": ["untrusted:bill"]}});
+    stage.records(&[json!({"kind": "allowed", "step": 1, "flow": flow, "by": "user"})]);
+    let (code, out, err) = stage.text(&["policy", "suggest", "trace.jsonl"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("no rule to suggest"), "{out}");
+    assert!(
+        err.contains("no rule can name the control arguments of bank.send_money"),
+        "{err}"
+    );
+}
+
+#[test]
+fn report_counts_questions_answers_and_repeated_causes() {
+    let stage = Stage::new(CONFIG);
+    let flow = json!({"call": {"app": "bank", "tool": "send_money", "arguments": "{}", "label": ["untrusted:bill"]}});
+    let cause = |text: &str| json!({"region": 7, "source": "result of read_file", "excerpt": text, "label": ["untrusted:bill"]});
+    let asked = |text: &str| {
+        json!({"kind": "asked", "step": 1, "flow": flow, "rule": "r", "limit": [],
+        "effect": "irreversible", "excess": ["untrusted:bill"], "causes": [cause(text)]})
+    };
+    let answered = |answer: &str| json!({"kind": "answered", "flow": flow, "answer": answer, "allowed": answer != "no"});
+    let user = json!({"kind": "user", "text": "pay", "label": []});
+    let done =
+        |refused: usize| json!({"kind": "answer", "text": "ok", "label": [], "refused": refused});
+    let allowed = json!({"kind": "allowed", "step": 1, "flow": flow, "by": "policy r"});
+    stage.records(&[
+        user.clone(),
+        allowed,
+        done(0),
+        user.clone(),
+        asked("a"),
+        answered("each"),
+        answered("each"),
+        done(0),
+        user,
+        asked("a"),
+        answered("once"),
+        asked("a"),
+        answered("no"),
+        asked("b"),
+        done(1),
+    ]);
+    let (code, lines) = stage.json(&["policy", "report", "trace.jsonl"]);
+    assert_eq!(code, 0);
+    let report = &lines[0];
+    for (key, expected) in [
+        ("without_question", json!({"tasks": 1, "done": 1})),
+        ("with_one", json!({"tasks": 1, "done": 1})),
+        ("with_more", json!({"tasks": 1, "done": 0})),
+        ("questions", json!(4)),
+        ("consequential_calls", json!(5)),
+        ("repeated_causes", json!(1)),
+        ("answers", json!({"each": 1, "no": 1, "once": 1})),
+    ] {
+        assert_eq!(report[key], expected, "{key}");
+    }
+    let (_, out, _) = stage.text(&["policy", "report", "trace.jsonl"]);
+    assert!(out.contains("4 questions: 1.33 per task"), "{out}");
 }
 
 /// An "always" of before is no change of the policy.

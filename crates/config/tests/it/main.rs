@@ -14,3 +14,4 @@ mod result_conditions;
 mod rules;
 mod schema;
 mod servers;
+mod writers;

@@ -81,6 +81,14 @@ impl Asked {
         }
     }
 
+    /// The calls of the same step that wait with it.
+    pub fn waiting(&self) -> &[Call] {
+        match self {
+            Self::Call(question) | Self::Request(_, question) => question.waiting(),
+            Self::Delivery(..) | Self::Answer(_) => &[],
+        }
+    }
+
     /// The possible answers.
     pub fn choices(&self) -> Vec<ifc::Answer> {
         each!(self, question => question.choices())

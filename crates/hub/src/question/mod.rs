@@ -13,4 +13,6 @@ pub use arguments::{Argument, arguments};
 pub use asked::{Asked, Requested};
 pub use sources::Sources;
 pub use text::{Contents, Reason, may, with};
-pub use view::{Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText};
+pub use view::{
+    Assessment, ConnectionView, MessageView, QuestionView, TrustView, TrustedText, WaitingCall,
+};

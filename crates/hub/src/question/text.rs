@@ -207,7 +207,7 @@ impl QuestionView {
     /// What the answers that last longer than once allow, one sentence each, in the words of `sluice permissions list`.
     /// `lasts` says until when "always" holds.
     pub fn meanings(&self, lasts: impl fmt::Display) -> Vec<String> {
-        let trust = self.trust.iter().map(TrustView::meaning);
+        let trust = self.trust.iter().flat_map(TrustView::meanings);
         let always = self.choices.contains(&Answer::Always).then(|| {
             let covers = &self.covers;
             let may = match (&self.connection, &self.collaboration) {
@@ -229,7 +229,42 @@ impl QuestionView {
             };
             format!("always: {may} {lasts} (see `sluice permissions`).")
         });
-        trust.chain(always).chain(self.folders()).collect()
+        let each = (!self.waiting.is_empty()).then(|| {
+            let count = self.waiting.len();
+            let other = if count == 1 { "call" } else { "calls" };
+            format!("each: allows this call and the {count} other {other} above, each once.")
+        });
+        let host = self.choices.contains(&Answer::Host).then(|| {
+            let (app, tool) = (escape(&self.app), escape(&self.tool));
+            let (hosts, covers) = (self.hosts.join(" and "), escape(&self.covers.join(", ")));
+            format!("host: {app} may call {tool} for any address at {hosts}, also after reading text labelled {covers}, until your next message.")
+        });
+        let lasting = trust.chain(host).chain(always).chain(self.folders());
+        each.into_iter()
+            .chain(lasting)
+            .chain(self.proposal())
+            .collect()
+    }
+
+    /// The narrowest answer that covers what the task would ask next, as far as the hub knows.
+    fn proposal(&self) -> Option<String> {
+        let trust = self.trust.as_ref();
+        let (answer, why) = match (self.waiting.len(), trust.map_or(0, |trust| trust.more)) {
+            (0, 0) => return None,
+            (0, more) => (
+                Answer::TrustSource,
+                match more {
+                    1 => "there is 1 more text of this source".to_owned(),
+                    more => format!("there are {more} more texts of this source"),
+                },
+            ),
+            _ => (
+                Answer::Each,
+                "the step has no other call to ask about".to_owned(),
+            ),
+        };
+        let is_choice = self.choices.contains(&answer);
+        is_choice.then(|| format!("Suggested: {} ({why}).", answer.name()))
     }
 
     /// The arguments of the calls that "always" covers. The control arguments are shown above, in full.
@@ -274,13 +309,43 @@ impl QuestionView {
 }
 
 impl TrustView {
+    /// What each scope of trust allows.
+    fn meanings(&self) -> Vec<String> {
+        let app = escape(&self.app);
+        let quoted = |all: &[String]| {
+            let all = all.iter().map(|one| format!("\"{}\"", escape(one)));
+            all.collect::<Vec<_>>().join(", ")
+        };
+        let value = (!self.values.is_empty()).then(|| {
+            let values = quoted(&self.values);
+            let what = if self.values.len() == 1 { "value" } else { "values" };
+            format!("value: {app} may use the {what} {values} until your next message, and nothing else of the text.")
+        });
+        let source = (!self.writers.is_empty()).then(|| {
+            let but = match self.effect {
+                Effect::Irreversible => ", but no other irreversible action",
+                Effect::Write => ", but nothing irreversible",
+                _ => ", as long as it only reads",
+            };
+            let writers = quoted(&self.writers);
+            format!("source: the same for all text of {writers}, also text that is read later{but}, until your next message.")
+        });
+        value
+            .into_iter()
+            .chain([self.meaning()])
+            .chain(source)
+            .collect()
+    }
+
     fn meaning(&self) -> String {
         let texts = match self.texts.len() {
             1 => "this text asks",
             _ => "these texts ask",
         };
         let worst = match self.effect {
-            Effect::Irreversible => "including irreversible actions",
+            Effect::Irreversible => {
+                "including irreversible actions with values that stand there or in your messages"
+            }
             Effect::Write => "except irreversible actions",
             _ => "as long as it only reads",
         };

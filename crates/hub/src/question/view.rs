@@ -1,8 +1,8 @@
 //! What a question shows, with labels by name.
 
 use ifc::{
-    Answer, Bounds, Collaboration, Connection, Effect, Flow, Labeled, Lattice, Offer, Question,
-    Ran, Source, Stage,
+    Answer, Bounds, Call, Collaboration, Connection, Effect, Flow, Labeled, Lattice, Offer,
+    Question, Ran, Source, Stage,
 };
 
 use super::asked::Asked;
@@ -50,6 +50,10 @@ pub struct QuestionView {
     pub endorses: Option<Vec<String>>,
     /// If this is about a connection of the app: where to. Then there is no call, and `arguments` is the destination.
     pub connection: Option<ConnectionView>,
+    /// The hosts at which [`Answer::Host`] allows any address.
+    pub hosts: Vec<String>,
+    /// The calls of the same step that [`Answer::Each`] allows as well.
+    pub waiting: Vec<WaitingCall>,
     /// What the hub knows of it beside its labels.
     pub assessment: Assessment,
 }
@@ -63,6 +67,23 @@ pub struct TrustView {
     pub app: String,
     /// The worst effect that it may have.
     pub effect: Effect,
+    /// The values that [`Answer::TrustValue`] would trust.
+    pub values: Vec<String>,
+    /// The writers that [`Answer::TrustSource`] would trust, in words.
+    pub writers: Vec<String>,
+    /// How many more texts of these writers the conversation has.
+    pub more: usize,
+}
+
+/// A call that waits with another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingCall {
+    /// The app.
+    pub app: String,
+    /// The tool.
+    pub tool: String,
+    /// The exact arguments, as JSON text.
+    pub arguments: String,
 }
 
 /// A text that the user may trust.
@@ -146,6 +167,7 @@ impl QuestionView {
             message: MessageView::new(asked),
             causes,
             trust: asked.offer().map(TrustView::new),
+            waiting: asked.waiting().iter().map(WaitingCall::new).collect(),
             endorses,
             ..view
         }
@@ -191,6 +213,8 @@ impl QuestionView {
             trust: None,
             endorses: None,
             connection: None,
+            hosts: question.hosts().unwrap_or_default(),
+            waiting: Vec::new(),
             assessment: Assessment::default(),
         }
     }
@@ -209,6 +233,22 @@ impl TrustView {
             texts: texts.collect(),
             app: offer.app().to_owned(),
             effect: offer.effect(),
+            values: offer
+                .values()
+                .map(|value| value.reveal_tcb().to_owned())
+                .collect(),
+            writers: offer.writers().iter().map(ToString::to_string).collect(),
+            more: offer.more(),
+        }
+    }
+}
+
+impl WaitingCall {
+    fn new(call: &Call) -> Self {
+        Self {
+            app: call.app.clone(),
+            tool: call.tool.clone(),
+            arguments: call.arguments.to_json(),
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::{
     Requested, Stop, StopReason, Usage,
 };
 
+/// Most calls that one answer allows beside the one that is asked about. A user reads each of them.
+const MOST_AT_ONCE: usize = 8;
+
 /// How the note on a refused call ends.
 const GO_ON: &str = ". Do not try it again; go on without it.";
 
@@ -76,7 +79,9 @@ impl TurnMachine {
         }
     }
 
-    pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, mut call: Call) {
+    /// A call with the label under which it is decided on: that of its step, and for another app's tool of a client what
+    /// is known to be behind it.
+    fn behind(&self, mut call: Call) -> Call {
         if let Apps::Client(own, _) = &self.apps
             && call.app != *own
         {
@@ -89,6 +94,11 @@ impl TurnMachine {
                     false => others,
                 });
         }
+        call
+    }
+
+    pub(super) fn decide_call(&mut self, mut calls: Calls, id: CallId, call: Call) {
+        let call = self.behind(call);
         let step = self.turn.step;
         let flow = trace::Flow::Call(self.shown(&call));
         let principal = match &calls.exchange {
@@ -109,7 +119,12 @@ impl TurnMachine {
                     None => self.refuse(calls, id, reason),
                 }
             }
+            Decision::Ask(question) if calls.allows(id, &question) => {
+                self.confirmed(calls, id, question, Answer::Each);
+            }
             Decision::Ask(question) => {
+                let waiting = self.waiting_with(&calls, &principal);
+                let question = question.with_waiting(waiting.into_iter().map(|it| it.1).collect());
                 self.trace_question(flow, &question);
                 self.ask_user(calls, id, question);
             }
@@ -128,6 +143,34 @@ impl TurnMachine {
                 }
             }
         }
+    }
+
+    /// The calls behind this one in the step that the user would be asked about too, each with what is in its way.
+    fn waiting_with(&self, calls: &Calls, principal: &Principal) -> Vec<(CallId, Call, Label)> {
+        // What serves another app's request is asked about by itself.
+        if calls.exchange.is_some() || !matches!(principal, Principal::User) {
+            return Vec::new();
+        }
+        let would_ask = |(id, step): &(CallId, StepCall)| {
+            let is_request = self.asks.named(&step.proposed.tool).is_some();
+            let call = self.read_step(step, &calls.label).ok()?;
+            let call = self.behind(call);
+            let is_call = !is_request && self.guard.policy.check_arguments(&call).is_ok();
+            // Whether an equal call has run may be another answer when its turn comes.
+            if !is_call || self.guard.would_allow(&call) {
+                return None;
+            }
+            match self.guard.decide(&self.turn.relevance, call) {
+                Decision::Ask(question) if self.denied_unasked(&question).is_none() => {
+                    let is_short = question.endorses().is_some() && question.ran().is_none();
+                    let (call, excess) = (question.call().clone(), question.excess().clone());
+                    is_short.then_some((*id, call, excess))
+                }
+                _ => None,
+            }
+        };
+        let waiting = calls.queue.iter().filter_map(would_ask);
+        waiting.take(MOST_AT_ONCE).collect()
     }
 
     fn ask_user(&mut self, calls: Calls, id: CallId, question: Question) {
@@ -155,8 +198,14 @@ impl TurnMachine {
         asked: Question,
         answer: Answer,
     ) {
-        if let Answer::Trust(until) = answer {
-            return self.trusted(calls, id, asked, until);
+        if let Answer::Trust(_) | Answer::TrustValue | Answer::TrustSource = answer {
+            return self.trusted(calls, id, asked, answer);
+        }
+        if answer == Answer::Each && calls.answered.is_empty() {
+            calls.answered = self.waiting_with(&calls, &Principal::User);
+            // Nothing but what the question listed.
+            let listed = |call: &Call| asked.waiting().iter().any(|it| it.same(call));
+            calls.answered.retain(|(_, call, _)| listed(call));
         }
         let flow = trace::Flow::Call(self.shown(asked.call()));
         let settled = self.guard.permit(asked, answer);
@@ -353,7 +402,7 @@ impl TurnMachine {
 
     /// The user vouches for the texts that a question offers. The answer is no permit: the labels of all that was made
     /// from these texts are computed anew, and the call is decided on again.
-    fn trusted(&mut self, calls: Calls, id: CallId, asked: Question, until: Until) {
+    fn trusted(&mut self, calls: Calls, id: CallId, asked: Question, answer: Answer) {
         let flow = trace::Flow::Call(self.shown(asked.call()));
         let event = asked.offer().map(|offer| Event::Trusted {
             step: self.turn.step,
@@ -364,10 +413,13 @@ impl TurnMachine {
             },
             app: offer.app().to_owned(),
             effect: offer.effect().name().to_owned(),
-            until: until.name().to_owned(),
+            until: match answer {
+                Answer::Trust(until) => until.name().to_owned(),
+                other => format!("{} {}", Until::Task.name(), other.name()),
+            },
         });
         let apps = self.apps.names();
-        match self.guard.monitor.vouch_tcb(asked, until, &apps) {
+        match self.guard.monitor.vouch_tcb(asked, answer, &apps) {
             Ok(call) => {
                 self.events.extend(event);
                 // Labels fall in all of the history first: the call is decided on by what its step was really made from.
@@ -375,7 +427,7 @@ impl TurnMachine {
                 self.decide_again(calls, id, call);
             }
             Err(denial) => {
-                self.trace_answer(flow, Answer::Trust(until), false);
+                self.trace_answer(flow, answer, false);
                 self.refuse(calls, id, &denial.to_string());
             }
         }
@@ -546,6 +598,16 @@ impl TurnMachine {
             flow,
             reason: reason.into(),
         });
+    }
+}
+
+impl Calls {
+    /// Whether the user has allowed this call with an earlier one of the step, and the question shows nothing more now.
+    fn allows(&self, id: CallId, question: &Question) -> bool {
+        self.answered.iter().any(|(own, call, excess)| {
+            let is_it = *own == id && call.same(question.call());
+            is_it && question.ran().is_none() && question.excess().flows_to(excess)
+        })
     }
 }
 

@@ -123,6 +123,7 @@ impl TurnMachine {
             text,
             count: 1,
             queue: ids.map(|id| (id, proposed.clone().into())).collect(),
+            answered: Vec::new(),
             allowed: Vec::new(),
             exchange: None,
         });

@@ -65,6 +65,8 @@ pub(super) struct Calls {
     /// How many calls the step has.
     pub(super) count: usize,
     pub(super) queue: VecDeque<(CallId, StepCall)>,
+    /// Calls of the queue that the user has allowed with an earlier one, each with the taints that the question showed.
+    pub(super) answered: Vec<(CallId, Call, Label)>,
     /// Allowed, and to run elsewhere.
     pub(super) allowed: Vec<(CallId, Permit)>,
     /// The exchange that the call under way is a part of.

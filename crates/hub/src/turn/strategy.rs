@@ -471,6 +471,7 @@ impl TurnMachine {
             text,
             count: calls.len(),
             queue: ids.into_iter().zip(calls).collect(),
+            answered: Vec::new(),
             allowed: Vec::new(),
             exchange: None,
         });

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::endorse::Endorsements;
+use crate::host::by_hosts;
 use crate::ledger::{Key, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Basis, Call, Effect, Flow, History, Label, Permit, Principal, Rule, Sink};
+use crate::{Basis, Call, Effect, Flow, History, Label, Labeled, Permit, Principal, Rule, Sink};
 
 /// The state on which decisions of one session depend, beside the policy.
 #[derive(Default)]
@@ -15,6 +16,8 @@ pub(super) struct State {
     /// Calls that the user has refused in this turn.
     pub(super) refusals: Vec<Call>,
     pub(super) endorsements: Endorsements,
+    /// Calls that the user has allowed once in this turn.
+    pub(super) allowed: Vec<Allowed>,
     /// Shared by monitors of one conversation that share nothing else.
     pub(super) ledger: Arc<Mutex<Ledger>>,
 }
@@ -24,7 +27,69 @@ pub(super) struct Grant {
     pub(super) target: Target,
     pub(super) scope: Scope,
     pub(super) taints: Label,
+    /// For this turn alone: the control arguments, with the host in the place of each URL.
+    pub(super) at_hosts: Option<String>,
 }
+
+impl Grant {
+    fn covers(&self, target: &Target, rule: &Rule, sink: &Sink<'_>) -> bool {
+        let is_at = |own: &String| match sink {
+            Sink::Call(call) => by_hosts(&call.arguments, rule).is_some_and(|(it, _)| it == *own),
+            _ => false,
+        };
+        self.target == *target
+            && self.scope.covers(&self.taints, rule, sink)
+            && self.at_hosts.as_ref().is_none_or(is_at)
+    }
+}
+
+/// A call that the user has allowed once, and what the question showed.
+pub(super) struct Allowed {
+    call: Call,
+    excess: Label,
+    texts: Vec<Labeled>,
+}
+
+impl Allowed {
+    /// What a yes to a call allows again in the task. Nothing, if each such call is a question of its own, if another app
+    /// asks, or if it is not known what was in the way.
+    pub(super) fn of(
+        sink: &Sink<'_>,
+        target: &Target,
+        rule: &Rule,
+        texts: Vec<Labeled>,
+    ) -> Option<Self> {
+        let (Sink::Call(call), Target::Tool(..)) = (sink, target) else {
+            return None;
+        };
+        let excess = rule.excess(sink);
+        let is_each = rule.once(sink) || excess.is_bottom();
+        let is_unknown = excess.is_top() || texts.is_empty();
+        (!is_each && !is_unknown).then(|| Self {
+            call: (*call).clone(),
+            excess,
+            texts,
+        })
+    }
+
+    /// Whether it covers another call: with the same arguments but for data within its limits, after no other text, and
+    /// not below the first one, of which it may know nothing.
+    fn covers(&self, other: &Self, rule: &Rule) -> bool {
+        let parts = rule.parts(&Sink::Call(&other.call));
+        let within = parts.iter().filter(|part| !part.exceeds());
+        let data = within.filter_map(|part| part.argument);
+        (&self.call.app, &self.call.tool) == (&other.call.app, &other.call.tool)
+            && self.call.arguments.same_but(&other.call.arguments, data)
+            && other.excess.flows_to(&self.excess)
+            && other.texts.iter().all(|it| self.texts.contains(it))
+            && Sink::Call(&self.call)
+                .label()
+                .flows_to(&Sink::Call(&other.call).label())
+    }
+}
+
+/// Most calls that are remembered as allowed in one turn. Beyond it an equal call is asked about.
+const MAX_ALLOWED: usize = 64;
 
 /// Most grants of one session. Beyond it a yes counts once.
 const MAX_GRANTS: usize = 1024;
@@ -70,9 +135,18 @@ impl State {
         }
         let target = principal.target(sink);
         // One grant must cover all of it: two answers do not add up to a third.
-        let covers =
-            |grant: &Grant| grant.target == target && grant.scope.covers(&grant.taints, rule, sink);
+        let covers = |grant: &Grant| grant.covers(&target, rule, sink);
         self.grants.iter().any(covers).then_some(Basis::UserSession)
+    }
+
+    /// Whether the user has allowed an equal call in this turn, with all that the question about this one would show.
+    pub(super) fn was_allowed(&self, call: &Allowed, rule: &Rule) -> bool {
+        self.allowed.iter().any(|it| it.covers(call, rule))
+    }
+
+    pub(super) fn allow(&mut self, allowed: Option<Allowed>) {
+        let room = MAX_ALLOWED.saturating_sub(self.allowed.len());
+        self.allowed.extend(allowed.into_iter().take(room));
     }
 
     pub(super) fn grant(&mut self, grant: Grant) {

@@ -77,7 +77,9 @@ fn trusted(tool: &str, until: Until) -> (Monitor, History) {
     let offer = question.offer().unwrap();
     assert_eq!(offer.texts()[0].source, Source::Tool("inbox".to_owned()));
     assert_eq!(offer.texts()[0].parts[0].reveal_tcb(), "from Alice");
-    let about = monitor.vouch_tcb(question, until, &place()).unwrap();
+    let about = monitor
+        .vouch_tcb(question, Answer::Trust(until), &place())
+        .unwrap();
     assert_eq!(about.tool, tool);
     monitor.endorse(&mut history, &place());
     (monitor, history)
@@ -181,7 +183,7 @@ fn trust_ends_with_its_task() {
         // What is trusted once more is the same text.
         if !after {
             let question = ask(&monitor, &history, again());
-            drop(monitor.vouch_tcb(question, Until::Task, &place()).unwrap());
+            drop(monitor.vouch_tcb(question, TRUST, &place()).unwrap());
             assert!(allowed(&monitor, &history, again()));
         }
     }
@@ -196,7 +198,7 @@ fn what_cannot_be_trusted_is_not_offered() {
         let history = read("inbox", "from Alice", &label);
         let question = ask(&monitor, &history, call("mail", "send", &label));
         assert!(question.offer().is_none() && !question.choices().contains(&TRUST));
-        let vouched = monitor.vouch_tcb(question, Until::Task, &place());
+        let vouched = monitor.vouch_tcb(question, TRUST, &place());
         assert!(matches!(vouched, Err(Denial::OnceOnly)));
         monitor.begin_turn();
     }

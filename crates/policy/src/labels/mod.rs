@@ -1,5 +1,6 @@
 //! The labels of the bytes of a tool's result and of a user's message.
 
+mod by;
 mod error_text;
 mod folder;
 mod form;
@@ -14,7 +15,9 @@ mod single;
 mod unnamed;
 mod user;
 mod when;
+mod written;
 
+pub use self::by::By;
 pub use self::error_text::ErrorText;
 pub use self::folder::Folder;
 pub use self::form::Form;

@@ -415,7 +415,7 @@ impl ResultLabels {
 }
 
 /// The address and node number of each value, sorted. A query returns references, so values are found by address.
-fn places(values: &[&Value]) -> Vec<(usize, usize)> {
+pub(super) fn places(values: &[&Value]) -> Vec<(usize, usize)> {
     let values = values.iter().enumerate();
     let places = values.map(|(at, value)| (std::ptr::from_ref(*value).addr(), at));
     let mut places: Vec<(usize, usize)> = places.collect();
@@ -425,7 +425,7 @@ fn places(values: &[&Value]) -> Vec<(usize, usize)> {
 }
 
 /// The number of a value's node.
-fn place_of(places: &[(usize, usize)], value: &Value) -> Option<usize> {
+pub(super) fn place_of(places: &[(usize, usize)], value: &Value) -> Option<usize> {
     let address = std::ptr::from_ref(value).addr();
     let found = places.binary_search_by_key(&address, |(address, _)| *address);
     let place = found.ok().and_then(|found| places.get(found));

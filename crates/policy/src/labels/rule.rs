@@ -3,6 +3,7 @@
 use ifc::Label;
 use serde_json::Value;
 
+use super::by::By;
 use super::form::Form;
 use super::head::Head;
 use super::list::List;
@@ -37,6 +38,8 @@ pub struct LabelRule {
     pub strangers: Label,
     /// Whether the values may be destinations all the same, since the app and no stranger makes them.
     pub destination: bool,
+    /// How the writer of the values is known.
+    pub by: Option<By>,
     /// The place of the rule.
     pub place: Option<Place>,
 }
@@ -56,6 +59,7 @@ impl LabelRule {
             head: None,
             strangers: Label::bottom(),
             destination: false,
+            by: None,
             place: None,
         }
     }

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use ifc::{Arguments, Labeled};
+use ifc::{Arguments, Labeled, http_host, url_host};
 use serde_json::Value;
 
 use super::folder::{Folder, differ};
-use crate::host::{host, http_host};
 
 /// Longest list of texts that is read. For a longer one the condition is unknown.
 const MAX_TEXTS: usize = 256;
@@ -129,7 +128,7 @@ impl ArgumentIs {
             Self::Host(hosts) => {
                 // A dot at the end makes no other host.
                 let is_dotted = |found: &str| found.ends_with('.');
-                let found = host(text).or_else(|| http_host(text));
+                let found = url_host(text).or_else(|| http_host(text));
                 found.is_some_and(|found| !is_dotted(found))
                     && hosts.iter().all(|own| !names_host(own, text))
             }
@@ -141,7 +140,7 @@ impl ArgumentIs {
 fn names_host(own: &str, url: &str) -> bool {
     let (own, found) = match own.strip_prefix("http://") {
         Some(own) => (own, http_host(url)),
-        None => (own, host(url)),
+        None => (own, url_host(url)),
     };
     found.is_some_and(|found| found.eq_ignore_ascii_case(own))
 }

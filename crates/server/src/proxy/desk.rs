@@ -215,6 +215,9 @@ impl Waiting {
         let age = self.since.elapsed();
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let choices = question.choices.iter().map(|choice| choice.name());
+        let waiting = question.waiting.iter();
+        let waiting = waiting
+            .map(|call| json!({"app": call.app, "tool": call.tool, "arguments": call.arguments}));
         json!({
             "id": id,
             "conversation": self.conversation,
@@ -231,6 +234,8 @@ impl Waiting {
             "choices": choices.collect::<Vec<_>>(),
             "trust": question.trust.as_ref().map(trust),
             "endorses": question.endorses,
+            "hosts": question.hosts,
+            "waiting": waiting.collect::<Vec<_>>(),
             "waiting_ms": ms(age),
             "expires_in_ms": ms(timeout.saturating_sub(age)),
         })
@@ -247,6 +252,9 @@ fn trust(view: &TrustView) -> Value {
         "texts": texts.collect::<Vec<_>>(),
         "app": view.app,
         "effect": view.effect.name(),
+        "values": view.values,
+        "sources": view.writers,
+        "more": view.more,
     })
 }
 
@@ -277,7 +285,17 @@ async fn decide(
     let decision: Decision =
         serde_json::from_slice(&body).map_err(|error| ApiError::invalid(error.to_string()))?;
     let [task, session] = [Until::Task, Until::Session].map(Answer::Trust);
-    let words = [Answer::Once, task, session, Answer::Session, Answer::No];
+    let words = [
+        Answer::Once,
+        Answer::Each,
+        Answer::TrustValue,
+        task,
+        Answer::TrustSource,
+        session,
+        Answer::Host,
+        Answer::Session,
+        Answer::No,
+    ];
     let answer = words
         .into_iter()
         .find(|answer| answer.name() == decision.answer);

@@ -338,6 +338,12 @@ impl Reading<'_> {
             }
             false => content,
         };
+        // A result with another one's text in it has more writers than its rules know of.
+        let is_own = !is_uniform || content.regions().all(|(span, _)| span == all);
+        let writers = match &call {
+            Some(call) if is_own && !message.is_error => reader.policy.writers(call, &content),
+            _ => Vec::new(),
+        };
         // What it says may depend on all of the call, its data arguments too.
         let call_label = call.as_ref().map(|call| Sink::Call(call).label());
         let call_label = call_label.unwrap_or(Label::top()).join(&label);
@@ -364,7 +370,7 @@ impl Reading<'_> {
                 call,
             });
         }
-        let mut content = Content::from(content);
+        let mut content = Content::from(content).written_by(writers);
         for image in images {
             content.attach(image, &opaque);
         }

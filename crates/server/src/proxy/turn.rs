@@ -336,7 +336,11 @@ impl Front for Turn<'_> {
 
     async fn confirm(&mut self, mut view: QuestionView) -> Answer {
         if !self.session.is_named {
-            let lasts = |choice: &Answer| matches!(choice, Answer::Session | Answer::Trust(_));
+            let lasts = |choice: &Answer| {
+                let trust = [Answer::TrustValue, Answer::TrustSource];
+                matches!(choice, Answer::Session | Answer::Host | Answer::Trust(_))
+                    || trust.contains(choice)
+            };
             view.choices.retain(|choice| !lasts(choice));
         }
         // What the client sends again asks the same.

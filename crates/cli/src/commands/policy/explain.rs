@@ -51,10 +51,10 @@ pub(super) fn explain(
 }
 
 /// A decision of the trace.
-struct Recorded<'a> {
+pub(super) struct Recorded<'a> {
     /// The conversation that it belongs to; `None` is the session's own.
     conversation: Option<&'a str>,
-    flow: &'a Flow,
+    pub(super) flow: &'a Flow,
     verdict: Verdict,
     /// The rule, or the reason of a denial.
     by: &'a str,
@@ -65,8 +65,18 @@ struct Recorded<'a> {
     answer: Option<(&'a str, bool)>,
 }
 
+impl Recorded<'_> {
+    /// Whether the user allowed it, in a question about it or by a trust that it led to.
+    pub(super) fn was_allowed(&self) -> bool {
+        match self.verdict {
+            Verdict::Allow => self.by.starts_with("user"),
+            _ => self.answer.is_some_and(|(_, allowed)| allowed),
+        }
+    }
+}
+
 /// Every decision, with the user's answer to each question.
-fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
+pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     let mut found: Vec<Recorded<'_>> = Vec::new();
     for record in records {
         let conversation = record.conversation.as_deref();
@@ -113,8 +123,8 @@ fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
 }
 
 /// The decision of this policy about a recorded flow.
-struct Found {
-    now: Judgement,
+pub(super) struct Found {
+    pub(super) now: Judgement,
     /// Whether the policy said so then.
     is_same: bool,
     /// The label has names that this configuration's lattice lacks.
@@ -123,7 +133,7 @@ struct Found {
     would_stop: Vec<String>,
 }
 
-fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Found {
+pub(super) fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Found {
     let lattice = &config.lattice;
     let mut unknown = None;
     let mut read = |names: &[String]| {

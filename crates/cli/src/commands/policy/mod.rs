@@ -3,6 +3,8 @@
 mod explain;
 mod label;
 mod propose;
+mod report;
+mod suggest;
 
 pub(crate) use self::label::pieces;
 
@@ -77,6 +79,29 @@ enum PolicyAction {
         #[command(flatten)]
         which: Which,
     },
+    /// Suggest the narrowest rules for what you allowed in a recorded session, and count over past sessions how many
+    /// questions each removes and what else it allows.
+    #[command(after_help = "Example:\n  sluice policy suggest latest --replay yesterday.jsonl")]
+    Suggest {
+        /// A session's name, `latest`, or a file.
+        #[arg(default_value = "latest")]
+        trace: String,
+        /// More sessions to count over; may be given several times.
+        #[arg(long, value_name = "TRACE")]
+        replay: Vec<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Count questions per task, answers, repeated causes and the time to answer over recorded sessions. Which calls change
+    /// something is told by the names of their tools where no question says it.
+    #[command(after_help = "Example:\n  sluice policy report latest --json")]
+    Report {
+        /// Sessions' names, `latest`, or files [default: all sessions].
+        traces: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the JSON Schema of `sluice.toml`, with which editors complete and check it.
     #[command(after_help = "Example:\n  sluice policy schema > sluice.schema.json")]
     Schema,
@@ -99,6 +124,14 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
             print(&format!("{:#}", config::schema()))?;
             Ok(Exit::Done)
         }
+        PolicyAction::Report { traces, json } => report::report(traces, *json),
+        PolicyAction::Suggest {
+            trace,
+            replay,
+            which,
+        } => with(which, true, |loaded| {
+            suggest::suggest(&loaded.config, trace, replay, which.json)
+        }),
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
         PolicyAction::Test(which) => with(which, true, |loaded| test(loaded, which.json)),
         // The sample comes from standard input, where no question can be answered then.

@@ -173,11 +173,16 @@ impl Player<'_> {
         let same_label =
             step.label.as_ref().map(Label::unendorsed) == Some(call.label.unendorsed());
         let asked = match step.acts.last() {
-            Some(Act::Asked(Subject::Call(about), Answer::Once | Answer::Always, _)) => {
-                about == call
-            }
+            Some(Act::Asked(
+                Subject::Call(about),
+                Answer::Once | Answer::Each | Answer::Always,
+                _,
+            )) => about == call,
             _ => false,
         };
+        // The question listed it.
+        let is_each = |act: &Act| matches!(act, Act::Asked(Subject::Call(_), Answer::Each, _));
+        let asked = asked || *basis == Basis::UserOnce && step.acts.iter().any(is_each);
         if self.vanilla {
             return asked;
         }
@@ -223,6 +228,21 @@ impl Player<'_> {
                 let limit = limit.map(|limit| limit.join(&trusted));
                 let flows = |limit: Label| flows_apart(world, spec.as_ref(), call, history, &limit);
                 !asks && !ran_before && own.is_none() && limit.is_some_and(flows)
+            }
+            // In this turn, and about the same control part.
+            Basis::UserBefore => {
+                let turn = self.run.turns.last();
+                let mut acts = turn
+                    .iter()
+                    .flat_map(|turn| &turn.steps)
+                    .flat_map(|it| &it.acts);
+                let yes = |act: &Act| match act {
+                    Act::Asked(Subject::Call(about), Answer::Once | Answer::Each, _) => {
+                        (&about.app, &about.tool) == (&call.app, &call.tool)
+                    }
+                    _ => false,
+                };
+                !irreversible && own.is_none() && acts.any(yes)
             }
             Basis::UserSession => false,
         };

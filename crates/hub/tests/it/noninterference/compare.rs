@@ -173,6 +173,7 @@ pub(crate) fn compare(world: &World, a: &Run, b: &Run) -> Result<Compared, Strin
         counts.add("permitted", run.permitted);
         counts.add("apart", run.apart);
         counts.add("trusted", run.trusted);
+        counts.add("each", run.each);
         counts.add("by trust", run.by_trust);
         counts.add("approved", run.approved);
     }

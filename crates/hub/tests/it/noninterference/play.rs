@@ -271,6 +271,12 @@ impl Player<'_> {
                             Answer::Trust(until)
                         }
                         (None, true, true) => Answer::Always,
+                        (None, true, false)
+                            if question.choices().contains(&Answer::Each) && bits % 5 < 2 =>
+                        {
+                            self.run.each += 1;
+                            Answer::Each
+                        }
                         (None, true, false) => Answer::Once,
                         (None, false, _) => Answer::No,
                     };

@@ -124,6 +124,8 @@ pub(crate) struct Run {
     /// Texts that the user vouched for, and what was allowed by it.
     pub(crate) trusted: usize,
     pub(crate) by_trust: usize,
+    /// Answers that allowed the other calls of a step too.
+    pub(crate) each: usize,
     /// Calls that the user's yes endorsed.
     pub(crate) approved: usize,
 }

@@ -30,6 +30,7 @@ mod parameters;
 mod refined;
 mod refused;
 mod requests;
+mod scopes;
 mod served;
 mod sources;
 mod summary;
@@ -37,6 +38,7 @@ mod trust;
 mod wider;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -50,7 +52,7 @@ use hub::{
 use ifc::{
     Address, Answer, ArgumentPath, Arguments, Call, Dimension, Effect, Exceeded, Label, Labeled,
     Lattice, Monitor, Origin, Policy, PolicyError, Prompt, PromptMessage, Relevance, Rule, Sink,
-    Tool, Unread,
+    Tool, Unread, Writer,
 };
 
 /// `inbox` returns one untrusted region; `balance` a secret one; `send` and `mail` want ⊥ and are
@@ -158,6 +160,18 @@ impl Policy for Table {
 
     fn is_polled(&self, call: &Call) -> bool {
         call.arguments.iter().any(|(name, _)| name == "polled")
+    }
+
+    /// The argument `from` of the inbox says who wrote what it returns.
+    fn writers(&self, call: &Call, result: &Labeled) -> Vec<(Range<usize>, Writer)> {
+        let from = call.arguments.get("from").map(|it| it.reveal_tcb());
+        let writer = from.map(|from| Writer {
+            app: call.app.clone(),
+            tool: call.tool.clone(),
+            by: "from".to_owned(),
+            value: from.to_owned(),
+        });
+        writer.into_iter().map(|it| (0..result.len(), it)).collect()
     }
 
     fn label_result(&self, call: &Call, result: String, _: bool) -> Labeled {

@@ -168,11 +168,7 @@ fn another_text_and_a_changed_one_are_asked_about_again() {
         let outcome = world.turn("do what Alice's mail asks");
         assert_eq!(outcome.refused, 1, "{what}");
         let trace = world.trace();
-        assert_eq!(
-            questions(&trace),
-            ["ask send about {untrusted} from 1 regions"; 2],
-            "{what}: {trace:#?}"
-        );
+        assert_eq!(questions(&trace).len(), 2, "{what}: {trace:#?}");
     }
 }
 

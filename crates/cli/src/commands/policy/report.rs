@@ -1,0 +1,157 @@
+//! `sluice policy report`: how often recorded sessions asked, what was answered, and how long that took.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use hub::trace::{Event, Flow, Record};
+use serde_json::json;
+
+use crate::exit::Exit;
+use crate::json_lines::show;
+use crate::words::counted;
+use crate::{traces, verbs};
+
+/// One task: a message of the user and all that followed.
+#[derive(Debug, Default)]
+struct Task {
+    has_begun: bool,
+    questions: usize,
+    is_done: bool,
+    /// The texts by which its questions were caused, each with its source.
+    causes: BTreeSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    tasks: Vec<Task>,
+    /// Calls that change something and were allowed or asked about.
+    consequential: usize,
+    /// Questions of which each cause was one of an earlier question of the task.
+    repeated: usize,
+    answers: BTreeMap<String, usize>,
+    waited_ms: Vec<u64>,
+}
+
+/// Reports on these sessions, or on all.
+pub(super) fn report(sessions: &[String], as_json: bool) -> Result<Exit> {
+    let mut report = Report::default();
+    let mut all = sessions.to_vec();
+    if all.is_empty() {
+        let files = traces::sessions()?.into_iter();
+        all.extend(files.map(|it| it.to_string_lossy().into_owned()));
+    }
+    for session in &all {
+        report.add(&traces::read(session)?);
+    }
+    report.show(all.len(), as_json)
+}
+
+impl Report {
+    /// Adds a session. A trace may hold several conversations.
+    fn add(&mut self, records: &[Record]) {
+        let mut open: BTreeMap<Option<&str>, (Task, Option<u64>)> = BTreeMap::new();
+        for record in records {
+            let (task, asked_at) = open.entry(record.conversation.as_deref()).or_default();
+            match &record.event {
+                Event::User { .. } => {
+                    self.tasks.push(std::mem::take(task));
+                    (task.has_begun, *asked_at) = (true, None);
+                }
+                Event::Asked {
+                    flow,
+                    effect,
+                    causes,
+                    ..
+                } => {
+                    let changes = matches!(flow, Flow::Call(_)) && !effect.starts_with("read");
+                    self.consequential += usize::from(changes);
+                    let before = task.causes.len();
+                    let texts = causes.iter();
+                    task.causes
+                        .extend(texts.map(|it| format!("{} {}", it.source, it.excerpt.as_str())));
+                    let is_repeated = !causes.is_empty() && task.causes.len() == before;
+                    self.repeated += usize::from(is_repeated);
+                    task.questions += 1;
+                    (task.has_begun, *asked_at) = (true, Some(record.at_ms));
+                }
+                // One answer can be about several calls.
+                Event::Answered { answer, .. } => self.answered(asked_at.take(), record, answer),
+                Event::Trusted { until, .. } => {
+                    // The call is decided on again, and counted then.
+                    self.consequential = self.consequential.saturating_sub(1);
+                    self.answered(asked_at.take(), record, &format!("trust for {until}"));
+                }
+                Event::Allowed {
+                    flow: Flow::Call(call),
+                    ..
+                } => self.consequential += usize::from(!verbs::effect(&call.tool).reads()),
+                Event::Answer { refused, .. } => task.is_done = *refused == 0,
+                _ => {}
+            }
+        }
+        self.tasks.extend(open.into_values().map(|(task, _)| task));
+        self.tasks.retain(|task| task.has_begun);
+    }
+
+    fn answered(&mut self, asked_at: Option<u64>, record: &Record, answer: &str) {
+        if let Some(asked) = asked_at {
+            self.waited_ms.push(record.at_ms.saturating_sub(asked));
+            *self.answers.entry(answer.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn show(mut self, sessions: usize, as_json: bool) -> Result<Exit> {
+        self.waited_ms.sort_unstable();
+        let median = self.waited_ms.get(self.waited_ms.len() / 2);
+        let longest = self.waited_ms.last();
+        // Tasks with so many questions, and how many of them ended with an answer and no refusal.
+        let with = |is: fn(usize) -> bool| {
+            let of = self.tasks.iter().filter(|task| is(task.questions));
+            [of.clone().count(), of.filter(|task| task.is_done).count()]
+        };
+        let groups = [with(|it| it == 0), with(|it| it == 1), with(|it| it > 1)];
+        let [none, one, more] = groups.map(|[tasks, done]| json!({"tasks": tasks, "done": done}));
+        let questions: usize = self.tasks.iter().map(|task| task.questions).sum();
+        let line = json!({
+            "kind": "report",
+            "sessions": sessions,
+            "without_question": none,
+            "with_one": one,
+            "with_more": more,
+            "questions": questions,
+            "consequential_calls": self.consequential,
+            "repeated_causes": self.repeated,
+            "answers": self.answers,
+            "median_answer_ms": median,
+            "longest_answer_ms": longest,
+        });
+        let tasks = counted(self.tasks.len(), "task", "tasks");
+        let mut text = format!("{tasks} in {}", counted(sessions, "session", "sessions"));
+        let names = ["without a question", "with one question", "with more"];
+        for (name, [tasks, done]) in names.into_iter().zip(groups) {
+            text += &format!("\n  {name:<20}{tasks}, done {done}");
+        }
+        let per = |count: usize| {
+            let hundredths = (questions * 100 + count / 2).checked_div(count);
+            let shown = hundredths.map(|it| format!("{}.{:02}", it / 100, it % 100));
+            shown.unwrap_or_else(|| "-".to_owned())
+        };
+        text += &format!(
+            "\n{}: {} per task, {} per call that changes something ({})",
+            counted(questions, "question", "questions"),
+            per(self.tasks.len()),
+            per(self.consequential),
+            self.consequential
+        );
+        let answers = self.answers.iter();
+        let answers: Vec<String> = answers.map(|(it, count)| format!("{count} {it}")).collect();
+        text += &format!("\n  answers             {}", answers.join(", "));
+        text += &format!("\n  repeated causes     {}", self.repeated);
+        if let (Some(median), Some(longest)) = (median, longest) {
+            let (median, longest) = (median / 1000, longest / 1000);
+            text += &format!("\n  time to answer      median {median} s, longest {longest} s");
+        }
+        show(as_json, &line, &text)?;
+        Ok(Exit::Done)
+    }
+}
