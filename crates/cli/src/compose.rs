@@ -52,8 +52,7 @@ pub(crate) fn session(config: &Config, broker: Broker, options: &Options) -> Res
             let (permitted, own) = (permissions.clone(), app.clone());
             let check = seen::kept_from_first_use(app, setup.check).and(move |tools| {
                 permitted.note(&own.name, tools);
-                tool_lists::keep(&own, tools);
-                Ok(())
+                tool_lists::keep(&own, tools)
             });
             Ok(AppSetup { check, ..setup })
         })

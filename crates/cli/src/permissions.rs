@@ -242,6 +242,26 @@ pub(crate) fn open(config: &Config) -> Result<Permissions> {
     open_in(config.lattice.clone())
 }
 
+/// Revokes what an app of this identity may do without a question, in any lattice. Gives their number.
+pub(crate) fn end(app: &config::App) -> Result<usize> {
+    let permissions = open_in(Lattice::four_point())?;
+    let identity = Identity::from_digest(installed::identity(app)?);
+    let app = App {
+        name: Name::new(app.name.as_str())?,
+        identity,
+    };
+    let mut count = 0;
+    for kept in permissions.list(&Apps::new(), now())? {
+        // A choice of an app allows nothing.
+        let is_choice = matches!(kept.action, Action::Selection { .. });
+        if !is_choice && kept.action.apps().contains(&&app) {
+            permissions.revoke(kept.id)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
 /// The user's permissions, which all configurations share, in a lattice.
 pub(crate) fn open_in(lattice: Lattice) -> Result<Permissions> {
     let path = paths::state()?.join("permissions.sqlite");

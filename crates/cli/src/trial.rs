@@ -196,7 +196,7 @@ pub(crate) async fn start(config: &Config, app: &App, layers: &BTreeSet<Layer>) 
     }
     match opened {
         Ok(tools) => {
-            tool_lists::keep(app, &tools);
+            tool_lists::keep(app, &tools).map_err(anyhow::Error::msg)?;
             Ok(Trial { tools, tried })
         }
         Err(error) if tried.is_empty() => Err(error.into()),

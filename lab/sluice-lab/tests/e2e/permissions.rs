@@ -116,6 +116,24 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
     );
     assert_eq!(list(&stage), "");
     assert_eq!(headless(&stage).0, "asked");
+
+    // The tools of a hand-written command are compared with those of its last session, also where the allowed one is as
+    // it was.
+    allow_for_good(&stage, &["--scripts"]);
+    assert_eq!(headless(&stage).0, "allowed");
+    let mut lists = fs::read_dir(stage.path("state/sluice/tools")).unwrap();
+    let listed = lists.next().unwrap().unwrap().path();
+    let tools = fs::read_to_string(&listed).unwrap();
+    assert!(tools.contains("Read one e-mail."));
+    let before = tools.replace("Read one e-mail.", "Read any e-mail.");
+    fs::write(&listed, before).unwrap();
+    let output = stage.run(&["run", "--app", "mail", QUERY]);
+    let said = text(&output.stderr);
+    let note = "the tools of mail changed since its last session (description changed: read_email); its permission is revoked";
+    assert!(said.contains(note), "{said}");
+    assert_eq!(list(&stage), "");
+    assert_eq!(fs::read_to_string(&listed).unwrap(), tools);
+    assert_eq!(headless(&stage).0, "asked");
 }
 
 /// Whoever else can write the file could allow anything.
