@@ -68,7 +68,7 @@ pub struct App {
     pub limits: SpokeLimits,
     /// The provider of its conversations, if it has its own. Its results go to no other model then.
     pub provider: Option<String>,
-    /// The label of the app's own descriptions of its tools. The default is `untrusted`, and trusted with `client = true`,
+    /// The label of the app's own descriptions of its tools. The default is `untrusted:descriptions`, and trusted with `client = true`,
     /// where the agent that the user runs describes them.
     pub descriptions: Label,
     /// The functionalities that it serves, and how.

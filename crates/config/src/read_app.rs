@@ -205,7 +205,7 @@ fn bare(
         filter: server.map_or_else(ToolFilter::default, |server| server.read.filter.clone()),
         limits: limits.clone(),
         provider: None,
-        descriptions: lattice.map_or(Label::top(), |l| l.whole(Dimension::Integrity)),
+        descriptions: lattice.map_or(Label::top(), ifc::Lattice::descriptions),
         offers: BTreeMap::new(),
         asks: None,
         rules: AppRules {

@@ -124,6 +124,9 @@ impl Lattice {
     /// Before the name of a label that a text has by its form alone.
     pub const FORM: &str = "form:";
 
+    /// The category of what apps say of their own tools. Every lattice has it, named or not.
+    pub const DESCRIPTIONS: &str = "untrusted:descriptions";
+
     /// The four-point lattice of RTBAS §6.2.
     pub fn four_point() -> Self {
         // Two orders without names of their own, so there is nothing to refuse.
@@ -139,9 +142,18 @@ impl Lattice {
         lattice.add(Dimension::Integrity, integrity)?;
         lattice.add(Dimension::Confidentiality, confidentiality)?;
         match lattice.taints.len() {
-            0..=Self::MAX_TAINTS => Ok(lattice),
-            count => Err(LatticeError::TooMany(count)),
+            0..Self::MAX_TAINTS => lattice.add_descriptions(integrity),
+            Self::MAX_TAINTS => {}
+            count => return Err(LatticeError::TooMany(count)),
         }
+        Ok(lattice)
+    }
+
+    /// The label of what apps say of their own tools: [`Lattice::DESCRIPTIONS`], or all of integrity where the lattice has
+    /// no room for it.
+    pub fn descriptions(&self) -> Label {
+        let own = self.names.get(Self::DESCRIPTIONS);
+        own.unwrap_or(&self.integrity).clone()
     }
 
     /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, `trusted` or `public` (⊥),
@@ -252,6 +264,34 @@ impl Lattice {
         let whole = self.whole(dimension);
         self.names.entry(top.to_owned()).or_insert(whole);
         Ok(())
+    }
+
+    /// Adds the category of descriptions, unless the order has a category of this name. `untrusted` and the last of several
+    /// levels, which mean all of integrity, have it too; a single category does not.
+    fn add_descriptions(&mut self, order: &Order) {
+        if self.names.contains_key(Self::DESCRIPTIONS) {
+            return;
+        }
+        let (_, top) = Dimension::Integrity.ends();
+        let before = self.integrity.clone();
+        let own = self.intern(Self::DESCRIPTIONS.to_owned(), Dimension::Integrity);
+        let all = &self.integrity;
+        let is_chain = !matches!(order, Order::Categories(_)) && !before.is_bottom();
+        for (name, label) in &mut self.names {
+            if *label == before && (is_chain || name == top) {
+                *label = all.clone();
+            }
+        }
+        let levels = self.chains.iter_mut().flatten();
+        for (_, label) in levels.filter(|(_, label)| is_chain && *label == before) {
+            *label = all.clone();
+        }
+        if *order == Order::TwoPoint {
+            let chain = [(Self::DESCRIPTIONS, &own), (top, all)];
+            let chain = chain.map(|(name, label)| (name.to_owned(), label.clone()));
+            self.chains.push(chain.into());
+        }
+        self.names.insert(Self::DESCRIPTIONS.to_owned(), own);
     }
 
     /// Level k is the set of the first k taints. The least level is ⊥.

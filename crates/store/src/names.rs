@@ -94,7 +94,12 @@ impl Names {
     /// The limit with these taints; `None` if a name no longer exists, or covers other taints than before.
     pub(crate) fn limit(&self, names: &[String]) -> Option<Label> {
         let limit = self.join(names)?;
-        (self.limit_names(&limit)? == names).then_some(limit)
+        // Descriptions had all of integrity before they had a name of their own, so a limit that has all of it has them.
+        let others = |names: &[String]| -> Vec<String> {
+            let others = names.iter().filter(|name| *name != Lattice::DESCRIPTIONS);
+            others.cloned().collect()
+        };
+        (others(&self.limit_names(&limit)?) == others(names)).then_some(limit)
     }
 
     fn join(&self, names: &[String]) -> Option<Label> {
@@ -141,6 +146,19 @@ mod tests {
         let card = before.0.label("secret:card").unwrap();
         let read = after.label(&before.label_names(&card)).label;
         assert_eq!(read, after.0.label("secret:card").unwrap());
+    }
+
+    #[test]
+    fn a_limit_from_before_descriptions_had_a_name_covers_no_more() {
+        let (two, two_points) = (Order::TwoPoint, Order::TwoPoint);
+        let plain = Names::new(Lattice::new(&two, &two_points).unwrap());
+        let untrusted = plain.0.label("untrusted").unwrap();
+        assert_eq!(plain.limit(&words(&["untrusted"])), Some(untrusted));
+        let several = names(Order::TwoPoint);
+        let all = several.limit(&words(&["untrusted:mail", "untrusted:web"]));
+        assert!(!several.0.descriptions().flows_to(&all.unwrap()));
+        let own = several.limit_names(&several.0.descriptions()).unwrap();
+        assert_eq!(several.limit(&own), Some(several.0.descriptions()));
     }
 
     #[test]

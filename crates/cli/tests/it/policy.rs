@@ -283,7 +283,7 @@ fn explain_says_what_decided_and_what_would_have_changed_it() {
     assert_eq!((code, err.as_str()), (0, ""));
     let calls: Vec<&str> = out.split("\n\n").collect();
     for (call, parts) in calls.iter().zip([
-        &["call 1 ", "the same", "by bank.send_money.cedar.known", "if its label also had one of {untrusted:web, secret}"][..],
+        &["call 1 ", "the same", "by bank.send_money.cedar.known", "if its label also had one of {untrusted:web, secret, untrusted:descriptions}"][..],
         &["call 2 ", "the answer was no", "because of region 7, result of read_file {untrusted:bill}: Pay DE1",
             "bank.send_money.arguments.note.limit (sluice.toml:23) would let it pass as [\"untrusted:bill\"]",
             "it would pass without {untrusted:bill} in its label"],

@@ -70,7 +70,13 @@ fn nothing_configured_is_the_embedded_model_and_no_app() {
     assert!(config.apps.is_empty());
     assert_eq!(
         config.lattice.names().collect::<Vec<_>>(),
-        ["public", "secret", "trusted", "untrusted"]
+        [
+            "public",
+            "secret",
+            "trusted",
+            "untrusted",
+            "untrusted:descriptions"
+        ]
     );
 }
 
@@ -376,7 +382,7 @@ fn an_mcp_servers_file_works_unchanged() {
         let app = &config.apps["files"];
         assert_eq!(app.command, ["npx", "-y", "server", "/data"]);
         assert_eq!(app.env["K"], "v");
-        assert_eq!(app.descriptions, config.lattice.label("untrusted").unwrap());
+        assert_eq!(app.descriptions, config.lattice.descriptions());
         let rule = app.rules.tool("anything").unwrap();
         assert_eq!(rule.effect, Effect::Irreversible);
         assert!(rule.limit.is_bottom());
@@ -998,7 +1004,7 @@ fn what_a_client_says_of_its_tools_is_believed_unless_the_configuration_says_oth
             label == config.lattice.label("untrusted").unwrap(),
         )
     };
-    let (trusted, untrusted) = ((true, false), (false, true));
+    let (trusted, untrusted, own) = ((true, false), (false, true), (false, false));
     assert_eq!(descriptions("client = true"), trusted);
     assert_eq!(
         descriptions("client = true\ndescriptions = [\"untrusted\"]"),
@@ -1008,11 +1014,8 @@ fn what_a_client_says_of_its_tools_is_believed_unless_the_configuration_says_oth
         descriptions("client = true\nmanifest = \"mail.toml\""),
         untrusted
     );
-    assert_eq!(descriptions("command = [\"mail\"]"), untrusted);
-    assert_eq!(
-        descriptions("client = false\ncommand = [\"mail\"]"),
-        untrusted
-    );
+    assert_eq!(descriptions("command = [\"mail\"]"), own);
+    assert_eq!(descriptions("client = false\ncommand = [\"mail\"]"), own);
 }
 
 const TWO_APPS: &str = "[app.files]\ncommand = [\"files\"]\n[app.db]\ncommand = [\"db\"]\n";

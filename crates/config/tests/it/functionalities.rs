@@ -187,7 +187,7 @@ fn an_app_serves_by_a_conversation() {
     assert_eq!(offers(&config), [metro]);
     // Its model may have been steered by what the app says of itself.
     let taint = &config.functionalities["fare"].offers[0].taint;
-    assert_eq!(*taint, config.lattice.label("untrusted").unwrap());
+    assert_eq!(*taint, config.lattice.descriptions());
     let limits = &config.limits;
     assert_eq!((limits.hops, limits.serving_steps), (2, 4));
     assert_eq!(limits.serving_timeout.as_secs(), 30);

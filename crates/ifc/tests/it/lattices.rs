@@ -43,16 +43,18 @@ fn four_point_is_the_lattice_of_the_paper() {
         "secret",
         "any",
         "form:untrusted",
+        Lattice::DESCRIPTIONS,
     ];
     let expected = |a: &str, b: &str| {
-        let is_formed = a == "form:untrusted" && b == "untrusted";
-        bottoms(a) || a == b || b == "any" || is_formed
+        let is_below = b == "untrusted" && ["form:untrusted", Lattice::DESCRIPTIONS].contains(&a);
+        bottoms(a) || a == b || b == "any" || is_below
     };
     let by_orders = Lattice::new(&Order::TwoPoint, &Order::TwoPoint).unwrap();
     for lattice in [Lattice::four_point(), by_orders] {
         check(&lattice, &names, expected);
         let all: Vec<&str> = lattice.names().collect();
-        assert_eq!(all, ["public", "secret", "trusted", "untrusted"]);
+        let own = ["public", "secret", "trusted", "untrusted"];
+        assert_eq!(all, [&own[..], &[Lattice::DESCRIPTIONS]].concat());
         assert_eq!(
             lattice.whole(Dimension::Integrity),
             lattice.label("untrusted").unwrap()
@@ -135,13 +137,49 @@ fn categories_are_independent() {
     assert_eq!(all, lattice.label("secret"));
 }
 
+/// No limit admits descriptions that did not admit all of integrity before, but one that names them.
+#[test]
+fn descriptions_flow_to_what_admits_all_of_integrity() {
+    let two = Order::TwoPoint;
+    let check = |integrity: &Order, admits: &[&str], not: &[&str]| {
+        let lattice = Lattice::new(integrity, &two).unwrap();
+        let own = lattice.descriptions();
+        assert!(!own.is_bottom() && own.flows_to(&lattice.whole(Dimension::Integrity)));
+        assert_eq!(lattice.describe(&own), [Lattice::DESCRIPTIONS]);
+        for (names, expected) in [(admits, true), (not, false)] {
+            for name in names {
+                let limit = lattice.label(name).unwrap();
+                assert_eq!(own.flows_to(&limit), expected, "{integrity:?}: {name}");
+            }
+        }
+    };
+    check(&two, &["untrusted", "any"], &["trusted", "secret"]);
+    check(&categories(&["mail"]), &["untrusted"], &["untrusted:mail"]);
+    let chain = levels(&["trusted", "checked", "stranger"]);
+    check(&chain, &["stranger", "untrusted"], &["checked", "trusted"]);
+    let above = levels(&["trusted", "untrusted", "hostile"]);
+    check(&above, &["hostile"], &["untrusted"]);
+    check(&levels(&["trusted"]), &["untrusted"], &["trusted"]);
+    // Named by the configuration, it is the same.
+    let named = categories(&["mail", "descriptions"]);
+    check(
+        &named,
+        &["untrusted", Lattice::DESCRIPTIONS],
+        &["untrusted:mail"],
+    );
+    // A full lattice has no room for it.
+    let names = (1..Lattice::MAX_TAINTS).map(|at| format!("c{at}"));
+    let full = Lattice::new(&Order::Categories(names.collect()), &two).unwrap();
+    assert_eq!(full.descriptions(), full.whole(Dimension::Integrity));
+}
+
 #[test]
 fn a_label_of_another_lattice_is_described_without_a_name() {
     let large = Lattice::new(&categories(&["a", "b", "c"]), &Order::TwoPoint).unwrap();
     let label = large.labels(["untrusted:c", "secret"]).unwrap();
     assert_eq!(
         Lattice::four_point().describe(&label),
-        ["taint-2", "taint-3"]
+        ["untrusted:descriptions", "taint-3"]
     );
     assert_eq!(large.describe(&Label::top()), ["any"]);
     assert_eq!(large.describe(&Label::bottom()), [""; 0]);
@@ -237,6 +275,6 @@ fn errors_say_what_to_do() {
     );
     check(
         Lattice::four_point().label("x").unwrap_err(),
-        "there is no label 'x' in this lattice; it has public, secret, trusted, untrusted, any",
+        "there is no label 'x' in this lattice; it has public, secret, trusted, untrusted, untrusted:descriptions, any",
     );
 }

@@ -203,8 +203,12 @@ impl Maker {
         let categories =
             |names: &[&str]| Order::Categories(names.iter().map(|it| (*it).to_owned()).collect());
         let lattice = Lattice::new(&categories(&["mail", "web"]), &categories(&["card"])).unwrap();
-        let names: Vec<&str> = lattice.names().collect();
-        let labels = names.iter().map(|name| lattice.label(name).unwrap());
+        // No text here is what an app says of itself.
+        let own = lattice.descriptions();
+        let names = lattice
+            .names()
+            .filter(|name| *name != Lattice::DESCRIPTIONS);
+        let labels = names.map(|name| lattice.label(name).unwrap().beyond(&own));
         let mut labels: Vec<Label> = labels.collect();
         labels.push(Label::bottom());
         labels.push(
