@@ -247,7 +247,10 @@ async fn listen(
             desk: Some(desk.clone()),
         },
     );
-    let listening = listening.await?;
+    let listening = listening.await;
+    let listening = listening.with_context(|| {
+        format!("the gateway cannot listen on {address}; choose another address with --http")
+    })?;
     let address = listening.address();
     say(&format!(
         "serving MCP at http://{address}{}\n",

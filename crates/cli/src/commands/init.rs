@@ -133,6 +133,7 @@ pub(crate) async fn init(args: Init) -> Result<Exit> {
         file,
         args,
         names: BTreeMap::new(),
+        shown: BTreeSet::new(),
         failed: false,
         changed: false,
     };
@@ -206,6 +207,8 @@ struct Run {
     file: Found,
     /// How the apps are started that servers are to become, by their names.
     names: BTreeMap<String, Option<Vec<toml::Value>>>,
+    /// Apps that a preview has shown: several clients can have the same server.
+    shown: BTreeSet<String>,
     failed: bool,
     changed: bool,
 }
@@ -285,6 +288,9 @@ impl Run {
         let is_there = |row: &Row| add::is_there(&row.wish, &self.file).unwrap_or(false);
         let new = taken.iter().filter(|row| !self.args.wrap && !is_there(row));
         for row in new {
+            if !self.shown.insert(row.wish.name.clone()) {
+                continue;
+            }
             let data = block::data(&row.wish, &[]).unwrap_or_default();
             let lines = block::of(&row.wish, &data, &[]);
             let path = self.file.path().display();

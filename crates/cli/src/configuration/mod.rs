@@ -122,7 +122,7 @@ pub(crate) fn find(file: Option<&Path>) -> Result<Option<Found>> {
         }
         if !file.is_file() {
             bail!(
-                "there is no configuration {}; name another with --config",
+                "there is no configuration {}; name one that is there",
                 file.display()
             );
         }

@@ -2,6 +2,7 @@
 
 use hub::question::{QuestionView, Sources};
 use hub::trace::{Cause, escape};
+use ifc::Source;
 
 use super::layout::{Lines, NAME_COLUMNS, shortened};
 
@@ -61,7 +62,9 @@ fn source(lines: &mut Lines, cause: &Cause, times: usize) {
     }
     match (lines.full, first) {
         (true, _) => {
-            let all = Some(&cause.text).filter(|it| !it.is_empty());
+            // The system's text is the agent's own, and long.
+            let is_system = cause.source == Source::System;
+            let all = Some(&cause.text).filter(|it| !it.is_empty() && !is_system);
             lines.quoted(&described(cause, times, ""), usize::MAX);
             lines.paragraphs(all.unwrap_or(&cause.excerpt));
         }

@@ -481,7 +481,7 @@ fn a_configuration_that_is_not_there_is_an_error() {
     fs::remove_file(stage.path().join("sluice.toml")).unwrap();
     let (code, _, err) = stage.text(&["policy", "check"]);
     assert_eq!(code, 1);
-    assert!(err.contains("name another with --config"), "{err}");
+    assert!(err.contains("name one that is there"), "{err}");
 }
 
 const MAIL: &str = r#"

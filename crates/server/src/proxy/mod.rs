@@ -191,7 +191,7 @@ pub enum ProxyError {
     #[error("{0}; give the proxy a token that its clients must send")]
     NoToken(&'static str),
     /// The network refused.
-    #[error("proxy on {address}: {source}; choose another address with --listen")]
+    #[error("the proxy cannot listen on {address}; choose another address with --listen")]
     Io {
         /// The address.
         address: SocketAddr,

@@ -19,11 +19,12 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 use super::run::Launch;
 use super::summary::Summary;
+use super::workspace::Workspace;
 use crate::app_setup;
 use crate::exit::Exit;
 use crate::keep_for::KeepFor;
 use crate::pty;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, message};
 
 /// Outcomes of connections, and connections that are asked about, that wait.
 const WAITING: usize = 256;
@@ -122,6 +123,7 @@ pub(super) struct Sandbox<'a> {
     pub(super) between: Between,
     pub(super) teller: Teller,
     pub(super) summary: Arc<Summary>,
+    pub(super) workspace: Workspace,
 }
 
 impl Sandbox<'_> {
@@ -165,7 +167,9 @@ impl Sandbox<'_> {
         let mut program = started.await?;
         let _ = self.teller.0.set(program.teller());
         *lock(&self.between) = Some(terminal);
-        let answering = tokio::spawn(answer(asked, self.approver, config.lattice.clone()));
+        let lattice = config.lattice.clone();
+        let answering = answer(asked, self.approver, lattice, self.workspace.clone());
+        let answering = tokio::spawn(answering);
         let watching = tokio::spawn(watch(outcomes, self.summary));
         let ended = wait(&mut program, &self.between).await;
         drop(program);
@@ -184,9 +188,14 @@ async fn wait(program: &mut Program, between: &Between) -> Result<u8> {
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut terminations = signal(SignalKind::terminate())?;
     let mut hangups = signal(SignalKind::hangup())?;
+    let mut is_interrupted = false;
     loop {
         let signal = tokio::select! {
             change = program.changed() => match change {
+                // Some agents end well by it.
+                Change::Ended(Ended::Code(0)) if is_interrupted => {
+                    return Ok(Exit::Interrupted.number());
+                }
                 Change::Ended(ended) => return code(ended),
                 Change::Stopped(_) => {
                     // Without a terminal there is no shell that continues this process.
@@ -196,8 +205,11 @@ async fn wait(program: &mut Program, between: &Between) -> Result<u8> {
                     CONTINUE
                 }
             },
-            // Without a terminal between the two, Ctrl-C comes here.
-            _ = interrupts.recv() => INTERRUPT,
+            // At a question, and without a terminal between the two, Ctrl-C comes here.
+            _ = interrupts.recv() => {
+                is_interrupted = true;
+                INTERRUPT
+            }
             _ = terminations.recv() => TERMINATE,
             _ = hangups.recv() => HANG_UP,
         };
@@ -224,6 +236,7 @@ async fn answer(
     mut asked: mpsc::Receiver<AskedConnection>,
     approver: Option<Arc<dyn Approver>>,
     lattice: ifc::Lattice,
+    workspace: Workspace,
 ) {
     let mut refused = BTreeSet::new();
     while let Some(asked) = asked.recv().await {
@@ -236,7 +249,11 @@ async fn answer(
             asked.refuse("it is not among the domains of this run; allow it with --domain");
             continue;
         };
-        let view = QuestionView::of_connection(asked.question(), &lattice);
+        let mut view = QuestionView::of_connection(asked.question(), &lattice);
+        // Kept with what was said of the folder: a permission would count in every folder.
+        if let Some(at) = view.choices.iter().position(|it| *it == Answer::Session) {
+            view.choices.insert(at + 1, Answer::AlwaysFolder);
+        }
         let answer = tokio::select! {
             answer = approver.approve(&connection.app, &view) => answer,
             () = asked.lapsed() => continue,
@@ -246,8 +263,16 @@ async fn answer(
         } else {
             Answer::No
         };
-        if asked.settle_tcb(answer).is_some() && answer == Answer::No {
+        let is_kept = answer == Answer::AlwaysFolder;
+        let answer = if is_kept { Answer::Session } else { answer };
+        let is_open = asked.settle_tcb(answer).is_none();
+        if answer == Answer::No {
             refused.insert(domain);
+        } else if is_open
+            && is_kept
+            && let Err(error) = workspace.keep(&domain, true)
+        {
+            message(&format!("note: {domain} was not kept: {error:#}"));
         }
     }
 }

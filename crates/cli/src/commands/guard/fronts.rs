@@ -73,6 +73,8 @@ pub(super) struct Parts<'a> {
     pub(super) files: &'a Label,
     /// Texts of which it is known who wrote them; some come while the agent runs.
     pub(super) known: LabelledTexts,
+    /// Whether its programs read files beside the workspace, which can be anyone's.
+    pub(super) reads_more: bool,
     pub(super) workspace: &'a Workspace,
     /// The agent's home, where it saves results.
     pub(super) home: &'a Path,
@@ -170,6 +172,11 @@ impl Fronts {
             .context("the guard does not start")?;
         // A program of the agent's reads the workspace by itself, and may call the gateway without the model.
         lock(&permits).give(SESSION, parts.files);
+        if parts.reads_more {
+            for dimension in [Dimension::Confidentiality, Dimension::Integrity] {
+                lock(&permits).give(SESSION, &config.lattice.whole(dimension));
+            }
+        }
         if !knows_programs {
             lock(&permits).starts_program(SESSION);
         }

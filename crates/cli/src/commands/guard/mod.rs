@@ -25,7 +25,7 @@ mod rules;
 mod run;
 mod settings;
 mod summary;
-mod workspace;
+pub(super) mod workspace;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -81,9 +81,9 @@ pub(crate) struct Guard {
     /// A further folder or file that the agent may read (repeatable) [default: the system's programs, and its own].
     #[arg(long, value_name = "PATH")]
     read: Vec<PathBuf>,
-    /// A domain that the agent's programs may connect to, with all below it (repeatable) [default: package registries and
-    /// the workspace's git remotes].
-    #[arg(long, value_name = "NAME")]
+    /// A domain that the agent's programs may connect to, with all below it, and its address if that is not public
+    /// (repeatable) [default: package registries, and the git remotes and others that you have allowed for the folder].
+    #[arg(long, value_name = "NAME[=ADDRESS]")]
     domain: Vec<String>,
     /// A variable that the agent gets: NAME with your value, or NAME=VALUE (repeatable) [default: those of the terminal and
     /// the language].
@@ -182,6 +182,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         upstream,
         files: &rules.files,
         known: known.clone(),
+        reads_more: args.no_sandbox || !args.read.is_empty() || !args.mount.is_empty(),
         workspace: &workspace,
         home: &home.folder,
         layers: &layers,
@@ -232,15 +233,16 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
                 between,
                 teller,
                 summary: summary.clone(),
+                workspace: workspace.clone(),
             };
             sandbox.run(launch).await
         }
     };
-    let traces = fronts.end().await;
-    traces
-        .first()
-        .into_iter()
-        .for_each(|trace| summary.add_gateway(trace));
+    let mut traces = fronts.end().await;
+    if traces.first().is_some_and(|it| !summary.add_gateway(it)) {
+        // It stays if it cannot be removed.
+        let _ = std::fs::remove_file(traces.remove(0));
+    }
     if workspace.run_by_git() != before {
         say("note: .git/config or .git/hooks have changed; look at them before you use git here\n");
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use config::{App, Config, Domain, Mount, foreign_servers};
 use hub::trace::escape;
 use ifc::{Dimension, Label};
@@ -116,6 +116,15 @@ impl Sources<'_> {
                 closed.into_iter().for_each(wrap::read_freely);
             }
             self.provide(&mut config, &layers).await?;
+            let ready = wishes.iter().map(|(wish, _)| &wish.name);
+            let ready = ready.filter(|name| config.apps.contains_key(*name));
+            let ready: Vec<String> = ready.map(|name| escape(name)).collect();
+            if !ready.is_empty() {
+                message(&format!(
+                    "note: {} run behind the gateway, each in a sandbox; they reach no domain unless `sluice app add` gave them one",
+                    ready.join(", ")
+                ));
+            }
         }
         let sandbox = self.sandbox.as_ref().zip(sandbox);
         let sandbox = sandbox.map(|(opened, app)| self.confined(opened, &config, app));
@@ -173,13 +182,6 @@ impl Sources<'_> {
                     )),
                 }
             }
-        }
-        if !wishes.is_empty() {
-            let names: Vec<String> = wishes.iter().map(|(wish, _)| escape(&wish.name)).collect();
-            message(&format!(
-                "note: {} run behind the gateway, each in a sandbox; they reach no domain unless `sluice app add` gave them one",
-                names.join(", ")
-            ));
         }
         wishes
     }
@@ -347,23 +349,24 @@ impl Sources<'_> {
         let own = label(&self.own_secret(config))?;
         let limit = own.join(&config.lattice.whole(Dimension::Integrity));
         let domains = REGISTRIES.iter().map(|name| (*name).to_owned());
-        let remotes = self.workspace.remotes();
-        if !remotes.is_empty() {
-            // A program of an earlier run can have added one.
-            let remotes = remotes.join(", ");
-            message(&format!(
-                "note: the git remotes of the workspace may be connected to: {remotes}"
-            ));
-        }
-        let domains = domains.chain(remotes);
-        for name in domains.chain(opened.domains.iter().cloned()) {
-            let pattern = Pattern::new(&name);
+        let named = opened.domains.iter().cloned();
+        for name in domains
+            .chain(named)
+            .chain(self.workspace.domains(opened.domains)?)
+        {
+            let (name, address) = match name.split_once('=') {
+                Some((name, address)) => (name, Some(address)),
+                None => (&*name, None),
+            };
+            let pattern = Pattern::new(name);
             let pattern = pattern.map_err(|reason| anyhow!("the domain {name}: {reason}"))?;
+            let address = address.map(str::parse).transpose();
+            let address = address.with_context(|| format!("the address of {name}"))?;
             app.domains.push(Domain {
                 pattern,
                 ports: Domain::PORTS.to_vec(),
                 limit: Some(limit.clone()),
-                addresses: Vec::new(),
+                addresses: address.into_iter().collect(),
             });
         }
         let found = Here::of(config).find_for(&mut app, None);

@@ -4,16 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use hub::trace::{Event, Flow, escape};
-use serde_json::json;
+use hub::trace::{Cause, Event, Flow, escape};
+use serde_json::{Map, Value, json};
 use server::TraceFile;
 use server::gateway::REDEEMED;
 use server::proxy::Observer;
 
+use crate::question::shortened;
 use crate::terminal::{message, say};
 
 /// Refusals that are shown.
 const SHOWN: usize = 20;
+/// Letters of a refused call's arguments, and texts that it may come from.
+const ARGUMENTS: usize = 80;
+const SOURCES: usize = 3;
+/// Columns of the reason why a request has failed.
+const REASON: usize = 300;
 /// Requests that are not served and shown, and letters of one: any program of the agent's can make one.
 const UNSERVED: (usize, usize) = (10, 60);
 
@@ -28,10 +34,12 @@ struct Counts {
     refused: usize,
     /// Calls at the gateway that the proxy has not seen a model propose.
     unproposed: usize,
-    /// How often each call was refused, by its tool and the reason.
-    reasons: BTreeMap<(String, String), usize>,
-    /// Where the agent's programs wanted to connect to, and were not.
-    places: BTreeSet<String>,
+    /// How often each call was refused, by its tool and the reason, and the arguments of the newest.
+    reasons: BTreeMap<(String, String), (usize, String)>,
+    /// Where the agent's programs wanted to connect to and were not, with the reason.
+    places: BTreeMap<String, String>,
+    /// Whether the model's server has failed.
+    failed: bool,
     /// The rule of the newest question about a tool.
     rules: BTreeMap<String, String>,
     unserved: BTreeSet<String>,
@@ -45,42 +53,83 @@ impl Counts {
                 ..
             } => self.calls += 1,
             Event::Asked {
-                flow, rule, excess, ..
+                flow,
+                rule,
+                excess,
+                causes,
+                ..
             } => {
                 self.calls += 1;
                 self.asked += 1;
-                self.learn(flow, rule, excess);
+                self.learn(flow, rule, excess, causes);
             }
             Event::Answered {
                 flow,
                 allowed: false,
                 ..
             } => {
-                let tool = tool(flow);
-                let why = self.rules.get(&tool).cloned().unwrap_or_default();
-                self.refuse(tool, why);
+                let why = self.rules.get(&tool(flow)).cloned().unwrap_or_default();
+                self.refuse(flow, why);
             }
             Event::Denied { flow, reason, .. } => {
                 self.calls += 1;
-                self.refuse(tool(flow), reason.to_string());
+                self.refuse(flow, reason.to_string());
             }
-            Event::NameDenied { name, .. } => drop(self.places.insert(name.to_string())),
+            Event::NameDenied { name, reason, .. } => {
+                self.places.insert(name.to_string(), reason.to_string());
+            }
             Event::Egress { to, outcome, .. } if outcome.starts_with("refused") => {
-                self.places.insert(to.clone());
+                self.places.insert(to.clone(), outcome.to_string());
+            }
+            // Agents try again for minutes, and say nothing meanwhile.
+            Event::Stopped { reason, .. } if !std::mem::replace(&mut self.failed, true) => {
+                let reason = shortened(&escape(reason.as_str()), REASON);
+                message(&format!(
+                    "note: a request to the model has failed, and the agent may try again: {reason}"
+                ));
             }
             _ => {}
         }
     }
 
-    fn learn(&mut self, flow: &Flow, rule: &str, excess: &[String]) {
-        let why = format!("it depends on {} ({rule})", excess.join(", "));
+    fn learn(&mut self, flow: &Flow, rule: &str, excess: &[String], causes: &[Cause]) {
+        let mut from: Vec<String> = Vec::new();
+        for cause in causes.iter().filter(|cause| cause.relevant) {
+            let source = format!("{} ({})", cause.source, cause.label.join(", "));
+            if from.len() < SOURCES && !from.contains(&source) {
+                from.push(source);
+            }
+        }
+        if from.is_empty() {
+            from.extend((!excess.is_empty()).then(|| format!("what is {}", excess.join(", "))));
+        }
+        let why = match from.join(", ") {
+            all if all.is_empty() => format!("{rule} asks about each"),
+            all => format!("it may come from {all}, which {rule} does not allow"),
+        };
         self.rules.insert(tool(flow), why);
     }
 
-    fn refuse(&mut self, tool: String, why: String) {
+    fn refuse(&mut self, flow: &Flow, why: String) {
         self.refused += 1;
-        *self.reasons.entry((tool, why)).or_default() += 1;
+        let (count, newest) = self.reasons.entry((tool(flow), why)).or_default();
+        *count += 1;
+        *newest = arguments(flow);
     }
+}
+
+/// The arguments of a call in few words: the value alone if it has one.
+fn arguments(flow: &Flow) -> String {
+    let Flow::Call(call) = flow else {
+        return String::new();
+    };
+    let all: Map<String, Value> = serde_json::from_str(call.arguments.as_str()).unwrap_or_default();
+    let mut values = all.values();
+    let words = match (values.next().and_then(Value::as_str), values.next()) {
+        (Some(one), None) => one.to_owned(),
+        _ => call.arguments.to_string(),
+    };
+    format!(" `{}`", shortened(&escape(&words), ARGUMENTS))
 }
 
 fn tool(flow: &Flow) -> String {
@@ -119,16 +168,24 @@ impl Observer for Summary {
 }
 
 impl Summary {
-    /// Adds the calls of the gateway. Those that it ran by the proxy's permission are counted there.
-    pub(super) fn add_gateway(&self, trace: &Path) {
+    /// Adds the calls of the gateway. Those that it ran by the proxy's permission are counted there. Whether the trace has more
+    /// than its beginning.
+    pub(super) fn add_gateway(&self, trace: &Path) -> bool {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for record in TraceFile::read(trace).unwrap_or_default() {
+        let Ok(records) = TraceFile::read(trace) else {
+            return true;
+        };
+        for record in &records {
             match &record.event {
                 Event::Allowed { by, .. } if by.ends_with(REDEEMED) => {}
                 // Counted by what follows: an answer, or a refusal if there was no one to ask.
                 Event::Asked {
-                    flow, rule, excess, ..
-                } => counts.learn(flow, rule, excess),
+                    flow,
+                    rule,
+                    excess,
+                    causes,
+                    ..
+                } => counts.learn(flow, rule, excess, causes),
                 event => {
                     counts.add(event);
                     let is_answer = matches!(event, Event::Answered { .. });
@@ -139,6 +196,7 @@ impl Summary {
                 }
             }
         }
+        records.len() > 1
     }
 
     /// Prints the counts on standard error. Whether anything was refused.
@@ -146,11 +204,12 @@ impl Summary {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reasons = counts.reasons.iter();
         if as_json {
-            let refused = reasons
-                .map(|((tool, why), count)| json!({ "tool": tool, "reason": why, "count": count }));
+            let refused = reasons.map(
+                |((tool, why), (count, _))| json!({ "tool": tool, "reason": why, "count": count }),
+            );
             let line = json!({ "calls": counts.calls, "asked": counts.asked, "refused": counts.refused,
                 "unproposed": counts.unproposed,
-                "reasons": refused.collect::<Vec<_>>(), "not_connected": counts.places, "traces": traces });
+                "reasons": refused.collect::<Vec<_>>(), "not_connected": counts.places.keys().collect::<Vec<_>>(), "traces": traces });
             say(&format!("{line}\n"));
             return counts.refused > 0;
         }
@@ -167,14 +226,19 @@ impl Summary {
                 counts.unproposed
             );
         }
-        for ((tool, why), count) in reasons.take(SHOWN) {
-            text += &format!("  {count} × {}: {}\n", escape(tool), escape(why));
+        for ((tool, why), (count, arguments)) in reasons.take(SHOWN) {
+            let times = if *count > 1 {
+                format!("{count} × ")
+            } else {
+                String::new()
+            };
+            text += &format!("  {times}{}{arguments}: {}\n", escape(tool), escape(why));
         }
-        for place in counts.places.iter().take(SHOWN) {
-            text += &format!(
-                "  not connected to {}; --domain NAME allows it\n",
-                escape(place)
-            );
+        for (place, why) in counts.places.iter().take(SHOWN) {
+            text += &format!("  not connected to {}: {}\n", escape(place), escape(why));
+        }
+        if !counts.places.is_empty() {
+            text += "  --domain NAME allows a domain, and --domain NAME=ADDRESS one at an address that is not public\n";
         }
         for trace in traces {
             text += &format!("trace: {}\n", trace.display());

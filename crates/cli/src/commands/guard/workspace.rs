@@ -1,6 +1,6 @@
 //! The folder that an agent works in: whose it is, what instructs agents there, and where its git remotes are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -15,12 +15,12 @@ use url::Url;
 
 use crate::paths;
 use crate::private_file::PrivateFile;
-use crate::terminal::{Terminal, ask, message, say};
+use crate::terminal::{Terminal, ask, is_agreed, message, say};
 
 /// Whose a workspace is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Whose {
+pub(crate) enum Whose {
     /// Its text is trusted, and secret.
     Mine,
     /// Its text is untrusted.
@@ -28,6 +28,7 @@ pub(super) enum Whose {
 }
 
 /// The folder that an agent works in.
+#[derive(Clone)]
 pub(super) struct Workspace {
     pub(super) folder: PathBuf,
     pub(super) whose: Whose,
@@ -66,7 +67,18 @@ pub(super) const ARGUMENT: &str = "@argument@";
 /// The mode of a folder such as /tmp: all may write, each their own files.
 const SHARED: u32 = 0o1002;
 
-type Known = BTreeMap<PathBuf, Whose>;
+/// Bytes of a path that a rule can name.
+const MOST_PATH: usize = 480;
+
+/// What the user has said of a folder.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Answers {
+    pub(crate) whose: Option<Whose>,
+    /// Whether the agent's programs may connect to these, beside the registries.
+    pub(crate) domains: BTreeMap<String, bool>,
+}
+
+pub(crate) type Known = BTreeMap<PathBuf, Answers>;
 
 impl Workspace {
     /// The git repository around the working folder, or the folder itself. Whose it is is asked once; without an answer it is a
@@ -100,6 +112,12 @@ impl Workspace {
             );
         }
         let path = folder.to_string_lossy();
+        if path.len() > MOST_PATH {
+            bail!(
+                "the path of the workspace has {} bytes, and a rule can name {MOST_PATH}; move the folder to a shorter path",
+                path.len()
+            );
+        }
         if path.contains(char::is_control) || path.contains("'''") {
             bail!(
                 "the path of the workspace has characters that no rule can name; rename the folder"
@@ -199,7 +217,10 @@ impl Workspace {
                 }
                 if kind.is_dir() {
                     folders.push(path);
-                } else if kind.is_symlink() && path.to_string_lossy().contains(is_odd) {
+                } else if kind.is_symlink()
+                    && (path.to_string_lossy().contains(is_odd)
+                        || path.as_os_str().len() > MOST_PATH)
+                {
                     return None;
                 } else if kind.is_symlink() {
                     links.push(path);
@@ -222,8 +243,50 @@ impl Workspace {
         files.into_iter().map(read).collect()
     }
 
+    /// The domains beside the registries that the user has allowed for it. About its git remotes the user is asked here, once:
+    /// a program of an earlier run, or who has packed the folder, can have added one.
+    pub(super) fn domains(&self, named: &[String]) -> Result<Vec<String>> {
+        let known = known()?.read::<Known>()?.remove(&self.folder);
+        let known = known.unwrap_or_default().domains;
+        let remotes = self.remotes().into_iter();
+        let is_named = |name: &String| {
+            let is_below = |above: &String| name.ends_with(&format!(".{above}"));
+            named.iter().any(|it| it == name || is_below(it)) || known.contains_key(name)
+        };
+        let new: BTreeSet<String> = remotes.filter(|name| !is_named(name)).collect();
+        let mut allowed: Vec<String> = known
+            .into_iter()
+            .filter_map(|(name, may)| may.then_some(name))
+            .collect();
+        for name in new {
+            let shown = escape(&name);
+            if !Terminal::attended() {
+                message(&format!(
+                    "note: the git remote {shown} may not be connected to; --domain {shown} allows it"
+                ));
+                continue;
+            }
+            let asked = format!(
+                "The workspace has a git remote at {shown}. May the agent's programs connect there, \
+                 from now on? Type yes [no]: "
+            );
+            let may = is_agreed(&asked, "yes");
+            self.keep(&name, may)?;
+            allowed.extend(may.then_some(name));
+        }
+        Ok(allowed)
+    }
+
+    /// Keeps whether the agent's programs may connect to a domain.
+    pub(super) fn keep(&self, domain: &str, may: bool) -> Result<()> {
+        known()?.change(|known: &mut Known| {
+            let answers = known.entry(self.folder.clone()).or_default();
+            answers.domains.insert(domain.to_owned(), may);
+        })
+    }
+
     /// The names of its git remotes that are reached over HTTPS.
-    pub(super) fn remotes(&self) -> Vec<String> {
+    fn remotes(&self) -> Vec<String> {
         let config = read(&self.folder.join(".git/config")).unwrap_or_default();
         let (config, mut is_remote) = (String::from_utf8_lossy(&config), false);
         let urls = config.lines().filter_map(|line| {
@@ -267,11 +330,16 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     read.ok().map(|_| bytes)
 }
 
+/// What the user has said of all workspaces.
+pub(crate) fn known() -> Result<PrivateFile> {
+    let folder = paths::state()?.join("trust");
+    Ok(PrivateFile::new(folder, "workspaces.json"))
+}
+
 fn whose_is(folder: &Path) -> Result<Whose> {
-    let file = PrivateFile::new(paths::state()?.join("trust"), "workspaces.json");
-    let known: Known = file.read().context("remove the file to be asked again")?;
-    if let Some(whose) = known.get(folder) {
-        return Ok(*whose);
+    let known: Known = known()?.read()?;
+    if let Some(whose) = known.get(folder).and_then(|answers| answers.whose) {
+        return Ok(whose);
     }
     let shown = escape(&folder.to_string_lossy());
     if !Terminal::attended() {
@@ -296,8 +364,8 @@ fn whose_is(folder: &Path) -> Result<Whose> {
     let Some(answer) = answer else {
         return Ok(Whose::Stranger);
     };
-    file.change(|known: &mut Known| {
-        known.insert(folder.to_owned(), answer);
+    self::known()?.change(|known: &mut Known| {
+        known.entry(folder.to_owned()).or_default().whose = Some(answer);
     })?;
     Ok(answer)
 }

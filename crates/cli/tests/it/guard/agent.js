@@ -6,6 +6,8 @@ const base = process.env.ANTHROPIC_BASE_URL;
 const json = { "content-type": "application/json" };
 const args = process.argv.slice(2);
 const servers = JSON.parse(args[args.indexOf("--mcp-config") + 1]).mcpServers;
+// As some agents end.
+process.on("SIGINT", () => process.exit(0));
 let session;
 async function post(url, headers, body) {
   const answer = await fetch(url, { method: "POST", headers: { ...json, ...headers }, body: JSON.stringify(body) });
@@ -43,7 +45,8 @@ async function call({ name, input }) {
   if (direct) await call({ name: direct[1], input: {} });
   // What is piped in stands below the prompt, or is the prompt.
   const prompt = args.at(-1) === "-p" ? "" : args.pop();
-  const messages = [{ role: "user", content: `${prompt}\n${fs.readFileSync(0, "utf8")}` }];
+  const piped = process.stdin.isTTY ? "" : fs.readFileSync(0, "utf8");
+  const messages = [{ role: "user", content: `${prompt}\n${piped}` }];
   for (;;) {
     const key = { authorization: `Bearer ${process.env.ANTHROPIC_AUTH_TOKEN}`, "anthropic-version": "2023-06-01" };
     const answer = await post(`${base}/v1/messages`, key, { model: "big", max_tokens: 99, tools, messages });

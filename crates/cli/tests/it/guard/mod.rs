@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use test_support::{ModelReply, Upstream, calls, says};
 
 use crate::home::{Home, said};
+use crate::terminal::{at_terminal, typed};
 
 const AGENT: &str = include_str!("agent.js");
 const SERVER: &str = include_str!("../gateway/server.js");
@@ -180,6 +181,8 @@ fn what_is_piped_beside_a_prompt_is_not_the_users_word() {
         command.stdin(fs::File::open(&piped).unwrap());
         let (code, _, err) = said(&command.output().unwrap());
         assert_eq!(code == 0, stage.path("work/X").exists(), "{err}");
+        let refused = "  claude-code.Bash `touch X`: it may come from user (untrusted:workspace)";
+        assert_eq!(code == 3, err.contains(refused), "{err}");
         code
     };
     for options in [&[][..], &["--no-sandbox"]] {
@@ -286,6 +289,13 @@ fn what_leads_past_the_guard_is_refused_by_name() {
     fs::write(&rules, "").unwrap();
     let (code, _, err) = stage.run(&["--config", rules.to_str().unwrap()], &["claude"]);
     assert!(code == 1 && err.contains("move the file"), "{err}");
+    let long = stage
+        .path("work")
+        .join(format!("{0}/{0}", "long".repeat(60)));
+    fs::create_dir_all(long.join(".git")).unwrap();
+    let mut command = stage.command(&[], &["claude"]);
+    let (code, _, err) = said(&command.current_dir(&long).output().unwrap());
+    assert!(code == 1 && err.contains("move the folder"), "{err}");
     fs::set_permissions(stage.path("work"), fs::Permissions::from_mode(0o1777)).unwrap();
     let (code, _, err) = stage.run(&[], &["claude"]);
     assert!(code == 1 && err.contains("of all users"), "{err}");
@@ -405,6 +415,7 @@ fn a_file_of_the_workspace_gets_nothing_of_the_users() {
         "link": server(&[&stage.path("work/link")], json!({})),
         "key": server(&[], json!({ "K": "${ANTHROPIC_API_KEY}" })),
         "plain": server(&[], json!({})),
+        "missing": { "command": "no-such-program" },
     } });
     fs::write(stage.path("work/.mcp.json"), servers.to_string()).unwrap();
     let (code, out, err) = stage.run(&["--workspace", "mine"], &["claude", "-p", "hello"]);
@@ -414,6 +425,8 @@ fn a_file_of_the_workspace_gets_nothing_of_the_users() {
         assert!(err.contains(&left_out), "{err}");
     }
     assert!(err.contains("note: plain run behind"), "{err}");
+    let missing = "without the app missing: there is no program";
+    assert!(err.contains(missing), "{err}");
     stage.program("opencode", "#!/bin/sh\nenv\n");
     let config = json!({ "model": "anthropic/big", "provider": { "anthropic": {
         "options": { "baseURL": "http://evil.example", "apiKey": "{env:NOT_SET}" } } } });
@@ -424,6 +437,74 @@ fn a_file_of_the_workspace_gets_nothing_of_the_users() {
         out.contains("anthropic/big") && !out.contains("evil"),
         "{out}"
     );
+}
+
+#[test]
+fn a_git_remote_is_asked_about_once_and_the_answer_is_kept() {
+    let stage = Stage::new();
+    let remote = |name: &str| {
+        let config = format!(
+            "[remote \"origin\"]\n\turl = https://{name}/a\n[x]\n\turl = https://x.example\n"
+        );
+        fs::write(stage.path("work/.git/config"), config).unwrap();
+    };
+    let mine = ["--workspace", "mine"];
+    remote("git.example");
+    let (code, _, err) = stage.run(&mine, &["sh", "-c", "true"]);
+    let note = "the git remote git.example may not be connected to; --domain";
+    assert!(
+        code == 0 && err.contains(note) && !err.contains("x.example"),
+        "{err}"
+    );
+    let command = stage.command(&mine, &["sh", "-c", "true"]);
+    for (name, answers, questions) in [
+        ("git.example", &["yes"][..], 1),
+        ("git.example", &[], 0),
+        ("evil.example", &["no"], 1),
+        ("evil.example", &[], 0),
+    ] {
+        remote(name);
+        let (code, shown) = at_terminal(&command, answers, |_| ());
+        assert_eq!(code, 0, "{shown}");
+        assert_eq!(
+            shown.matches("May the agent's programs").count(),
+            questions,
+            "{name}: {shown}"
+        );
+    }
+    let work = stage.path("work");
+    let (_, listed, err) = said(&stage.home.sluice(&["trust", "--list"]).output().unwrap());
+    let line = format!(
+        "workspace {}: not said; does not connect to evil.example; connects to git.example\n",
+        work.display()
+    );
+    assert_eq!(listed, line, "{err}");
+    let revoke = ["trust", "--revoke", work.to_str().unwrap()];
+    assert_eq!(stage.home.run(&revoke).0, 0);
+    assert_eq!(stage.home.run(&revoke).0, 1);
+    let (_, shown) = at_terminal(&command, &["no"], |_| ());
+    assert!(shown.contains("May the agent's programs"), "{shown}");
+}
+
+#[test]
+fn a_domain_that_is_allowed_for_the_folder_is_not_asked_about_again() {
+    let stage = Stage::new();
+    let fetch =
+        r#"fetch("http://shop.example/", { signal: AbortSignal.timeout(15000) }).catch(() => 0)"#;
+    let command = stage.command(&["--workspace", "mine"], &["node", "-e", fetch]);
+    for (answers, questions) in [(&["always-folder"][..], 1), (&[], 0)] {
+        let (_, shown) = at_terminal(&command, answers, |_| ());
+        let asked = shown.matches(", default deny] ").count();
+        assert_eq!(asked, questions, "{shown}");
+    }
+}
+
+#[test]
+fn ctrl_c_at_a_question_ends_with_its_code() {
+    let stage = Stage::new().with_mails();
+    let command = stage.command(&["--workspace", "mine"], &["claude", "-p", "MAILS"]);
+    let shown = typed(&command, &[(", default deny] ", b"\x03")]);
+    assert!(shown.contains("code 130"), "{shown}");
 }
 
 #[test]
