@@ -1622,3 +1622,31 @@ fn every_open_destination_is_named() {
     }
     assert_eq!(warnings.len(), 2);
 }
+
+/// A value of a form may not say to whom a call goes, whatever the argument is called.
+#[test]
+fn json_in_a_string_may_hold_a_destination() {
+    let config = ok(
+        "[app.a]\nclient = true\n[app.a.tools.post]\neffect = \"irreversible\"\nlimit = []\n\
+         parameters = [\"message\", \"note\"]\narguments.\"message.text\".limit = [\"untrusted\"]\nrest = []\n",
+    );
+    let formed = config.lattice.label("untrusted:web").unwrap().formed();
+    let verdict = |arguments: &str| {
+        let call = Call {
+            app: "a".to_owned(),
+            tool: "post".to_owned(),
+            arguments: Arguments::parse(arguments, &formed).unwrap(),
+            label: Label::bottom(),
+        };
+        config.policy().judge(&Sink::Call(&call)).verdict
+    };
+    assert_eq!(verdict(r#"{"note":"7"}"#), Verdict::Allow);
+    assert_eq!(
+        verdict(r#"{"message":{"text":"x","to":"7"}}"#),
+        Verdict::Ask
+    );
+    assert_eq!(
+        verdict(r#"{"message":"{\"text\":\"x\",\"to\":\"7\"}"}"#),
+        Verdict::Ask
+    );
+}

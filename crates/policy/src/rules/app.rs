@@ -134,10 +134,17 @@ impl ToolRule {
     /// Whether the control part of a call says who or what it is about.
     pub(crate) fn has_destination(&self, call: &Call) -> bool {
         let is_data = |name: &str| self.data().any(|path| *path == ArgumentPath::of(name));
+        let is_inside =
+            |path: &ArgumentPath, name: &str| !path.is_whole() && path.argument() == name;
+        // A string of JSON holds what an object would.
+        let holds_json = |name: &str, value: &str| {
+            value.starts_with('"') && self.arguments.keys().any(|path| is_inside(path, name))
+        };
         call.arguments.iter().any(|(name, value)| {
             let value = value.reveal_tcb();
             let names_none = matches!(value, "null" | "true" | "false");
-            !names_none && self.is_destination(name, value) && !is_data(name)
+            let json = if holds_json(name, value) { "{" } else { value };
+            !names_none && self.is_destination(name, json) && !is_data(name)
         })
     }
 
