@@ -199,6 +199,15 @@ pub(crate) fn command(table: &Table<'_>) -> Vec<String> {
     words.iter().map(|word| word.value.to_owned()).collect()
 }
 
+/// The tool of which this is a case: `call_tool` of `call_tool:send`, if the rule of that selects by an argument.
+pub(crate) fn selecting<'d>(
+    drafts: &'d BTreeMap<String, ToolDraft>,
+    name: &str,
+) -> Option<(&'d String, &'d ToolDraft)> {
+    let tool = drafts.get_key_value(name.split_once(':')?.0);
+    tool.filter(|(_, draft)| draft.select.is_some())
+}
+
 /// Reads the rules of a tool and finishes its table.
 pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
     let written = table.value("limit").map(toml::Spanned::span);

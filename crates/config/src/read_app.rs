@@ -19,7 +19,7 @@ use crate::grants::{anchor, egress, environment, mounts};
 use crate::how_to_start::how_to_start;
 use crate::label_rules::{Shapes, shapes};
 use crate::limits::{Limits, SpokeLimits};
-use crate::manifest::{Manifest, ToolDraft, manifest, tool};
+use crate::manifest::{Manifest, ToolDraft, manifest, selecting, tool};
 use crate::mcp_servers::{ForeignServer, Server};
 use crate::meta_labels::meta_labels;
 use crate::settings::spoke_limits;
@@ -310,15 +310,6 @@ fn tools(
         drafts.insert(name.value.to_owned(), draft);
     }
     drafts
-}
-
-/// The tool of which this is a case: `call_tool` of `call_tool:send`, if the rule of that selects by an argument.
-pub(crate) fn selecting<'d>(
-    drafts: &'d BTreeMap<String, ToolDraft>,
-    name: &str,
-) -> Option<(&'d String, &'d ToolDraft)> {
-    let tool = drafts.get_key_value(name.split_once(':')?.0);
-    tool.filter(|(_, draft)| draft.select.is_some())
 }
 
 fn hex(digest: &[u8]) -> String {
