@@ -1486,10 +1486,10 @@ proptest! {
 
 #[test]
 fn an_error_of_the_tools_own_is_trusted() {
-    let config = ok(&format!(
+    let config = ok(
         "[app.a]\nclient = true\n[app.a.tools.read]\neffect = \"read\"\nlimit = \"any\"\n\
-         rest = [\"untrusted\", \"secret\"]\nerrors = [\"no file {{path}}\", \"HTTP {{#}}: {{\"]\n"
-    ));
+         rest = [\"untrusted\", \"secret\"]\nerrors = [\"no file {path}\", \"HTTP {#}: {\"]\n",
+    );
     let label = |path: &str, text: &str, is_error: bool| {
         let call = Call {
             app: "a".to_owned(),
@@ -1610,11 +1610,11 @@ fn what_selects_a_rule_is_of_the_control_part() {
 
 #[test]
 fn every_open_destination_is_named() {
-    let config = ok(&format!(
+    let config = ok(
         "[app.a]\nclient = true\n[app.a.tools.send]\neffect = \"irreversible\"\nlimit = []\n\
          parameters = [\"to\", \"cc?\", \"body\"]\narguments.to.limit = [\"untrusted\"]\n\
-         arguments.cc.limit = [\"untrusted\"]\narguments.body.limit = [\"untrusted\"]\nrest = []\n"
-    ));
+         arguments.cc.limit = [\"untrusted\"]\narguments.body.limit = [\"untrusted\"]\nrest = []\n",
+    );
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     for name in ["'to'", "'cc'"] {
         let mut warnings = warnings.iter();

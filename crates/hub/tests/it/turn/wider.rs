@@ -4,6 +4,8 @@
 //! the user or from a result. The user says yes to each question, which lowers no label here: an answer that does is an
 //! input of its own, and the wider policy may not have it.
 
+#![expect(clippy::indexing_slicing, reason = "tests fail by panicking")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
