@@ -2,7 +2,7 @@
 //!
 //! A file names in `[package]` what it is for. The lines of `[results.NAME]` are those of `[app.APP.results.NAME]` in a
 //! `sluice.toml`, and the lines of a `[[rule]]` those of `[app.APP.tools.TOOL]` for each of its `tools`, which stand in it with
-//! their parameters. The `[[example]]` tables at its end are for its test.
+//! their parameters. The `[[example]]` and `[[test]]` tables at its end are for its tests.
 
 use std::collections::BTreeMap;
 

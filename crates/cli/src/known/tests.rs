@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use wire::Hints;
 
 use super::*;
+use crate::commands::policy::run_tests;
 
 /// What a call of a tool returns and how it is labelled, or how a call is decided.
 #[derive(Default, Deserialize)]
@@ -120,6 +121,27 @@ fn each_example_comes_out_as_it_says() {
         wrong.extend(all.iter().flat_map(|it| mistakes(&config, name, it)));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The servers that are used most have a conversation each, which is decided on as `sluice policy test` does it.
+#[test]
+fn each_sequence_comes_out_as_it_says() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for (name, known) in all() {
+        let text = std::fs::read_to_string(folder().join(format!("{name}.toml"))).unwrap();
+        let Some(at) = text.find("\n[[test]]\n") else {
+            continue;
+        };
+        let tests = text[at..].replace("own secret", "secret:server");
+        let config = read(&known, BY_APP).unwrap();
+        for outcome in run_tests(&config, &tests).unwrap() {
+            count += 1;
+            let difference = outcome.difference;
+            wrong.extend(difference.map(|it| format!("{name}: {it:#?}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 10, "{count}");
 }
 
 fn mistakes(config: &Config, name: &str, example: &Example) -> Vec<String> {

@@ -25,15 +25,21 @@ fn load(text: &str) -> Result<Config, Diagnostics> {
 #[test]
 fn the_samples_of_the_page_are_the_example() {
     let page = page();
-    let parts = page.split("```toml\n").skip(1);
-    let samples: Vec<&str> = parts
-        .map(|part| part.split_once("```").unwrap().0)
-        .collect();
-    assert!(samples.len() > 8);
-    let example = std::fs::read_to_string(file("examples/agent.toml")).unwrap();
-    // The comment at its beginning is about the file.
-    let (_, example) = example.split_once("\n\n").unwrap();
-    assert_eq!(samples.join("\n"), example);
+    for (begin, least, name) in [
+        ("```toml\n", 8, "agent"),
+        ("```toml test\n", 1, "agent.test"),
+    ] {
+        let parts = page.split(begin).skip(1);
+        let samples: Vec<&str> = parts
+            .map(|part| part.split_once("```").unwrap().0)
+            .collect();
+        assert!(samples.len() > least);
+        let example = file(&format!("examples/{name}.toml"));
+        let example = std::fs::read_to_string(example).unwrap();
+        // The comment at its beginning is about the file.
+        let (_, example) = example.split_once("\n\n").unwrap();
+        assert_eq!(samples.join("\n"), example);
+    }
 }
 
 #[test]

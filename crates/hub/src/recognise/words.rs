@@ -96,7 +96,7 @@ impl Kind {
         let (mut words, mut count, mut pieces) = (0, 0, 0);
         let mut has_letter = false;
         let marks = |c: char| c.is_ascii() && !c.is_ascii_alphanumeric();
-        for part in token.split(|c| matches!(c, '/' | ':' | '@' | '?' | '#' | '&' | '=')) {
+        for part in token.split(['/', ':', '@', '?', '#', '&', '=']) {
             let mut in_part = 0;
             for piece in part.split(marks).filter(|piece| !piece.is_empty()) {
                 let is_plain = |c: char| c.is_alphanumeric() && c < WORDLESS;

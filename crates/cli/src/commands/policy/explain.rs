@@ -53,16 +53,16 @@ pub(super) fn explain(
 /// A decision of the trace.
 pub(super) struct Recorded<'a> {
     /// The conversation that it belongs to; `None` is the session's own.
-    conversation: Option<&'a str>,
+    pub(super) conversation: Option<&'a str>,
     pub(super) flow: &'a Flow,
-    verdict: Verdict,
+    pub(super) verdict: Verdict,
     /// The rule, or the reason of a denial.
-    by: &'a str,
+    pub(super) by: &'a str,
     /// The taints beyond the limit, and the regions that brought them.
     excess: &'a [String],
     causes: &'a [Cause],
     /// The user's answer, and whether it allows.
-    answer: Option<(&'a str, bool)>,
+    pub(super) answer: Option<(&'a str, bool)>,
 }
 
 impl Recorded<'_> {

@@ -3,10 +3,14 @@
 mod explain;
 mod label;
 mod propose;
+mod record;
 mod report;
+mod sequence;
 mod suggest;
 
 pub(crate) use self::label::pieces;
+#[cfg(test)]
+pub(crate) use self::sequence::run as run_tests;
 
 use std::path::PathBuf;
 
@@ -35,9 +39,24 @@ enum PolicyAction {
     /// Show every mistake of a configuration, or else its rules for each tool.
     #[command(after_help = "Example:\n  sluice policy check --config sluice.toml")]
     Check(Which),
-    /// Run the examples of the rules; the exit code is 1 if one fails.
-    #[command(after_help = "Example:\n  sluice policy test --json")]
-    Test(Which),
+    /// Run the examples of the rules and the tests of sequences; the exit code is 1 if one fails.
+    #[command(
+        after_help = "Example:\n  sluice policy test --json\n  sluice policy test tests/mail.toml\n  \
+                            sluice policy test --from latest > sluice.test.toml"
+    )]
+    Test {
+        /// Files of tests [default: NAME.test.toml beside a configuration NAME.toml, if there is one].
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Print the calls of a recorded session as a test that passes now: its name, `latest`, or a file.
+        #[arg(long, value_name = "SESSION", conflicts_with = "files")]
+        from: Option<String>,
+        /// With `--from`: leave out the arguments that may reveal a secret.
+        #[arg(long, requires = "from")]
+        without_secrets: bool,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Show the labels that the rules give a tool's result, read from standard input; the exit code is 1 if
     /// the rules do not understand all of it.
     #[command(
@@ -133,7 +152,15 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
             suggest::suggest(&loaded.config, trace, replay, which.json)
         }),
         PolicyAction::Check(which) => with(which, true, |loaded| check(loaded, which.json)),
-        PolicyAction::Test(which) => with(which, true, |loaded| test(loaded, which.json)),
+        PolicyAction::Test {
+            files,
+            from,
+            without_secrets,
+            which,
+        } => with(which, true, |loaded| match from {
+            Some(session) => record::record(&loaded.config, session, *without_secrets),
+            None => test(loaded, files, which.json),
+        }),
         // The sample comes from standard input, where no question can be answered then.
         PolicyAction::Label {
             tool,
@@ -224,18 +251,38 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
     let text = format!(
         "{}: {apps}; {}",
         file.display(),
-        passed(examples.len(), failed)
+        passed(examples.len(), failed, ["example", "examples"])
     );
     show(as_json, &summary, &text)?;
     Ok(exit(failed))
 }
 
-fn test(loaded: &Loaded, as_json: bool) -> Result<Exit> {
+fn test(loaded: &Loaded, files: &[PathBuf], as_json: bool) -> Result<Exit> {
     let examples = &loaded.examples;
     let failed = show_examples(&loaded.config, examples.iter(), as_json)?;
-    let summary = json!({"kind": "summary", "examples": examples.len(), "failed": failed});
-    show(as_json, &summary, &passed(examples.len(), failed))?;
-    Ok(exit(failed))
+    let beside = loaded.file.with_extension("test.toml");
+    let beside = (files.is_empty() && beside.exists()).then_some(beside);
+    let (mut tests, mut wrong) = (0, 0);
+    for file in files.iter().chain(&beside) {
+        let text = std::fs::read_to_string(file);
+        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+        let outcomes = sequence::run(&loaded.config, &text);
+        for outcome in outcomes.with_context(|| format!("{} has no tests", file.display()))? {
+            tests += 1;
+            wrong += usize::from(outcome.difference.is_some());
+            let (value, text) = outcome.shown(file);
+            show(as_json, &value, &text)?;
+        }
+    }
+    let summary = json!({
+        "kind": "summary", "examples": examples.len(), "tests": tests, "failed": failed + wrong,
+    });
+    let mut text = passed(examples.len(), failed, ["example", "examples"]);
+    if tests > 0 {
+        text = format!("{text}; {}", passed(tests, wrong, ["test", "tests"]));
+    }
+    show(as_json, &summary, &text)?;
+    Ok(exit(failed + wrong))
 }
 
 /// Shows these examples. Returns how many of them failed.
@@ -260,10 +307,10 @@ fn exit(failed: usize) -> Exit {
     }
 }
 
-fn passed(examples: usize, failed: usize) -> String {
-    let all = counted(examples, "example", "examples");
-    match (examples, failed) {
-        (0, _) => "no examples".to_owned(),
+fn passed(count: usize, failed: usize, [one, several]: [&str; 2]) -> String {
+    let all = counted(count, one, several);
+    match (count, failed) {
+        (0, _) => format!("no {several}"),
         (_, 0) => format!("{all}, all passed"),
         _ => format!("{all}, {failed} FAILED"),
     }

@@ -1,0 +1,138 @@
+//! `sluice policy test --from`: a recorded session as a test.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use config::Config;
+use hub::trace::{Call, Flow};
+use ifc::{ArgumentPath, Dimension, Label};
+use policy::Verdict;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::explain::{Recorded, decisions};
+use super::sequence::{Sequence, Step};
+use crate::exit::Exit;
+use crate::terminal::{message, print_escaped};
+use crate::traces;
+
+#[derive(Serialize)]
+struct TestFile {
+    test: Vec<Test>,
+}
+
+#[derive(Serialize)]
+struct Test {
+    name: String,
+    steps: Vec<Step>,
+}
+
+/// Prints the calls of each conversation of a session as a test that passes with this configuration. A trace has no results,
+/// so each call has the labels that it had. Notes say where the session had another decision.
+pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Result<Exit> {
+    let records = traces::read(session)?;
+    let mut conversations: BTreeMap<Option<&str>, (Sequence<'_>, Vec<Step>)> = BTreeMap::new();
+    let all = decisions(&records);
+    for (at, recorded) in all.iter().enumerate() {
+        let Flow::Call(call) = recorded.flow else {
+            continue;
+        };
+        let answer = match recorded.answer {
+            Some(("session", true)) => Some("session"),
+            Some((_, true)) => Some("once"),
+            _ => None,
+        };
+        let is_again = |later: &Recorded<'_>| match later.flow {
+            Flow::Call(other) => {
+                later.conversation == recorded.conversation
+                    && (&other.app, &other.tool, &other.arguments)
+                        == (&call.app, &call.tool, &call.arguments)
+            }
+            _ => false,
+        };
+        // After `trust` a call is decided on again, which is the answer.
+        let is_open = recorded.verdict == Verdict::Ask && recorded.answer.is_none();
+        if is_open && all.iter().skip(at + 1).any(is_again) {
+            continue;
+        }
+        let mut step = Step {
+            call: format!("{}.{}", call.app, call.tool.as_str()),
+            arguments: Value::String(match hides_secrets {
+                true => without_secrets(config, call),
+                false => call.arguments.as_str().to_owned(),
+            }),
+            label: Some(call.label.clone()),
+            labels: call.data.clone(),
+            answer: answer.map(str::to_owned),
+            ..Step::default()
+        };
+        let new = || (Sequence::new(config), Vec::new());
+        let conversation = conversations.entry(recorded.conversation);
+        let (sequence, steps) = conversation.or_insert_with(new);
+        let found = match sequence.make(&step) {
+            Ok((found, _)) => found,
+            // Such as arguments that are no JSON, or a label that this configuration lacks.
+            Err(error) => {
+                message(&format!("note: left out {}: {error:#}", step.call));
+                continue;
+            }
+        };
+        if found.verdict != recorded.verdict {
+            let (was, by) = (recorded.verdict.name(), recorded.by);
+            let call = &step.call;
+            message(&format!(
+                "note: {call}: {was} by {by} in the session, and now {found}"
+            ));
+        }
+        step.answer = step.answer.filter(|_| found.verdict == Verdict::Ask);
+        step.expect = Some(found.verdict.name().to_owned());
+        step.because = Some(found.because).filter(|names| !names.is_empty());
+        steps.push(step);
+    }
+    ensure!(
+        !conversations.is_empty(),
+        "no call was decided in this session"
+    );
+    let tests = conversations.into_iter().map(|(name, (_, steps))| Test {
+        name: name.map_or_else(|| session.to_owned(), |name| format!("{session}: {name}")),
+        steps,
+    });
+    let file = TestFile {
+        test: tests.collect(),
+    };
+    print_escaped(toml::to_string(&file)?.trim_end())?;
+    Ok(Exit::Done)
+}
+
+/// The arguments without the words and numbers of those that may reveal a secret.
+fn without_secrets(config: &Config, call: &Call) -> String {
+    let secrets = config.lattice.whole(Dimension::Confidentiality);
+    let is_secret = |names: &Vec<String>| {
+        let label = config.lattice.labels(names.iter().map(String::as_str));
+        !label.unwrap_or(Label::top()).meet(&secrets).is_bottom()
+    };
+    let secret = call.data.iter().filter(|(_, names)| is_secret(names));
+    let secret: Vec<&String> = secret.map(|(path, _)| path).collect();
+    let arguments = serde_json::from_str::<BTreeMap<String, Value>>(&call.arguments);
+    let mut arguments = arguments.unwrap_or_default();
+    for (name, value) in &mut arguments {
+        let is_own = |path: &&String| {
+            let path = path.parse::<ArgumentPath>();
+            path.map_or(true, |path| path.argument() == name)
+        };
+        if is_secret(&call.label) || secret.iter().any(is_own) {
+            hide(value);
+        }
+    }
+    serde_json::to_string(&arguments).unwrap_or_default()
+}
+
+fn hide(value: &mut Value) {
+    match value {
+        Value::String(text) => "[secret]".clone_into(text),
+        Value::Number(number) => *number = 0.into(),
+        Value::Array(values) => values.iter_mut().for_each(hide),
+        Value::Object(members) => members.values_mut().for_each(hide),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
