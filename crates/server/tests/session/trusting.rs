@@ -14,7 +14,7 @@ use store::{Content, Memory};
 use crate::memory::{Archive, failures, untrusted};
 use crate::stage::{Everything, Stage, newest_results, users};
 
-/// The task that `echo` returns is untrusted, and it wants trusted text; it cannot be undone.
+/// The task that `echo` returns is untrusted, and it wants trusted text; it can be undone.
 struct Untrusted;
 
 impl Policy for Untrusted {
@@ -27,7 +27,7 @@ impl Policy for Untrusted {
         Ok(match sink {
             Sink::Call(_) => Rule {
                 limit: Label::bottom(),
-                effect: Effect::Irreversible,
+                effect: Effect::Write,
                 ..rule
             },
             _ => rule,
@@ -67,10 +67,7 @@ async fn one_answer_is_enough_for_a_task_and_for_this_one() {
             assert_eq!(stage.watcher.questions.len(), answered, "{until:?}");
         }
         let trust = stage.watcher.questions[0].trust.clone().unwrap();
-        assert_eq!(
-            (trust.app.as_str(), trust.effect),
-            ("test", Effect::Irreversible)
-        );
+        assert_eq!((trust.app.as_str(), trust.effect), ("test", Effect::Write));
         assert!(trust.texts[0].text.contains("invite three"));
         let events = stage.trace();
         let by_trust = |event: &&Event| matches!(event, Event::Allowed { by, .. } if by.starts_with("user, who trusts"));
