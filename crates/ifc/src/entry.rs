@@ -82,6 +82,16 @@ impl Entry {
         }
     }
 
+    /// Whether it is a step with a call that a prompt at `label` shows.
+    pub(crate) fn has_call_at(&self, label: &Label) -> bool {
+        let Message::Assistant { calls, .. } = &self.message else {
+            return false;
+        };
+        calls
+            .iter()
+            .any(|call| call.label(&self.label).flows_to(label))
+    }
+
     /// The images of its first text.
     pub(crate) fn images(&self) -> &[Pictured] {
         self.images.as_ref().map_or(&[], |images| images)
@@ -106,14 +116,17 @@ impl Entry {
     }
 
     /// Restricts its texts by the label of the message, and a result by the label of its call's arguments as well. `of`
-    /// gives the label of a text that has an origin of its own.
+    /// gives the label of what has an origin of its own.
     pub(crate) fn restrict(&mut self, arguments: &Label, of: impl Fn(&Made) -> Label) {
         let whole = self.label.join(arguments);
         let merges = matches!(self.message, Message::Result { .. } | Message::Memory(_));
         let images = self.images().first().map_or(usize::MAX, |it| it.span.start);
         let own = &mut Arc::make_mut(&mut self.came).own;
         for (own, text) in own.iter_mut().zip(self.message.texts_mut()) {
-            // The words of a step may have been made from more than its calls (`Remade::Calls`).
+            if let Some((made, label)) = &mut own.remade {
+                *label = of(made);
+            }
+            // A note may depend on more than the call that it answers (`History::remake_tcb`).
             let label = own.made.as_ref().map(&of);
             let label = label.map_or(whole.clone(), |label| label.join(&whole));
             own.restrict(text, &label);
@@ -121,6 +134,12 @@ impl Entry {
             if merges {
                 let merged = std::mem::replace(text, Labeled::trusted_tcb(""));
                 *text = merged.merge_apart(images);
+            }
+        }
+        if let Message::Assistant { calls, .. } = &mut self.message {
+            // The step's words come before the arguments.
+            for (call, own) in calls.iter_mut().zip(own.iter().skip(1)) {
+                call.remade = own.remade.as_ref().map(|(_, label)| label.clone());
             }
         }
     }

@@ -164,6 +164,7 @@ impl History {
                     arguments,
                     wire_id: None,
                     approval: None,
+                    remade: None,
                 }
             })
             .collect();
@@ -209,10 +210,7 @@ impl History {
     /// has endorsed the call. The result's label then falls when the call's does. Under any other label, it stays.
     pub fn push_result(&mut self, label: &Label, call: CallId, content: impl Into<Content>) {
         let own = self.step_of(call);
-        let is_own = own.is_some_and(|(step, call)| match &call.approval {
-            Some(approval) => approval.label(&step.label) == *label,
-            None => step.label == *label,
-        });
+        let is_own = own.is_some_and(|(step, call)| call.label(&step.label) == *label);
         let made = match is_own {
             true => Made::Call(call),
             false => Made::fixed(label.clone()),
@@ -428,7 +426,19 @@ impl History {
         })
     }
 
-    /// The label of a call's control part: that of its step, unless the user has endorsed the call.
+    /// Whether a prompt at `label` shows anything after the step at this position and its results.
+    #[must_use]
+    pub fn shows_after(&self, step: usize, label: &Label) -> bool {
+        let mut rest = self.entries.iter().skip(step + 1);
+        // A result without its call is not shown.
+        rest.any(|entry| match &entry.message {
+            Message::Result { .. } => false,
+            _ => entry.label.flows_to(label) || entry.has_call_at(label),
+        })
+    }
+
+    /// The label of a call's control part: that of its step, unless the user has endorsed the call or it came out again
+    /// from less.
     #[must_use]
     pub fn call_label(&self, id: CallId) -> Option<Label> {
         let (step, call) = self.step_of(id)?;

@@ -76,7 +76,7 @@ pub use prompt::{
 };
 pub use redact::redact;
 pub use region::{RegionId, RegionRef, Relevance};
-pub use relabel::{Pieces, Remade};
+pub use relabel::Pieces;
 pub use screener::{AnswerForm, Report, Screener, Screening};
 pub use sink::{
     Address, Connection, Delivery, Flow, MemoryWrite, Origin, Principal, Release, Sink, Stage,

@@ -157,15 +157,18 @@ pub struct PastCall {
     pub wire_id: Option<String>,
     /// The user's yes to it, if that endorsed it.
     pub approval: Option<Arc<Approval>>,
+    /// The label of its control part, if that came out again from less than its step was made from.
+    pub remade: Option<Label>,
 }
 
 impl PastCall {
     /// The label of its control part, made in a step at this label.
     #[must_use]
     pub fn label(&self, step: &Label) -> Label {
-        match &self.approval {
-            Some(approval) => approval.label(step),
-            None => step.clone(),
+        match (&self.remade, &self.approval) {
+            (Some(label), _) => label.clone(),
+            (None, Some(approval)) => approval.label(step),
+            (None, None) => step.clone(),
         }
     }
 }

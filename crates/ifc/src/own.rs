@@ -1,11 +1,11 @@
 //! Texts as they came, before the labels of what they were made from restricted them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::image::Pictured;
-use crate::{Approval, Arguments, CallId, Label, Labeled, Tool};
+use crate::{Approval, ArgumentPath, Arguments, CallId, Label, Labeled, Tool};
 
 /// Where the label of a message comes from.
 #[derive(Debug, Clone)]
@@ -113,8 +113,8 @@ pub(crate) type Calls = BTreeMap<CallId, (Label, Label)>;
 pub(crate) struct Piece {
     pub(crate) span: Range<usize>,
     pub(crate) label: Label,
-    /// Whether it is of a control part that the user has endorsed.
-    is_endorsed: bool,
+    /// Whether it is of a control part whose label is lower than that of its step.
+    is_control: bool,
 }
 
 /// The data from which the labels of a text are computed.
@@ -127,6 +127,9 @@ pub(crate) struct OwnText {
     restriction: Option<Label>,
     /// The user's approval of the call whose arguments it is.
     approval: Option<Arc<Approval>>,
+    /// Where the label of the control part comes from, if the call came out again from less than its step was made from,
+    /// and that label.
+    pub(crate) remade: Option<(Made, Label)>,
     /// Whether it is empty beside calls. It is no region then, since it says no more than the existence of the message,
     /// unless it was made from more than the calls.
     pub(crate) is_silent: bool,
@@ -141,7 +144,7 @@ impl OwnText {
             pieces.push(Piece {
                 span,
                 label,
-                is_endorsed: false,
+                is_control: false,
             });
         };
         for (span, label) in text.regions() {
@@ -171,7 +174,7 @@ impl OwnText {
         own.pieces.extend(images.iter().map(|it| Piece {
             span: it.span.clone(),
             label: it.label_in(text),
-            is_endorsed: false,
+            is_control: false,
         }));
         own
     }
@@ -179,15 +182,35 @@ impl OwnText {
     /// The arguments of a call that the user has approved, and their canonical text. Blanks and the order of names may
     /// depend on more than the user has read.
     pub(crate) fn approved(came: &Arguments, approval: &Arc<Approval>) -> Option<(Self, Labeled)> {
-        let text = came.to_labeled();
-        let mut own = Self::of(&approval.marked(text.reveal_tcb())?);
-        for piece in &mut own.pieces {
-            // `marked` has ⊤ for data. The user has read everything else.
-            piece.is_endorsed = piece.label.is_bottom();
-            piece.label = text.slice(piece.span.clone())?.label();
-        }
+        // The user has read everything but the data.
+        let (mut own, text) = Self::in_parts(came, approval.data())?;
         own.approval = Some(approval.clone());
         Some((own, text))
+    }
+
+    /// The arguments of a call, cut where data arguments begin and end, and their canonical text.
+    pub(crate) fn in_parts(
+        came: &Arguments,
+        data: &BTreeSet<ArgumentPath>,
+    ) -> Option<(Self, Labeled)> {
+        let text = came.to_labeled();
+        let unlabelled = Arguments::parse(text.reveal_tcb(), &Label::bottom()).ok()?;
+        let data = data.iter();
+        let marked = data.fold(unlabelled, |all, path| all.restrict_at(path, &Label::top()));
+        let mut own = Self::of(&marked.to_labeled());
+        for piece in &mut own.pieces {
+            piece.is_control = piece.label.is_bottom();
+            piece.label = text.slice(piece.span.clone())?.label();
+        }
+        Some((own, text))
+    }
+
+    /// The text with the labels that it came with.
+    pub(crate) fn came(&self, text: &Labeled) -> Labeled {
+        let mut came = text.clone();
+        let pieces = self.pieces.iter().filter(|_| !self.is_silent);
+        came.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
+        came
     }
 
     /// The labels of its pieces.
@@ -198,8 +221,9 @@ impl OwnText {
                 Some(label) => piece.label.join(label),
                 None => piece.label.clone(),
             };
-            match &self.approval {
-                Some(approval) if piece.is_endorsed => approval.label(&label),
+            match (&self.remade, &self.approval) {
+                (Some((_, remade)), _) if piece.is_control => piece.label.join(remade),
+                (None, Some(approval)) if piece.is_control => approval.label(&label),
                 _ => label,
             }
         })

@@ -91,9 +91,9 @@ struct Redactor<'a> {
 
 impl Redactor<'_> {
     fn message(&mut self, entry: &Entry) -> Option<PromptMessage> {
-        // A step above the label may have a call that the user has endorsed. That call is shown, and nothing beside it.
+        // A step above the label may have a call that is below it. That call is shown, and nothing beside it.
         let is_visible = entry.label.flows_to(self.label);
-        if !is_visible && !self.has_endorsed(entry) {
+        if !is_visible && !entry.has_call_at(self.label) {
             self.leave_out(&entry.message);
             return None;
         }
@@ -142,15 +142,6 @@ impl Redactor<'_> {
                 }
             }
         })
-    }
-
-    /// Whether a step above the label has a call that the user has endorsed and that is below it.
-    fn has_endorsed(&self, entry: &Entry) -> bool {
-        let Message::Assistant { calls, .. } = &entry.message else {
-            return false;
-        };
-        let mut calls = calls.iter().filter(|call| call.approval.is_some());
-        calls.any(|call| call.label(&entry.label).flows_to(self.label))
     }
 
     /// A call of a step at this label, if it is visible.

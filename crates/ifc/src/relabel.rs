@@ -1,7 +1,7 @@
 //! Labels that fall after the fact.
 //!
 //! A history stores for each text the labels that its parts came with, and for each step what its prompt showed. So all
-//! labels can be computed anew, in reading order, when one of them falls: [`History::refine_tcb`],
+//! labels can be computed anew, in reading order, when one of them falls: [`History::remake_tcb`],
 //! [`History::endorse_tcb`], [`History::approve`].
 
 use std::collections::BTreeSet;
@@ -12,16 +12,10 @@ use crate::image::Pictured;
 use crate::message::Origin;
 use crate::own::{Calls, Made, OwnText, OwnTool};
 use crate::writer::Writer;
-use crate::{Approval, Arguments, CallId, History, Label, Labeled, Message, RegionId, Relevance};
-
-/// How much of a step came out the same when it was re-run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remade {
-    /// Its calls. Its words keep the label of the first run.
-    Calls,
-    /// Its calls and its words.
-    Whole,
-}
+use crate::{
+    Approval, ArgumentPath, Arguments, Author, CallId, History, Label, Labeled, Message, RegionId,
+    Relevance,
+};
 
 /// Parts of a history. Unlike the numbers of regions, they stay the same when labels change. `None` is everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,43 +34,61 @@ pub(crate) struct OwnPiece<'a> {
 }
 
 impl History {
-    /// Lowers the label of the step at this position of [`History::messages`], and of everything derived from it. The step
-    /// was re-run from the texts before it that flow to `label`, and its calls came out the same. `floor` is the part of
-    /// the new label that comes from nothing in the history.
+    /// Lowers the label of the control part of a call, and of everything derived from it: the step at this position has made
+    /// the call, and it came out again from a prompt at `label` that showed nothing after the step. The step's words, its
+    /// other calls and the values at the places in `data`, which may have come out otherwise, keep their labels, and so
+    /// does what the hub answered to the call. `floor` is the part of the new label that comes from nothing in the history.
     ///
-    /// Trusted: the caller has re-run the step from such a prompt. Returns whether the label has fallen. Nothing changes if
-    /// `label` does not flow to the step's label, or if the origin of the step is not known.
-    pub fn refine_tcb(
+    /// Trusted: the caller has compared the two calls. Returns whether the label has fallen. Nothing changes if `label` does
+    /// not flow to that of the call, or if the origin of the step is not known.
+    pub fn remake_tcb(
         &mut self,
         step: usize,
-        label: &Label,
-        floor: &Label,
-        remade: Remade,
+        call: usize,
+        (label, floor): (&Label, &Label),
+        data: &BTreeSet<ArgumentPath>,
     ) -> bool {
         let labels = self.labels_before(step);
         let Some(entry) = self.entries.get_mut(step) else {
             return false;
         };
-        let is_step =
-            matches!(entry.message, Message::Assistant { .. }) && entry.came.made.is_known();
-        if !is_step || !label.flows_to(&entry.label) || !floor.flows_to(label) {
+        let is_known = entry.came.made.is_known();
+        let Message::Assistant { calls, .. } = &mut entry.message else {
+            return false;
+        };
+        let Some(past) = calls.get_mut(call).filter(|_| is_known) else {
+            return false;
+        };
+        let before = past.label(&entry.label);
+        if !label.flows_to(&before) || !floor.flows_to(label) {
             return false;
         }
-        // From the first run. That of the second one is carried anew.
-        entry.unread = None;
-        if let Message::Assistant { calls, .. } = &mut entry.message {
-            calls.iter_mut().for_each(|call| call.wire_id = None);
+        // The step's words come before the arguments.
+        let Some(own) = Arc::make_mut(&mut entry.came).own.get_mut(call + 1) else {
+            return false;
+        };
+        let came = Arguments::parse_labeled(&own.came(&past.arguments)).ok();
+        let Some((parts, text)) = came.and_then(|came| OwnText::in_parts(&came, data)) else {
+            return false;
+        };
+        (*own, past.arguments) = (parts, text);
+        own.remade = Some((Made::at(label, floor, &labels), label.clone()));
+        let id = past.id;
+        // Whether the hub answered in the place of the app depended on the label that the call had then. That there is an
+        // answer is known with the call.
+        let is_note = |entry: &&mut Entry| match &entry.message {
+            Message::Result { call, author, .. } => (*call, *author) == (id, Author::Hub),
+            _ => false,
+        };
+        if let Some(note) = self.entries.iter_mut().find(is_note) {
+            let came = Arc::make_mut(&mut note.came);
+            let old = std::mem::replace(&mut came.made, Made::Call(id));
+            if let Some(words) = came.own.first_mut() {
+                words.made.get_or_insert(old);
+            }
         }
-        let came = Arc::make_mut(&mut entry.came);
-        let old = std::mem::replace(&mut came.made, Made::at(label, floor, &labels));
-        if let (Remade::Calls, Some(words)) = (remade, came.own.first_mut()) {
-            // The first of several refinements has the prompt that the words were made from.
-            words.made.get_or_insert(old);
-        }
-        let before = entry.label.clone();
         self.compute_labels();
-        let entry = self.entries.get(step);
-        entry.is_some_and(|entry| entry.label != before)
+        self.call_label(id).is_some_and(|label| label != before)
     }
 
     /// The user has approved the call with this id: its control part loses the taints about integrity, and so does what is
@@ -100,10 +112,7 @@ impl History {
         let Some((call, own)) = texts.find(|(call, _)| call.id == id) else {
             return false;
         };
-        let mut came = call.arguments.clone();
-        let pieces = own.pieces.iter();
-        came.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
-        let came = Arguments::parse_labeled(&came).ok();
+        let came = Arguments::parse_labeled(&own.came(&call.arguments)).ok();
         // Another call of the same step, or of another history, is not approved.
         let came = came.filter(|came| approval.is_of(&call.tool, came));
         let Some((approved, text)) = came.and_then(|came| OwnText::approved(&came, &approval))
@@ -194,27 +203,7 @@ impl History {
             return Vec::new();
         };
         let texts = entry.came.own.iter().zip(entry.message.texts());
-        let came = texts.map(|(own, text)| {
-            let mut text = text.clone();
-            let pieces = own.pieces.iter().filter(|_| !own.is_silent);
-            text.relabel(pieces.map(|piece| (piece.span.clone(), piece.label.clone())));
-            text
-        });
-        came.collect()
-    }
-
-    /// Whether some text of a result of this call came with a label that flows to `limit`. If it is above the limit all
-    /// the same, the label of the call is the reason.
-    #[must_use]
-    pub fn has_own_below(&self, call: CallId, limit: &Label) -> bool {
-        let results = self.entries.iter().filter(|entry| match entry.came.made {
-            Made::Call(made) => made == call,
-            Made::Prompt { .. } => false,
-        });
-        let mut pieces = results
-            .flat_map(|entry| &entry.came.own)
-            .flat_map(|own| &own.pieces);
-        pieces.any(|piece| !piece.span.is_empty() && piece.label.flows_to(limit))
+        texts.map(|(own, text)| own.came(text)).collect()
     }
 
     /// The pieces of these regions.

@@ -281,18 +281,19 @@ pub enum Event {
         /// Whether it came about there, or came out the same. Otherwise it keeps the label that it had.
         taken: bool,
     },
-    /// An earlier step of the turn, which only reads, was re-run below a limit that blocked a draft.
+    /// A re-run has proposed a call that an earlier step of the turn has made. The call counts as made under the label of
+    /// the re-run's prompt: its result and all that was made from it have no more of the call's label.
     Refined {
         /// The step within the turn.
         step: usize,
         /// The earlier step.
         of: usize,
-        /// The label of its second prompt.
+        /// The position of the call in that step.
+        #[serde(default)]
+        call: usize,
+        /// The label of the re-run's prompt.
         label: Names,
-        /// Whether the same calls came out. Then that is their label, and their results and all that was
-        /// made from these have no more of it.
-        taken: bool,
-        /// Whether it also said the same.
+        /// Whether its data arguments came out the same too. Otherwise they keep their label.
         whole: bool,
     },
     /// After a refusal, the step was made without the taints that had blocked the refused call.

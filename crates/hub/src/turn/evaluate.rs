@@ -12,20 +12,22 @@
 //! [`REFUSALS_PER_CAUSE`] calls were refused before it: an injection must not wear the user down. A denial by the policy
 //! withholds nothing, nor does a refusal that has no such cause.
 
+use std::collections::BTreeSet;
+
 use ifc::{
-    Author, Call, Dimension, Effect, History, Label, Labeled, Message, PastCall, Prompt, Question,
-    REDACTED, Remade, Sink, redact,
+    ArgumentPath, Author, Call, Dimension, Label, Labeled, Message, PastCall, Question, REDACTED,
+    Sink,
 };
 
 use super::machine::{Refinement, TurnMachine};
 use super::state::{Strategy, Withheld};
 use super::step::{Retained, Step, StepCall, same_calls, same_control, step_calls};
-use super::strategy::{Compared, Input, Next};
+use super::strategy::{Compared, Next};
 use crate::trace::Event;
-use crate::{Completion, Filling, ProposedCall, Screening, StopReason};
+use crate::{Completion, Filling, ProposedCall, Screening};
 
-/// Reads that are re-run in one step, so that a question waits for few completions.
-const REFINED_PER_STEP: usize = 3;
+/// Re-runs of one step that propose what was made before, so that a question waits for few completions.
+const COUNTED_PER_STEP: usize = 8;
 
 /// Calls that a user refuses in one turn for the same taints before further ones are denied unasked. Most attacks make
 /// one to three calls, and the user's own come after them.
@@ -53,7 +55,6 @@ struct PastStep<'a> {
     number: usize,
     at: usize,
     label: &'a Label,
-    text: &'a Labeled,
     calls: &'a [PastCall],
 }
 
@@ -139,7 +140,7 @@ impl TurnMachine {
         })
     }
 
-    /// Whether a lazy draft is blocked no more, since a read was refined.
+    /// Whether a lazy draft is blocked no more, since calls before it were counted.
     pub(super) fn passes(&self, draft: &Completion) -> bool {
         self.is_lazy() && !self.exceeds(draft, &self.draft_label())
     }
@@ -368,17 +369,21 @@ impl TurnMachine {
         retained: &[Retained],
         step: &Completion,
     ) -> Compared {
-        let compared = if same_calls(&step.calls, &draft.calls) || self.reads_anew(step, label) {
+        let compared = if same_calls(&step.calls, &draft.calls) {
             Compared::Same
         } else if same_control(&step.calls, &draft.calls, retained) {
             Compared::SameControl
+        } else if self.counts(label, step) {
+            Compared::Counted
+        } else if self.reads_anew(step, label) {
+            Compared::Same
         } else {
             Compared::Different
         };
         self.events.push(Event::Checked {
             step: self.turn.step,
             label: self.names(label),
-            taken: !matches!(compared, Compared::Different),
+            taken: !matches!(compared, Compared::Counted | Compared::Different),
         });
         compared
     }
@@ -492,23 +497,88 @@ impl TurnMachine {
         (is_same && self.may_take(&calls, label)).then_some(retained)
     }
 
-    // ---- A read that is re-run ----
+    // ---- Calls that were made before ----
     //
-    // A lazy step has the label of everything before it, and so have the results of its reads: a mail that was read
-    // after a product review counts as influenced by the review. When that blocks a draft, the step that read is re-run
-    // from what was before it and flows to the draft's limits. If the same calls come out, they did not depend on the
-    // rest: the step gets the label of the second prompt, and everything made from it is labelled anew
-    // (`ifc::History::refine_tcb`).
+    // A lazy step has the label of everything before it, and so have its calls and their results: a mail that was read
+    // after a product review counts as influenced by the review. A re-run at a lower label does not see such a call and
+    // proposes it again. Then its control part did not depend on the rest: the call gets the label of that prompt,
+    // everything made from it is labelled anew (`ifc::History::remake_tcb`), and the step is re-run, with the call in
+    // its place. Nothing is executed twice.
 
-    /// The position of the earliest read that blocks a draft and was not re-run before, and the label of its second
-    /// prompt.
-    pub(super) fn next_read(&self, draft: &Completion) -> Option<(usize, Label)> {
-        if self.settings.screening != Screening::CHECKED || self.turn.refined >= REFINED_PER_STEP {
-            return None;
+    /// Counts the calls that a re-run at `label` proposes and that this turn has made above it. The prompt must be the one
+    /// that their step would have had at that label, so that their order is not a choice of what is above.
+    pub(super) fn counts(&mut self, label: &Label, step: &Completion) -> bool {
+        if self.turn.counted >= COUNTED_PER_STEP {
+            return false;
         }
-        let limit = self.blocking_limits(draft, &self.draft_label())?.limit;
-        let mut steps = self.steps();
-        steps.find_map(|step| Some((step.at, self.second_label(&step, &limit)?)))
+        let mut made: Vec<Refinement> = Vec::new();
+        let mut events = Vec::new();
+        let after = self.guard.history.messages().len();
+        for proposed in &step.calls {
+            let Ok(read) = self.read(proposed, label) else {
+                continue;
+            };
+            // What another conversation answers has labels of that too.
+            if self.is_conversed(proposed) {
+                continue;
+            }
+            let data = self.guard.policy.data_arguments(&read.app, &read.tool);
+            let data: BTreeSet<ArgumentPath> = data.into_iter().collect();
+            let mut past = self.steps().flat_map(|step| {
+                let calls = step.calls.iter().enumerate();
+                calls.map(move |(call, past)| (step.number, step.at, step.label, call, past))
+            });
+            let found = past.find_map(|(number, at, own, call, past)| {
+                let own = past.label(own);
+                let is_above = label.flows_to(&own) && own != *label;
+                let drafted = ProposedCall::from(past);
+                let is_new = |one: &Refinement| (one.at, one.call) != (at, call);
+                let is_counted = is_above
+                    && drafted.same_but(proposed, data.iter())
+                    && made.iter().all(is_new)
+                    // A step that a client brought may be made up.
+                    && self.guard.history.is_from_prompt(at)
+                    && !self.guard.history.shows_after(at, label);
+                let data = match drafted.same(proposed) {
+                    true => BTreeSet::new(),
+                    false => data.clone(),
+                };
+                let label = label.clone();
+                let refinement = Refinement {
+                    at,
+                    call,
+                    after,
+                    label,
+                    data,
+                };
+                is_counted.then_some((number, refinement))
+            });
+            if let Some((of, refinement)) = found {
+                events.push(Event::Refined {
+                    step: self.turn.step,
+                    of,
+                    call: refinement.call,
+                    label: self.names(label),
+                    whole: refinement.data.is_empty(),
+                });
+                made.push(refinement);
+            }
+        }
+        if made.is_empty() {
+            return false;
+        }
+        self.turn.counted += 1;
+        self.events.extend(events);
+        // The regions get other numbers.
+        let relevant = self.guard.history.pieces_of(&self.turn.relevance);
+        let floor = self.above_request(Label::bottom());
+        for own in &made {
+            let history = &mut self.guard.history;
+            history.remake_tcb(own.at, own.call, (&own.label, &floor), &own.data);
+        }
+        self.turn.relevance = self.guard.history.regions_of(&relevant);
+        self.refinements.extend(made);
+        true
     }
 
     /// The steps of this turn.
@@ -517,128 +587,17 @@ impl TurnMachine {
         let begin = messages().filter(|(_, (_, message))| matches!(message, Message::User(_)));
         let begin = begin.last().map_or(0, |(at, _)| at);
         let steps = messages().skip(begin).filter_map(|(at, (label, message))| {
-            let Message::Assistant { text, calls } = message else {
+            let Message::Assistant { calls, .. } = message else {
                 return None;
             };
-            Some((at, label, text, calls.as_slice()))
+            Some((at, label, calls.as_slice()))
         });
         let numbered = steps.zip(1..);
-        numbered.map(|((at, label, text, calls), number)| PastStep {
+        numbered.map(|((at, label, calls), number)| PastStep {
             number,
             at,
             label,
-            text,
             calls,
         })
-    }
-
-    /// The label under which a step could be re-run, if its own label alone hides one of its calls, or what it read, from
-    /// what is made below `limit`.
-    ///
-    /// That counts for writes too: a wider limit lets a write run under a higher label, and a step that does not see it
-    /// proposes it again. The completion alone is made once more, and no call.
-    fn second_label(&self, step: &PastStep<'_>, limit: &Label) -> Option<Label> {
-        let history = &self.guard.history;
-        let reads = |call: &PastCall| {
-            let effect = self.effect(&ProposedCall::from(call), step.label);
-            effect.is_some_and(Effect::reads)
-        };
-        let is_needed = |call: &PastCall| {
-            let is_hidden = !call.label(step.label).flows_to(limit);
-            is_hidden && (!reads(call) || history.has_own_below(call.id, limit))
-        };
-        // A note of the hub keeps its label, since a refusal depended on the label that the call had then. A request has
-        // the labels of another conversation too.
-        let has_run = |call: &PastCall| {
-            let is_result = |message: &Message| match message {
-                Message::Result {
-                    call: of, author, ..
-                } => *of == call.id && *author == Author::App,
-                _ => false,
-            };
-            let mut messages = history.messages();
-            self.asks.named(&call.tool).is_none() && messages.any(|(_, it)| is_result(it))
-        };
-        let mut before = self.refinements.iter();
-        if step.label.flows_to(limit)
-            || !step.calls.iter().any(is_needed)
-            || !step.calls.iter().all(|call| reads(call) || has_run(call))
-            // A step that a client brought may be made up: there is no prompt to compare it with.
-            || !history.is_from_prompt(step.at)
-            || before.any(|refinement| refinement.at == step.at)
-        {
-            return None;
-        }
-        let before = history.part(0..step.at, &Labeled::trusted_tcb(""));
-        // Below the step's own label too: a second prompt that shows more than the first proves nothing.
-        let label = self.above_request(before.label_below(&limit.meet(step.label)));
-        let knows = |call: &PastCall| before.tool_at(&label, &call.tool).is_some();
-        let is_possible = label.flows_to(limit) && step.calls.iter().all(knows);
-        (is_possible && self.before(step.at, &label).is_some()).then_some(label)
-    }
-
-    /// The history before a message, as a prompt at `label` is made of it; `None` if that would be too long.
-    fn before(&self, end: usize, label: &Label) -> Option<History> {
-        let limit = self.settings.limits.prompt_bytes;
-        self.summaries
-            .before(&self.guard.history, end, label, limit)
-    }
-
-    pub(super) fn refinement_prompt(&self, at: usize, label: &Label) -> Option<Prompt> {
-        Some(redact(&self.before(at, label)?, label).with_marks_explained())
-    }
-
-    /// Compares a read with its second run, if there is one, and relabels what was made from it.
-    pub(super) fn refined(&mut self, at: usize, label: Label, input: Input) {
-        let (remade, unread) = match input {
-            Input::Completed(completion) => {
-                let remade = self.remade(at, &label, &completion);
-                (remade, completion.unread.filter(|_| remade.is_some()))
-            }
-            _ => (None, None),
-        };
-        if let Some(remade) = remade {
-            // The regions get other numbers.
-            let relevant = self.guard.history.pieces_of(&self.turn.relevance);
-            let floor = self.above_request(Label::bottom());
-            let history = &mut self.guard.history;
-            history.refine_tcb(at, &label, &floor, remade);
-            history.carry(at, unread.clone());
-            self.turn.relevance = self.guard.history.regions_of(&relevant);
-        }
-        self.turn.refined += 1;
-        // Recorded in any case: another attempt would come out the same.
-        self.refinements.push(Refinement {
-            at,
-            after: self.guard.history.messages().len(),
-            label,
-            remade,
-            unread,
-        });
-    }
-
-    /// What of a read came out the same.
-    fn remade(&mut self, at: usize, label: &Label, completion: &Completion) -> Option<Remade> {
-        let step = self.steps().find(|step| step.at == at);
-        let (of, remade) = step.map_or((0, None), |step| {
-            let calls = step.calls.iter().map(ProposedCall::from);
-            let same = same_calls(&calls.collect::<Vec<_>>(), &completion.calls);
-            // A text that was cut off is equal by accident.
-            let is_whole =
-                completion.stop == StopReason::End && completion.text == step.text.reveal_tcb();
-            let remade = match is_whole {
-                true => Remade::Whole,
-                false => Remade::Calls,
-            };
-            (step.number, same.then_some(remade))
-        });
-        self.events.push(Event::Refined {
-            step: self.turn.step,
-            of,
-            label: self.names(label),
-            taken: remade.is_some(),
-            whole: remade == Some(Remade::Whole),
-        });
-        remade
     }
 }

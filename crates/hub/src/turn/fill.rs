@@ -217,15 +217,18 @@ impl TurnMachine {
         let label = fill.next.clone();
         fill.attempts.push(label.clone());
         let is_same = completion.as_ref().is_some_and(|it| fill.has_controls(it));
-        // Below the limits, what a step above them has read may be read anew, as after any check.
-        let anew = |step| label.flows_to(&fill.limit) && self.reads_anew(step, &label);
-        let is_anew = !is_same && completion.as_ref().is_some_and(anew);
+        // Below the limits, what was made above them counts or may be read anew, as after any check.
+        let other = completion.as_ref();
+        let other = other.filter(|_| !is_same && label.flows_to(&fill.limit));
+        let is_counted = other.is_some_and(|step| self.counts(&label, step));
+        let is_anew = !is_counted && other.is_some_and(|step| self.reads_anew(step, &label));
         self.events.push(Event::Checked {
             step: self.turn.step,
             label: self.names(&label),
             taken: is_same || is_anew,
         });
         match completion {
+            _ if is_counted => return Next::Try(Strategy::Reconsider(fill.draft)),
             Some(step) if is_anew => return Next::Try(Strategy::Accept(step, label)),
             Some(step) if is_same => (fill.step, fill.label) = (step, label),
             _ => {}

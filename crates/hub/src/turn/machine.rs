@@ -3,12 +3,12 @@
 //! Text above the clearance of every provider ([`Setup::clearances`]) is masked: all prompts of a step keep to one
 //! clearance, which is chosen by labels alone. The broker checks each prompt again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ifc::{
-    Call, CallId, Decision, Dimension, Draft, DraftCall, History, Label, Labeled, Lattice,
-    MemoryWrite, Message, Permit, Policy, PromptMessage, REDACTED, Relevance, Remade, Tool, Unread,
+    ArgumentPath, Call, CallId, Decision, Dimension, Draft, DraftCall, History, Label, Labeled,
+    Lattice, MemoryWrite, Message, Permit, Policy, PromptMessage, REDACTED, Relevance, Tool,
     redact,
 };
 
@@ -48,7 +48,7 @@ pub struct TurnMachine {
     /// Those that are not remembered yet.
     pub(super) new_summaries: Vec<Labeled>,
     pub(super) events: Vec<Event>,
-    /// The reads that were re-run.
+    /// The calls whose labels have fallen.
     pub(super) refinements: Vec<Refinement>,
     /// The request that this conversation serves, if it is not the user's.
     pub(super) serving: Option<Box<Service>>,
@@ -57,19 +57,19 @@ pub struct TurnMachine {
     pub(super) behind_others: [Label; 2],
 }
 
-/// A step that was re-run. A history that is rebuilt is refined again, at the same place.
+/// A call that came out again from less. In a history that is rebuilt its label falls again, at the same place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refinement {
-    /// The position of the step in the history.
+    /// The position of its step in the history.
     pub at: usize,
+    /// Its position in the step.
+    pub call: usize,
     /// The length of the history by then.
     pub after: usize,
-    /// The label of the second prompt.
+    /// The label of the prompt.
     pub label: Label,
-    /// What came out the same; nothing if the step keeps its label.
-    pub remade: Option<Remade>,
-    /// What came unread with the second run.
-    pub unread: Option<Arc<Unread>>,
+    /// The places of data arguments that came out otherwise.
+    pub data: BTreeSet<ArgumentPath>,
 }
 
 impl TurnMachine {
@@ -171,14 +171,9 @@ impl TurnMachine {
         self.guard.monitor.has_refused_below(label)
     }
 
-    /// The steps that were re-run, in the order in which they were.
+    /// The calls whose labels have fallen, in the order in which they did.
     pub fn refinements(&self) -> &[Refinement] {
         &self.refinements
-    }
-
-    /// Says by what a history that was taken over has been refined. No step of these is re-run.
-    pub fn recall_refinements(&mut self, refinements: Vec<Refinement>) {
-        self.refinements = refinements;
     }
 
     /// Says what may be behind each call of a tool that is not the client's own, whatever the conversation shows

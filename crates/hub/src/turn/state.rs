@@ -143,8 +143,8 @@ pub(super) struct Turn {
     pub(super) proposed: Vec<(Label, ProposedCall)>,
     /// The calls of each step.
     pub(super) steps: Vec<(Label, Vec<ProposedCall>)>,
-    /// How many reads were re-run in this step.
-    pub(super) refined: usize,
+    /// How many re-runs of this step have proposed what was made before.
+    pub(super) counted: usize,
     /// What steps are made without since calls were refused. It is fixed when a step begins.
     pub(super) withheld: Vec<Withheld>,
     /// Whether this step was incomplete without that, and is made from everything.
@@ -171,7 +171,7 @@ impl Default for Turn {
             inert: 0,
             proposed: Vec::new(),
             steps: Vec::new(),
-            refined: 0,
+            counted: 0,
             withheld: Vec::new(),
             is_full: false,
             undescribed: None,
@@ -227,8 +227,6 @@ pub(super) enum Strategy {
     Without(Label),
     /// From everything (the second label), to complete a step that was made without.
     Full(Completion, Label, Label),
-    /// The read at this position of the history is re-run from less, to see whether it depends on what blocks the draft.
-    Refine(Completion, usize, Label),
     /// The draft is re-run in parts.
     Fill(Box<Fill>),
     /// The draft is re-run without what blocks it, to compare the two. For each of its calls, the arguments that are
@@ -239,7 +237,7 @@ pub(super) enum Strategy {
     // These ask for nothing: the draft is at hand.
     /// A draft that was not screened.
     Evaluate(Completion, Label),
-    /// A draft that was screened, or whose read was re-run.
+    /// A draft that was screened, or before which calls were counted.
     Reconsider(Completion),
     /// A draft that is blocked even by what the screener left in.
     Unblock(Completion),

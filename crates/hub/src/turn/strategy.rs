@@ -12,11 +12,13 @@
 //!                                        └─ exceeds a limit ──► ScreenOwn ──► Reconsider
 //! Reconsider ─┬─ passes, or nothing would be masked ──► accepted
 //!             ├─ screening helps ──► Screened
-//!             └─ blocked even so ──► Unblock ─┬─ a read of this turn can be re-run ──► Refine ──► Reconsider
-//!                                             ├─ it can be made in parts ──► Fill ──► filled │ accepted
+//!             └─ blocked even so ──► Unblock ─┬─ it can be made in parts ──► Fill ──► filled │ accepted
 //!                                             ├─ it can be re-run below the limits ──► Check ──► checked │ accepted
 //!                                             └─ otherwise ──► accepted, and its calls are asked about
 //! ```
+//!
+//! A re-run (Without, Fill, Check) that proposes calls which were made before is made again, and these calls count
+//! (`TurnMachine::counts`).
 
 use std::collections::BTreeMap;
 
@@ -66,6 +68,8 @@ pub(super) enum Compared {
     Same,
     /// Its control parts are the same.
     SameControl,
+    /// It makes calls that were made before.
+    Counted,
     Different,
 }
 
@@ -76,7 +80,7 @@ impl TurnMachine {
         use Next::{Made, Stop, Try, Words};
         use Strategy::{
             Accept, Answer, Begin, Check, Draft, DraftForScreener, Evaluate, Fill, Full,
-            Reconsider, Refine, Screen, ScreenOwn, Screened, Unblock, Without,
+            Reconsider, Screen, ScreenOwn, Screened, Unblock, Without,
         };
         match (strategy, input) {
             (Begin(_), _) if let Some(first) = self.screens_first() => Try(first),
@@ -110,30 +114,27 @@ impl TurnMachine {
             (Reconsider(it), _) if self.masks_nothing() => Try(Accept(it, self.screened_label())),
             (Reconsider(it), _) => Try(Screened(self.drop_draft(&it))),
 
-            (Unblock(it), _) if let Some((at, label)) = self.next_read(&it) => {
-                Try(Refine(it, at, label))
-            }
             (Unblock(it), _) if let Some(fill) = self.fill(&it) => self.next_part(fill),
             (Unblock(it), _) if let Some((label, kept)) = self.checkable(&it) => {
                 Try(Check(it, label, kept))
             }
             (Unblock(it), _) => self.accept_draft(it),
 
-            (Refine(draft, at, label), input) => {
-                self.refined(at, label, input);
-                Try(Reconsider(draft))
-            }
             (Fill(fill), Completed(made)) => self.part_made(fill, Some(made)),
             (Fill(fill), _) => self.part_made(fill, None),
             (Check(draft, label, kept), Completed(step)) => {
                 match self.compare(&draft, &label, &kept, &step) {
                     Compared::Same => Try(Accept(step, label)),
                     Compared::SameControl => Made(Step::filled(step, draft.calls, kept, label)),
+                    Compared::Counted => Try(Reconsider(draft)),
                     Compared::Different => self.accept_draft(draft),
                 }
             }
             (Check(draft, ..), _) => self.accept_draft(draft),
 
+            (Without(label), Completed(step)) if self.counts(&label, &step) => {
+                Try(Begin(self.draft_label()))
+            }
             (Without(label), Completed(step)) if self.is_incomplete(&step, &label) => {
                 Try(Full(step, label, self.shown_at_most()))
             }
@@ -176,7 +177,7 @@ impl TurnMachine {
         let turn = &mut self.turn;
         turn.step += 1;
         turn.relevance = Relevance::Everything;
-        turn.refined = 0;
+        turn.counted = 0;
         turn.is_full = false;
         self.turn.withheld = self.causes_of_refusals();
         if self.turn.step > self.settings.limits.steps {
@@ -234,16 +235,15 @@ impl TurnMachine {
             Strategy::Screen(_) | Strategy::ScreenOwn(_) => {
                 return self.wait(State::AwaitStep(strategy), Need::Screen);
             }
-            Strategy::Without(label) => match self.cached_trial(label) {
-                Some(completion) => return self.advance(strategy, Input::Completed(completion)),
-                None => self.trial_request(label),
-            },
-            Strategy::Check(_, label, _) => self.trial_request(label),
+            Strategy::Without(label) | Strategy::Check(_, label, _) => {
+                match self.cached_trial(label) {
+                    Some(completion) => {
+                        return self.advance(strategy, Input::Completed(completion));
+                    }
+                    None => self.trial_request(label),
+                }
+            }
             Strategy::Fill(fill) => self.part_request(fill),
-            Strategy::Refine(_, at, label) => match self.refinement_prompt(*at, label) {
-                Some(prompt) => self.request_again(prompt),
-                None => return self.advance(strategy, Input::None),
-            },
             Strategy::DraftForScreener(label, Drafter::Other) => {
                 let prompt = self.prompt(label);
                 self.request(prompt, Purpose::Draft, shape)

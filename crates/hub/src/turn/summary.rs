@@ -105,22 +105,6 @@ impl Summaries {
         self.0.iter().find(|own| own.label == *label)
     }
 
-    /// The history up to the message at `end`, as a prompt at `label` is made of it; `None` if that would be over `limit`.
-    pub(super) fn before(
-        &self,
-        history: &History,
-        end: usize,
-        label: &Label,
-        limit: usize,
-    ) -> Option<History> {
-        let summary = self.at(label).filter(|own| own.from <= end);
-        let shown = shown(history, label, summary.map_or(0, |own| own.from));
-        let shown = shown.iter().filter(|message| message.position < end);
-        let bytes: usize = shown.map(|message| message.bytes).sum();
-        let bytes = bytes + summary.map_or(0, |own| own.text.len());
-        (bytes <= limit).then(|| part(history, summary, end))
-    }
-
     /// The beginning of a prompt at `label`, if the prompt is over `limit` and shorter with a summary. A function of what
     /// the prompt shows.
     pub(super) fn too_long(
@@ -189,12 +173,11 @@ fn shown(history: &History, label: &Label, from: usize) -> Vec<Shown> {
     let mut shown = Vec::new();
     for (position, (own, message)) in history.messages().enumerate().skip(from) {
         let is_visible = own.flows_to(label);
-        // A step above has calls below that the user has endorsed.
-        let has_endorsed =
-            |calls: &[PastCall]| calls.iter().any(|it| it.label(own).flows_to(label));
+        // A step above may have calls below.
+        let has_call = |calls: &[PastCall]| calls.iter().any(|it| it.label(own).flows_to(label));
         match message {
             _ if is_visible => {}
-            Message::Assistant { calls, .. } if has_endorsed(calls) => {}
+            Message::Assistant { calls, .. } if has_call(calls) => {}
             _ => continue,
         }
         let visible = |text: &Labeled| visible(text, label);

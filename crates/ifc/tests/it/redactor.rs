@@ -481,7 +481,7 @@ fn calls_are_numbered_afresh_and_hidden_ones_leave_no_gap() {
     );
 }
 
-/// It is bound to its step: where the step is left out or made again from less, it is gone.
+/// It is bound to its step: where the step is left out, it is gone.
 #[test]
 fn what_is_unread_is_shown_with_its_step_alone() {
     let mut history = History::default();
@@ -503,8 +503,12 @@ fn what_is_unread_is_shown_with_its_step_alone() {
     // The mark of the masked words is explained in a message before.
     assert_eq!(shown(&history, &Label::bottom()), [(3, low.clone())]);
     assert_eq!(shown(&history, &high()), [(2, low.clone()), (3, high_one)]);
-    assert!(history.refine_tcb(3, &Label::bottom(), &Label::bottom(), ifc::Remade::Whole));
-    assert_eq!(shown(&history, &high()), [(2, low)]);
+    // Its call alone is shown below: what came with the step is not the call's.
+    let bottom = Label::bottom();
+    assert!(history.remake_tcb(3, 0, (&bottom, &bottom), &BTreeSet::new()));
+    let below = redact(&history, &bottom);
+    assert_eq!(below.messages().len(), 4);
+    assert_eq!(shown(&history, &bottom), [(3, low)]);
 }
 
 /// Servers name calls as they like: two of one name, or one by a number of ours. What a prompt

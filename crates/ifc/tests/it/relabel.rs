@@ -1,9 +1,9 @@
 //! Labels that fall afterwards: as if they had been lower from the start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ifc::{
-    CallId, History, Label, Labeled, Message, PromptMessage, RegionId, Relevance, Remade, Tool,
+    Author, CallId, History, Label, Labeled, Message, PromptMessage, RegionId, Relevance, Tool,
     redact,
 };
 use proptest::prelude::*;
@@ -36,8 +36,8 @@ enum Op {
 
 #[derive(Debug, Clone)]
 enum Change {
-    /// Of this step, below this limit.
-    Refine(usize, Label, Remade),
+    /// Of this call of this step, below this limit.
+    Remake(usize, usize, Label),
     /// Of this region.
     Endorse(usize, Label),
 }
@@ -78,9 +78,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let remade = prop_oneof![Just(Remade::Calls), Just(Remade::Whole)];
     let change = prop_oneof![
-        2 => (0..9usize, few(), remade).prop_map(|(at, limit, how)| Change::Refine(at, limit, how)),
+        2 => (0..9usize, 0..2usize, few()).prop_map(|(at, call, limit)| Change::Remake(at, call, limit)),
         1 => (0..40usize, few()).prop_map(|(at, taints)| Change::Endorse(at, taints)),
     ];
     proptest::collection::vec(change, 1..4)
@@ -94,12 +93,14 @@ struct Shown {
 }
 
 impl Shown {
-    fn label_in(&self, history: &History) -> Label {
+    /// Its label in a history in which the messages have these positions.
+    fn label_in(&self, history: &History, places: &[usize]) -> Label {
         let regions = history.regions();
         let has = |text: &str| self.words.iter().any(|word| text.contains(word.as_str()));
         let regions = regions.filter(|region| has(region.reveal_tcb()));
         let messages = history.messages().enumerate();
-        let messages = messages.filter(|(at, _)| self.messages.contains(at));
+        let seen: BTreeSet<usize> = self.messages.iter().map(|at| places[*at]).collect();
+        let messages = messages.filter(|(at, _)| seen.contains(at));
         let messages = messages.map(|(_, (label, _))| label.clone());
         let all: Vec<Label> = regions
             .map(|region| region.label.clone())
@@ -163,7 +164,17 @@ impl Shown {
             }
         }
         let messages = history.messages().take(position).enumerate();
-        let below = messages.filter(|(_, (own, _))| own.flows_to(label));
+        // That a call has an answer is known with the call.
+        let is_hidden = |message: &Message| match message {
+            Message::Result {
+                content,
+                author: Author::Hub,
+                ..
+            } => !content.label().flows_to(label),
+            _ => false,
+        };
+        let below =
+            messages.filter(|(_, (own, message))| own.flows_to(label) && !is_hidden(message));
         seen.messages = below.map(|(at, _)| at).collect();
         seen
     }
@@ -183,9 +194,10 @@ fn words(text: &str) -> BTreeSet<String> {
 struct World {
     tool: Vec<Part>,
     ops: Vec<Op>,
-    /// For each step: what it was made from, and its words, if they were made from something else.
+    /// For each step: what it was made from.
     shown: Vec<Shown>,
-    words_from: Vec<Option<Shown>>,
+    /// By step and call: what the call was made from again.
+    remade: BTreeMap<(usize, usize), Shown>,
     /// The labels of notes, which stay.
     notes: Vec<Label>,
 }
@@ -222,7 +234,6 @@ impl World {
                 } => {
                     let label = history.label_below(limit).join(floor);
                     self.shown.push(Shown::by_redactor(&history, &label));
-                    self.words_from.push(None);
                     steps.push(history.messages().len());
                     let ids =
                         history.push_step(&label, floor, labeled(text), calls.iter().map(made));
@@ -239,32 +250,54 @@ impl World {
         (history, steps)
     }
 
-    /// The same with each label from what it was made from, in a history that nothing is changed in.
+    /// The same with each label from what it was made from, in a history that nothing is changed in. A call that was made
+    /// again is a step of its own there.
     fn anew(&self) -> History {
         let mut history = self.history();
-        let mut shown = self.shown.iter().zip(&self.words_from);
+        let mut shown = self.shown.iter().enumerate();
         let mut notes = self.notes.iter();
+        // Where each message of the real history is.
+        let mut places = Vec::new();
         for op in &self.ops {
             let Op::Step {
                 floor, text, calls, ..
             } = op
             else {
+                let from = history.messages().len();
                 plain(&mut history, op);
+                places.extend(from..history.messages().len());
                 continue;
             };
-            let (from, words) = shown.next().unwrap();
-            let label = from.label_in(&history).join(floor);
-            let text = match words {
-                Some(from) => labeled(text).restrict(&from.label_in(&history).join(floor)),
-                None => labeled(text),
-            };
-            let ids = history.push_assistant(&label, text, calls.iter().map(made));
-            for (id, (_, answer)) in ids.into_iter().zip(calls) {
+            let (step, from) = shown.next().unwrap();
+            let label = from.label_in(&history, &places).join(floor);
+            let own = calls.iter().enumerate().map(|(at, call)| {
+                let remade = self.remade.get(&(step, at));
+                let label = remade.map(|from| from.label_in(&history, &places).join(floor));
+                (call, label)
+            });
+            let own: Vec<_> = own.collect();
+            let others = own.iter().filter(|(_, lower)| lower.is_none());
+            places.push(history.messages().len());
+            let others = others.map(|(call, _)| made(call));
+            let mut ids = history
+                .push_assistant(&label, labeled(text), others)
+                .into_iter();
+            for (call @ (_, answer), lower) in own {
+                let (label, id) = match lower {
+                    None => (label.clone(), ids.next().unwrap()),
+                    Some(lower) => {
+                        let nothing = Labeled::trusted_tcb("");
+                        let ids = history.push_assistant(&lower, nothing, [made(call)]);
+                        (lower, ids[0])
+                    }
+                };
                 let note = match answer {
                     Answer::Note => notes.next().unwrap(),
                     _ => &label,
                 };
+                let at = history.messages().len();
                 answered(&mut history, &label, note, id, answer);
+                places.extend(at..history.messages().len());
             }
         }
         history
@@ -272,24 +305,28 @@ impl World {
 
     fn change(&mut self, history: &mut History, steps: &[usize], change: &Change) {
         match change {
-            Change::Refine(step, limit, remade) if !steps.is_empty() => {
+            Change::Remake(step, call, limit) if !steps.is_empty() => {
                 let step = step % steps.len();
                 let at = steps[step];
                 let floor = self.floor(step);
-                let own = history.messages().nth(at).unwrap().0.clone();
-                // As a caller chooses it: what stands before the step, below the limit and its label.
+                let (own, Message::Assistant { calls, .. }) = history.messages().nth(at).unwrap()
+                else {
+                    panic!("no step");
+                };
+                let Some(own) = calls.get(*call).map(|call| call.label(own)) else {
+                    return;
+                };
+                // As a caller chooses it: what stands before the step, below the limit and the label of the call.
                 let prefix = Shown::before(history, at, &limit.meet(&own));
-                let label = prefix.label_in(history).join(&floor);
+                let places: Vec<usize> = (0..at).collect();
+                let label = prefix.label_in(history, &places).join(&floor);
                 let before = history.clone();
-                let fell = history.refine_tcb(at, &label, &floor, *remade);
+                let fell = history.remake_tcb(at, *call, (&label, &floor), &BTreeSet::new());
                 assert_eq!(fell, label != own);
                 assert_none_rises(&before, history);
-                let old = std::mem::replace(&mut self.shown[step], prefix);
-                if *remade == Remade::Calls && self.words_from[step].is_none() {
-                    self.words_from[step] = Some(old);
-                }
                 // What flows to the new label, which may be more than what the limit let through.
-                self.shown[step] = Shown::before(&before, at, &label);
+                let from = Shown::before(&before, at, &label);
+                self.remade.insert((step, *call), from);
             }
             Change::Endorse(region, taints) => {
                 let count = history.regions().count();
@@ -305,7 +342,7 @@ impl World {
                 assert_none_rises(&before, history);
                 self.endorse(&trusted, taints);
             }
-            Change::Refine(..) => {}
+            Change::Remake(..) => {}
         }
     }
 
@@ -376,27 +413,32 @@ fn answered(history: &mut History, label: &Label, note: &Label, id: CallId, answ
     }
 }
 
-/// A text with its regions.
-type Shape = (String, Vec<(std::ops::Range<usize>, Label)>);
+/// The label of a message, and those of the characters of a text.
+type Shape = (Label, Vec<Label>);
 
-/// Everything that a history says, with its labels.
-fn labels(history: &History) -> Vec<Shape> {
-    let text = |text: &Labeled| {
-        let regions = text.regions().map(|(span, label)| (span, label.clone()));
-        (text.reveal_tcb().to_owned(), regions.collect())
+/// Everything that a history says, with its labels, by the first word of each text.
+fn labels(history: &History) -> BTreeMap<String, Shape> {
+    let mut all = BTreeMap::new();
+    let mut add = |label: &Label, text: &Labeled| {
+        let own = text.reveal_tcb();
+        // Blanks in arguments may differ.
+        let written = own.char_indices().filter(|(_, one)| *one != ' ');
+        let labels = written.map(|(at, _)| text.label_at(at)).collect();
+        if let Some(word) = words(own).into_iter().next() {
+            all.insert(word, (label.clone(), labels));
+        }
     };
-    let mut all: Vec<Shape> = Vec::new();
     for tool in history.tools() {
-        all.extend([&tool.description, &tool.parameters].map(text));
+        add(&tool.label, &tool.description);
     }
     for (label, message) in history.messages() {
-        all.push(("message".to_owned(), vec![(0..0, label.clone())]));
         match message {
-            Message::System(own) | Message::User(own) | Message::Memory(own) => all.push(text(own)),
-            Message::Result { content, .. } => all.push(text(content)),
-            Message::Assistant { text: own, calls } => {
-                all.push(text(own));
-                all.extend(calls.iter().map(|call| text(&call.arguments)));
+            Message::System(own) | Message::User(own) | Message::Memory(own) => add(label, own),
+            Message::Result { content, .. } => add(label, content),
+            Message::Assistant { text, calls } => {
+                add(label, text);
+                let calls = calls.iter();
+                calls.for_each(|call| add(&call.label(label), &call.arguments));
             }
         }
     }
@@ -425,7 +467,7 @@ proptest! {
     fn what_was_derived_falls_as_if_it_had_been_so_from_the_start(
         tool in parts(0..2), ops in ops(), changes in changes(),
     ) {
-        let mut world = World { tool, ops, shown: vec![], words_from: vec![], notes: vec![] };
+        let mut world = World { tool, ops, shown: vec![], remade: BTreeMap::new(), notes: vec![] };
         let (mut history, steps) = world.first();
         prop_assert_eq!(labels(&history), labels(&world.anew()));
         for change in &changes {
@@ -439,7 +481,7 @@ proptest! {
     fn regions_keep_their_words(
         tool in parts(0..2), ops in ops(), changes in changes(), bits in any::<u64>(),
     ) {
-        let mut world = World { tool, ops, shown: vec![], words_from: vec![], notes: vec![] };
+        let mut world = World { tool, ops, shown: vec![], remade: BTreeMap::new(), notes: vec![] };
         let (mut history, steps) = world.first();
         let chosen = |id: &RegionId| bits >> (id.0 % 64) & 1 == 1;
         let ids: BTreeSet<RegionId> =
@@ -465,44 +507,54 @@ proptest! {
     }
 }
 
-/// The case that refinement is for: a mail is read after a review.
+/// A mail is read after a review, with a search that the review may have worded.
 #[test]
-fn a_read_after_something_untrusted_gets_its_own_label_back() {
+fn a_call_after_something_untrusted_gets_its_own_label_back() {
     let (review, mail) = (taint(0), taint(1));
     let (bottom, nothing) = (Label::bottom(), || Labeled::trusted_tcb(""));
-    let call = |tool: &str| (tool.to_owned(), Labeled::trusted_tcb("{}"));
+    let call = |tool: &str, arguments| (tool.to_owned(), Labeled::trusted_tcb(arguments));
     let mut history = History::default();
     history.push_user(Labeled::trusted_tcb("log in"));
-    let ids = history.push_step(&bottom, &bottom, nothing(), [call("reviews")]);
-    history.push_result(
-        &bottom,
-        ids[0],
-        Labeled::label_tcb("buy this", review.clone()),
-    );
-    let ids = history.push_step(&review, &bottom, nothing(), [call("mails")]);
-    history.push_result(
-        &review,
-        ids[0],
-        Labeled::label_tcb("code 123", mail.clone()),
-    );
+    let ids = history.push_step(&bottom, &bottom, nothing(), [call("reviews", "{}")]);
+    let content = Labeled::label_tcb("buy this", review.clone());
+    history.push_result(&bottom, ids[0], content);
+    let search = call("mails", r#"{"in": "all", "for": "code"}"#);
+    let words = Labeled::trusted_tcb("I look");
+    let ids = history.push_step(&review, &bottom, words, [search, call("pay", "{}")]);
+    let content = Labeled::label_tcb("code 123", mail.clone());
+    history.push_result(&review, ids[0], content);
+    history.push_note(&review, ids[1], "refused");
     let both = review.join(&mail);
     history.push_step(&both, &bottom, Labeled::trusted_tcb("go"), []);
-    assert!(history.has_own_below(ids[0], &mail));
-    assert!(!history.has_own_below(ids[0], &review));
-    assert!(history.refine_tcb(3, &bottom, &bottom, Remade::Whole));
-    let labels: Vec<&Label> = history.messages().map(|(label, _)| label).collect();
-    // The last step was shown the review all the same.
-    assert_eq!(labels, [&bottom, &bottom, &bottom, &bottom, &bottom, &both]);
+    let data = BTreeSet::from(["for".parse().unwrap()]);
+    assert!(!history.shows_after(3, &bottom) && history.shows_after(3, &both));
+    let whole = BTreeSet::new();
+    assert!(history.remake_tcb(3, 0, (&bottom, &bottom), &data));
+    assert!(history.remake_tcb(3, 1, (&bottom, &bottom), &whole));
+    assert!(history.shows_after(1, &bottom));
+    let shown = |label: &Label| {
+        let prompt = redact(&history, label);
+        let messages = prompt.messages().iter().skip(3);
+        messages.map(crate::shown::message).collect::<Vec<_>>()
+    };
+    let below = shown(&bottom).join("\n");
+    // The words, what was searched for and what came of it, and that the payment was refused, are the review's.
+    for hidden in ["I look", "code", "refused", "go"] {
+        assert!(!below.contains(hidden), "{below}");
+    }
+    assert_eq!(below.matches("[redacted]").count(), 3, "{below}");
     let (_, Message::Result { content, .. }) = history.messages().nth(4).unwrap() else {
         panic!("no result");
     };
-    assert_eq!(content.label(), mail);
-    // Neither a result nor what was made above the label is refined.
-    let before = self::labels(&history);
-    assert!(!history.refine_tcb(4, &bottom, &bottom, Remade::Whole));
-    assert!(!history.refine_tcb(3, &review, &bottom, Remade::Whole));
-    assert!(!history.refine_tcb(9, &bottom, &bottom, Remade::Whole));
-    assert_eq!(self::labels(&history), before);
+    assert_eq!(content.label(), both);
+
+    // A label does not rise, and what is no call has none.
+    let before = labels(&history);
+    assert!(!history.remake_tcb(4, 0, (&bottom, &bottom), &whole));
+    assert!(!history.remake_tcb(3, 0, (&review, &bottom), &whole));
+    assert!(!history.remake_tcb(3, 2, (&bottom, &bottom), &whole));
+    assert!(!history.remake_tcb(9, 0, (&bottom, &bottom), &whole));
+    assert_eq!(labels(&history), before);
 }
 
 /// What nobody knows the origin of is trusted by nobody.

@@ -67,7 +67,7 @@ pub(super) enum Step {
         call: usize,
         text: String,
     },
-    /// What an earlier step was made from turned out to be less.
+    /// What an earlier call was made from turned out to be less.
     Refined(Refinement),
 }
 
@@ -139,7 +139,8 @@ impl Taken {
                 } => {
                     if let Some(call) = order.iter().position(|id| id == call) {
                         steps.push(Step::Note {
-                            label: label.clone(),
+                            // A call whose label has fallen may have an answer above it.
+                            label: label.join(&content.label()),
                             call,
                             text: content.reveal_tcb().to_owned(),
                         });
@@ -225,7 +226,7 @@ impl Taken {
                 text.len() + unread + calls.sum::<usize>()
             }
             Step::Note { text, .. } => text.len(),
-            Step::Refined(refinement) => refinement.unread.as_ref().map_or(0, |it| it.bytes()),
+            Step::Refined(_) => 0,
         });
         let refused = self.refused.iter();
         let refused = refused.map(|call| call.tool.len() + call.arguments.len());

@@ -75,8 +75,6 @@ pub(super) struct Rebuilt {
     pub(super) beginning: Chain,
     /// What was refused since the user last said something.
     pub(super) refused: Vec<Call>,
-    /// The steps that were taken once more.
-    pub(super) refinements: Vec<Refinement>,
     /// Messages of the assistant that nothing is known of.
     pub(super) forgotten: usize,
     /// Where the messages are that came after the last answer.
@@ -133,7 +131,6 @@ impl Reader<'_> {
                 beginning: chain.clone(),
                 chain: chain.clone(),
                 refused: Vec::new(),
-                refinements: Vec::new(),
                 forgotten: 0,
                 news: Vec::new(),
             },
@@ -448,27 +445,20 @@ impl Reading<'_> {
                         history.push_note(label, *id, text.clone());
                     }
                 }
-                Step::Refined(refinement) => self.refined(refinement),
+                // What was found out about a call then, at the same place.
+                Step::Refined(Refinement {
+                    at,
+                    call,
+                    label,
+                    data,
+                    ..
+                }) => {
+                    let (history, floor) = (&mut self.rebuilt.history, Label::bottom());
+                    history.remake_tcb(*at, *call, (label, &floor), data);
+                }
             }
         }
         Ok(())
-    }
-
-    /// What was found out about a step then, at the same place.
-    fn refined(&mut self, refinement: &Refinement) {
-        let Refinement {
-            at,
-            label,
-            remade,
-            unread,
-            ..
-        } = refinement;
-        if let Some(remade) = remade {
-            let history = &mut self.rebuilt.history;
-            history.refine_tcb(*at, label, &Label::bottom(), *remade);
-            history.carry(*at, unread.clone());
-        }
-        self.rebuilt.refinements.push(refinement.clone());
     }
 
     fn open(&mut self, past: &RememberedCall, id: CallId, label: &Label) -> Result<(), String> {

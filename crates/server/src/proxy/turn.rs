@@ -99,7 +99,6 @@ impl<'a> Turn<'a> {
             history,
             chain,
             mut refused,
-            refinements,
             ..
         } = rebuilt;
         let from = history.messages().len();
@@ -119,7 +118,6 @@ impl<'a> Turn<'a> {
             clearances: parts.broker.clearances(None),
         };
         let mut agent = TurnMachine::resume(setup, history);
-        agent.recall_refinements(refinements);
         if let Some(behind) = &self.shared.behind {
             let [reads, others] = behind.suspected();
             agent.suspect_others(reads, others);

@@ -705,7 +705,8 @@ async fn a_request_without_masked_steps_is_one_that_its_upstream_takes() {
         _ if body.to_string().contains("not executed") => says("It was refused."),
         "go" => calls(&[("inbox", "{}"), ("clock", "{}")]),
         "mail" | "noon" => calls(&[("note", "{}")]),
-        _ => calls(&[("send", "{}")]),
+        _ if body.to_string().contains("\"mail\"") => calls(&[("send", "{}")]),
+        _ => says("I do not see it."),
     });
     for (api, dialect) in [
         (Api::Messages, Dialect::Messages),

@@ -304,8 +304,8 @@ fn compare_turn(
         if one.checked != other.checked || parts(one) != parts(other) {
             return Ok(Some(choice));
         }
-        // An earlier step was taken once more at L in one run only, or only in one it came out the same. Or
-        // what was made from it, and is below L now, was made under other labels.
+        // An earlier call was made again at L in one run only, or with what it carries in one run only. Or what was
+        // made from it, and is below L now, was made under other labels.
         let refined = |step: &Step| -> Vec<Refined> {
             let all = step.refined.iter().filter(|own| flows(&own.label, limit));
             all.cloned().collect()
@@ -315,7 +315,7 @@ fn compare_turn(
             let steps = turn.steps[..=at].iter().skip(of - 1);
             steps.map(|step| step.prompts.clone()).collect()
         };
-        let since = again.iter().filter(|own| own.taken).map(|own| own.of).min();
+        let since = again.iter().map(|own| own.of).min();
         if again != refined(other) || since.is_some_and(|of| labels(a, of) != labels(b, of)) {
             return Ok(Some(choice));
         }
@@ -351,8 +351,8 @@ fn compare_turn(
             }
             return Err(format!("step {}:\n  {mine:?}\n  {theirs:?}", at + 1));
         }
-        counts.add("again", again.len());
-        counts.add("refined", again.iter().filter(|own| own.taken).count());
+        counts.add("counted", again.len());
+        counts.add("whole", again.iter().filter(|own| own.whole).count());
         if let Some((label, taken)) = &one.checked {
             let shown = flows(label, limit);
             counts.add("checked", usize::from(shown));

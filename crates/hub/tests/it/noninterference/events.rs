@@ -24,6 +24,20 @@ fn named(names: &Names) -> Label {
     TAINTS.labels(names.iter().map(String::as_str)).unwrap()
 }
 
+/// What the call at this position of this step of the turn has as its arguments.
+fn made(history: &History, step: usize, call: usize) -> String {
+    let mut steps = Vec::new();
+    for (_, message) in history.messages() {
+        match message {
+            Message::User(_) => steps.clear(),
+            Message::Assistant { calls, .. } => steps.push(calls),
+            _ => {}
+        }
+    }
+    let past = &steps[step - 1][call];
+    format!("{} {}", past.tool, past.arguments.reveal_tcb())
+}
+
 impl Player<'_> {
     /// What the trace says of steps, denials and what was remembered.
     pub(crate) fn take_events(&mut self, agent: &mut TurnMachine) {
@@ -64,19 +78,18 @@ impl Player<'_> {
                 }
                 Event::Refined {
                     of,
+                    call,
                     label,
-                    taken,
                     whole,
                     ..
                 } => {
-                    if taken {
-                        self.relearn(agent.history());
-                    }
+                    self.relearn(agent.history());
+                    let made = made(agent.history(), of, call);
                     let step = self.last_mut();
                     step.refined.push(Refined {
                         of,
+                        arguments: made,
                         label: named(&label),
-                        taken,
                         whole,
                     });
                     step.label.clone_from(&step.drafted);
@@ -153,7 +166,7 @@ impl Player<'_> {
         }
     }
 
-    /// Labels have fallen since an earlier step was refined: what is below now may be seen there. How far
+    /// Labels have fallen since an earlier call was counted: what is below now may be seen there. How far
     /// they may fall is held by `ifc`'s own tests, and by the comparison of both sides.
     pub(crate) fn relearn(&mut self, history: &History) {
         for (label, message) in history.messages() {
@@ -175,8 +188,11 @@ impl Player<'_> {
         let control = self.nested.last().map(|nested| nested.control.clone());
         let control = control.unwrap_or(Label::bottom());
         let drafted = self.last().and_then(|step| step.drafted.clone());
-        let clearance = match self.world.clearances.as_slice() {
-            [own] if drafted.as_ref().is_some_and(|label| flows(label, own)) => own.clone(),
+        // What a no withholds it was made without.
+        let without = self.last().and_then(|step| step.without.clone());
+        let clearance = match (without, self.world.clearances.as_slice()) {
+            (Some((label, true)), _) => label,
+            (_, [own]) if drafted.as_ref().is_some_and(|label| flows(label, own)) => own.clone(),
             _ => Label::top(),
         };
         let coarse = cleared(history, &clearance, drafted.as_ref()).join(&control);

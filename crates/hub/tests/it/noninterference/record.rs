@@ -73,7 +73,7 @@ pub(crate) struct Step {
     pub(crate) parts: Vec<(String, Label, bool)>,
     /// The label of its control parts, if it is not the draft's.
     pub(crate) control: Option<Label>,
-    /// The earlier steps that were taken once more because of it.
+    /// The calls of earlier steps that its re-runs have made again.
     pub(crate) refined: Vec<Refined>,
     /// The labels of all of its prompts.
     pub(crate) prompts: Vec<Label>,
@@ -91,14 +91,14 @@ impl Step {
     }
 }
 
-/// An earlier step that was taken once more.
+/// A call of an earlier step that a re-run has made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refined {
-    /// Its number.
+    /// The number of that step.
     pub(crate) of: usize,
+    pub(crate) arguments: String,
     pub(crate) label: Label,
-    /// Whether the same calls came out, and the same words.
-    pub(crate) taken: bool,
+    /// Whether what it carries came out the same too.
     pub(crate) whole: bool,
 }
 

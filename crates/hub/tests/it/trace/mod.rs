@@ -20,6 +20,7 @@ fn a_trace_of_version_2_is_read_and_written_byte_for_byte() {
     for event in [
         r#"{"kind":"draft_dropped","step":1,"missing":["x"]}"#,
         r#"{"kind":"sampling","provider":"local","max_tokens":9}"#,
+        r#"{"kind":"refined","step":3,"of":2,"label":[],"taken":true,"whole":false}"#,
     ] {
         let record = format!(r#"{{"version":2,"sequence":1,"at_ms":0,"event":{event}}}"#);
         assert!(serde_json::from_str::<Record>(&record).is_ok());

@@ -116,7 +116,7 @@ fn forgetful(prompt: &Prompt) -> Step {
 
 /// A turn that somebody else began is taken over after two reads. The second was made at the label of the
 /// first one's result, so what it brought is above the limit only for that reason. Nobody knows any more
-/// what it was made from, so it cannot be refined, but it can be made again.
+/// what it was made from, so it does not count, but it can be made again.
 #[test]
 fn what_was_read_under_a_coarse_label_is_read_anew() {
     let mut world = world(CHECKED, forgetful);

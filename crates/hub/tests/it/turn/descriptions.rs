@@ -114,7 +114,7 @@ fn a_write_after_a_secret_costs_one_completion_more() {
         (completions, sent),
         (4, vec!["balance {}".to_owned(), "send {}".to_owned()])
     );
-    assert_eq!(lines(&trace, "refine"), [""; 0]);
+    assert_eq!(lines(&trace, "count"), [""; 0]);
     assert_eq!(lines(&trace, "check"), ["check {} taken true"]);
 }
 

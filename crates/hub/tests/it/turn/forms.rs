@@ -222,15 +222,16 @@ fn a_list_that_was_read_above_the_control_part_does_not_count() {
 /// Another read could be taken again to find out what it depends on; what changes what it reads is asked about.
 #[test]
 fn what_is_read_once_is_not_read_again_to_find_out_more() {
-    /// Reads more where it sees the mail, so that the step does not come out the same without it.
+    /// Reads the balance before it makes a note where it sees the mail, and afterwards where it does not.
     fn model(prompt: &Prompt) -> Step {
         let sees_mail = content(prompt, "inbox").is_some_and(|mail| mail.contains("eve"));
         match () {
             () if !has(prompt, "inbox") => call("inbox"),
             () if has(prompt, "send") => say("done"),
-            () if has(prompt, "balance") => vec![("send", r#"{"about":"acct"}"#.to_owned())],
-            () if sees_mail => [call("balance"), call("inbox")].concat(),
-            () => call("balance"),
+            () if sees_mail && !has(prompt, "balance") => call("balance"),
+            () if !has(prompt, "note") => call("note"),
+            () if !has(prompt, "balance") => call("balance"),
+            () => vec![("send", r#"{"about":"acct"}"#.to_owned())],
         }
     }
     let sent = |mut world: World| {
@@ -240,18 +241,18 @@ fn what_is_read_once_is_not_read_again_to_find_out_more() {
         (tools, outcome.refused)
     };
     let (tools, refused) = sent(world(Screening::CHECKED, model));
-    assert_eq!(tools, ["inbox", "balance", "inbox", "balance", "send"]);
+    assert_eq!(tools, ["inbox", "balance", "note", "balance", "send"]);
     assert_eq!(refused, 0);
     let (tools, refused) = sent(of_forms(model));
-    assert_eq!(tools, ["inbox", "balance", "inbox"]);
+    assert_eq!(tools, ["inbox", "balance", "note"]);
     assert_eq!(refused, 1);
 }
 
 /// Such a read has its own label too, if a completion without the stranger's words makes the same call: only the
 /// completion is made once more.
 #[test]
-fn what_is_read_once_is_refined_without_being_read_again() {
-    let model = super::refined::shopper;
+fn what_is_read_once_counts_without_being_read_again() {
+    let model = super::counted::shopper;
     let mut world = World {
         app: world(Screening::CHECKED, model).app,
         ..of_forms(model)

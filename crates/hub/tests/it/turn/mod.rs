@@ -14,6 +14,7 @@ mod checked;
 mod chosen;
 mod claims;
 mod cleared;
+mod counted;
 mod cut;
 mod data;
 mod descriptions;
@@ -27,7 +28,6 @@ mod guard;
 mod images;
 mod names;
 mod parameters;
-mod refined;
 mod refused;
 mod requests;
 mod scopes;
@@ -470,9 +470,9 @@ impl World {
                 Event::Withheld { label, taken, .. } => {
                     format!("without {} taken {taken}", show(&label))
                 }
-                Event::Refined {
-                    of, label, taken, ..
-                } => format!("refine step {of} to {} taken {taken}", show(&label)),
+                Event::Refined { of, label, .. } => {
+                    format!("count step {of} at {}", show(&label))
+                }
                 Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
                 Event::Allowed { flow, by, .. } => {
                     let (tool, label) = about(&flow);
