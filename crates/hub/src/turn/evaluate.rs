@@ -20,7 +20,7 @@ use ifc::{
 };
 
 use super::machine::{Refinement, TurnMachine};
-use super::state::{Strategy, Withheld};
+use super::state::{DataCheck, Strategy, Withheld};
 use super::step::{Retained, Step, StepCall, same_calls, same_control, step_calls};
 use super::strategy::{Compared, Next};
 use crate::trace::Event;
@@ -373,8 +373,12 @@ impl TurnMachine {
             Compared::Same
         } else if same_control(&step.calls, &draft.calls, retained) {
             Compared::SameControl
+        } else if let Some(check) = self.check_data(draft, label, retained, step) {
+            Compared::Open(check)
         } else if self.counts(label, step) {
             Compared::Counted
+        } else if let Some(below) = self.counts_below(label, step) {
+            Compared::Below(below)
         } else if self.reads_anew(step, label) {
             Compared::Same
         } else {
@@ -383,9 +387,99 @@ impl TurnMachine {
         self.events.push(Event::Checked {
             step: self.turn.step,
             label: self.names(label),
-            taken: !matches!(compared, Compared::Counted | Compared::Different),
+            taken: matches!(compared, Compared::Same | Compared::SameControl),
         });
         compared
+    }
+
+    /// The check of the data arguments of a draft that exceed their limits, if its control parts have come out again in
+    /// `step` at `label`. Any other text in the history may be what exceeds, so the step is re-run from all that their
+    /// limits admit: a value that comes out the same has the label of that prompt.
+    fn check_data(
+        &self,
+        draft: &Completion,
+        label: &Label,
+        retained: &[Retained],
+        step: &Completion,
+    ) -> Option<Box<DataCheck>> {
+        let all = self.draft_label();
+        let mut limit = Label::top();
+        let mut exceeding: Vec<Vec<(ArgumentPath, bool)>> = Vec::new();
+        for proposed in &draft.calls {
+            let mut own = Vec::new();
+            if let Ok(call) = self.read(proposed, &all)
+                && !self.is_request_held(proposed, &call)
+            {
+                let sink = Sink::Call(&call);
+                let rule = self.guard.rule(&sink).ok()?;
+                for part in rule.parts(&sink) {
+                    if let Some(path) = part.argument.filter(|_| part.exceeds()) {
+                        limit = limit.meet(part.limit);
+                        own.push((path.clone(), self.guard.policy.has_form(&call, path)));
+                    }
+                }
+            }
+            exceeding.push(own);
+        }
+        let next = self.shown_below(&limit);
+        let data = retained.iter().zip(&exceeding).map(|(retained, own)| {
+            let mut data = retained.clone();
+            for (path, has_form) in own {
+                match has_form {
+                    true => data.add(path, &self.formed(&next)),
+                    false => data.add(path, &next),
+                }
+            }
+            data
+        });
+        let data: Vec<Retained> = data.collect();
+        let shows_more = label.flows_to(&next) && next != *label;
+        let is_checkable = exceeding.iter().any(|own| !own.is_empty())
+            && shows_more
+            && same_control(&step.calls, &draft.calls, &data)
+            && self.may_take(&step_calls(&draft.calls, &data), label);
+        is_checkable.then(|| {
+            Box::new(DataCheck {
+                draft: draft.clone(),
+                step: step.clone(),
+                label: label.clone(),
+                retained: retained.to_vec(),
+                data,
+                next,
+            })
+        })
+    }
+
+    /// Takes the step whose data arguments were checked, if they came out the same.
+    pub(super) fn data_checked(&mut self, check: DataCheck, made: &Completion) -> Next {
+        let DataCheck {
+            draft,
+            step,
+            label,
+            retained,
+            data,
+            next,
+        } = check;
+        let taken = same_control(&made.calls, &draft.calls, &retained);
+        for ((call, data), retained) in draft.calls.iter().zip(&data).zip(&retained) {
+            for path in data
+                .paths()
+                .filter(|path| !retained.paths().any(|own| own == *path))
+            {
+                self.events.push(Event::Filled {
+                    step: self.turn.step,
+                    tool: call.tool.clone().into(),
+                    argument: path.to_string().into(),
+                    label: self.names(&next),
+                    taken,
+                });
+            }
+        }
+        match taken {
+            true => Next::Made(Step::filled(step, draft.calls, data, label)),
+            false if self.counts(&next, made) => Next::Try(Strategy::Reconsider(draft)),
+            false => self.accept_draft(draft),
+        }
     }
 
     /// Whether all calls of a completion under this label are reads that this turn has made above the label, and not
@@ -515,30 +609,14 @@ impl TurnMachine {
         let mut events = Vec::new();
         let after = self.guard.history.messages().len();
         for proposed in &step.calls {
-            let Ok(read) = self.read(proposed, label) else {
+            let Some(data) = self.data_of(proposed, label) else {
                 continue;
             };
-            // What another conversation answers has labels of that too.
-            if self.is_conversed(proposed) {
-                continue;
-            }
-            let data = self.guard.policy.data_arguments(&read.app, &read.tool);
-            let data: BTreeSet<ArgumentPath> = data.into_iter().collect();
-            let mut past = self.steps().flat_map(|step| {
-                let calls = step.calls.iter().enumerate();
-                calls.map(move |(call, past)| (step.number, step.at, step.label, call, past))
-            });
-            let found = past.find_map(|(number, at, own, call, past)| {
-                let own = past.label(own);
-                let is_above = label.flows_to(&own) && own != *label;
+            let mut past = self.hidden(label, proposed, &data);
+            let found = past.find_map(|(number, at, call, past, own)| {
                 let drafted = ProposedCall::from(past);
                 let is_new = |one: &Refinement| (one.at, one.call) != (at, call);
-                let is_counted = is_above
-                    && drafted.same_but(proposed, data.iter())
-                    && made.iter().all(is_new)
-                    // A step that a client brought may be made up.
-                    && self.guard.history.is_from_prompt(at)
-                    && !self.guard.history.shows_after(at, label);
+                let is_counted = label.flows_to(&own) && made.iter().all(is_new);
                 let data = match drafted.same(proposed) {
                     true => BTreeSet::new(),
                     false => data.clone(),
@@ -579,6 +657,76 @@ impl TurnMachine {
         self.turn.relevance = self.guard.history.regions_of(&relevant);
         self.refinements.extend(made);
         true
+    }
+
+    /// Goes on from a re-run at `label` for calls that were made before. Where they do not come out there, those of the
+    /// re-run before it that read may be made anew.
+    pub(super) fn count(
+        &mut self,
+        draft: Completion,
+        label: &Label,
+        step: &Completion,
+        (before, above): (Completion, Label),
+    ) -> Next {
+        let is_counted = self.counts(label, step);
+        let is_anew = !is_counted && self.reads_anew(&before, &above);
+        for (label, taken) in [(label, false), (&above, is_anew)] {
+            self.events.push(Event::Checked {
+                step: self.turn.step,
+                label: self.names(label),
+                taken,
+            });
+        }
+        match (is_counted, is_anew) {
+            (true, _) => Next::Try(Strategy::Reconsider(draft)),
+            (_, true) => Next::Try(Strategy::Accept(before, above)),
+            _ => self.accept_draft(draft),
+        }
+    }
+
+    /// A lower label, where a re-run at `label` proposes a call that was made under a label which is neither above nor
+    /// below: the two may come from other texts that say the same.
+    fn counts_below(&self, label: &Label, step: &Completion) -> Option<Label> {
+        let below = |proposed: &ProposedCall| {
+            let data = self.data_of(proposed, label)?;
+            let (.., own) = self.hidden(label, proposed, &data).next()?;
+            let lower = self.shown_below(&label.meet(&own));
+            (!label.flows_to(&own) && lower.flows_to(label)).then_some(lower)
+        };
+        let mut calls = step.calls.iter();
+        calls
+            .find_map(below)
+            .filter(|_| self.turn.counted < COUNTED_PER_STEP)
+    }
+
+    /// The calls of this turn with the control part of one that a re-run at `label` proposes, which does not show them:
+    /// each with the number and the position of its step, its position there and its label.
+    fn hidden<'a>(
+        &'a self,
+        label: &'a Label,
+        proposed: &'a ProposedCall,
+        data: &'a BTreeSet<ArgumentPath>,
+    ) -> impl Iterator<Item = (usize, usize, usize, &'a PastCall, Label)> {
+        let history = &self.guard.history;
+        // A step that a client brought may be made up.
+        let steps = self.steps().filter(|step| history.is_from_prompt(step.at));
+        let steps = steps.filter(|step| !history.shows_after(step.at, label));
+        let past = steps.flat_map(|step| {
+            let calls = step.calls.iter().enumerate();
+            calls
+                .map(move |(call, past)| (step.number, step.at, call, past, past.label(step.label)))
+        });
+        past.filter(|(_, _, _, past, own)| {
+            !own.flows_to(label) && ProposedCall::from(*past).same_but(proposed, data.iter())
+        })
+    }
+
+    /// The data arguments of a call that a re-run at `label` proposes; `None` where there is no such tool, or where another
+    /// conversation answers, whose labels the answer has too.
+    fn data_of(&self, proposed: &ProposedCall, label: &Label) -> Option<BTreeSet<ArgumentPath>> {
+        let call = self.read(proposed, label).ok()?;
+        let data = self.guard.policy.data_arguments(&call.app, &call.tool);
+        (!self.is_conversed(proposed)).then(|| data.into_iter().collect())
     }
 
     /// The steps of this turn.

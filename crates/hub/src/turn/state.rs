@@ -209,6 +209,19 @@ pub(super) struct Trial {
     pub(super) completion: Option<Completion>,
 }
 
+/// A draft whose data arguments are checked.
+pub(super) struct DataCheck {
+    pub(super) draft: Completion,
+    /// The re-run with the control parts of the draft, and its label.
+    pub(super) step: Completion,
+    pub(super) label: Label,
+    /// For each call, the arguments that need not come out again.
+    pub(super) retained: Vec<Retained>,
+    /// The same with those that are to come out now, under the label of the next prompt.
+    pub(super) data: Vec<Retained>,
+    pub(super) next: Label,
+}
+
 /// How a step is made. The label is that of the prompt.
 pub(super) enum Strategy {
     /// Nothing has been tried.
@@ -232,6 +245,10 @@ pub(super) enum Strategy {
     /// The draft is re-run without what blocks it, to compare the two. For each of its calls, the arguments that are
     /// retained need not come out again.
     Check(Completion, Label, Vec<Retained>),
+    /// The draft is re-run for calls that were made before, after a re-run that proposed them, which had this label.
+    Count(Completion, Label, Box<(Completion, Label)>),
+    /// The same for data arguments, after the control parts have come out again.
+    CheckData(Box<DataCheck>),
     /// An answer in words.
     Answer(Label, Wording),
     // These ask for nothing: the draft is at hand.
@@ -268,8 +285,10 @@ impl Strategy {
             | Self::Without(label)
             | Self::Full(_, _, label)
             | Self::Check(_, label, _)
+            | Self::Count(_, label, _)
             | Self::Answer(label, _) => Some(label),
             Self::Fill(fill) => Some(&fill.next),
+            Self::CheckData(check) => Some(&check.next),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@
 //!             ├─ screening helps ──► Screened
 //!             └─ blocked even so ──► Unblock ─┬─ it can be made in parts ──► Fill ──► filled │ accepted
 //!                                             ├─ it can be re-run below the limits ──► Check ──► checked │ accepted
+//!                                             │    (all but data comes out ──► CheckData ──► checked │ accepted)
 //!                                             └─ otherwise ──► accepted, and its calls are asked about
 //! ```
 //!
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use ifc::{Arguments, Label, Labeled, Prompt, RegionId, RegionRef, Relevance};
 
 use super::machine::TurnMachine;
-use super::state::{Calls, State, Strategy, Summarising, Trial, Wording};
+use super::state::{Calls, DataCheck, State, Strategy, Summarising, Trial, Wording};
 use super::step::{Step, StepCall};
 use super::summary::{Summary, Trimmed};
 use crate::isc::{Offer, ServedBy};
@@ -68,8 +69,12 @@ pub(super) enum Compared {
     Same,
     /// Its control parts are the same.
     SameControl,
+    /// Its control parts are the same, and data arguments that exceed their limits may come out below these.
+    Open(Box<DataCheck>),
     /// It makes calls that were made before.
     Counted,
+    /// The same, if they come out below this label too.
+    Below(Label),
     Different,
 }
 
@@ -79,8 +84,8 @@ impl TurnMachine {
         use Input::{Completed, Failed};
         use Next::{Made, Stop, Try, Words};
         use Strategy::{
-            Accept, Answer, Begin, Check, Draft, DraftForScreener, Evaluate, Fill, Full,
-            Reconsider, Screen, ScreenOwn, Screened, Unblock, Without,
+            Accept, Answer, Begin, Check, CheckData, Count, Draft, DraftForScreener, Evaluate,
+            Fill, Full, Reconsider, Screen, ScreenOwn, Screened, Unblock, Without,
         };
         match (strategy, input) {
             (Begin(_), _) if let Some(first) = self.screens_first() => Try(first),
@@ -126,11 +131,19 @@ impl TurnMachine {
                 match self.compare(&draft, &label, &kept, &step) {
                     Compared::Same => Try(Accept(step, label)),
                     Compared::SameControl => Made(Step::filled(step, draft.calls, kept, label)),
+                    Compared::Open(check) => Try(CheckData(check)),
                     Compared::Counted => Try(Reconsider(draft)),
+                    Compared::Below(below) => Try(Count(draft, below, Box::new((step, label)))),
                     Compared::Different => self.accept_draft(draft),
                 }
             }
             (Check(draft, ..), _) => self.accept_draft(draft),
+            (Count(draft, label, before), Completed(step)) => {
+                self.count(draft, &label, &step, *before)
+            }
+            (Count(draft, ..), _) => self.accept_draft(draft),
+            (CheckData(check), Completed(made)) => self.data_checked(*check, &made),
+            (CheckData(check), _) => self.accept_draft(check.draft),
 
             (Without(label), Completed(step)) if self.counts(&label, &step) => {
                 Try(Begin(self.draft_label()))
@@ -235,15 +248,19 @@ impl TurnMachine {
             Strategy::Screen(_) | Strategy::ScreenOwn(_) => {
                 return self.wait(State::AwaitStep(strategy), Need::Screen);
             }
-            Strategy::Without(label) | Strategy::Check(_, label, _) => {
-                match self.cached_trial(label) {
-                    Some(completion) => {
-                        return self.advance(strategy, Input::Completed(completion));
-                    }
-                    None => self.trial_request(label),
+            Strategy::Without(label)
+            | Strategy::Check(_, label, _)
+            | Strategy::Count(_, label, _) => match self.cached_trial(label) {
+                Some(completion) => {
+                    return self.advance(strategy, Input::Completed(completion));
                 }
-            }
+                None => self.trial_request(label),
+            },
             Strategy::Fill(fill) => self.part_request(fill),
+            Strategy::CheckData(check) => {
+                let prompt = self.prompt(&check.next);
+                self.request_again(prompt)
+            }
             Strategy::DraftForScreener(label, Drafter::Other) => {
                 let prompt = self.prompt(label);
                 self.request(prompt, Purpose::Draft, shape)
@@ -351,7 +368,7 @@ impl TurnMachine {
             calls: completion.calls.len(),
         });
         let is_trial = match strategy {
-            Strategy::Without(_) | Strategy::Check(..) => true,
+            Strategy::Without(_) | Strategy::Check(..) | Strategy::Count(..) => true,
             Strategy::Fill(fill) => fill.is_control(),
             _ => false,
         };

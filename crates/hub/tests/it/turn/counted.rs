@@ -207,9 +207,9 @@ fn a_question_waits_for_few_completions() {
     let trace = world.trace();
     assert_eq!(
         lines(&trace, "ask"),
-        ["ask note about {untrusted} from 1 regions"]
+        ["ask note about {untrusted} from 2 regions"]
     );
     let first = trace.iter().take_while(|line| !line.starts_with("ask"));
     assert_eq!(first.filter(|line| line.starts_with("count")).count(), 8);
-    assert_eq!(lines(&trace, "count").len(), POSTS);
+    assert!(lines(&trace, "count").len() >= POSTS);
 }

@@ -473,6 +473,14 @@ impl World {
                 Event::Refined { of, label, .. } => {
                     format!("count step {of} at {}", show(&label))
                 }
+                Event::Filled {
+                    argument,
+                    label,
+                    taken,
+                    ..
+                } => {
+                    format!("data {} {} taken {taken}", argument.as_str(), show(&label))
+                }
                 Event::RepetitionDropped { .. } => "repetition dropped".to_owned(),
                 Event::Allowed { flow, by, .. } => {
                     let (tool, label) = about(&flow);
