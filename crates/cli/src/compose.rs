@@ -93,7 +93,7 @@ pub(crate) fn parts(config: &Config, broker: Broker, options: &Options) -> Resul
             check: check.unwrap_or(config.screener.kind == ScreenerKind::Naive),
         },
     };
-    let policy = config.policy().with_session(options.facts);
+    let policy = config.policy().with_session(options.facts.clone());
     let lattice = Arc::new(config.lattice.clone());
     let mut parts = Parts::new(Arc::new(broker), Arc::new(policy), lattice, screener);
     parts.settings.screening = match (defence.screening(screening), check) {

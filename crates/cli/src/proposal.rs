@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use ifc::Effect;
 use policy::ParameterKind;
-use policy::names::{AMOUNTS, CONTENT, TIMES, is_in, words};
+use policy::names::{AMOUNTS, CONTENT, TIMES, is_in, moves, words};
 use serde_json::{Map, Value};
 use wire::{Hints, ToolDescription};
 
@@ -86,6 +86,10 @@ pub(crate) fn rule(app: &str, tool: &Tool) -> String {
         key(&tool.name),
         effect.name()
     );
+    let names = tool.arguments.iter().map(|(name, _)| name.as_str());
+    if !reads && moves(&tool.name, names) {
+        text.push_str("# carries = [\"secret:NAME\"]  # the label of what it sends that no argument carries\n");
+    }
     if tool.has_more {
         // A list of parameters would refuse the further arguments.
         return text;

@@ -130,6 +130,7 @@ pub(crate) async fn start(
         facts: SessionFacts {
             attended: args.is_attended(),
             front,
+            user: config.user_name.clone(),
         },
         private: args.private,
         keep_for: args.lasting(),

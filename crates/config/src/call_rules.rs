@@ -7,6 +7,7 @@ use ifc::{ArgumentPath, PathError};
 use policy::{ArgumentLimit, Parameter, ParameterKind, Parameters};
 
 use crate::accepts::{AcceptDraft, accepts};
+use crate::audience::audience;
 use crate::diagnostics::File;
 use crate::toml_reader::{At, Table, named_file};
 use crate::watch::Takes;
@@ -99,6 +100,7 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<ArgumentPath, Argum
         argument.needs("limit", "limit = [\"LABEL\"]");
         let limit = argument.label("limit");
         let accepts = accepts(&argument, limit.as_ref());
+        let audience = audience(&argument);
         argument.finish();
         if let Some(label) = limit {
             let written = argument.value("limit").map(toml::Spanned::span);
@@ -108,6 +110,7 @@ pub(crate) fn argument_limits(table: &Table<'_>) -> BTreeMap<ArgumentPath, Argum
                 limit: ArgumentLimit {
                     label,
                     accepts: Vec::new(),
+                    audience,
                     place,
                 },
                 accepts,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hub::Filling;
@@ -43,6 +44,8 @@ pub struct Config {
     pub proxy: ProxySettings,
     /// Long-term memory.
     pub memory: Memory,
+    /// The name of the user, for rules that depend on it.
+    pub user_name: Option<Arc<str>>,
     /// The parts of the user's messages that the user did not write.
     pub user: UserLabels,
     /// The files of the configuration.
@@ -218,6 +221,8 @@ pub struct ProxySettings {
     pub omits_tools: bool,
     /// Whether clients may name a model that the upstream does not list.
     pub any_model: bool,
+    /// The header in which the operator's gateway names the user of a request.
+    pub user_header: Option<String>,
 }
 
 /// What the proxy does with a call that would violate the policy.

@@ -12,7 +12,7 @@ use crate::diagnostics::Sink;
 use crate::manifest::Written;
 
 /// Names of arguments that say where something goes.
-const DESTINATIONS: &str = "\
+pub(crate) const DESTINATIONS: &str = "\
     account address bcc cc channel domain email host iban invitees participants receiver receivers \
     recipient recipients server to url uri webhook";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use ifc::{ArgumentPath, Arguments, Call, Label};
+use ifc::{ArgumentPath, Arguments, Call, Label, PastCalls, PermittedCall, Results};
 use policy::{AppPolicy, Front, Judgement, Place, SessionFacts, Verdict};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -28,6 +28,8 @@ pub struct Example {
     pub labels: BTreeMap<ArgumentPath, Label>,
     /// The session of the call.
     pub session: SessionFacts,
+    /// The calls of the app that ran before it in the session, trusted and public.
+    pub before: Vec<Call>,
     /// The expected verdict.
     pub expect: Verdict,
     /// The place of errors about it.
@@ -90,9 +92,11 @@ impl Example {
                     arguments,
                     label: self.label.clone(),
                 };
-                let policy = policy.clone().with_session(self.session);
+                let policy = policy.clone().with_session(self.session.clone());
                 // No results precede an example, so no value of an `among` is accepted.
-                policy.judge(&ifc::Sink::Call(&call))
+                let before = self.before.iter().map(PermittedCall::example);
+                let past = PastCalls::from(before.collect::<Vec<_>>());
+                policy.judge_after(&Results::none().after(&past), &ifc::Sink::Call(&call))
             }
             // Such a call never reaches the policy. An example may expect the denial.
             Err(error) => Judgement::denied(format!("{app}.{tool}"), None, error.to_string()),
@@ -153,6 +157,8 @@ fn example(table: &Table<'_>) -> Option<Example> {
         labels.insert(path, label);
     }
     let session = session(table);
+    let before = table.tables("before");
+    let before = before.iter().filter_map(earlier).collect();
     table.finish();
     let context = &table.context;
     Some(Example {
@@ -161,9 +167,30 @@ fn example(table: &Table<'_>) -> Option<Example> {
         label,
         labels,
         session,
+        before,
         expect: expect?,
         span: table.span.clone(),
         file: context.file.clone(),
+    })
+}
+
+/// An earlier call: `{ tool = "approve", arguments = { ticket = 7 } }`.
+fn earlier(table: &Table<'_>) -> Option<Call> {
+    let tool = table.string("tool");
+    table.needs("tool", "tool = \"TOOL\", a tool of the same app");
+    table.takes("arguments", Takes::Free);
+    let text = match table.value("arguments") {
+        None => "{}".to_owned(),
+        Some(value) => arguments(table, value)?,
+    };
+    table.finish();
+    let read = Arguments::parse(&text, &Label::bottom());
+    let read = read.map_err(|error| table.wrong(error.to_string(), "write them as a table"));
+    Some(Call {
+        app: table.context.app?.name.to_owned(),
+        tool: tool?.value.to_owned(),
+        arguments: read.ok()?,
+        label: Label::bottom(),
     })
 }
 
@@ -199,6 +226,7 @@ fn session(table: &Table<'_>) -> SessionFacts {
         facts.attended = table.boolean("attended").unwrap_or(facts.attended);
         let fronts = Front::ALL.map(|front| (front.name(), front));
         facts.front = table.choice("front", &fronts).unwrap_or(facts.front);
+        facts.user = table.string("user").map(|user| user.value.into());
         table.finish();
     }
     facts

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ifc::{ArgumentPath, Effect, Lattice};
+use policy::names::is_in;
 use policy::{CedarText, CedarTool, Conditions, Parameters, compile_conditions};
 
 use crate::app::App;
 use crate::call_rules::Source;
-use crate::destinations;
+use crate::destinations::{self, DESTINATIONS};
 use crate::manifest::{ToolDraft, selecting};
 use crate::result_checks;
 use crate::suggestions::listed;
@@ -25,7 +26,9 @@ pub(crate) fn tools(
         check_arguments(context, name, draft);
         let of_tool = selecting(&drafts, name).map(|(_, draft)| draft);
         check_select(context, name, draft, of_tool.unwrap_or(draft));
+        check_audience(context, name, draft);
     }
+    check_after(context, &drafts);
     app.rules.has_conditions = !of_app.is_empty();
     // Without a lattice, labels are not checked.
     let mut conditions = context.lattice.map_or_else(BTreeMap::new, |lattice| {
@@ -39,6 +42,9 @@ pub(crate) fn tools(
         }
         warnings::egress(context.sink, app, &name, &draft);
         warnings::rest(context.sink, app, &name, &draft);
+        if let Some(lattice) = context.lattice.filter(|_| !context.by_app) {
+            warnings::moves(context.sink, lattice, app, &name, &draft);
+        }
         let examples = std::mem::take(&mut draft.examples);
         if !examples.is_empty() {
             app.examples.insert(name.clone(), examples);
@@ -48,6 +54,7 @@ pub(crate) fn tools(
         rule.conditions = conditions.remove(&name);
         app.rules.tools.insert(name, rule);
     }
+    app.rules.count();
     if let Some(lattice) = context.lattice {
         destinations::check(context.sink, lattice, app, &written);
         result_checks::check(context.sink, lattice, app, &written);
@@ -163,5 +170,87 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
         };
         let (file, span) = (&argument.file, &argument.span);
         context.sink.error(file, span, message, help);
+    }
+}
+
+/// Checks that the recipients of a tool's calls are among its parameters, and that the audience counts all of them.
+fn check_audience(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
+    let of_arguments = draft.arguments.values().flat_map(|own| &own.limit.audience);
+    let Some(written) = &draft.written else {
+        return;
+    };
+    let (sink, file, span) = (context.sink, &written.file, &written.span);
+    for audience in draft.audience.iter().chain(of_arguments) {
+        let Some(parameters) = &draft.parameters else {
+            let message = format!(
+                "the tool '{tool}' has an audience and does not say which parameters it has"
+            );
+            let help = "add parameters = [\"NAME\", …] to the tool: another argument could name a recipient too";
+            sink.error(file, span, message, help);
+            return;
+        };
+        let unknown = audience
+            .of
+            .iter()
+            .find(|name| !parameters.0.contains_key(*name));
+        if let Some(name) = unknown {
+            let message =
+                format!("'audience' names '{name}', which the tool '{tool}' does not take");
+            let help = context.sink.known("it has", name, parameters.names());
+            sink.error(file, span, message, help);
+        }
+        let is_left_out =
+            |name: &&str| is_in(DESTINATIONS, name) && !audience.of.iter().any(|it| it == name);
+        let left_out: Vec<&str> = parameters.names().filter(is_left_out).collect();
+        if !left_out.is_empty() {
+            let message = format!(
+                "the audience of '{tool}' does not count {}, which may name further recipients",
+                listed(left_out)
+            );
+            sink.warning(
+                file,
+                span,
+                message,
+                "name all arguments with recipients in 'of'",
+            );
+        }
+    }
+}
+
+/// Checks that the tools of `after` exist, and take the arguments that must be the same.
+fn check_after(context: &Context<'_>, drafts: &BTreeMap<String, ToolDraft>) {
+    for (name, draft) in drafts {
+        let (Some(after), Some(written)) = (&draft.after, &draft.written) else {
+            continue;
+        };
+        let error = |message: String, help: String| {
+            context
+                .sink
+                .error(&written.file, &written.span, message, help);
+        };
+        let Some(other) = drafts.get(&after.tool).filter(|_| after.tool != *name) else {
+            let others = drafts.keys().filter(|it| *it != name).map(String::as_str);
+            let message = format!(
+                "'{name}' runs after '{}', which has no rules here",
+                after.tool
+            );
+            error(
+                message,
+                context.sink.known("there are", &after.tool, others),
+            );
+            continue;
+        };
+        for (tool, draft) in [(name, draft), (&after.tool, other)] {
+            let takes = |argument: &&String| {
+                let parameters = draft.parameters.as_ref();
+                parameters.is_some_and(|it| it.0.contains_key(*argument))
+            };
+            if let Some(argument) = after.same.iter().find(|argument| !takes(argument)) {
+                let message =
+                    format!("'same' names '{argument}', which the tool '{tool}' does not take");
+                let help = "name arguments that stand in the parameters of both tools".to_owned();
+                error(message, help);
+            }
+        }
     }
 }

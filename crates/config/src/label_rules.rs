@@ -1,6 +1,7 @@
 //! Reads label rules from TOML.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ifc::{Dimension, Label};
 use policy::{
@@ -239,11 +240,12 @@ fn head(table: &Table<'_>) -> Option<Head> {
         .ok()
 }
 
-/// `[user]`: the parts of the user's messages that the user did not write.
-pub(crate) fn user(root: &Table<'_>) -> UserLabels {
+/// `[user]`: the name of the user, and the parts of the user's messages that the user did not write.
+pub(crate) fn user(root: &Table<'_>) -> (Option<Arc<str>>, UserLabels) {
     let Some(table) = root.table("user") else {
-        return UserLabels::default();
+        return Default::default();
     };
+    let name = table.string("name").map(|name| name.value.into());
     let tables = table.tables("labels");
     table.finish();
     if let Some(first_too_many) = tables.get(MAX_USER_RULES) {
@@ -252,7 +254,10 @@ pub(crate) fn user(root: &Table<'_>) -> UserLabels {
         table.error(&first_too_many.span, message, help);
     }
     let tables = tables.iter().take(MAX_USER_RULES);
-    UserLabels::new(tables.filter_map(user_rule).collect())
+    (
+        name,
+        UserLabels::new(tables.filter_map(user_rule).collect()),
+    )
 }
 
 fn user_rule(table: &Table<'_>) -> Option<UserRule> {

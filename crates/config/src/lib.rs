@@ -10,9 +10,11 @@
 #![forbid(unsafe_code)]
 
 mod accepts;
+mod after;
 mod among_checks;
 mod app;
 mod app_name;
+mod audience;
 mod call_rules;
 mod check_tools;
 mod config;

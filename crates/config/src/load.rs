@@ -230,7 +230,7 @@ impl Loader<'_> {
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
         let memory = memory(&root);
-        let user = user(&root);
+        let (user_name, user) = user(&root);
         let names_lattice = root.has("lattice");
         root.finish();
         Some(Config {
@@ -248,6 +248,7 @@ impl Loader<'_> {
             messages: functionalities.messages,
             proxy,
             memory,
+            user_name,
             user,
             files: BTreeSet::new(),
             notes: servers.notes,
@@ -276,6 +277,7 @@ impl Loader<'_> {
             screener: Screener::default(),
             proxy: ProxySettings::default(),
             memory: Memory::default(),
+            user_name: None,
             user: UserLabels::default(),
             files: BTreeSet::new(),
             notes: found.notes,

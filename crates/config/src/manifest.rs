@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ifc::{ArgumentPath, Effect, Label};
-use policy::{Parameters, ToolRule};
+use policy::{After, Audience, Parameters, ToolRule};
 
 use crate::accepts::AmongSource;
+use crate::after::after;
+use crate::audience::audience;
 use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
 use crate::diagnostics::File;
 use crate::examples::{self, Example};
@@ -43,6 +45,10 @@ pub(crate) struct ToolDraft {
     pub(crate) limit: Option<Label>,
     /// The place of the limit, or of the tool if it has none.
     pub(crate) written: Option<Written>,
+    /// What its calls move by themselves.
+    pub(crate) carries: Option<Label>,
+    /// The recipients of its calls, and what they may read.
+    pub(crate) audience: Option<Audience>,
     pub(crate) parameters: Option<Parameters>,
     pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
     /// The argument whose value selects the rule.
@@ -53,6 +59,8 @@ pub(crate) struct ToolDraft {
     pub(crate) destinations: Option<Vec<String>>,
     /// Whether its result changes by itself.
     pub(crate) poll: Option<bool>,
+    /// The tool that must have succeeded before.
+    pub(crate) after: Option<After>,
     pub(crate) conditions: Option<Vec<Source>>,
     pub(crate) examples: Vec<Example>,
     pub(crate) labels: LabelDraft,
@@ -76,9 +84,12 @@ impl ToolDraft {
         // With another rule an example would fail, or pass for another reason.
         let same = self.effect.is_none()
             && self.limit.is_none()
+            && self.carries.is_none()
+            && self.audience.is_none()
             && self.parameters.is_none()
             && self.arguments.is_empty()
             && self.destinations.is_none()
+            && self.after.is_none()
             && self.conditions.is_none();
         let mut examples = self.examples;
         examples.extend(base.examples.into_iter().filter(|_| same));
@@ -91,12 +102,15 @@ impl ToolDraft {
                 Some(_) => self.written,
                 None => base.written.or(self.written),
             },
+            carries: self.carries.or(base.carries),
+            audience: self.audience.or(base.audience),
             parameters: self.parameters.or(base.parameters),
             arguments,
             select: self.select.or(base.select),
             once: self.once.or(base.once),
             destinations: self.destinations.or(base.destinations),
             poll: self.poll.or(base.poll),
+            after: self.after.or(base.after),
             conditions: self.conditions.or(base.conditions),
             examples,
             effect: self.effect.or(base.effect),
@@ -122,12 +136,16 @@ impl ToolDraft {
             effect: self.effect.unwrap_or(Effect::Irreversible),
             limit: self.limit.unwrap_or(Label::bottom()),
             place: self.written.map(|at| at.file.place(at.span.start)),
+            carries: self.carries.unwrap_or(Label::bottom()),
+            audience: self.audience,
             parameters: self.parameters,
             arguments: arguments.collect(),
             select: self.select,
             once: self.once.map(Into::into),
             destinations: self.destinations,
             poll: self.poll.unwrap_or(false),
+            after: self.after,
+            counted: None,
             conditions: None,
             result: self.labels.finish(),
         }
@@ -220,12 +238,15 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
             file: table.context.file.clone(),
             span: written.unwrap_or(table.span.clone()),
         }),
+        carries: table.label("carries"),
+        audience: audience(table),
         parameters: parameters(table),
         arguments: argument_limits(table),
         select: table.string("select").map(|name| name.value.to_owned()),
         once: names("once"),
         destinations: names("destinations"),
         poll: table.boolean("poll"),
+        after: after(table),
         conditions: conditions(table),
         examples: examples::read(table).unwrap_or_default(),
         effect: table.choice("effect", &Effect::ALL.map(|effect| (effect.name(), effect))),

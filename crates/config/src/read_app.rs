@@ -265,11 +265,12 @@ fn given(draft: &ToolDraft, of_app: &[Source], app: &str) -> Label {
         return Label::top();
     }
     let rule = draft.clone().finish(app);
+    let readers: Label = rule.audiences().map(|it| it.readers.all()).collect();
     let of_arguments = rule.arguments.into_values().flat_map(|own| {
         let accepts = own.accepts.into_iter().map(|accept| accept.limit);
         accepts.chain([own.label])
     });
-    of_arguments.chain([rule.limit]).collect()
+    of_arguments.chain([rule.limit, readers]).collect()
 }
 
 fn check_name(table: &Table<'_>, name: &At<&str>) {

@@ -93,7 +93,7 @@ pub(crate) fn when(table: &Table<'_>) -> Option<Vec<When>> {
     conditions.into_iter().collect()
 }
 
-const WHEN_HELP: &str = "write when = { argument = \"NAME\", under = \"/FOLDER\" }, or with one_of = [\"TEXT\"] or host = \"example.org\"";
+const WHEN_HELP: &str = "write when = { argument = \"NAME\", under = \"/FOLDER\" }, or with one_of = [\"TEXT\"], host = \"example.org\" or equals = \"session.user\"";
 
 fn condition(table: &Table<'_>) -> Option<When> {
     let argument = table.string("argument");
@@ -117,11 +117,14 @@ fn condition(table: &Table<'_>) -> Option<When> {
             host,
         )
         .map(ArgumentIs::Host),
+        table
+            .choice("equals", &[("session.user", ())])
+            .map(|()| ArgumentIs::User),
     ];
     table.finish();
-    let written = ["one_of", "under", "host"].map(|key| table.has(key));
+    let written = ["one_of", "under", "host", "equals"].map(|key| table.has(key));
     if written.iter().filter(|written| **written).count() != 1 {
-        let message = "'when' needs exactly one of 'one_of', 'under' and 'host'";
+        let message = "'when' needs exactly one of 'one_of', 'under', 'host' and 'equals'";
         table.wrong(message, WHEN_HELP);
         return None;
     }

@@ -24,7 +24,9 @@ rest = []
 
 [app.rest.tools.some]
 effect = "read"
-examples = [{ expect = "allow", session = {} }]
+audience = { of = "a", groups = {} }
+after = {}
+examples = [{ expect = "allow", session = {}, before = [{}] }]
 labels = [
     { path = "$.a", label = [], unless = { sibling = "b", is = ["c"], label = [] }, head = {}, key = {} },
     { path = "$.a", label = [], unless = { all = [{}], label = [] }, when = {} },
@@ -110,8 +112,10 @@ fn includes(one: &Takes, other: &Takes) -> bool {
         Takes::Any => *one != Takes::Any,
         Takes::String => matches!(one, Takes::Word(_) | Takes::Label),
         Takes::Strings => *one == Takes::Label,
-        Takes::Table => *one == Takes::NamedLists,
-        Takes::Entries => matches!(one, Takes::NamedTables | Takes::NamedStrings),
+        Takes::Entries => matches!(
+            one,
+            Takes::NamedTables | Takes::NamedStrings | Takes::NamedLists
+        ),
         _ => false,
     }
 }
@@ -143,8 +147,7 @@ mod tests {
         let mut missing = BTreeSet::new();
         for (at, keys) in &tables {
             for (key, all) in keys {
-                let is_list = all.contains(&Takes::NamedLists);
-                let inner = all.iter().filter(|takes| !is_list && tables_at(takes));
+                let inner = all.iter().filter(|takes| tables_at(takes));
                 let inner = inner.map(|takes| place(at, key, takes));
                 missing.extend(inner.filter(|inner| !tables.contains_key(inner)));
             }

@@ -58,7 +58,12 @@ fn order(table: &Table<'_>, dimension: Dimension, apps: &BTreeSet<String>) -> Op
         Dimension::Confidentiality => vec!["two-point".to_owned(), APPS.to_owned()],
     };
     table.takes(key, Takes::Word(words));
-    let right = "\"two-point\", { levels = […] } or { categories = […] }";
+    let right = match dimension {
+        Dimension::Integrity => "\"two-point\", { levels = […] } or { categories = […] }",
+        Dimension::Confidentiality => {
+            "\"two-point\", \"apps\", { levels = […] }, { categories = […] } or { readers = […] }"
+        }
+    };
     match value.get_ref().as_str() {
         Some("two-point") => return Some(Order::TwoPoint),
         // Labels have no capitals. Two apps whose names differ in nothing else are reported as one name twice.
@@ -82,16 +87,21 @@ fn order(table: &Table<'_>, dimension: Dimension, apps: &BTreeSet<String>) -> Op
     };
     let levels = order.strings("levels").map(words);
     let categories = order.strings("categories").map(words);
+    let readers = match dimension {
+        Dimension::Integrity => None,
+        Dimension::Confidentiality => order.strings(Lattice::READERS).map(words),
+    };
     order.finish();
-    match (levels, categories) {
+    match (levels, categories, readers) {
         // One level is no order: its only label is ⊥, and everything would be trusted.
-        (Some(levels), None) if levels.len() < 2 => {
+        (Some(levels), None, None) if levels.len() < 2 => {
             let help = "name at least two, the least restrictive first";
             order.wrong(format!("the levels of '{key}' are no order"), help);
             None
         }
-        (Some(levels), None) => Some(Order::Levels(levels)),
-        (None, Some(categories)) => Some(Order::Categories(categories)),
+        (Some(levels), None, None) => Some(Order::Levels(levels)),
+        (None, Some(categories), None) => Some(Order::Categories(categories)),
+        (None, None, Some(readers)) => Some(Order::Readers(readers)),
         _ => {
             let message = format!("'{key}' needs exactly one order");
             order.wrong(message, format!("write {right}"));
@@ -325,8 +335,25 @@ impl Default for ProxySettings {
             unknown_members: true,
             omits_tools: false,
             any_model: false,
+            user_header: None,
         }
     }
+}
+
+/// `user_header = "x-user"`.
+fn user_header(table: &Table<'_>) -> Option<String> {
+    let At { span, value } = table.string("user_header")?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    // Clients have a say in the others.
+    if value.is_empty() || !value.chars().all(is_name) || !value.starts_with("x-") {
+        let message = format!("'{value}' is no name for this header");
+        table.error(
+            &span,
+            message,
+            "write a name that begins with x-, like \"x-user\"",
+        );
+    }
+    Some(value.to_owned())
 }
 
 /// `[proxy]`.
@@ -374,6 +401,7 @@ pub(crate) fn proxy(root: &Table<'_>, apps: &BTreeMap<String, App>) -> ProxySett
     let other = table.choice("other_tools", &words);
     proxy.omits_tools = other.unwrap_or(proxy.omits_tools);
     proxy.any_model = table.boolean("any_model").unwrap_or(proxy.any_model);
+    proxy.user_header = user_header(&table);
     let timeout = &mut proxy.approval_timeout;
     seconds(&table, "approval_timeout_s", timeout, 3_600);
     table.finish();

@@ -58,7 +58,7 @@ pub(crate) fn secret_of(app: &str) -> String {
 }
 
 /// The keys that say what a text may reveal. Every other label is a limit.
-const LABELS: [&str; 4] = ["label", "rest", "structure", "descriptions"];
+const LABELS: [&str; 5] = ["carries", "descriptions", "label", "rest", "structure"];
 
 impl Context<'_> {
     /// Without a secret for each app a label has every secret. A limit then has none, unless the app keeps what it is given.
@@ -357,24 +357,37 @@ impl<'a> Table<'a> {
 
     /// The join of the labels in an array of names, or in one name. An unknown name is reported and counts as ⊤.
     pub(crate) fn label(&self, key: &'static str) -> Option<Label> {
-        self.takes(key, Takes::Label);
-        let names = match self.value(key)?.get_ref() {
-            DeValue::String(_) => vec![self.string(key)?],
-            _ => self.strings(key)?,
-        };
+        let names = self.words(key)?;
         Some(self.join(key, &names))
     }
 
     /// The labels of `key = { NAME = ["LABEL", …] }`.
     pub(crate) fn named_labels(&self, key: &'static str) -> Vec<(At<&'a str>, Label)> {
         self.takes(key, Takes::NamedLists);
-        let entries = self.table(key).map(|table| members(table.table));
-        let entries = entries.into_iter().flatten();
-        let labels = entries.filter_map(|(name, value)| {
-            let names = self.as_strings(name.value, value)?;
-            Some((name, self.join(key, &names)))
+        let lists = self.named_lists(key).into_iter();
+        lists
+            .map(|(name, names)| (name, self.join(key, &names)))
+            .collect()
+    }
+
+    /// The arrays of `key = { NAME = ["…", …] }`.
+    pub(crate) fn named_lists(&self, key: &'static str) -> Vec<(At<&'a str>, Vec<At<&'a str>>)> {
+        self.takes(key, Takes::NamedLists);
+        let entries = self.entries(key).into_iter();
+        let lists = entries.filter_map(|(name, value)| {
+            let list = self.as_strings(name.value, value)?;
+            Some((name, list))
         });
-        labels.collect()
+        lists.collect()
+    }
+
+    /// One string or an array of strings.
+    pub(crate) fn words(&self, key: &'static str) -> Option<Vec<At<&'a str>>> {
+        self.takes(key, Takes::Label);
+        match self.value(key)?.get_ref() {
+            DeValue::String(_) => Some(vec![self.string(key)?]),
+            _ => self.strings(key),
+        }
     }
 
     pub(crate) fn table(&self, key: &'static str) -> Option<Table<'a>> {
@@ -588,6 +601,11 @@ fn how_to_add(name: &str) -> String {
     let (half, category) = match name.split_once(':') {
         Some(("untrusted", category)) => ("integrity", category),
         Some(("secret", category)) => ("confidentiality", category),
+        Some(("readers", group)) => {
+            return format!(
+                "; or add \"{group}\" to the readers of 'confidentiality' under [lattice] in sluice.toml"
+            );
+        }
         _ => return String::new(),
     };
     format!("; or add \"{category}\" to the categories of '{half}' under [lattice] in sluice.toml")

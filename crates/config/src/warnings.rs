@@ -1,6 +1,7 @@
 //! Warnings about rules that are allowed, but probably a mistake.
 
-use policy::ResultLabels;
+use ifc::{Dimension, Effect, Lattice};
+use policy::{Parameters, ResultLabels, names};
 
 use crate::app::App;
 use crate::diagnostics::Sink;
@@ -51,6 +52,26 @@ pub(crate) fn rest(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
         );
         let help = "for \"everything else\" write a rule, like { path = \"$[*].*\", label = [] }: \
                     a value that several rules select has the labels of each";
+        sink.warning(&written.file, &written.span, message, help);
+    }
+}
+
+/// Warns of a tool that may move text by itself, where the configuration has named secrets.
+pub(crate) fn moves(sink: &Sink, lattice: &Lattice, app: &App, tool: &str, draft: &ToolDraft) {
+    let secrets = lattice.describe(&lattice.whole(Dimension::Confidentiality));
+    let acts = !draft.effect.is_some_and(Effect::reads);
+    let parameters = draft.parameters.iter().flat_map(Parameters::names);
+    let may_move = acts && draft.carries.is_none() && names::moves(tool, parameters);
+    if let Some(written) = draft
+        .written
+        .as_ref()
+        .filter(|_| may_move && secrets != ["secret"])
+    {
+        let message = format!(
+            "'{}.{tool}' may send text that no argument carries, which its limits do not see",
+            app.name
+        );
+        let help = "write carries = [\"LABEL\"], the label of what it moves by itself, or carries = [] if it moves nothing secret";
         sink.warning(&written.file, &written.span, message, help);
     }
 }

@@ -63,6 +63,7 @@ pub(crate) const ROOT: &str = "sluice.toml";
 /// The place of a table at a key. Tables that are alike have one place.
 pub(crate) fn place(outer: &str, key: &str, takes: &Takes) -> String {
     match (key, takes) {
+        ("audience", _) => "audience".to_owned(),
         ("other_tools", _) => format!("{outer}.tools.*"),
         ("labels", Takes::Tables) if outer != "sluice.toml.user" => "labels".to_owned(),
         (_, Takes::NamedTables) => format!("{outer}.{key}.*"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{Image, Label, Permit, RegionId, Relevance};
+use ifc::{Image, Label, Permit, Receipt, RegionId, Relevance};
 
 #[cfg(doc)]
 use crate::TurnMachine;
@@ -90,6 +90,21 @@ pub enum CallOutcome {
     /// The app or the spoke is gone, and it is not known whether the call ran. The turn ends. The reason
     /// may quote the app, and is shown to the user as far as the answer's limit allows.
     Lost(String),
+}
+
+impl CallOutcome {
+    /// Enters it in the ledger. For any other outcome than an answer the ledger keeps that the call may have run, so that an
+    /// equal one is asked about.
+    pub fn note(&self, receipt: &Receipt) {
+        match self {
+            Self::Returned {
+                is_error: false, ..
+            } => receipt.answered(),
+            // An error is an answer too.
+            Self::Returned { .. } | Self::Failed(_) => receipt.failed(),
+            Self::Unknown(_) | Self::Lost(_) => {}
+        }
+    }
 }
 
 /// A `handle_*` that the machine did not ask for. A bug in the driver; nothing has changed.

@@ -1,22 +1,23 @@
 //! How a policy is asked about a sink.
 
 use crate::{
-    Address, Call, Connection, Delivery, History, MemoryWrite, Policy, PolicyError, Prompt,
-    Release, Results, Rule, Sink, Submission,
+    Address, Call, Connection, Delivery, History, MemoryWrite, PastCalls, Policy, PolicyError,
+    Prompt, Release, Results, Rule, Sink, Submission,
 };
 
 impl Sink<'_> {
     /// A policy's rule for it. The policy sees each label without endorsements, so that a rule that looks for a taint finds
-    /// it. Of the results that were read before, it may use what flows to the label of the call.
+    /// it. Of the results that were read and the calls that were permitted before, it may use what flows to the label of the call.
     pub(crate) fn judged_by(
         &self,
         policy: &dyn Policy,
         history: &History,
+        past: &PastCalls,
     ) -> Result<Rule, PolicyError> {
         let label = self.label();
         let results = match self {
             // Whether a call is asked about is visible where the call is: at the label of its control part.
-            Self::Call(call) => Results::new(history, &call.label),
+            Self::Call(call) => Results::new(history, &call.label).after(past),
             _ => Results::none(),
         };
         if !label.is_endorsed() {

@@ -2,23 +2,66 @@
 
 use std::ops::Range;
 
-use crate::{History, Label, Labeled};
+use crate::{History, Label, Labeled, PastCalls, PermittedCall};
 
-/// The results that were read before a sink is decided on, as far as the decision may depend on them.
+/// The results that were read before a sink is decided on, and the calls that were permitted, as far as the decision may depend
+/// on them.
 #[derive(Debug, Clone, Copy)]
-pub struct Results<'h>(Option<(&'h History, &'h Label)>);
+pub struct Results<'h> {
+    history: Option<&'h History>,
+    past: Option<&'h PastCalls>,
+    seen_at: &'h Label,
+}
+
+/// The calls of one tool that were permitted in the session.
+#[derive(Debug)]
+pub struct Permitted<'h> {
+    /// Those on which a decision may depend, oldest first: their label flows to that at which the decision is visible.
+    pub calls: Vec<&'h PermittedCall>,
+    /// Whether there are others. A rule that counts calls must then decide as for any number of them.
+    pub has_more: bool,
+}
 
 impl<'h> Results<'h> {
     /// No results.
     #[must_use]
     pub fn none() -> Self {
-        Self(None)
+        const NOWHERE: &Label = &Label::bottom();
+        Self {
+            history: None,
+            past: None,
+            seen_at: NOWHERE,
+        }
     }
 
     /// The results in a history, for a decision that is visible at this label.
     #[must_use]
     pub fn new(history: &'h History, seen_at: &'h Label) -> Self {
-        Self(Some((history, seen_at)))
+        Self {
+            history: Some(history),
+            past: None,
+            seen_at,
+        }
+    }
+
+    /// The same after these calls of the session.
+    #[must_use]
+    pub fn after(self, past: &'h PastCalls) -> Self {
+        let past = Some(past);
+        Self { past, ..self }
+    }
+
+    /// The calls of this tool that were permitted and ran or may still run.
+    #[must_use]
+    pub fn permitted(&self, app: &str, tool: &str) -> Permitted<'h> {
+        let calls = self.past.into_iter().flat_map(|past| past.calls.iter());
+        let of_tool = calls.filter(|call| call.is_of(app, tool));
+        let (calls, others): (Vec<_>, Vec<_>) =
+            of_tool.partition(|call| call.label().flows_to(self.seen_at));
+        Permitted {
+            calls,
+            has_more: !others.is_empty() || self.past.is_some_and(|past| past.is_full),
+        }
     }
 
     /// The results of this tool, oldest first. Their parts are known if they flow to `limit` and to the label at which the
@@ -32,15 +75,10 @@ impl<'h> Results<'h> {
     where
         'h: 'a,
     {
-        let known = self.0.into_iter();
-        let results = known.flat_map({
-            let tool = tool.to_owned();
-            move |(history, seen_at)| {
-                let contents = history.results(app, &tool);
-                contents.map(move |content| (content, seen_at))
-            }
-        });
-        results.map(move |(content, seen_at)| KnownResult {
+        let (known, seen_at, tool) = (self.history, self.seen_at, tool.to_owned());
+        let results = known.into_iter();
+        let results = results.flat_map(move |history| history.results(app, &tool));
+        results.map(move |content| KnownResult {
             content,
             limits: [limit, seen_at],
         })

@@ -50,6 +50,9 @@ pub enum Order {
     Levels(Vec<String>),
     /// A set of independent categories (RTBAS §8.3.1): `untrusted:NAME` or `secret:NAME`.
     Categories(Vec<String>),
+    /// Groups of readers: `readers:NAME` is a text that only members of this group may read, and a join of several one that
+    /// only members of all of them may.
+    Readers(Vec<String>),
 }
 
 /// Why a lattice or a label name is refused.
@@ -127,6 +130,9 @@ impl Lattice {
     /// The category of what apps say of their own tools. Every lattice has it, named or not.
     pub const DESCRIPTIONS: &str = "untrusted:descriptions";
 
+    /// What stands before the colon in the label of a group of readers.
+    pub const READERS: &str = "readers";
+
     /// The four-point lattice of RTBAS §6.2.
     pub fn four_point() -> Self {
         // Two orders without names of their own, so there is nothing to refuse.
@@ -156,8 +162,8 @@ impl Lattice {
         own.unwrap_or(&self.integrity).clone()
     }
 
-    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, `trusted` or `public` (⊥),
-    /// `untrusted` or `secret` (every taint of a dimension), or `any` (⊤). `form:NAME` is that label as
+    /// The label that a configuration calls `name`: a level, `untrusted:NAME`, `secret:NAME`, `readers:NAME`, `trusted` or
+    /// `public` (⊥), `untrusted` or `secret` (every taint of a dimension), or `any` (⊤). `form:NAME` is that label as
     /// [`Label::formed`].
     ///
     /// # Errors
@@ -251,10 +257,14 @@ impl Lattice {
                 self.intern(top.to_owned(), dimension);
             }
             Order::Levels(levels) => self.add_chain(dimension, levels)?,
-            Order::Categories(categories) => {
-                check(dimension, categories)?;
-                for category in categories {
-                    let name = format!("{top}:{category}");
+            Order::Categories(names) | Order::Readers(names) => {
+                check(dimension, names)?;
+                let prefix = match order {
+                    Order::Readers(_) => Self::READERS,
+                    _ => top,
+                };
+                for name in names {
+                    let name = format!("{prefix}:{name}");
                     let label = self.intern(name.clone(), dimension);
                     self.name(name, label)?;
                 }

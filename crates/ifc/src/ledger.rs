@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::{Call, json};
+use crate::{Call, Label, Labeled, json};
 
 /// The state of a call that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,7 @@ const PERMITTED: u8 = 0;
 const SPENT: u8 = 1;
 const ANSWERED: u8 = 2;
 const VOID: u8 = 3;
+const FAILED: u8 = 4;
 
 /// The state of one permitted call, shared by its permit, the ledger and the code that waits for it.
 #[derive(Debug, Clone)]
@@ -45,14 +46,19 @@ impl Receipt {
     pub fn ran(&self) -> Option<Ran> {
         match self.0.load(Ordering::Acquire) {
             VOID => None,
-            ANSWERED => Some(Ran::Answered),
+            ANSWERED | FAILED => Some(Ran::Answered),
             _ => Some(Ran::Unknown),
         }
     }
 
-    /// The call was answered. This has no effect on a call that was not sent.
+    /// The call was answered with a result. This has no effect on a call that was not sent.
     pub fn answered(&self) {
         self.change(SPENT, ANSWERED);
+    }
+
+    /// The call was answered with an error. This has no effect on a call that was not sent.
+    pub fn failed(&self) {
+        self.change(SPENT, FAILED);
     }
 
     pub(crate) fn spent(&self) {
@@ -91,6 +97,94 @@ impl Key {
     }
 }
 
+/// How a call counts for rules that depend on earlier calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// The name of the tool in the rules.
+    pub tool: String,
+    /// The arguments that are compared or added up.
+    pub arguments: Vec<String>,
+}
+
+/// A call that was permitted in the session, as far as rules for other calls depend on it.
+#[derive(Debug, Clone)]
+pub struct PermittedCall {
+    app: String,
+    tool: String,
+    arguments: Vec<(String, Labeled)>,
+    label: Label,
+    receipt: Receipt,
+}
+
+impl PermittedCall {
+    /// A call that ran and was answered with a result, for the examples of a policy.
+    #[must_use]
+    pub fn example(call: &Call) -> Self {
+        let names = call.arguments.iter().map(|(name, _)| name.to_owned());
+        let counts = Counts {
+            tool: call.tool.clone(),
+            arguments: names.collect(),
+        };
+        let receipt = Receipt(Arc::new(AtomicU8::new(ANSWERED)));
+        Self::new(call, &counts, call.label.clone(), receipt)
+    }
+
+    /// A call that counts so. `label` is that of its control part and of the arguments that count.
+    pub(crate) fn new(call: &Call, counts: &Counts, label: Label, receipt: Receipt) -> Self {
+        let arguments = counts.arguments.iter().filter_map(|name| {
+            let value = call.arguments.get(name)?;
+            Some((name.clone(), value.clone()))
+        });
+        Self {
+            app: call.app.clone(),
+            tool: counts.tool.clone(),
+            arguments: arguments.collect(),
+            label,
+            receipt,
+        }
+    }
+
+    /// Whether it is a call of this tool that ran or may still run.
+    pub(crate) fn is_of(&self, app: &str, tool: &str) -> bool {
+        self.app == app && self.tool == tool && self.receipt.ran().is_some()
+    }
+
+    /// The label of its control part and of its kept arguments.
+    pub(crate) fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// An argument that the rules compare or add up.
+    #[must_use]
+    pub fn argument(&self, name: &str) -> Option<&Labeled> {
+        let mut arguments = self.arguments.iter();
+        arguments.find_map(|(own, value)| (own == name).then_some(value))
+    }
+
+    /// Whether it was answered with a result that is no error.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        self.receipt.0.load(Ordering::Acquire) == ANSWERED
+    }
+}
+
+/// The counted calls of a session, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct PastCalls {
+    pub(crate) calls: Arc<Vec<PermittedCall>>,
+    /// Whether there were more than are kept.
+    pub(crate) is_full: bool,
+}
+
+impl From<Vec<PermittedCall>> for PastCalls {
+    fn from(calls: Vec<PermittedCall>) -> Self {
+        Self {
+            calls: Arc::new(calls),
+            is_full: false,
+        }
+    }
+}
+
 /// The newest irreversible calls of a session, whatever the label of the step that made them.
 ///
 /// A step that is re-run below the label of a payment does not see the payment, and would make it once more.
@@ -98,6 +192,8 @@ impl Key {
 pub(crate) struct Ledger {
     /// Oldest first.
     calls: VecDeque<(Key, Receipt)>,
+    /// The calls that rules for other calls depend on, irreversible or not.
+    pub(crate) counted: PastCalls,
 }
 
 impl Ledger {
@@ -110,6 +206,19 @@ impl Ledger {
         let equal = self.calls.iter().rev().filter(|(known, _)| known == key);
         // A permit that was dropped unspent is skipped: its call has not run.
         equal.map(|(_, receipt)| receipt).find_map(Receipt::ran)
+    }
+
+    /// Counts a call that is about to be permitted.
+    pub(crate) fn count(&mut self, call: PermittedCall) {
+        match self.counted.calls.len() < Self::MAX {
+            true => Arc::make_mut(&mut self.counted.calls).push(call),
+            false => self.counted.is_full = true,
+        }
+    }
+
+    /// Whether a call was counted since these were.
+    pub(crate) fn has_more_than(&self, past: &PastCalls) -> bool {
+        self.counted.calls.len() != past.calls.len() || self.counted.is_full != past.is_full
     }
 
     /// Enters a call that is about to be permitted.

@@ -13,8 +13,8 @@ use crate::sink::Target;
 use crate::trusted::Extent;
 use crate::{
     Answer, Approval, Basis, Call, Cause, Decision, Denial, Dimension, Exceeded, Flow, History,
-    Label, Lattice, Part, Permissible, Permissions, Permit, Policy, PolicyError, Principal,
-    Question, Ran, Relevance, Rule, Sink, Source,
+    Label, Lattice, Part, PastCalls, Permissible, Permissions, Permit, Policy, PolicyError,
+    Principal, Question, Ran, Relevance, Rule, Sink, Source,
 };
 use session::{Allowed, Grant, State};
 
@@ -104,25 +104,33 @@ impl Monitor {
         principal: &Principal,
     ) -> Decision<F> {
         let sink = flow.sink();
-        let mut rule = match sink.judged_by(policy, history) {
+        let past = self.past();
+        let mut rule = match sink.judged_by(policy, history, &past) {
             Ok(rule) => rule,
             Err(error) => return Decision::Deny(Denial::Policy(error.0)),
         };
-        let key = session::key(&sink, &rule);
         let state = self.state();
         state.raise(&mut rule, &sink, principal);
         // The ledger stays locked from the look-up to the entry: of two equal irreversible calls that are decided on at
         // the same time, one is asked about.
-        let entry = key.map(|key| (state.ledger(), key));
-        let ran = entry
+        let entry = session::Entry::of(&state, &sink, &rule);
+        if entry
             .as_ref()
-            .and_then(|(ledger, key)| session::ran(ledger, key, &sink, &rule, history));
+            .is_some_and(|entry| entry.is_late(&past, &rule))
+        {
+            // Another call was permitted meanwhile, on which the rule depends.
+            drop(entry);
+            drop(state);
+            return self.decide_as(policy, history, relevance, flow, principal);
+        }
+        let ran = entry.as_ref();
+        let ran = ran.and_then(|entry| entry.ran(&sink, &rule, history));
         if ran.is_none()
             && let Some(basis) = state.basis(&sink, principal, &mut rule)
         {
-            return Decision::Allow(session::permit(entry, flow, basis));
+            return Decision::Allow(session::permit(entry, flow, &rule, basis, None));
         }
-        let is_irreversible = entry.is_some();
+        let is_irreversible = entry.as_ref().is_some_and(|entry| entry.key.is_some());
         drop(entry);
         // A refusal counts where a question would follow. Grants and permissions come first, since the user may have
         // given one after the refusal.
@@ -132,7 +140,17 @@ impl Monitor {
         drop(state);
         let target = principal.target(&sink);
         if !is_irreversible && let Some(basis) = self.permission(&sink, &target, &rule) {
-            return Decision::Allow(session::permit(None, flow, basis));
+            let state = self.state();
+            let entry = session::Entry::of(&state, &sink, &rule);
+            if entry
+                .as_ref()
+                .is_some_and(|entry| entry.is_late(&past, &rule))
+            {
+                drop(entry);
+                drop(state);
+                return self.decide_as(policy, history, relevance, flow, principal);
+            }
+            return Decision::Allow(session::permit(entry, flow, &rule, basis, None));
         }
         let excess = rule.excess(&sink);
         // Before the refusal of this turn: a denial by the policy names its rule, and outlasts the turn.
@@ -144,9 +162,12 @@ impl Monitor {
             return Decision::Deny(Denial::RefusedBefore);
         }
         if self.was_allowed(history, &sink, &target, &rule) {
-            return Decision::Allow(session::permit(None, flow, Basis::UserBefore));
+            let state = self.state();
+            let entry = session::Entry::of(&state, &sink, &rule);
+            return Decision::Allow(session::permit(entry, flow, &rule, Basis::UserBefore, None));
         }
-        Decision::Ask(self.question(history, relevance, flow, target, rule, ran))
+        let question = self.question(history, relevance, flow, target, rule, ran);
+        Decision::Ask(question.with_instead(policy))
     }
 
     /// Whether the user has allowed an equal call in this turn, with all that a question about this one would show.
@@ -209,6 +230,7 @@ impl Monitor {
             can_last,
             offer: offer.map(Box::new),
             approval: approval.map(Box::new),
+            instead: None,
         }
     }
 
@@ -284,7 +306,7 @@ impl Monitor {
         history: &History,
         sink: &Sink<'_>,
     ) -> Result<Rule, PolicyError> {
-        let mut rule = sink.judged_by(policy, history)?;
+        let mut rule = sink.judged_by(policy, history, &self.past())?;
         self.state().raise(&mut rule, sink, &Principal::User);
         Ok(rule)
     }
@@ -314,7 +336,7 @@ impl Monitor {
         principal: &Principal,
     ) -> bool {
         let sink = &flow.sink();
-        let Ok(mut rule) = sink.judged_by(policy, history) else {
+        let Ok(mut rule) = sink.judged_by(policy, history, &self.past()) else {
             return false;
         };
         let state = self.state();
@@ -397,14 +419,12 @@ impl Monitor {
                 }
             }
         };
-        let key = session::key(&flow.sink(), &rule);
         let mut state = self.state();
         match basis {
             Ok(basis) => {
                 state.allow(allowed);
-                let entry = key.map(|key| (state.ledger(), key));
-                let permit = session::permit(entry, flow, basis);
-                Ok(Permit { approval, ..permit })
+                let entry = session::Entry::of(&state, &flow.sink(), &rule);
+                Ok(session::permit(entry, flow, &rule, basis, approval))
             }
             Err(denial) => {
                 // It has not happened, and the same question would follow.
@@ -446,6 +466,11 @@ impl Monitor {
     /// from it. Call it after each answer and each result.
     pub fn endorse(&self, history: &mut History, place: &BTreeSet<String>) {
         self.state().endorsements.endorse(history, place);
+    }
+
+    /// The counted calls of the session.
+    fn past(&self) -> PastCalls {
+        self.state().ledger().counted.clone()
     }
 
     fn keep(&self, what: Option<Permissible<'_>>, taints: &Label) -> Result<String, String> {

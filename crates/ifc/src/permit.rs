@@ -11,7 +11,7 @@ use crate::sink::Target;
 use crate::trusted::Extent;
 use crate::{
     Approval, ArgumentPath, Bounds, Call, Cause, Collaboration, Delivery, Effect, Exceeded, Flow,
-    Label, Labeled, Offer, Part, Release, Rule, Sink, Until,
+    Label, Labeled, Offer, Part, Policy, Release, Rule, Sink, Until,
 };
 
 /// The monitor's decision on a flow.
@@ -99,6 +99,7 @@ pub struct Question<F: Flow = Call> {
     pub(crate) can_last: bool,
     pub(crate) offer: Option<Box<Offer>>,
     pub(crate) approval: Option<Box<Approval>>,
+    pub(crate) instead: Option<Box<str>>,
 }
 
 /// The user's answer.
@@ -278,6 +279,21 @@ impl<F: Flow> Question<F> {
     /// of a call, and come from the results and messages of few sources.
     pub fn offer(&self) -> Option<&Offer> {
         self.offer.as_deref()
+    }
+
+    /// What the policy would allow instead ([`Policy::instead`]), in the words of its author. It has the label of all that
+    /// would flow.
+    pub fn instead(&self) -> Option<&str> {
+        self.instead.as_deref()
+    }
+
+    pub(crate) fn with_instead(self, policy: &dyn Policy) -> Self {
+        let instead = match self.flow.sink() {
+            Sink::Call(call) => policy.instead(call),
+            _ => None,
+        };
+        let instead = instead.map(Box::from);
+        Self { instead, ..self }
     }
 
     /// The state of an equal irreversible call that was sent before in this session.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{ArgumentPath, Arguments, Call, Effect, Label, Labeled, Results, Sink, Writer};
+use crate::{ArgumentPath, Arguments, Call, Counts, Effect, Label, Labeled, Results, Sink, Writer};
 
 /// The consequence of a flow above its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Rule {
     pub same_by: Option<Arc<[String]>>,
     /// The name of the rule, as the configuration has it (`mail.send_email.limit`).
     pub name: String,
+    /// How this call counts, if rules depend on whether it was permitted.
+    pub counted: Option<Arc<Counts>>,
     /// Whether the user is asked even where the label flows. Each such flow is a question of its own. A message between
     /// apps and a connection are exceptions: there the rule wants consent to the collaboration (SecGPT Figure 3) or the
     /// domain (appendix B.1), which the user can give for longer, for the taints that it has.
@@ -71,6 +73,7 @@ impl Rule {
             exceeded: Exceeded::Ask,
             effect,
             same_by: None,
+            counted: None,
             name: name.into(),
             always_ask: false,
         }
@@ -299,6 +302,20 @@ pub trait Policy: Send + Sync {
     fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {
         let _ = (call, argument);
         false
+    }
+
+    /// The same policy in a session of this user, as the operator's front names it; `None` if it does not depend on users.
+    fn for_user(&self, user: &str) -> Option<Arc<dyn Policy>> {
+        let _ = user;
+        None
+    }
+
+    /// What the rules would allow in the place of a call that they ask about, as the user has written it: the recipients that
+    /// may read its text, the values that an argument accepts. `None` if they name nothing. It depends on the call and the
+    /// rules alone, so it has the label of the whole call.
+    fn instead(&self, call: &Call) -> Option<String> {
+        let _ = call;
+        None
     }
 
     /// Whether the user says that a tool's result changes by itself, so that the same read may be made again although the

@@ -76,7 +76,16 @@ impl AppPolicy {
 
     /// The same policy for a session with these facts, which conditions may use.
     #[must_use]
-    pub fn with_session(self, session: SessionFacts) -> Self {
+    pub fn with_session(mut self, session: SessionFacts) -> Self {
+        let names_user = {
+            let mut tools = self.apps.values().flat_map(AppRules::all);
+            tools.any(|tool| tool.result.names_user())
+        };
+        if let Some(user) = session.user.as_ref().filter(|_| names_user) {
+            let apps = Arc::make_mut(&mut self.apps).values_mut();
+            let tools = apps.flat_map(|app| app.tools.values_mut().chain(&mut app.other_tools));
+            tools.for_each(|tool| tool.result.for_user(user));
+        }
         Self { session, ..self }
     }
 
@@ -181,14 +190,19 @@ impl Policy for AppPolicy {
             _ => None,
         };
         let same_by = tool.and_then(|tool| tool.once.clone());
-        Ok(Rule { same_by, ..rule })
+        let counted = tool.and_then(|tool| tool.counted.clone());
+        Ok(Rule {
+            same_by,
+            counted,
+            ..rule
+        })
     }
 
     fn floor(&self, app: &str, tool: &str) -> Label {
         let rules = self.apps.get(app).map(|app| app.rules_of(tool));
         let floor = |rule: &ToolRule| {
             // The verdict of a condition is not known before the call.
-            if rule.conditions.is_some() {
+            if rule.conditions.is_some() || rule.after.is_some() {
                 return Label::bottom();
             }
             // The data arguments of a future call are not known, so the lowest of all limits counts.
@@ -221,6 +235,20 @@ impl Policy for AppPolicy {
             .tool(call)
             .and_then(|rule| rule.arguments.get(argument));
         limit.is_some_and(|limit| limit.has_form(call, argument))
+    }
+
+    fn for_user(&self, user: &str) -> Option<Arc<dyn Policy>> {
+        let user = Some(Arc::from(user));
+        let session = SessionFacts {
+            user,
+            ..self.session.clone()
+        };
+        Some(Arc::new(self.clone().with_session(session)))
+    }
+
+    fn instead(&self, call: &Call) -> Option<String> {
+        let instead = self.judge(&Sink::Call(call)).instead;
+        (!instead.is_empty()).then(|| instead.join("; "))
     }
 
     fn is_polled(&self, call: &Call) -> bool {

@@ -24,8 +24,8 @@ pub use labels::{
 pub use place::Place;
 pub use rules::names;
 pub use rules::{
-    Accept, AcceptedValues, Among, AppMessages, AppRules, ArgumentLimit, CedarError, CedarText,
-    CedarTool, Claims, Conditions, Destinations, DomainRule, Front, Judgement, LimitPart,
-    MessageRules, OtherDomains, Parameter, ParameterKind, Parameters, SessionFacts, ToolRule,
-    Verdict, compile_conditions, toml_key,
+    Accept, AcceptedValues, After, Among, AppMessages, AppRules, ArgumentLimit, Audience,
+    CedarError, CedarText, CedarTool, Claims, Conditions, Destinations, DomainRule, Front,
+    Judgement, LimitPart, MessageRules, OtherDomains, Parameter, ParameterKind, Parameters,
+    Readers, SessionFacts, ToolRule, Verdict, compile_conditions, toml_key,
 };

@@ -10,9 +10,10 @@ use ifc::{Dimension, Label, Lattice};
 /// The name of ⊤.
 const ANY: &str = "any";
 /// The prefix of the categories of a dimension, and the name of all of them together.
-const CATEGORIES: [(Dimension, &str, &str); 2] = [
+const CATEGORIES: [(Dimension, &str, &str); 3] = [
     (Dimension::Integrity, "untrusted:", "untrusted"),
     (Dimension::Confidentiality, "secret:", "secret"),
+    (Dimension::Confidentiality, "readers:", "secret"),
 ];
 
 /// Writes and reads labels of one lattice.

@@ -176,6 +176,7 @@ pub(crate) async fn start(
         facts: SessionFacts {
             attended: !offered.unattended,
             front: Front::Gateway,
+            user: config.user_name.clone(),
         },
         private: true,
         ..compose::Options::default()

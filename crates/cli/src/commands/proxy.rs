@@ -183,6 +183,11 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     let facts = SessionFacts {
         attended: asks,
         front: Front::Proxy,
+        // Where a header names the user of each request, nothing else does.
+        user: match config.proxy.user_header {
+            Some(_) => None,
+            None => config.user_name.clone(),
+        },
     };
     let Upstream {
         provider,
@@ -206,10 +211,11 @@ async fn setup(args: &Proxy, config: &Config) -> Result<(ProxySetup, Option<Dura
     setup.unknown_members = config.proxy.unknown_members;
     setup.omits_tools = config.proxy.omits_tools;
     setup.any_model = config.proxy.any_model;
+    setup.user_header.clone_from(&config.proxy.user_header);
     setup.address = args.listen;
     setup.allow_remote = args.allow_remote;
     setup.hosts.clone_from(&args.host);
-    setup.tokens = tokens(args, setup.models.as_deref())?;
+    setup.tokens = tokens(args, &setup)?;
     if !args.no_trace {
         let name = format!("{}-proxy", compose::session_name()?);
         let rotation = Rotation::default();
@@ -242,15 +248,19 @@ pub(crate) fn labels(config: &Config, app: &str) -> ClientLabels {
 }
 
 /// The tokens that agents must send: those of the variables, or a new one if they need one.
-fn tokens(args: &Proxy, upstream: Option<&HttpProvider>) -> Result<Vec<String>> {
+fn tokens(args: &Proxy, setup: &ProxySetup) -> Result<Vec<String>> {
     let given = args.token_env.iter().map(|name| {
         let token = std::env::var(name).ok().filter(|token| !token.is_empty());
         token.with_context(|| format!("the variable {name} is not set; export it and start again"))
     });
     let given = given.collect::<Result<Vec<String>>>()?;
-    let has_key = upstream.is_some_and(HttpProvider::has_own_key);
-    // Without a token, every program that reaches the port could use the user's key.
-    if given.is_empty() && (has_key || !args.listen.ip().is_loopback()) {
+    let has_key = setup
+        .models
+        .as_deref()
+        .is_some_and(HttpProvider::has_own_key);
+    let needs_one = has_key || setup.user_header.is_some() || !args.listen.ip().is_loopback();
+    // Without a token, every program that reaches the port could use the user's key, or name a user.
+    if given.is_empty() && needs_one {
         let fresh = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
         return Ok(vec![fresh]);
     }

@@ -33,6 +33,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         rule: "mail.send_email.limit".to_owned(),
         argument: None,
         limit: vec![],
+        instead: None,
         excess: vec![EMAIL.to_owned(), MAIL.to_owned()],
         causes,
         choices: vec![Answer::Once, Answer::No],

@@ -25,21 +25,34 @@ fn load(text: &str) -> Result<Config, Diagnostics> {
 #[test]
 fn the_samples_of_the_page_are_the_example() {
     let page = page();
-    for (begin, least, name) in [
-        ("```toml\n", 8, "agent"),
-        ("```toml test\n", 1, "agent.test"),
+    let (before, rest) = page.split_once("## Behind a service\n").unwrap();
+    let (service, after) = rest.split_once("\n## ").unwrap();
+    for (texts, begin, name) in [
+        (&[before, after][..], "```toml\n", "agent"),
+        (&[service], "```toml\n", "service"),
+        (&[before, after], "```toml test\n", "agent.test"),
     ] {
-        let parts = page.split(begin).skip(1);
+        let parts = texts.iter().flat_map(|text| text.split(begin).skip(1));
         let samples: Vec<&str> = parts
             .map(|part| part.split_once("```").unwrap().0)
             .collect();
-        assert!(samples.len() > least);
+        assert!(samples.len() > 1);
         let example = file(&format!("examples/{name}.toml"));
         let example = std::fs::read_to_string(example).unwrap();
         // The comment at its beginning is about the file.
         let (_, example) = example.split_once("\n\n").unwrap();
         assert_eq!(samples.join("\n"), example);
     }
+    let people = std::fs::read_to_string(file("examples/people.toml")).unwrap();
+    assert!(service.contains(&people));
+}
+
+#[test]
+fn the_service_is_a_policy_without_a_warning() {
+    let config =
+        Config::load(&file("examples/service.toml")).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.warnings, []);
+    assert!(config.examples().iter().all(config::ExampleOutcome::passed));
 }
 
 #[test]

@@ -3,15 +3,18 @@
 //! One program, since each links the whole crate.
 
 mod accepts;
+mod audience;
 mod chosen_values;
 mod documentation;
 mod files;
 mod functionalities;
 mod label_rules;
 mod mounts;
+mod past;
 mod policy;
 mod result_conditions;
 mod rules;
 mod schema;
 mod servers;
+mod users;
 mod writers;

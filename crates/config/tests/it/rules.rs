@@ -665,7 +665,11 @@ limit = "any"
         label: Label::bottom(),
     };
     let verdict = |attended, front| {
-        let facts = SessionFacts { attended, front };
+        let facts = SessionFacts {
+            attended,
+            front,
+            user: None,
+        };
         config
             .policy()
             .with_session(facts)

@@ -178,6 +178,8 @@ impl QuestionView {
             same,
         } = &self.assessment;
         let mut notes = Vec::new();
+        let instead = self.instead.iter();
+        notes.extend(instead.map(|it| format!("Without approval {}.", escape(it))));
         if *unplanned {
             let app = escape(&self.app);
             notes.push(format!(

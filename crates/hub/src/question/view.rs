@@ -31,6 +31,8 @@ pub struct QuestionView {
     pub argument: Option<String>,
     /// What the rule would allow.
     pub limit: Vec<String>,
+    /// Which values it would allow instead, in the words of the policy: `it may go to hr@example.org`.
+    pub instead: Option<String>,
     /// The taints beyond it.
     pub excess: Vec<String>,
     /// The regions that brought them.
@@ -204,6 +206,7 @@ impl QuestionView {
             rule: rule.name.clone(),
             argument: None,
             limit: lattice.describe(question.limit()),
+            instead: question.instead().map(str::to_owned),
             excess: lattice.describe(question.excess()),
             causes: Vec::new(),
             choices: question.choices(),

@@ -208,6 +208,11 @@ impl TurnMachine {
             calls.answered.retain(|(_, call, _)| listed(call));
         }
         let flow = trace::Flow::Call(self.shown(asked.call()));
+        // The note on a refused call is known where its step is, and what would be allowed instead has the label of the data
+        // arguments as well.
+        let is_known = Sink::Call(asked.call()).label().flows_to(&calls.label);
+        let instead = asked.instead().filter(|_| is_known);
+        let instead = instead.map_or(String::new(), |it| format!("; without approval {it}"));
         let settled = self.guard.permit(asked, answer);
         self.trace_answer(flow, answer, settled.is_ok());
         match (settled, calls.exchange.take()) {
@@ -219,7 +224,7 @@ impl TurnMachine {
             (Err(denial), Some(exchange)) => {
                 self.refuse_exchange(calls, id, &exchange, &denial.to_string());
             }
-            (Err(denial), None) => self.refuse(calls, id, &denial.to_string()),
+            (Err(denial), None) => self.refuse(calls, id, &format!("{denial}{instead}")),
         }
     }
 

@@ -252,11 +252,7 @@ impl TurnMachine {
     pub fn handle_result(&mut self, outcome: CallOutcome) -> Result<(), Misuse> {
         match self.awaited() {
             Some(State::AwaitCall(calls, id, Waiting::Result(call, receipt))) => {
-                if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = outcome {
-                    // An error is an answer too. For any other outcome the ledger keeps that the call may have run, so
-                    // that an equal one is asked about.
-                    receipt.answered();
-                }
+                outcome.note(&receipt);
                 self.executed(calls, id, call, outcome);
                 Ok(())
             }

@@ -7,7 +7,10 @@ use crate::host::by_hosts;
 use crate::ledger::{Key, Ledger, Ran, Receipt, Stub};
 use crate::policy::Scope;
 use crate::sink::Target;
-use crate::{Basis, Call, Effect, Flow, History, Label, Labeled, Permit, Principal, Rule, Sink};
+use crate::{
+    Approval, ArgumentPath, Basis, Call, Effect, Flow, History, Label, Labeled, PastCalls, Permit,
+    PermittedCall, Principal, Rule, Sink,
+};
 
 /// The state on which decisions of one session depend, beside the policy.
 #[derive(Default)]
@@ -181,7 +184,7 @@ impl State {
 }
 
 /// The key of an irreversible call. Nothing else is entered in the ledger.
-pub(super) fn key(sink: &Sink<'_>, rule: &Rule) -> Option<Key> {
+fn key(sink: &Sink<'_>, rule: &Rule) -> Option<Key> {
     match sink {
         Sink::Call(call) if rule.effect == Effect::Irreversible => {
             Some(Key::of(call, |out| rule.compared(&call.arguments, out)))
@@ -192,13 +195,7 @@ pub(super) fn key(sink: &Sink<'_>, rule: &Rule) -> Option<Key> {
 
 /// The state of an equal irreversible call, whatever the labels of both. This is the one thing that a step may learn
 /// of steps above it, by being asked about. A call that another machine made is known from the history alone.
-pub(super) fn ran(
-    ledger: &Ledger,
-    key: &Key,
-    sink: &Sink<'_>,
-    rule: &Rule,
-    history: &History,
-) -> Option<Ran> {
+fn ran(ledger: &Ledger, key: &Key, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
     let Sink::Call(call) = sink else {
         return None;
     };
@@ -206,21 +203,66 @@ pub(super) fn ran(
     ledger.find(key).or_else(|| history.ran(call, is_same))
 }
 
-/// Makes a permit. An irreversible call is entered into the ledger first: as soon as the permit is returned, it may be
-/// spent at any moment.
+/// What is entered in the ledger with a permit. The ledger stays locked from the look-up to the entry.
+pub(super) struct Entry<'s> {
+    ledger: MutexGuard<'s, Ledger>,
+    pub(super) key: Option<Key>,
+}
+
+impl<'s> Entry<'s> {
+    /// `None` if nothing is entered for such a flow.
+    pub(super) fn of(state: &'s State, sink: &Sink<'_>, rule: &Rule) -> Option<Self> {
+        let key = key(sink, rule);
+        let is_entered = key.is_some() || rule.counted.is_some();
+        is_entered.then(|| Self {
+            ledger: state.ledger(),
+            key,
+        })
+    }
+
+    /// Whether a call was counted after these, on which the rule depends.
+    pub(super) fn is_late(&self, past: &PastCalls, rule: &Rule) -> bool {
+        rule.counted.is_some() && self.ledger.has_more_than(past)
+    }
+
+    /// What is known of an equal irreversible call.
+    pub(super) fn ran(&self, sink: &Sink<'_>, rule: &Rule, history: &History) -> Option<Ran> {
+        let key = self.key.as_ref()?;
+        ran(&self.ledger, key, sink, rule, history)
+    }
+}
+
+/// Makes a permit. The call is entered into the ledger first: as soon as the permit is returned, it may be spent at any
+/// moment.
 pub(super) fn permit<F: Flow>(
-    entry: Option<(MutexGuard<'_, Ledger>, Key)>,
+    entry: Option<Entry<'_>>,
     flow: F,
+    rule: &Rule,
     basis: Basis,
+    approval: Option<Box<Approval>>,
 ) -> Permit<F> {
     let stub = Stub(Receipt::new());
-    if let Some((mut ledger, key)) = entry {
-        ledger.enter(key, &stub.0);
+    if let Some(Entry { mut ledger, key }) = entry {
+        if let Some(key) = key {
+            ledger.enter(key, &stub.0);
+        }
+        if let (Sink::Call(call), Some(counts)) = (flow.sink(), &rule.counted) {
+            let control = call.control_label(rule.arguments.keys());
+            // A call that the user was shown and has allowed is the user's own.
+            let control = approval
+                .as_ref()
+                .map_or(control.clone(), |it| it.label(&control));
+            let data = rule.arguments.keys().map(ArgumentPath::argument);
+            let data = data.filter(|name| counts.arguments.iter().any(|it| it == name));
+            let data = data.filter_map(|name| Some(call.arguments.get(name)?.label()));
+            let label = data.fold(control, |all, label| all.join(&label));
+            ledger.count(PermittedCall::new(call, counts, label, stub.0.clone()));
+        }
     }
     Permit {
         flow,
         basis,
-        approval: None,
+        approval,
         stub,
     }
 }

@@ -278,3 +278,19 @@ fn errors_say_what_to_do() {
         "there is no label 'x' in this lattice; it has public, secret, trusted, untrusted, untrusted:descriptions, any",
     );
 }
+
+/// A text for several groups is for those who are in all of them, and prints as who may read it.
+#[test]
+fn readers_are_groups_that_may_read() {
+    let readers = Order::Readers(strings(&["hr", "finance"]));
+    let lattice = Lattice::new(&Order::TwoPoint, &readers).unwrap();
+    check(
+        &lattice,
+        &["public", "readers:hr", "readers:finance", "secret"],
+        |a, b| a == b || a == "public" || b == "secret",
+    );
+    let both = lattice.labels(["readers:hr", "readers:finance"]).unwrap();
+    assert_eq!(both, lattice.whole(Dimension::Confidentiality));
+    assert_eq!(lattice.describe(&both), ["readers:hr", "readers:finance"]);
+    assert!(lattice.label("secret:hr").is_err());
+}

@@ -14,7 +14,7 @@ use super::painter::{Chosen, Painter, Parts};
 use super::path::LabelPath;
 use super::rule::LabelRule;
 use super::single::Single;
-use super::when::{Met, When};
+use super::when::{ArgumentIs, Met, When};
 use crate::formats::{Document, Format, Kind, Node, ParseError};
 
 /// Most characters of the trusted fields of one result that could spell words. Strangers who fill in several fields of a
@@ -93,6 +93,20 @@ impl ResultLabels {
     #[must_use]
     pub fn with_errors(self, errors: Vec<ErrorText>) -> Self {
         Self { errors, ..self }
+    }
+
+    /// Whether a condition is about the user of the session.
+    pub(crate) fn names_user(&self) -> bool {
+        let mut conditions = self.rules.iter().flat_map(|rule| &rule.when);
+        conditions.any(|when| when.is == ArgumentIs::User)
+    }
+
+    /// The same rules in a session of this user.
+    pub(crate) fn for_user(&mut self, user: &str) {
+        let conditions = self.rules.iter_mut().flat_map(|rule| &mut rule.when);
+        for when in conditions.filter(|when| when.is == ArgumentIs::User) {
+            when.is = ArgumentIs::OneOf(vec![user.to_owned()]);
+        }
     }
 
     /// One label for all results of the tool.

@@ -36,6 +36,9 @@ pub enum ArgumentIs {
     /// An `https` URL at a host of this name, without a user, a port, or a sign about which readers of URLs disagree. A name
     /// that begins with `http://` is that of an `http` URL, and may have a port. Redirects are not seen.
     Host(Vec<String>),
+    /// The user of the session, to the byte; see [`ResultLabels::for_user`](super::ResultLabels::for_user). Unknown where no
+    /// user is named.
+    User,
 }
 
 /// Whether a condition holds for a call.
@@ -91,11 +94,12 @@ impl When {
     }
 }
 
-/// The text that an argument is, or the texts of the list that it is.
+/// The text that an argument is, or the texts of the list that it is. A whole number is its digits, as an id is.
 fn texts(arguments: &Arguments, name: &str) -> Option<Vec<String>> {
     let text = arguments.get(name).map(Labeled::reveal_tcb)?;
     match serde_json::from_str(text).ok()? {
         Value::String(text) => Some(vec![text]),
+        Value::Number(number) => Some(vec![number.as_i64()?.to_string()]),
         // An empty list says nothing.
         Value::Array(items) if (1..=MAX_TEXTS).contains(&items.len()) => {
             let texts = items.into_iter().map(|item| match item {
@@ -113,6 +117,7 @@ impl ArgumentIs {
         match self {
             Self::OneOf(words) => words.iter().any(|word| word == text),
             Self::Under(folders) => folders.iter().any(|folder| folder.holds(text)),
+            Self::User => false,
             Self::Host(hosts) => hosts.iter().any(|own| names_host(own, text)),
         }
     }
@@ -125,6 +130,7 @@ impl ArgumentIs {
                 matches!(other, Self::OneOf(_)) && words.iter().all(|word| differ(word, text))
             }
             Self::Under(folders) => folders.iter().all(|folder| folder.excludes(text)),
+            Self::User => false,
             Self::Host(hosts) => {
                 // A dot at the end makes no other host.
                 let is_dotted = |found: &str| found.ends_with('.');
@@ -163,6 +169,7 @@ impl fmt::Display for When {
                     })
                     .collect(),
             ),
+            ArgumentIs::User => ("is", vec!["the user of the session".to_owned()]),
         };
         write!(f, "{} {verb} {}", self.argument, names.join(" or "))
     }

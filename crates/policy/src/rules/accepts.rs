@@ -21,6 +21,16 @@ pub struct Accept {
     pub place: Place,
 }
 
+impl Accept {
+    /// The values in words, if the policy lists them.
+    pub(super) fn words(&self) -> Option<String> {
+        match &self.values {
+            AcceptedValues::Form(Form::OneOf(words)) => Some(words.join(" or ")),
+            _ => None,
+        }
+    }
+}
+
 /// The values of an [`Accept`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AcceptedValues {

@@ -1,15 +1,17 @@
 //! The complete rules of an app's tools. The crate `config` has filled in every default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ifc::{ArgumentPath, Call, Effect, Label, Labeled};
+use ifc::{ArgumentPath, Call, Counts, Effect, Label, Labeled};
 
 use super::accepts::Accept;
 use super::arguments::{Arguments, Parameters};
+use super::audience::Audience;
 use super::claims::Claims;
 use super::conditions::Conditions;
 use super::names;
+use super::past::After;
 use crate::labels::ResultLabels;
 use crate::place::Place;
 
@@ -62,6 +64,33 @@ impl AppRules {
         own.into_iter().chain(cases.map(|(_, rule)| rule))
     }
 
+    /// Notes for each tool whether the rules of others depend on its calls.
+    pub fn count(&mut self) {
+        let mut counted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for rule in self.tools.values() {
+            let conditions = rule.conditions.iter();
+            for (tool, arguments) in conditions.flat_map(|it| it.counted().tools()) {
+                let of_tool = counted.entry(tool.clone()).or_default();
+                of_tool.extend(arguments.into_iter().cloned());
+            }
+            if let Some(after) = &rule.after {
+                let of_tool = counted.entry(after.tool.clone()).or_default();
+                of_tool.extend(after.same.iter().cloned());
+            }
+        }
+        for (tool, arguments) in counted {
+            if let Some(rule) = self.tools.get_mut(&tool) {
+                let arguments = arguments.into_iter().collect();
+                rule.counted = Some(Arc::new(Counts { tool, arguments }));
+            }
+        }
+    }
+
+    /// The rules of all tools.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ToolRule> {
+        self.tools.values().chain(&self.other_tools)
+    }
+
     /// The JSON Schema of the parameters of each tool that has a rule about them.
     pub(crate) fn schemas(&self) -> BTreeMap<String, Arc<str>> {
         let tools = self.tools.iter();
@@ -83,6 +112,10 @@ pub struct ToolRule {
     pub limit: Label,
     /// The place of the limit, or of the tool if the limit is a default.
     pub place: Option<Place>,
+    /// The label of what a call moves by itself, inside of the app. It is in the call's label.
+    pub carries: Label,
+    /// Raises the limit of every part of a call by what its recipients may read.
+    pub audience: Option<Audience>,
     /// The arguments that a call may have; `None` allows any.
     pub parameters: Option<Parameters>,
     /// The limits of the data arguments, by their places.
@@ -96,6 +129,10 @@ pub struct ToolRule {
     pub destinations: Option<Vec<String>>,
     /// Whether its result changes by itself, so that the same read is no repetition.
     pub poll: bool,
+    /// The tool that must have succeeded before.
+    pub after: Option<After>,
+    /// How a call counts, if rules depend on whether it was permitted; see [`AppRules::count`].
+    pub counted: Option<Arc<Counts>>,
     /// Conditions of the tool and of its app.
     pub conditions: Option<Conditions>,
     /// The labels of its results.
@@ -156,17 +193,31 @@ impl ToolRule {
         values.any(|value| self.is_destination(path.last_name(), value))
     }
 
-    /// The limit with everything that permits in its conditions could add.
+    /// The limit with everything that permits in its conditions and the recipients of a call could add.
     #[must_use]
     pub fn highest_limit(&self) -> Label {
         let raised = self.conditions.as_ref().map(Conditions::raised);
-        raised.map_or_else(|| self.limit.clone(), |raised| self.limit.join(&raised))
+        let audience = self.audience.as_ref().map(|it| it.readers.all());
+        raised
+            .into_iter()
+            .chain(audience)
+            .fold(self.limit.clone(), |all, more| all.join(&more))
     }
 
-    /// Whether a condition looks at the argument that a path is in.
+    /// Whether a condition, an audience or `after` looks at the argument that a path is in.
     pub(crate) fn is_looked_at(&self, path: &ArgumentPath) -> bool {
+        let name = path.argument();
         let conditions = self.conditions.as_ref();
-        conditions.is_some_and(|conditions| conditions.looks_at(path.argument()))
+        let mut audiences = self.audiences();
+        conditions.is_some_and(|conditions| conditions.looks_at(name))
+            || audiences.any(|audience| audience.of.iter().any(|it| it == name))
+            || (self.after.iter()).any(|after| after.same.iter().any(|it| it == name))
+    }
+
+    /// The audiences of the tool and of its arguments.
+    pub fn audiences(&self) -> impl Iterator<Item = &Audience> {
+        let arguments = self.arguments.values().flat_map(|own| &own.audience);
+        self.audience.iter().chain(arguments)
     }
 }
 
@@ -177,6 +228,8 @@ pub struct ArgumentLimit {
     pub label: Label,
     /// Values for which it is higher.
     pub accepts: Vec<Accept>,
+    /// Raises it by what the recipients of the call may read.
+    pub audience: Option<Audience>,
     /// The place of the rule.
     pub place: Place,
 }

@@ -60,6 +60,11 @@ impl Argument<'_> {
         &self.value
     }
 
+    /// The text that is sent.
+    pub(super) fn text(&self) -> &str {
+        self.text
+    }
+
     /// The exact number, if conditions can compare it.
     pub(crate) fn decimal(&self) -> Option<Decimal> {
         Decimal::of(self.text)
@@ -286,7 +291,7 @@ fn scaled(number: &Number, places: i64) -> Option<i64> {
 ///
 /// With a point or an exponent most readers take it for a double, and beyond 2^53 that may be another number than the one
 /// that a condition would compare.
-fn long(text: &str) -> Option<i64> {
+pub(super) fn long(text: &str) -> Option<i64> {
     let number = Number::read(text).filter(is_whole)?;
     if !text.contains(['.', 'e', 'E']) {
         // Digits alone are exact, and `parse` refuses a number beyond 64 bits.
@@ -297,7 +302,7 @@ fn long(text: &str) -> Option<i64> {
 
 /// A number as Cedar has it: ten-thousandths, exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Decimal(i64);
+pub(crate) struct Decimal(pub(super) i64);
 
 impl Decimal {
     /// Digits after the point of a Cedar decimal.
@@ -312,7 +317,7 @@ impl Decimal {
 
     /// Reads a number of JSON. `None` for a number with more digits, other than zeros, and for any other value. Nothing is
     /// rounded, since the app gets the digits of the text.
-    fn of(text: &str) -> Option<Self> {
+    pub(super) fn of(text: &str) -> Option<Self> {
         let units = scaled(&Number::read(text)?, Self::DIGITS)?;
         (units.abs() <= Self::MAX).then_some(Self(units))
     }

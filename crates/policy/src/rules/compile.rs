@@ -15,6 +15,7 @@ use miette::Diagnostic;
 use super::arguments::Parameters;
 use super::conditions::{Conditions, Sets, Vocabulary, schema, uid};
 use super::extent::{self, MAX_WORD_BYTES};
+use super::past::{self, Counted};
 
 /// Most conditions in one text. Each is evaluated for every call.
 const MAX_CONDITIONS: usize = 64;
@@ -91,10 +92,12 @@ pub fn compile_conditions(
             return (BTreeMap::new(), compiler.errors.into_inner());
         }
     };
+    let counted = Counted::all(tools.iter().map(|(name, tool)| (name, tool.parameters)));
     let schema_of = |names: &mut dyn Iterator<Item = (&String, &CedarTool<'_>)>| {
         schema(
             vocabulary,
             names.map(|(name, tool)| (name.as_str(), tool.parameters)),
+            &counted,
         )
     };
     let mut compiled = BTreeMap::new();
@@ -121,7 +124,7 @@ pub fn compile_conditions(
         if shared.is_empty() && own.is_empty() {
             continue;
         }
-        let made = Conditions::new(vocabulary, name, tool.parameters, sets(&all));
+        let made = Conditions::new(vocabulary, name, tool.parameters, sets(&all), &counted);
         match (made, tool.texts.last().or(of_app.last())) {
             (Ok(conditions), _) => {
                 compiled.insert(name.clone(), conditions);
@@ -195,6 +198,15 @@ impl Compiler<'_> {
             };
             // The id is the name of the rule in questions and in the trace.
             let policy = policy.new_id(PolicyId::new(format!("{prefix}.{id}")));
+            if past::paths(&policy).is_none() {
+                let message = format!(
+                    "{}: this uses the calls of the session as a whole",
+                    policy.id()
+                );
+                let help =
+                    "name a tool: context.session.calls.TOOL or context.session.sums.TOOL.ARGUMENT";
+                self.error(text, None, message, help);
+            }
             if let Some(kind) = self.kind(text, &policy) {
                 found.push(Condition { policy, kind });
             }

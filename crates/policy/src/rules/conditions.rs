@@ -12,14 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cedar_policy::{
-    Authorizer, Context as CedarContext, Entities, EntityId, EntityTypeName, EntityUid, PolicySet,
-    Request, RestrictedExpression as Expression, Schema,
+    Authorizer, Context as CedarContext, Entities, EntityId, EntityTypeName, EntityUid, Policy,
+    PolicySet, Request, RestrictedExpression as Expression, Schema,
 };
-use ifc::{Call, Dimension, Label, Lattice, Sink};
+use ifc::{Dimension, Label, Lattice, Results};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Argument, Arguments, ParameterKind, Parameters};
 use super::looks_at::LooksAt;
+use super::past::{Counted, record};
 use super::session::{Front, SessionFacts};
 
 /// The conditions of one tool, compiled: those of the tool itself and those of its app.
@@ -31,8 +32,10 @@ struct Compiled {
     vocabulary: Arc<Vocabulary>,
     action: EntityUid,
     schema: Schema,
+    tool: String,
     sets: Sets,
     looks_at: LooksAt,
+    counted: Counted,
 }
 
 /// The conditions by kind. The id of each policy is the name of the rule.
@@ -107,9 +110,12 @@ impl Conditions {
         tool: &str,
         parameters: Option<&Parameters>,
         sets: Sets,
+        counted: &Counted,
     ) -> Result<Self, String> {
-        let all = [&sets.forbid, &sets.ask, &sets.permit];
-        let looks_at = LooksAt::of(all.into_iter().flat_map(PolicySet::policies));
+        let all = [&sets.forbid, &sets.ask, &sets.permit].map(PolicySet::policies);
+        let all: Vec<&Policy> = all.into_iter().flatten().collect();
+        let looks_at = LooksAt::of(all.iter().copied());
+        let counted = counted.named_by(all.iter().copied());
         // A request has only the arguments that some condition looks at, so that a value that Cedar cannot represent denies
         // a call only if a condition compares it.
         let seen = parameters.map(|parameters| {
@@ -117,13 +123,15 @@ impl Conditions {
             let seen = seen.filter(|(name, _)| looks_at.contains(name));
             Parameters(seen.map(|(name, it)| (name.clone(), *it)).collect())
         });
-        let schema = schema(vocabulary, [(tool, seen.as_ref())])?;
+        let schema = schema(vocabulary, [(tool, seen.as_ref())], &counted)?;
         Ok(Self(Arc::new(Compiled {
             vocabulary: Arc::clone(vocabulary),
             action: uid("Action", tool)?,
             schema,
+            tool: tool.to_owned(),
             sets,
             looks_at,
+            counted,
         })))
     }
 
@@ -134,35 +142,42 @@ impl Conditions {
 
     /// Whether some condition looks at this argument.
     pub(crate) fn looks_at(&self, argument: &str) -> bool {
-        self.0.looks_at.contains(argument)
+        self.0.looks_at.contains(argument) || self.0.counted.adds_up(&self.0.tool, argument)
+    }
+
+    /// The calls that conditions count or add up.
+    pub(crate) fn counted(&self) -> &Counted {
+        &self.0.counted
     }
 
     /// Evaluates the conditions for a call whose arguments are those of `parameters`. `context.control` is about `control`,
-    /// the label of the control part. The rest of the context is about the label of the whole call, so that "no secret"
-    /// includes data arguments.
+    /// the label of the control part. The rest of the context is about `label`, that of the whole call, so that "no secret"
+    /// includes data arguments and what the call carries by itself.
     pub(crate) fn judge(
         &self,
-        call: &Call,
+        results: &Results<'_>,
+        label: &Label,
         control: &Label,
         arguments: &Arguments<'_>,
         parameters: Option<&Parameters>,
         session: &SessionFacts,
     ) -> Result<Finding, Refusal> {
-        let request = self
-            .request(
-                &Sink::Call(call).label(),
-                control,
-                arguments,
-                parameters,
-                session,
-            )
-            .map_err(|error| Refusal::Error(format!("the conditions cannot be judged: {error}")))?;
+        let error = |error| Refusal::Error(format!("the conditions cannot be judged: {error}"));
+        let (app, tool) = (&self.0.vocabulary.app, &self.0.tool);
+        let counted = &self.0.counted;
+        let (past, has_more) = counted
+            .values((app, tool), arguments, results)
+            .map_err(error)?;
+        let request = self.request(label, control, arguments, parameters, session, past);
+        let request = request.map_err(error)?;
         let sets = &self.0.sets;
         // Each kind by itself, since in one set Cedar would not say which permit matched beside a forbid.
         if let Some(name) = matching(&sets.forbid, &request)?.into_iter().next() {
             return Err(Refusal::Forbidden(name));
         }
         let ask = matching(&sets.ask, &request)?.into_iter().next();
+        // There may be any number of calls that this decision must not depend on, so the user decides.
+        let ask = ask.or(has_more.then(|| format!("{app}.{tool}.cedar")));
         let raises = matching(&sets.permit, &request)?
             .into_iter()
             .filter_map(|name| sets.limits.get_key_value(&name))
@@ -178,6 +193,7 @@ impl Conditions {
         arguments: &Arguments<'_>,
         parameters: Option<&Parameters>,
         session: &SessionFacts,
+        past: Vec<(&'static str, Expression)>,
     ) -> Result<Request, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let Compiled {
@@ -206,10 +222,13 @@ impl Conditions {
         let front = fronts.find(|(front, _)| *front == session.front);
         // A front that is missing in `Front::ALL` is an error, and so a denial.
         let (_, front) = front.ok_or("the session comes from nowhere")?;
-        let session = record([
+        let user = session.user.as_ref();
+        let user = user.map(|user| ("user", Expression::new_string(user.to_string())));
+        let session = [
             ("attended", Expression::new_bool(session.attended)),
             ("front", Expression::new_entity_uid(front.clone())),
-        ])?;
+        ];
+        let session = record(session.into_iter().chain(user).chain(past))?;
         let arguments = parameters.map_or(Ok(Vec::new()), |p| visible(p, looks_at, arguments))?;
         let beside = [
             ("arguments", record(arguments)?),
@@ -298,13 +317,6 @@ fn expression(kind: ParameterKind, argument: &Argument<'_>) -> Option<Expression
     })
 }
 
-fn record<K: Into<String>>(
-    fields: impl IntoIterator<Item = (K, Expression)>,
-) -> Result<Expression, String> {
-    let fields = fields.into_iter().map(|(name, value)| (name.into(), value));
-    Expression::new_record(fields).map_err(|error| error.to_string())
-}
-
 pub(super) fn uid(kind: &str, name: &str) -> Result<EntityUid, String> {
     let parsed = kind.parse();
     let kind: EntityTypeName =
@@ -319,10 +331,11 @@ pub(super) fn uid(kind: &str, name: &str) -> Result<EntityUid, String> {
 pub(crate) fn schema<'t>(
     vocabulary: &Vocabulary,
     tools: impl IntoIterator<Item = (&'t str, Option<&'t Parameters>)>,
+    counted: &Counted,
 ) -> Result<Schema, String> {
     let actions: Map<String, Value> = tools
         .into_iter()
-        .map(|(name, parameters)| (name.to_owned(), action(parameters)))
+        .map(|(name, parameters)| (name.to_owned(), action(parameters, counted)))
         .collect();
     let taints: Vec<&str> = vocabulary
         .taints
@@ -347,7 +360,7 @@ pub(crate) fn schema<'t>(
     })
 }
 
-fn action(parameters: Option<&Parameters>) -> Value {
+fn action(parameters: Option<&Parameters>, counted: &Counted) -> Value {
     let mut arguments = Map::new();
     for (name, parameter) in parameters.into_iter().flat_map(|p| &p.0) {
         let mut kind = match parameter.kind {
@@ -369,16 +382,20 @@ fn action(parameters: Option<&Parameters>) -> Value {
     let record = |attributes: Value| json!({"type": "Record", "attributes": attributes});
     let label = json!({"type": "Set", "element": {"type": "Entity", "name": "Taint"}});
     let boolean = json!({"type": "Boolean"});
+    let facts = [
+        ("attended", boolean.clone()),
+        ("front", json!({"type": "Entity", "name": "Front"})),
+        ("user", json!({"type": "String", "required": false})),
+    ];
+    let facts = facts.map(|(name, kind)| (name.to_owned(), kind));
+    let session: Map<String, Value> = facts.into_iter().chain(counted.schema()).collect();
     let context = record(json!({
         "arguments": record(Value::Object(arguments)),
         "label": label,
         "untrusted": boolean,
         "secret": boolean,
         "control": record(json!({"label": label, "untrusted": boolean, "secret": boolean})),
-        "session": record(json!({
-            "attended": boolean,
-            "front": {"type": "Entity", "name": "Front"},
-        })),
+        "session": record(Value::Object(session)),
     }));
     json!({"appliesTo": {
         "principalTypes": ["Session"],

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use ifc::{ArgumentPath, Call, Effect, Exceeded, Label, Labeled, Release, Results, Rule, Sink};
 
 use super::accepted::Known;
+use super::accepts::Accept;
 use super::app::{AppRules, ArgumentLimit, ToolRule};
 use super::arguments::Arguments;
+use super::audience::Audience;
 use super::conditions::{Finding, Refusal};
 use super::session::SessionFacts;
 use crate::place::Place;
@@ -50,6 +52,29 @@ pub struct LimitPart {
     pub place: Option<Place>,
 }
 
+impl LimitPart {
+    /// Raises the limit by what the recipients of the call may read. The rule of the audience decides on a part that has more
+    /// than the limit alone admits of what readers may read. `instead` gets the readers of the part if not all recipients are.
+    fn raise(
+        &mut self,
+        (audience, rule): &(&Option<Audience>, String),
+        call: &Call,
+        instead: &mut Vec<String>,
+    ) {
+        let Some(audience) = audience else {
+            return;
+        };
+        let secret = self.label.beyond(&self.limit).meet(&audience.readers.all());
+        if !secret.is_bottom() {
+            self.rule.clone_from(rule);
+        }
+        self.limit = self.limit.join(&audience.limit(call));
+        if !secret.flows_to(&self.limit) {
+            instead.push(audience.readers.of(&secret));
+        }
+    }
+}
+
 /// The verdict on one call, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
@@ -71,6 +96,8 @@ pub struct Judgement {
     pub limits: Vec<LimitPart>,
     /// The taints of its parts beyond their limits.
     pub excess: Label,
+    /// What would not exceed a limit, one sentence each: the recipients that may read a part, the words that an argument accepts.
+    pub instead: Vec<String>,
     /// Whether the user is always asked.
     pub always_ask: bool,
     /// The consequence of a flow above the limit.
@@ -91,6 +118,7 @@ impl Judgement {
             arguments: BTreeMap::new(),
             limits: Vec::new(),
             excess: Label::bottom(),
+            instead: Vec::new(),
             always_ask: false,
             exceeded: Exceeded::Deny,
         }
@@ -114,6 +142,7 @@ impl Judgement {
                 exceeded: self.exceeded,
                 effect,
                 same_by: None,
+                counted: None,
                 name: self.rule,
                 always_ask: self.always_ask,
             }),
@@ -155,8 +184,24 @@ pub(crate) fn judge(
         let of = format!("{name}.{tool}.parameters");
         return Judgement::denied(of, rule.place.clone(), reason);
     }
+    if let Some(after) = rule
+        .after
+        .as_ref()
+        .filter(|after| !after.is_met(call, results))
+    {
+        let same = match after.same.is_empty() {
+            true => String::new(),
+            false => format!(" with the same {}", after.same.join(" and ")),
+        };
+        let reason = format!(
+            "{name}.{tool} runs only after {}{same} has succeeded in this session",
+            after.tool
+        );
+        return Judgement::denied(format!("{name}.{tool}.after"), rule.place.clone(), reason);
+    }
     let control = call.control_label(rule.data());
-    match finding(app, (tool, rule), call, &control, &arguments, session) {
+    let rule_of = (tool, rule);
+    match finding(app, rule_of, call, &control, &arguments, session, results) {
         Ok(finding) => {
             // The values that an argument accepts may depend only on results at or below the control part (`Among`).
             let known = Known {
@@ -234,6 +279,7 @@ fn finding(
     control: &Label,
     arguments: &Arguments<'_>,
     session: &SessionFacts,
+    results: &Results<'_>,
 ) -> Result<Finding, Box<Judgement>> {
     let name = &call.app;
     let Some(conditions) = &rule.conditions else {
@@ -248,7 +294,10 @@ fn finding(
         }
         return Ok(Finding::default());
     };
-    let judged = conditions.judge(call, control, arguments, rule.parameters.as_ref(), session);
+    let label = Sink::Call(call).label().join(&rule.carries);
+    let control = control.join(&rule.carries);
+    let parameters = rule.parameters.as_ref();
+    let judged = conditions.judge(results, &label, &control, arguments, parameters, session);
     judged.map_err(|refusal| {
         let (rule, reason) = match refusal {
             Refusal::Forbidden(condition) => {
@@ -268,11 +317,11 @@ fn finding(
 fn limits(
     (tool, rule): (&str, &ToolRule),
     call: &Call,
-    finding: Finding,
+    mut finding: Finding,
     known: &Known<'_>,
 ) -> Judgement {
     let app = &call.app;
-    let label = known.control.clone();
+    let label = known.control.join(&rule.carries);
     let mut of_tool = LimitPart {
         rule: format!("{app}.{tool}.limit"),
         limit: rule.limit.clone(),
@@ -293,30 +342,52 @@ fn limits(
         of_tool.place = None;
     }
     of_tool.limit = raised;
+    let mut instead = Vec::new();
+    let of_all = (&rule.audience, format!("{app}.{tool}.audience"));
+    of_tool.raise(&of_all, call, &mut instead);
     // A value of a checked form cannot instruct, so it may influence a call, but not whom or what the call is about.
     if !label.is_bottom() && !rule.has_destination(call) {
         of_tool.limit = of_tool.limit.join(&Label::forms());
     }
-    let (paths, data): (Vec<ArgumentPath>, Vec<LimitPart>) = (rule.arguments.iter())
-        .filter_map(|(path, own)| {
-            let mut part = limit_of(path, own, call, known)?;
-            if !part.label.is_bottom() && !rule.is_data_destination(path, call) {
-                part.limit = part.limit.join(&Label::forms());
+    // The monitor knows the label of the call without it, so the rule asks about each such call.
+    if !rule.carries.flows_to(&of_tool.limit) {
+        of_tool.rule = format!("{app}.{tool}.carries");
+        finding.ask.get_or_insert_with(|| of_tool.rule.clone());
+    }
+    let (mut arguments, mut data) = (BTreeMap::new(), Vec::new());
+    for (path, own) in &rule.arguments {
+        let Some(mut part) = limit_of(path, own, call, known) else {
+            continue;
+        };
+        if !part.label.is_bottom() && !rule.is_data_destination(path, call) {
+            part.limit = part.limit.join(&Label::forms());
+        }
+        part.rule = format!("{app}.{tool}.arguments.{path}.{}", part.rule);
+        match &own.audience {
+            None => part.raise(&of_all, call, &mut instead),
+            it => {
+                let own = (it, format!("{app}.{tool}.arguments.{path}.audience"));
+                part.raise(&own, call, &mut instead);
             }
-            // A condition depends on this argument, so it belongs to the control part, and its limit can only restrict.
-            if rule.is_looked_at(path) {
-                part.limit = part.limit.meet(&of_tool.limit);
-            }
-            part.rule = format!("{app}.{tool}.arguments.{path}.{}", part.rule);
-            Some((path.clone(), part))
-        })
-        .unzip();
-    let of_arguments = data.iter().map(|part| part.limit.clone());
-    let arguments = paths.into_iter().zip(of_arguments).collect();
-    let judged = decide(rule.effect, of_tool, data, finding.ask, Exceeded::Ask);
+        }
+        // A condition or an audience depends on this argument, so it belongs to the control part, and its limit can only
+        // restrict.
+        if rule.is_looked_at(path) {
+            part.limit = part.limit.meet(&of_tool.limit);
+        }
+        if !part.label.flows_to(&part.limit) {
+            let words = own.accepts.iter().filter_map(Accept::words);
+            instead.extend(words.map(|words| format!("{path} may be {words}")));
+        }
+        arguments.insert(path.clone(), part.limit.clone());
+        data.push(part);
+    }
+    // A body and a subject have the same readers.
+    instead.dedup();
     Judgement {
         arguments,
-        ..judged
+        instead,
+        ..decide(rule.effect, of_tool, data, finding.ask, Exceeded::Ask)
     }
 }
 
@@ -404,6 +475,7 @@ fn decide(
         arguments: BTreeMap::new(),
         limits,
         excess,
+        instead: Vec::new(),
         always_ask: ask.is_some(),
         exceeded,
     }

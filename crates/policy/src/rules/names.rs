@@ -11,6 +11,27 @@ pub const AMOUNTS: &str = "amount price sum";
 /// Last words of other numbers.
 const NUMBERS: &str = "count quantity";
 
+/// Words of tools that take a text from where the app has it.
+const FETCHES: &str = "copy download export fetch find forward get pull search summarize";
+/// Words of tools that hand a text on.
+const HANDS_ON: &str = "forward notify post publish reply send share";
+/// Words of arguments that name a text which the app has.
+const SOURCES: &str = "document documents file files report source";
+/// Last words of arguments that name who gets it.
+const RECIPIENTS: &str = "\
+    bcc cc channel email invitees participants receiver receivers recipient recipients to webhook";
+
+/// Whether a tool may move text by itself, which no argument carries: its name says that it takes some and hands it on, or one
+/// argument names a text of the app's and another one who gets it.
+pub fn moves<'a>(tool: &str, arguments: impl IntoIterator<Item = &'a str>) -> bool {
+    let has = |words: &[String], list: &str| words.iter().any(|word| is_in(list, word));
+    let arguments: Vec<Vec<String>> = arguments.into_iter().map(words).collect();
+    let is_recipient = |words: &Vec<String>| words.last().is_some_and(|it| is_in(RECIPIENTS, it));
+    let tool = words(tool);
+    has(&tool, FETCHES) && has(&tool, HANDS_ON)
+        || arguments.iter().any(|it| has(it, SOURCES)) && arguments.iter().any(is_recipient)
+}
+
 /// Whether the name is none of content, a time or a number, so that the argument may say who or what a call is about.
 pub(super) fn may_name(argument: &str) -> bool {
     let words = words(argument);

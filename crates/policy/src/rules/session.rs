@@ -1,12 +1,16 @@
 //! The facts about a session that conditions may use.
 
+use std::sync::Arc;
+
 /// Facts about the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {
     /// Whether a user answers questions.
     pub attended: bool,
     /// The source of the user's queries.
     pub front: Front,
+    /// The user, as the operator's front or configuration names it; `None` if it does not. No model and no app has a say in it.
+    pub user: Option<Arc<str>>,
 }
 
 /// The source of queries.
@@ -53,6 +57,7 @@ impl Default for SessionFacts {
         Self {
             attended: false,
             front: Front::Other,
+            user: None,
         }
     }
 }

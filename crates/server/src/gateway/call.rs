@@ -376,10 +376,7 @@ impl Client {
                     progress: &caller.progress,
                 };
                 let executed = spoke.execute(permit, &mut quiet, given_up).await;
-                if let CallOutcome::Returned { .. } | CallOutcome::Failed(_) = executed.outcome {
-                    // An error is an answer too.
-                    receipt.answered();
-                }
+                executed.outcome.note(&receipt);
                 executed
             }
             Err(why) => {

@@ -229,6 +229,7 @@ impl Waiting {
             "rule": question.rule,
             "argument": question.argument,
             "limit": question.limit,
+            "instead": question.instead,
             "excess": question.excess,
             "causes": question.causes,
             "choices": choices.collect::<Vec<_>>(),

@@ -123,6 +123,9 @@ pub struct ProxySetup {
     /// passed on. All clients with one token are one tenant. Where there are none, clients are told
     /// apart by the key that they pay the upstream with.
     pub tokens: Vec<String>,
+    /// The header in which each request names its user, on whom the policy may depend. A client with a token can name any user,
+    /// so only the operator's own service may have one. All requests of one user and token are one tenant.
+    pub user_header: Option<String>,
     /// Whether everything is only watched: nothing is withheld, masked or asked, by whatever the
     /// other parts say, and the observer sees what would have been.
     pub observe: bool,
@@ -168,6 +171,7 @@ impl ProxySetup {
             allow_remote: false,
             hosts: Vec::new(),
             tokens: Vec::new(),
+            user_header: None,
             observe: false,
             unknown_members: true,
             omits_tools: false,
@@ -237,6 +241,9 @@ impl Proxy {
             // Every user of this machine reaches loopback, and could ask at the operator's expense.
             if setup.models.as_ref().is_some_and(has_key) {
                 return Err(ProxyError::NoToken("the upstream's key is the operator's"));
+            }
+            if setup.user_header.is_some() {
+                return Err(ProxyError::NoToken("a header names the user of a request"));
             }
         }
         let failed = |source| ProxyError::Io { address, source };
@@ -335,7 +342,7 @@ fn router(
         silence: setup.silence,
         slots: Arc::new(Semaphore::new(setup.requests)),
         budget: Budget::new(setup.body_bytes),
-        tokens: Tokens::new(&setup.tokens),
+        tokens: Tokens::new(&setup.tokens, setup.user_header),
     });
     let api = Router::new()
         .route(ChatCompletion::PATH, post(serve::<ChatCompletion>))

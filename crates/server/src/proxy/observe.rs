@@ -91,6 +91,11 @@ impl Policy for Asks {
         }
     }
 
+    fn for_user(&self, user: &str) -> Option<Arc<dyn Policy>> {
+        let policy = self.0.for_user(user)?;
+        Some(Arc::new(Self(policy)))
+    }
+
     fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
         self.0.label_result(call, result, is_error)
     }

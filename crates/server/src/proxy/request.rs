@@ -13,7 +13,7 @@ use axum::{
 use hub::recognise::Hold;
 use hub::trace::{Call, Event, Text};
 use hub::{Apps, StopReason, Usage};
-use ifc::{History, Label};
+use ifc::{History, Label, Policy};
 use llm::{ApiKey, Provider, RequestOptions};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use super::{
     sessions::Session,
     shared::Shared,
     tokens::Tenant,
-    transcript::{Chain, Digest, fresh},
+    transcript::{Chain, fresh},
     turn::{Answered, Live, Turn},
 };
 use crate::api::{
@@ -51,6 +51,8 @@ struct Prepared {
     options: RequestOptions,
     rebuilt: Rebuilt,
     apps: Apps,
+    /// The policy for the user of the request.
+    policy: Arc<dyn Policy>,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
 }
@@ -60,7 +62,7 @@ impl Prepared {
     async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
         let (conversation, session) = (&self.conversation, self.session.of_turn());
         let turn = Turn::new(shared, conversation, session, &self.options, live);
-        turn.run(self.apps, self.rebuilt).await
+        turn.run(self.apps, self.policy, self.rebuilt).await
     }
 }
 
@@ -78,7 +80,7 @@ async fn answer<D: Dialect>(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let Tenant(tenant) = shared.tokens.admit(headers)?;
+    let tenant = shared.tokens.admit(headers)?;
     let (bytes, slot) = http::admit(headers, body, &shared.budget, &shared.slots).await?;
     let read = D::read(&bytes, shared.takes());
     let mut request = read.map_err(ApiError::invalid)?;
@@ -165,7 +167,10 @@ fn estimate(request: &Conversation) -> usize {
 /// Reads the request, and records what is new in it.
 fn prepare(
     shared: &Shared,
-    tenant: Digest,
+    Tenant {
+        digest: tenant,
+        user,
+    }: Tenant,
     headers: &HeaderMap,
     request: &Conversation,
     mut options: RequestOptions,
@@ -174,6 +179,9 @@ fn prepare(
     let conversation = conversation_name(headers).map_err(ApiError::invalid)?;
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
     let texts = shared.texts.tenant(tenant);
+    let of_all = &shared.parts.policy;
+    let policy = user.and_then(|user| of_all.for_user(&user));
+    let policy = policy.unwrap_or_else(|| Arc::clone(of_all));
     let tools = ClientTools::new(&shared.app, shared.behind.as_ref());
     let known = shared.known.all();
     for text in &known {
@@ -192,7 +200,7 @@ fn prepare(
         tools: &tools,
         behind: shared.behind.as_ref(),
         known: &known,
-        policy: &*shared.parts.policy,
+        policy: &*policy,
         labels: &shared.labels,
         memory: &shared.memory,
         texts: &texts,
@@ -233,7 +241,8 @@ fn prepare(
     }
     // All of them, as a client sends its whole conversation each time: what was brought before waits no more.
     let messages = request.messages.iter();
-    session.returned(messages.filter_map(|message| message.answers.as_deref()));
+    let results = messages.filter_map(|it| Some((it.answers.as_deref()?, it.is_error)));
+    session.returned(results);
     if shared.observer.attends() {
         let tools = rebuilt.history.tools().iter();
         let tools = tools.map(|tool| (tool.name.as_str(), tool.parameters.reveal_tcb()));
@@ -255,6 +264,7 @@ fn prepare(
         options,
         rebuilt,
         apps: tools.apps,
+        policy,
         _texts: texts.hold(),
     })
 }

@@ -149,12 +149,14 @@ impl Session {
         own.map_or_else(Vec::new, |own| own.names)
     }
 
-    /// The client brought the results of the calls that it knows under these names.
-    pub(super) fn returned<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+    /// The client brought the results of the calls that it knows under these names, each with whether it is an error.
+    pub(super) fn returned<'a>(&self, results: impl IntoIterator<Item = (&'a str, bool)>) {
         let mut waiting = self.waiting();
-        for name in names {
-            if let Some(receipt) = waiting.remove(name) {
-                receipt.answered();
+        for (name, is_error) in results {
+            match (waiting.remove(name), is_error) {
+                (Some(receipt), false) => receipt.answered(),
+                (Some(receipt), true) => receipt.failed(),
+                (None, _) => {}
             }
         }
     }

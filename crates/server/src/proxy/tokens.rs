@@ -11,16 +11,29 @@ const TOKEN: &str = "x-sluice-token";
 /// The header with the key in Anthropic's API.
 const KEY: &str = "x-api-key";
 
-/// The digests of the tokens of which each request needs one; none if no request does.
-pub(super) struct Tokens(Vec<Digest>);
+pub(super) struct Tokens {
+    /// The digests of the tokens of which each request needs one; none if no request does.
+    digests: Vec<Digest>,
+    /// The header that names the user.
+    user_header: Option<String>,
+}
 
-/// Whose request it is: the digest of all that tells this client from others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tenant(pub(super) Digest);
+/// Whose request it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tenant {
+    /// The digest of all that tells this client from others.
+    pub(super) digest: Digest,
+    /// The user, if a header names one.
+    pub(super) user: Option<String>,
+}
 
 impl Tokens {
-    pub(super) fn new(tokens: &[String]) -> Self {
-        Self(tokens.iter().map(|token| hash(token.as_bytes())).collect())
+    pub(super) fn new(tokens: &[String], user_header: Option<String>) -> Self {
+        let digests = tokens.iter().map(|token| hash(token.as_bytes()));
+        Self {
+            digests: digests.collect(),
+            user_header,
+        }
     }
 
     /// Lets a request through and says whose it is, or what it lacks.
@@ -28,16 +41,44 @@ impl Tokens {
     /// Nothing counts but what the client had to know: the token, where there are tokens, and the key that it pays
     /// the upstream with, where there are none. It could make up all else anew for each request.
     pub(super) fn admit(&self, headers: &HeaderMap) -> Result<Tenant, ApiError> {
+        let client = self.client(headers)?;
+        let user = self.user(headers)?;
+        // What one user was given is not another's.
+        let digest = match &user {
+            Some(user) => hash(&[&client[..], user.as_bytes()].concat()),
+            None => client,
+        };
+        Ok(Tenant { digest, user })
+    }
+
+    /// The user that the header names.
+    fn user(&self, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+        let named = self.user_header.iter();
+        let mut named = named.flat_map(|name| headers.get_all(name));
+        let user = named.next();
+        // A client may have set one, and the gateway before us another.
+        if named.next().is_some() {
+            return Err(ApiError::invalid("the request names more than one user"));
+        }
+        let user = user.map(|user| std::str::from_utf8(user.as_bytes()));
+        let user = user
+            .transpose()
+            .map_err(|error| ApiError::invalid(error.to_string()))?;
+        Ok(user.filter(|user| !user.is_empty()).map(str::to_owned))
+    }
+
+    /// The client, by what it had to know.
+    fn client(&self, headers: &HeaderMap) -> Result<Digest, ApiError> {
         let own = headers.get(TOKEN).map(|token| token.as_bytes());
         let mut keys = keys(headers);
-        if self.0.is_empty() {
-            return Ok(Tenant(hash(keys.next().unwrap_or_default().as_bytes())));
+        if self.digests.is_empty() {
+            return Ok(hash(keys.next().unwrap_or_default().as_bytes()));
         }
         let keys = keys.map(str::as_bytes);
         let mut given = own.into_iter().chain(keys).map(hash);
         // By digests, so that the time tells nothing about a token.
-        if let Some(token) = given.find(|token| self.0.contains(token)) {
-            return Ok(Tenant(token));
+        if let Some(token) = given.find(|token| self.digests.contains(token)) {
+            return Ok(token);
         }
         let message = "this proxy needs a token of its own, as the API key or as `x-sluice-token`; \
                        see what sluice proxy printed at its start";
@@ -46,7 +87,7 @@ impl Tokens {
 
     /// The client's key for the upstream, which a token of ours is not.
     pub(super) fn upstream_key(&self, headers: &HeaderMap) -> Option<ApiKey> {
-        let key = keys(headers).find(|key| !self.0.contains(&hash(key.as_bytes())));
+        let key = keys(headers).find(|key| !self.digests.contains(&hash(key.as_bytes())));
         key.map(ApiKey::new)
     }
 }

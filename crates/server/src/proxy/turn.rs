@@ -10,7 +10,7 @@ use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{Apps, HandOver, Outcome, Purpose, Setup, Stop, StopReason, TurnMachine, Usage};
-use ifc::{Answer, CallId, History, Labeled};
+use ifc::{Answer, CallId, History, Labeled, Policy};
 use llm::{ProviderError, RequestOptions};
 
 use super::{
@@ -94,7 +94,12 @@ impl<'a> Turn<'a> {
     }
 
     /// Drives the turn to its end, and remembers what happened.
-    pub(super) async fn run(mut self, apps: Apps, rebuilt: Rebuilt) -> Result<Answered, ApiError> {
+    pub(super) async fn run(
+        mut self,
+        apps: Apps,
+        policy: Arc<dyn Policy>,
+        rebuilt: Rebuilt,
+    ) -> Result<Answered, ApiError> {
         let Rebuilt {
             history,
             chain,
@@ -111,7 +116,7 @@ impl<'a> Turn<'a> {
         let setup = Setup {
             apps,
             asks: Asks::default(),
-            policy: parts.policy.clone(),
+            policy,
             lattice: parts.lattice.clone(),
             monitor,
             settings: parts.settings,

@@ -832,3 +832,75 @@ async fn the_failure_of_a_judge_is_in_the_trace() {
         assert_eq!(failures.collect::<Vec<_>>(), [expected], "{said}");
     }
 }
+
+/// Rules under which a note may be written in the session of Ann.
+struct OfUser(Option<String>);
+
+impl ifc::Policy for OfUser {
+    fn rule(&self, sink: &ifc::Sink<'_>) -> Result<ifc::Rule, ifc::PolicyError> {
+        match sink {
+            ifc::Sink::Call(_) if self.0.as_deref() != Some("ann") => {
+                Err(ifc::PolicyError("this is not Ann's session".to_owned()))
+            }
+            _ => Ok(ifc::Rule::asking("rule", ifc::Effect::Write, Label::top())),
+        }
+    }
+
+    fn for_user(&self, user: &str) -> Option<Arc<dyn ifc::Policy>> {
+        Some(Arc::new(Self(Some(user.to_owned()))))
+    }
+
+    fn label_result(&self, _: &ifc::Call, result: String, _: bool) -> ifc::Labeled {
+        ifc::Labeled::unknown(result)
+    }
+}
+
+/// The operator's gateway names the user of each request; a client that can set the header twice is refused.
+#[tokio::test]
+async fn a_header_names_the_user_of_a_request() {
+    let upstream = Upstream::start(|body| match newest(body) {
+        "go" => calls(&[("note", "{}")]),
+        _ => says("no"),
+    });
+    let of_user = || {
+        let mut setup = setup(&upstream);
+        setup.parts.policy = Arc::new(OfUser(None));
+        setup.user_header = Some("x-user".to_owned());
+        setup
+    };
+    // Without a token every client could name one.
+    assert!(matches!(
+        Proxy::bind(of_user()).await,
+        Err(ProxyError::NoToken(_))
+    ));
+    let mut setup = of_user();
+    setup.tokens = vec!["mine".to_owned()];
+    let stage = serve(setup).await;
+    let answered = async |users: &[&str]| {
+        let post = stage.client.post(format!("{}/chat/completions", stage.url));
+        let mut post = post
+            .bearer_auth("mine")
+            .header("content-type", "application/json");
+        for user in users {
+            post = post.header("X-User", *user);
+        }
+        let body = body(&[user("go")], json!({})).to_string();
+        let response = post.body(body).send().await.unwrap();
+        let status = response.status().as_u16();
+        let answer: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        (
+            status,
+            answer["choices"][0]["message"]["tool_calls"].is_array(),
+        )
+    };
+    assert_eq!(answered(&["ann"]).await, (200, true));
+    for (users, expected) in [
+        (&["bob"][..], (200, false)),
+        (&[], (200, false)),
+        (&[""], (200, false)),
+        (&["ann", "bob"], (400, false)),
+        (&["ann", "ann"], (400, false)),
+    ] {
+        assert_eq!(answered(users).await, expected, "{users:?}");
+    }
+}

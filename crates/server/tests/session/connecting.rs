@@ -29,6 +29,7 @@ impl Policy for AsksToConnect {
         match sink {
             Sink::Connection(_) => Ok(Rule {
                 same_by: None,
+                counted: None,
                 limit: Label::bottom(),
                 arguments: std::collections::BTreeMap::new(),
                 exceeded: Exceeded::Ask,

@@ -65,6 +65,7 @@ impl Policy for Open {
         };
         Ok(Rule {
             same_by: None,
+            counted: None,
             limit: Label::top(),
             effect: Effect::Read,
             name,

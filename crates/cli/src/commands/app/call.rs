@@ -62,6 +62,7 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
         facts: SessionFacts {
             attended: Terminal::attended(),
             front: Front::Run,
+            user: config.user_name.clone(),
         },
         ..compose::Options::default()
     };

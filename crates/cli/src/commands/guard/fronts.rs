@@ -115,6 +115,7 @@ impl Fronts {
         let facts = SessionFacts {
             attended: asks,
             front: Front::Proxy,
+            user: config.user_name.clone(),
         };
         let options = compose::Options {
             facts,

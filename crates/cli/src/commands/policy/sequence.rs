@@ -242,6 +242,7 @@ impl<'a> Sequence<'a> {
             self.guard.history.push_note(&label, id, "not executed");
             return Ok((found, false));
         };
+        let receipt = permit.receipt();
         let call = permit.spend();
         let app = self.config.apps.get(&call.app);
         let limit = app.map_or(0, |app| app.limits.result_bytes);
@@ -254,6 +255,7 @@ impl<'a> Sequence<'a> {
             },
             None => CallOutcome::Unknown(String::new()),
         };
+        outcome.note(&receipt);
         self.guard.receive(id, &call, outcome, limit);
         self.guard.endorse(&self.apps);
         Ok((found, true))

@@ -199,6 +199,7 @@ impl Service {
     pub(crate) fn rule(&self, stage: Stage) -> Rule {
         Rule {
             same_by: None,
+            counted: None,
             limit: match stage {
                 Stage::Response => self.receives.clone(),
                 _ => self.serves.clone(),

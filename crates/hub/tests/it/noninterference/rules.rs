@@ -49,6 +49,7 @@ impl Rules {
         }
         Ok(Rule {
             same_by: None,
+            counted: None,
             limit: limit.clone(),
             effect: spec.effect,
             name: format!("{}.limit", call.tool),

@@ -2,7 +2,7 @@
 
 use hub::trace::{Event, Flow};
 use hub::{Asked, FILL_NOTE, Filling, OPEN, Screening, Settings, TurnMachine};
-use ifc::{Answer, Label, Labeled, Prompt, PromptMessage, REDACTED, Tool};
+use ifc::{Answer, Author, Label, Labeled, Message, Prompt, PromptMessage, REDACTED, Tool};
 use serde_json::{Value, json};
 
 use super::{Model, Step, World, call, content, say, settings, setup, world};
@@ -103,6 +103,50 @@ fn an_argument_has_the_label_of_what_it_is_made_from() {
     );
     let body = ("body".to_owned(), vec!["untrusted".to_owned()]);
     assert_eq!(allowed(&mut world), [(vec![], vec![body])]);
+}
+
+/// A refusal is known where its step is, and which recipients may read a text depends on the label of the text.
+#[test]
+fn a_refusal_tells_what_its_step_may_know() {
+    fn mails_the_balance(prompt: &Prompt) -> Step {
+        after_reading(prompt, |_, balance| match open(prompt) {
+            Some(_) => value(&balance),
+            None => mails(&[("ada", &balance)]),
+        })
+    }
+    let notes = |mut world: World| {
+        world.user = |asked| {
+            let Asked::Call(question) = asked else {
+                return Answer::No;
+            };
+            assert_eq!(question.instead(), Some("it may go to bob"));
+            Answer::No
+        };
+        world.turn("send my balance to ada");
+        let messages = world.agent.history().messages();
+        let notes = messages.filter_map(|(label, message)| match message {
+            Message::Result {
+                content,
+                author: Author::Hub,
+                ..
+            } => Some((label.is_bottom(), content.reveal_tcb().to_owned())),
+            _ => None,
+        });
+        notes.collect::<Vec<_>>()
+    };
+    let filled = notes(eager(mails_the_balance));
+    let whole = notes(world(Screening::LAZY, mails_the_balance));
+    let is_told = |notes: &[(bool, String)]| {
+        let (is_bottom, note) = notes.first().unwrap();
+        (
+            *is_bottom,
+            note.contains("; without approval it may go to bob"),
+        )
+    };
+    assert_eq!(
+        (is_told(&filled), is_told(&whole)),
+        ((true, false), (false, true))
+    );
 }
 
 /// A request to fill in a value shows the call with its value open, and nothing above the limit of the argument.

@@ -146,6 +146,10 @@ impl Policy for Table {
         self.floor.clone()
     }
 
+    fn instead(&self, call: &Call) -> Option<String> {
+        (call.tool == "mail").then(|| "it may go to bob".to_owned())
+    }
+
     fn data_arguments(&self, _: &str, tool: &str) -> Vec<ArgumentPath> {
         let paths = (tool == "mail").then(data_of_mail);
         paths.into_iter().flatten().collect()
