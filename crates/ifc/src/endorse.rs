@@ -126,7 +126,7 @@ impl Offer {
             // Each by itself: one value can be in a text without the other.
             Extent::Values => {
                 let each = self.values.iter().flat_map(|offered| {
-                    let one = |part: &Labeled| parts(&offered.source, &[part.clone()]);
+                    let one = |part: &Labeled| parts(&offered.source, std::slice::from_ref(part));
                     offered.parts.iter().map(one)
                 });
                 (each.collect(), named)
