@@ -3,35 +3,18 @@
 //! The results of a tool are JSON, records in lines, or text without structure. A program can register a [`Notation`] for another format.
 //! [`Document`] has the places of the values and the values themselves, and checks that the two agree.
 
+mod error;
 mod lines;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
-use ifc::json::{Fault, Json, JsonError};
+use ifc::json::{Fault, Json};
 use serde_json::Value;
 
+pub use self::error::ParseError;
 pub use ifc::json::{Key, Kind, Node, Tree};
-
-/// Why a text is not of its format, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ParseError {
-    /// The byte at which reading stopped.
-    pub offset: usize,
-    /// One line.
-    pub message: &'static str,
-}
-
-impl From<JsonError> for ParseError {
-    fn from(error: JsonError) -> Self {
-        Self {
-            offset: error.offset,
-            message: error.fault.message(),
-        }
-    }
-}
 
 /// A notation other than JSON.
 pub trait Notation: fmt::Debug + Send + Sync {

@@ -120,7 +120,7 @@ impl SpokeError {
 
 enum Wanted {
     Asked(Asked),
-    Connection(AskedConnection),
+    Connection(Box<AskedConnection>),
 }
 
 /// Connections of a spoke that wait for the user. A page asks for a few at once.
@@ -343,7 +343,7 @@ impl Spoke {
                     continue;
                 }
                 Some(asked) = begun.requests.recv() => Wanted::Asked(asked),
-                Some(asked) = self.next_connection() => Wanted::Connection(asked),
+                Some(asked) = self.next_connection() => Wanted::Connection(Box::new(asked)),
             };
             let since = Instant::now();
             let mediated = match wanted {
@@ -353,7 +353,7 @@ impl Spoke {
                     self.calls.replied(begun.id);
                     self.send(&HubFrame::Reply { request, reply }).await
                 }
-                Wanted::Connection(asked) => self.connect(begun.id, asked, mediator).await,
+                Wanted::Connection(asked) => self.connect(begun.id, *asked, mediator).await,
             };
             if let Err(reason) = mediated {
                 return CallOutcome::Lost(self.end_or(reason)).into();

@@ -5,14 +5,15 @@
 //! field `#`, or `##`, of its record. Text that is no field belongs to the field before it, else it is the field `''`.
 //!
 //! No writer of such a text escapes a colon, so fields can be told apart only if no value has a line break: see
-//! [`Format::Lines`](super::Format::Lines).
+//! `Format::Lines`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use ifc::json::{Key, Kind, Node, Tree};
 use serde_json::{Map, Value};
 
-use super::{Key, Kind, Node, ParseError, Tree};
+use super::error::ParseError;
 
 /// Longest key, in characters. A longer text before a colon is a sentence.
 const MAX_KEY: usize = 40;

@@ -129,7 +129,7 @@ impl Counted {
         (app, own_tool): (&str, &str),
         arguments: &Arguments<'_>,
         results: &Results<'_>,
-    ) -> Result<(Vec<(&'static str, Expression)>, bool), String> {
+    ) -> Result<(Fields, bool), String> {
         if self.calls.is_empty() && self.sums.is_empty() {
             return Ok((Vec::new(), false));
         }
@@ -169,6 +169,9 @@ impl Counted {
         ))
     }
 }
+
+/// Fields of `context.session`.
+type Fields = Vec<(&'static str, Expression)>;
 
 /// A record of Cedar.
 pub(super) fn record<K: Into<String>>(
