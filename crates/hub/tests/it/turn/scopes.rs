@@ -271,13 +271,11 @@ fn an_equal_call_is_asked_about_once_in_a_task() {
 fn a_host_is_one_answer_for_its_pages() {
     let model: Model = |prompt| {
         let open = |url: &str| vec![("note", format!(r#"{{"how":"get","url":"{url}"}}"#))];
-        let second = match prompt.messages().iter().find_map(|message| match message {
+        let said = prompt.messages().iter().find_map(|message| match message {
             ifc::PromptMessage::User(text) => Some(text.to_string()),
             _ => None,
-        }) {
-            Some(text) => text,
-            None => String::new(),
-        };
+        });
+        let second = said.unwrap_or_default();
         next(
             prompt,
             &[
