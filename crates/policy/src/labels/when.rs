@@ -36,8 +36,7 @@ pub enum ArgumentIs {
     /// An `https` URL at a host of this name, without a user, a port, or a sign about which readers of URLs disagree. A name
     /// that begins with `http://` is that of an `http` URL, and may have a port. Redirects are not seen.
     Host(Vec<String>),
-    /// The user of the session, to the byte; see [`ResultLabels::for_user`](super::ResultLabels::for_user). Unknown where no
-    /// user is named.
+    /// The user of the session, to the byte; see `ResultLabels::for_user`. Unknown where no user is named.
     User,
 }
 
