@@ -298,7 +298,8 @@ pub trait Policy: Send + Sync {
         Ok(())
     }
 
-    /// Whether all values of a data argument are of a form that the user's rules accept there, so that they cannot instruct.
+    /// Whether all values of a data argument are of a form that the user's rules accept there, so that they cannot instruct,
+    /// not even together with those of other calls.
     fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {
         let _ = (call, argument);
         false

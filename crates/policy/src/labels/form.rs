@@ -106,6 +106,14 @@ impl Form {
         }
     }
 
+    /// How many characters of a value could spell words that are not the user's.
+    pub(crate) fn spells(&self, text: &str) -> usize {
+        match self {
+            Self::Pattern(pattern) => pattern.free(text.len()),
+            _ => 0,
+        }
+    }
+
     /// Whether a service that has such a value keeps it as more than text, so that it writes it on one line.
     pub(super) fn is_typed(&self) -> bool {
         match self {

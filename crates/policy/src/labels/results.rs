@@ -380,10 +380,7 @@ impl ResultLabels {
         if strangers.flows_to(low) {
             return low.clone();
         }
-        let spelled = match form {
-            Form::Pattern(pattern) => pattern.free(text.len()),
-            _ => 0,
-        };
+        let spelled = form.spells(text);
         free.set(free.get().saturating_add(spelled));
         if spelled > 0 && free.get() > MAX_FREE {
             return self.worst.clone();

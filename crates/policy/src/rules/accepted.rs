@@ -29,10 +29,13 @@ impl Accept {
         })
     }
 
-    /// Whether it accepts these values by their form.
+    /// Whether it accepts these values by a form that spells nothing. A few letters are no sentence, but those of many values
+    /// or calls are.
     fn has_form(&self, places: &[&str]) -> bool {
         self.takes(places, |values| match &self.values {
-            AcceptedValues::Form(form) => values.iter().all(|text| form.matches_json(text)),
+            AcceptedValues::Form(form) => values
+                .iter()
+                .all(|text| form.matches_json(text) && form.spells(text.trim_matches('"')) == 0),
             AcceptedValues::Among(_) => false,
         })
     }
@@ -58,7 +61,7 @@ impl Accept {
 }
 
 impl ArgumentLimit {
-    /// Whether all values of this data argument are of a form that is accepted there.
+    /// Whether all values of this data argument are of a form that is accepted there and spells nothing.
     pub(crate) fn has_form(&self, call: &Call, path: &ArgumentPath) -> bool {
         let values = call.arguments.at(path).filter(|values| !values.is_empty());
         values.is_some_and(|values| {
