@@ -13,7 +13,8 @@
 //! - **What is not.** Shorter pieces, translations and paraphrases, encodings such as base64, and
 //!   text that came before it was seen labelled.
 //! - **The user's messages stay whole.** All of a message has the labels of the sentences that it repeats, or none of it has
-//!   ([`KnownTexts::recognise_message`]). An address, a path, a name or an id is no sentence (`words`).
+//!   ([`KnownTexts::recognise_message`]). An address, a path, a name or an id is no sentence beside words of
+//!   the user's (`words`).
 //! - **The first recognition stays.** A text keeps the labels that it got when it came to its place in a
 //!   conversation for the first time: it cannot depend on what came later, such as a result that
 //!   repeats the user's words.
@@ -44,7 +45,7 @@ use std::{
 
 use ifc::{Label, Labeled};
 
-pub use self::{generations::Place, parts::restricted, shared::Shared};
+pub use self::{generations::Place, parts::restricted, shared::Shared, words::is_identifier};
 
 use self::{
     generations::Generations,

@@ -101,7 +101,7 @@ impl Matches {
             }
             own.push((at..run.end, label));
         }
-        let sentences = words::sentences(words, &own);
+        let sentences = words::sentences(text, &own);
         (inserted, sentences)
     }
 }

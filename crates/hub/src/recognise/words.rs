@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use ifc::Label;
+use ifc::{Label, Labeled};
 
 use super::letters::{View, letters};
 use super::prints::{GRAM, PHRASE_WORDS};
@@ -20,18 +20,80 @@ const PART_WORDS: usize = 5;
 /// From here on scripts are written without blanks.
 const WORDLESS: char = '\u{2e80}';
 
-/// The join of the labels of those runs of `text` that hold a sentence: three words beside the first name. The runs are in
-/// order and do not overlap.
-pub(super) fn sentences(text: &str, runs: &[(Range<usize>, Label)]) -> Label {
+/// The join of the labels of those runs of `text` that hold a sentence: three words beside the first name. Where the user says
+/// nothing about what a run names, it is one too, unless it is a single id ([`is_identifier`]). The runs are in order and do not
+/// overlap.
+pub(super) fn sentences(text: &Labeled, runs: &[(Range<usize>, Label)]) -> Label {
+    let is_about = has_own_words(text, runs);
+    let text = text.reveal_tcb();
     let mut tokens = tokens(text).peekable();
     let holds_sentence = |(run, _): &&(Range<usize>, Label)| {
         while tokens.next_if(|token| token.end <= run.start).is_some() {}
         // The last token of a run may be the first of the next one.
         let shared = tokens.clone().take_while(|token| token.start < run.end);
-        is_sentence(text, run, shared)
+        is_sentence(text, run, shared.clone()) || !is_about && !is_thing(text, shared)
     };
     let runs = runs.iter().filter(holds_sentence);
     runs.map(|(_, label)| label).collect()
+}
+
+/// Whether `text` has three words of the user's: those beside the runs and beside parts that had labels before. Those in tags
+/// are of the program that wrapped the text.
+fn has_own_words(text: &Labeled, runs: &[(Range<usize>, Label)]) -> bool {
+    let labelled = text.regions().map(|(range, _)| range);
+    let mut known: Vec<_> = runs.iter().map(|(run, _)| run.clone()).collect();
+    known.extend(labelled);
+    known.sort_by_key(|range| range.start);
+    let mut known = known.iter().peekable();
+    let text = text.reveal_tcb();
+    let (mut at, mut is_tag) = (0, false);
+    let own = tokens(text).filter(|token| {
+        let before = text.get(at..token.start).unwrap_or_default();
+        if let Some(mark) = before.rfind(['<', '>']) {
+            is_tag = before.get(mark..).unwrap_or_default().starts_with('<');
+        }
+        at = token.end;
+        while known.next_if(|range| range.end <= token.start).is_some() {}
+        let is_known = known.peek().is_some_and(|range| range.start < token.end);
+        let word = text.get(token.clone()).unwrap_or_default();
+        let is_word = Kind::of(word) == Kind::Word && letters(word, View::Written).nth(1).is_some();
+        is_word && !is_tag && !is_known
+    });
+    own.take(PHRASE_WORDS).count() == PHRASE_WORDS
+}
+
+/// Whether these tokens are one id beside numbers.
+fn is_thing(text: &str, tokens: impl Iterator<Item = Range<usize>>) -> bool {
+    let tokens = tokens.filter_map(|token| text.get(token));
+    let mut named = tokens.filter(|token| Kind::of(token) != Kind::Number);
+    named.next().is_none_or(is_identifier) && named.next().is_none()
+}
+
+/// Whether a text can only say which thing is meant: at most one word, beside digits, or an e-mail address of a few words.
+pub fn is_identifier(text: &str) -> bool {
+    if text.chars().any(|c| c >= WORDLESS) {
+        return false;
+    }
+    let words = |part: &str| -> usize {
+        let pieces = part.split(|c: char| !c.is_alphanumeric());
+        let hex = |piece: &str| {
+            piece.chars().all(|c| c.is_ascii_hexdigit()) && piece.contains(char::is_numeric)
+        };
+        let pieces = pieces.filter(|piece| !hex(piece));
+        let runs = pieces.flat_map(|piece| piece.split(char::is_numeric));
+        runs.map(|run| spelt(run).unwrap_or(NAME_WORDS)).sum()
+    };
+    match text.split_once('@') {
+        Some((local, host)) => {
+            let has_no_path = |part: &str| {
+                let of_address = |c: char| c.is_alphanumeric() || ".-_+".contains(c);
+                part.chars().all(of_address)
+            };
+            // `first.last@some-company.example`.
+            [local, host].into_iter().all(has_no_path) && words(local) <= 2 && words(host) <= 3
+        }
+        None => words(text) <= 1,
+    }
 }
 
 /// Whether these tokens, as far as the run covers them, are a sentence.
