@@ -19,11 +19,13 @@ const LAB_PACKAGES: [&str; 3] = ["agentdojo", "attention", "sluice-model"];
 const LAB_MODULE: &str = "lab::";
 
 /// Changes below these folders can change what a laboratory test shows.
-const LAB_SOURCES: [&str; 7] = [
+const LAB_SOURCES: [&str; 9] = [
     "lab/agentdojo/",
     "lab/attention/",
     "lab/models/",
-    "crates/screen/",
+    "crates/screen/src/",
+    "crates/screen/tests/it/attention/",
+    "crates/screen/tests/it/lab.rs",
     "crates/saliency/",
     "crates/model/",
     "crates/model-files/",

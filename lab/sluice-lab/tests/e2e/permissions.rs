@@ -121,18 +121,26 @@ fn always_holds_in_later_sessions_until_the_app_changes_or_the_user_revokes_it()
     // it was.
     allow_for_good(&stage, &["--scripts"]);
     assert_eq!(headless(&stage).0, "allowed");
-    let mut lists = fs::read_dir(stage.path("state/sluice/tools")).unwrap();
-    let listed = lists.next().unwrap().unwrap().path();
-    let tools = fs::read_to_string(&listed).unwrap();
-    assert!(tools.contains("Read one e-mail."));
-    let before = tools.replace("Read one e-mail.", "Read any e-mail.");
-    fs::write(&listed, before).unwrap();
+    // One for each manifest that there was.
+    let lists = || -> Vec<(std::path::PathBuf, String)> {
+        let lists = fs::read_dir(stage.path("state/sluice/tools")).unwrap();
+        let lists = lists.map(|list| list.unwrap().path());
+        lists
+            .map(|list| (list.clone(), fs::read_to_string(&list).unwrap()))
+            .collect()
+    };
+    let is_known = |(_, tools): &(_, String)| tools.contains("Read one e-mail.");
+    assert!(lists().iter().all(is_known));
+    for (list, tools) in lists() {
+        let before = tools.replace("Read one e-mail.", "Read any e-mail.");
+        fs::write(list, before).unwrap();
+    }
     let output = stage.run(&["run", "--app", "mail", QUERY]);
     let said = text(&output.stderr);
     let note = "the tools of mail changed since its last session (description changed: read_email); its permission is revoked";
     assert!(said.contains(note), "{said}");
     assert_eq!(list(&stage), "");
-    assert_eq!(fs::read_to_string(&listed).unwrap(), tools);
+    assert_eq!(lists().iter().filter(|list| is_known(list)).count(), 1);
     assert_eq!(headless(&stage).0, "asked");
 }
 

@@ -186,7 +186,7 @@ fn what_was_typed_before_the_question_is_no_answer() {
 }
 
 /// Nothing is known of its tools, their names included: the model is offered them under the label of
-/// the app's own words, and each call is a question.
+/// what apps say of themselves, and each call is a question.
 #[test]
 fn an_app_of_an_mcp_servers_file_is_used_by_questions() {
     let stage = Stage::new();
@@ -206,9 +206,9 @@ fn an_app_of_an_mcp_servers_file_is_used_by_questions() {
         events.collect()
     };
     let asked = of_kind("asked");
-    let untrusted = json!(["untrusted:email", "untrusted:sender"]);
+    let described = json!(["untrusted:descriptions"]);
     assert_eq!(asked[0]["flow"]["call"]["tool"], "list_emails");
-    assert_eq!(asked[0]["flow"]["call"]["label"], untrusted);
+    assert_eq!(asked[0]["flow"]["call"]["label"], described);
     assert_eq!(asked[1]["flow"]["call"]["tool"], "read_email");
     assert_eq!(of_kind("returned").len(), 1, "{trace:?}");
 }
