@@ -6,8 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hub::Refinement;
+use hub::{Refinement, recognise::is_identifier};
 use ifc::{Approval, Arguments, Author, Call, CallId, History, Label, Labeled, Message, Unread};
+use serde_json::Value;
 
 use super::kept::Kept;
 use super::transcript::{Chain, Digest};
@@ -187,7 +188,8 @@ impl Taken {
         })
     }
 
-    /// The labelled texts that its calls pass on, such as the prompt of a sub-agent. What has no blank names a thing.
+    /// The labelled texts that its calls pass on, such as the prompt of a sub-agent. A token without
+    /// blanks can be one; an id, an e-mail address or a word says too little.
     pub(super) fn passed(&self) -> Vec<(String, Label)> {
         let steps = self.steps.iter().filter_map(|step| match step {
             Step::Said { label, calls, .. } => Some((label, calls)),
@@ -200,9 +202,22 @@ impl Taken {
             let arguments = Arguments::parse_labeled(&call.arguments).unwrap_or(Arguments::none());
             for (_, value) in arguments.iter() {
                 let label = label.join(&value.label());
-                let text = serde_json::from_str::<String>(value.reveal_tcb()).unwrap_or_default();
-                if !label.is_bottom() && text.trim().contains(char::is_whitespace) {
-                    passed.push((text, label));
+                if label.is_bottom() {
+                    continue;
+                }
+                let mut values = vec![serde_json::from_str(value.reveal_tcb()).unwrap_or_default()];
+                while let Some(value) = values.pop() {
+                    match value {
+                        Value::String(text) => {
+                            let own = text.trim();
+                            if own.contains(char::is_whitespace) || !is_identifier(own) {
+                                passed.push((text, label.clone()));
+                            }
+                        }
+                        Value::Array(items) => values.extend(items),
+                        Value::Object(fields) => values.extend(fields.into_values()),
+                        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+                    }
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -252,17 +253,12 @@ impl Reading<'_> {
     }
 
     fn user(&mut self, message: &Message, text: String, images: Vec<Image>) {
-        // What a call has passed on comes to a sub-agent as the user's.
-        let passed = self.rebuilt.beginning.passed(&text);
-        let passed = match self.reader.memory.recall(&passed) {
-            Recalled::Ambiguous(label) => label,
-            Recalled::Exactly(_) | Recalled::Nothing => Label::bottom(),
-        };
         let Reader { labels, known, .. } = self.reader;
         let attached = message.attached.iter();
         let attached = attached.map(|span| (span.clone(), labels.inserted.clone()));
         let text = restricted((labels.user)(text), &attached.collect::<Vec<_>>());
         let text = quoted(text, known);
+        let passed = self.passed(&text, &message.attached);
         let place = self.rebuilt.chain.place();
         let text = self.reader.texts.recognise_message(&place, text, &passed);
         if self.beginning.is_none() {
@@ -271,6 +267,30 @@ impl Reading<'_> {
         // A new turn: what was refused in the last one may be asked again.
         self.rebuilt.refused.clear();
         self.push_user(text, images);
+    }
+
+    /// The label of what a call has passed on, which comes to a sub-agent as the user's message, or as its part beside those
+    /// that the agent's program adds.
+    fn passed(&self, text: &Labeled, attached: &[Range<usize>]) -> Label {
+        let words = text.reveal_tcb();
+        let mut added: Vec<_> = text.regions().map(|(span, _)| span).collect();
+        added.extend(attached.iter().cloned());
+        added.sort_by_key(|span| span.start);
+        let (mut own, mut at) = (vec![0..words.len()], 0);
+        for span in added {
+            own.push(at..span.start);
+            at = at.max(span.end);
+        }
+        own.push(at..words.len());
+        let labels = own.into_iter().map(|part| {
+            let part = words.get(part).unwrap_or_default();
+            let digest = self.rebuilt.beginning.passed(part);
+            match self.reader.memory.recall(&digest) {
+                Recalled::Ambiguous(label) => label,
+                Recalled::Exactly(_) | Recalled::Nothing => Label::bottom(),
+            }
+        });
+        labels.fold(Label::bottom(), |joined, label| joined.join(&label))
     }
 
     fn push_user(&mut self, text: Labeled, images: Vec<Image>) {
