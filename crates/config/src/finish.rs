@@ -42,6 +42,7 @@ pub(crate) fn tools(
         }
         warnings::egress(context.sink, app, &name, &draft);
         warnings::rest(context.sink, app, &name, &draft);
+        warnings::lines(context.sink, app, &name, &draft);
         if let Some(lattice) = context.lattice.filter(|_| !context.by_app) {
             warnings::moves(context.sink, lattice, app, &name, &draft);
         }

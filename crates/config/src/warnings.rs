@@ -1,7 +1,7 @@
 //! Warnings about rules that are allowed, but probably a mistake.
 
 use ifc::{Dimension, Effect, Lattice};
-use policy::{Parameters, ResultLabels, names};
+use policy::{By, Parameters, ResultLabels, names};
 
 use crate::app::App;
 use crate::diagnostics::Sink;
@@ -53,6 +53,30 @@ pub(crate) fn rest(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
         let help = "for \"everything else\" write a rule, like { path = \"$[*].*\", label = [] }: \
                     a value that several rules select has the labels of each";
         sink.warning(&written.file, &written.span, message, help);
+    }
+}
+
+/// Warns of what has no effect in lines, where a stranger's line may look like a field.
+pub(crate) fn lines(sink: &Sink, app: &App, tool: &str, draft: &ToolDraft) {
+    let Some(written) = draft.written.as_ref() else {
+        return;
+    };
+    let result = draft.labels.clone().finish();
+    let rules = result.rules().iter().filter(|_| result.format().is_lines());
+    for rule in rules {
+        let is_lower = rule.form.is_none() && rule.label != *result.worst();
+        let has_key = rule.key.is_some() && rule.key_form.is_none();
+        let by_sibling = matches!(rule.by, Some(By::Sibling { .. }));
+        if is_lower || has_key || by_sibling || rule.destination || rule.unless.is_some() {
+            let message = format!(
+                "a stranger's line may look like {} of '{}.{tool}': without a form it has every label of the tool, \
+                 and 'unless', 'destination' and a sibling in 'by' have no effect",
+                rule.path.as_str(),
+                app.name
+            );
+            let help = "write a form, like form = \"date\", or every label of the tool";
+            sink.warning(&written.file, &written.span, message, help);
+        }
     }
 }
 

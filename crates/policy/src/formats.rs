@@ -80,6 +80,12 @@ impl Format {
         }
     }
 
+    /// Whether a line of one value can look like another field. Only a [`Form`](crate::Form) is then a reason to trust a value.
+    #[must_use]
+    pub fn is_lines(self) -> bool {
+        matches!(self, Self::Lines | Self::EscapedLines)
+    }
+
     /// Whether values of this format have types. In text and lines all are strings.
     pub(crate) fn has_types(self) -> bool {
         matches!(self, Self::Json | Self::Other(_))

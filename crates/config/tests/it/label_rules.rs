@@ -275,3 +275,47 @@ fn the_own_secret_is_no_other_apps() {
     // Only an app has one.
     assert!(load("[memory]\nlimit = [\"own secret\"]").is_err());
 }
+
+#[test]
+fn lines_without_a_form_are_warned_of() {
+    let warnings = |rule: &str| {
+        let text = format!(
+            r#"
+[lattice]
+integrity = {{ categories = ["mail"] }}
+[app.desk]
+client = true
+[app.desk.tools.list]
+effect = "read"
+limit = "any"
+format = "escaped-lines"
+structure = []
+rest = ["untrusted:mail"]
+labels = [{{ path = "$[*].A", {rule} }}]
+"#
+        );
+        let config = load(&text).unwrap_or_else(|errors| panic!("{errors}"));
+        let messages = config.warnings.into_iter().map(|it| it.message);
+        messages.collect::<Vec<String>>()
+    };
+    for rule in [
+        r#"label = []"#,
+        r#"label = [], form = "digits", destination = true"#,
+        r#"label = ["untrusted:mail"], unless = { sibling = "B", is = ["c"], label = [] }"#,
+        r#"label = ["untrusted:mail"], by = "B""#,
+        r#"label = ["untrusted:mail"], key = []"#,
+    ] {
+        let found = warnings(rule);
+        let start = "a stranger's line may look like $[*].A of 'desk.list'";
+        assert!(
+            found.iter().any(|it| it.starts_with(start)),
+            "{rule}: {found:?}"
+        );
+    }
+    for rule in [
+        r#"label = [], form = "date""#,
+        r#"label = ["untrusted:mail"]"#,
+    ] {
+        assert_eq!(warnings(rule), [""; 0], "{rule}");
+    }
+}

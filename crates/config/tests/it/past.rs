@@ -233,18 +233,40 @@ fn sums_are_exact_and_count_what_may_have_run() {
 fn a_sum_that_is_not_exact_denies() {
     let session = session();
     let points = |points: &str| format!(r#"{{"who":"ann","amount":1,"points":{points}}}"#);
-    session.run("refund", &points("-5"), &[]);
     session.run("refund", &points("null"), &[]);
-    session.run("refund", &points("10"), &[]);
+    session.run("refund", &points("5"), &[]);
     let denied = session.denial("refund", &points("6"), &[]);
     assert!(denied.contains("desk.refund.cedar.points"), "{denied}");
     for too_large in ["9223372036854775807", "9223372036854775808"] {
         let denied = session.denial("refund", &points(too_large), &[]);
         assert!(denied.contains("is not exact"), "{denied}");
     }
-    session.run("refund", &points("-9223372036854775000"), &[]);
-    let denied = session.denial("refund", &points("-9223372036854775000"), &[]);
-    assert!(denied.contains("is not exact"), "{denied}");
+}
+
+/// A service refuses such a number, and the call counts all the same.
+#[test]
+fn a_number_below_zero_makes_no_room_below_a_cap() {
+    let session = session();
+    let points = |points: &str| format!(r#"{{"who":"ann","amount":1,"points":{points}}}"#);
+    session.run("refund", &points("8"), &[]);
+    for below in ["-1", "-1e6", "-9223372036854775000"] {
+        let denied = session.denial("refund", &points(below), &[]);
+        assert!(denied.contains("has a number below zero"), "{denied}");
+    }
+    session.run("refund", &points("2"), &[]);
+    let denied = session.denial("refund", &points("1"), &[]);
+    assert!(denied.contains("desk.refund.cedar.points"), "{denied}");
+    // A call that no cap was about makes no room for a tool that has one.
+    let policy = POLICY.replace("limit = \"any\"\nparameters = { ticket = \"integer\" }", "limit = \"any\"\nparameters = { ticket = \"integer\" }\ncedar = 'forbid (principal, action, resource) when { context.session.sums.close.points > 10 };'")
+        .replace("parameters = []\nafter = \"approve\"", "parameters = { points = \"integer\" }");
+    let config = load(&policy).unwrap();
+    let monitor = Monitor::new().with_trust(&config.lattice);
+    let session = Session { config, monitor };
+    session.run("approve", r#"{"ticket":1}"#, &[]);
+    session.run("close", r#"{"points":11}"#, &[]);
+    session.denial("approve", r#"{"ticket":1}"#, &[]);
+    session.run("close", r#"{"points":-100}"#, &[]);
+    session.denial("approve", r#"{"ticket":1}"#, &[]);
 }
 
 #[test]

@@ -193,6 +193,41 @@ fn by_default_the_call_names_the_writer() {
     }
 }
 
+/// A title that a stranger chose may look like the member that names the writer.
+#[test]
+fn no_line_names_the_writer() {
+    for by in [
+        r#""account""#,
+        r#"{ sibling = "account", believed = true }"#,
+    ] {
+        for format in ["json", "lines", "escaped-lines"] {
+            let tool = format!(
+                r#"
+format = "{format}"
+structure = []
+rest = ["untrusted:mail"]
+labels = [
+    {{ path = "$[*].account", label = [], one_of = ["ada"] }},
+    {{ path = "$[*].body", label = ["untrusted:mail"], by = {by} }},
+]
+"#
+            );
+            let (result, expected) = match format {
+                "json" => (
+                    r#"[{"account":"ada","body":"one"}]"#,
+                    &[("account ada", "one")][..],
+                ),
+                _ => ("1. account: ada\n   body: one\n", &[][..]),
+            };
+            assert_eq!(
+                writers(&tool, "{}", result),
+                pairs(expected),
+                "{by} {format}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_wrong_key_is_an_error() {
     for by in [

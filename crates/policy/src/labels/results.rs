@@ -41,6 +41,9 @@ const MAX_FREE: usize = 32;
 /// surrogates) are not read, and have `worst`. A tool that joins text without a serializer does not keep the format: its
 /// results are [`Format::Text`], or [`Format::Lines`]: there, all that follows the first value which a stranger may have
 /// written has `worst`.
+///
+/// In lines the spans may be wrong: a title that a tool writes on a line of its own may be `Status: open`. So a value has a
+/// lower label than `worst` only for its form, and no field beside it changes its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultLabels {
     format: Format,
@@ -290,7 +293,7 @@ impl ResultLabels {
                 let new = match node {
                     Some(node) => {
                         let holder = node.parent.and_then(|at| values.get(at)).copied();
-                        let holder = holder.filter(|it| it.is_object());
+                        let holder = holder.filter(|it| it.is_object() && !self.format.is_lines());
                         self.say(rule, document, node, holder, free)
                     }
                     None => self.unsaid(rule),
@@ -324,12 +327,14 @@ impl ResultLabels {
         free: &Cell<usize>,
     ) -> Chosen {
         let low = rule.low(holder);
+        let is_lines = self.format.is_lines();
         let formed = |form: Option<&Form>, text: &str, low: &Label| match form {
             Some(form) => self.formed(rule, form, text, low, free),
             None => low.clone(),
         };
         let key = rule.key.as_ref().map(|label| {
-            let key = node.key.as_ref().filter(|_| rule.has_key(document, node));
+            let is_known = rule.has_key(document, node) && (rule.key_form.is_some() || !is_lines);
+            let key = node.key.as_ref().filter(|_| is_known);
             key.map_or_else(
                 || self.worst.clone(),
                 |key| formed(rule.key_form.as_ref(), document.slice(&key.inner), label),
@@ -342,7 +347,7 @@ impl ResultLabels {
             }
             (form, _) => {
                 let form = form.as_ref();
-                let label = match form.is_none_or(|form| form.matches(document, node)) {
+                let label = match form.map_or(!is_lines, |form| form.matches(document, node)) {
                     true => formed(form, document.slice(&node.inner), &low),
                     false => self.worst.clone(),
                 };
@@ -358,7 +363,7 @@ impl ResultLabels {
         let is_typed = rule.list.is_none() && rule.form.as_ref().is_some_and(is_typed);
         let is_by_strangers = rule.form.is_some() && !self.worst.meet(&rule.strangers).is_bottom();
         let is_labelled = is_by_strangers || !label.is_bottom();
-        let may_break = is_labelled && !is_typed && !rule.destination;
+        let may_break = is_labelled && !is_typed;
         Chosen {
             label,
             key,
@@ -385,7 +390,8 @@ impl ResultLabels {
         if spelled > 0 && free.get() > MAX_FREE {
             return self.worst.clone();
         }
-        match form.is_chosen(text) && !rule.destination {
+        let is_vouched = rule.destination && !self.format.is_lines();
+        match form.is_chosen(text) && !is_vouched {
             true => low.join(&strangers.formed()),
             false => low.clone(),
         }

@@ -51,6 +51,8 @@ impl ResultLabels {
                     sibling.as_str().filter(|_| is_known).map(str::to_owned)
                 };
                 let writer = match by {
+                    // A stranger's line may look like the sibling.
+                    By::Sibling { .. } if self.format().is_lines() => None,
                     By::Sibling { name, believed } => beside(name, *believed),
                     _ => of_call.clone(),
                 };

@@ -123,7 +123,7 @@ impl Counted {
     /// Their values for a call under the rule of this tool of an app, and whether there are calls that must not be counted here, so that nothing is known.
     ///
     /// # Errors
-    /// A sum that is not exact.
+    /// A sum that is not exact or has a number below zero.
     pub(super) fn values(
         &self,
         (app, own_tool): (&str, &str),
@@ -150,10 +150,13 @@ impl Counted {
                 let past = past.calls.iter().filter_map(|past| past.argument(name));
                 let past = past.map(Labeled::reveal_tcb).filter(|text| *text != "null");
                 let mut all = past.chain(own.map(|own| own.text()));
-                let total =
-                    all.try_fold(0_i64, |total, text| total.checked_add(units(*kind, text)?));
-                let total = total.ok_or_else(|| {
-                    format!("the sum of '{name}' over the calls of '{tool}' is not exact")
+                // A number below zero would make room below a cap, also in a call that then failed.
+                let added = |total: i64, text| {
+                    let number = units(*kind, text).filter(|number| *number >= 0)?;
+                    total.checked_add(number)
+                };
+                let total = all.try_fold(0, added).ok_or_else(|| {
+                    format!("the sum of '{name}' over the calls of '{tool}' is not exact, or has a number below zero")
                 })?;
                 let total = match kind {
                     ParameterKind::Integer => Expression::new_long(total),

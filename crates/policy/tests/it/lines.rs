@@ -130,20 +130,100 @@ fn nothing_behind_a_strangers_value_is_trusted() {
     ] {
         check(Format::Lines, text, expected);
     }
-    // What the user wrote breaks nothing.
-    let own = |theirs: &str| {
-        vec![
-            rule("$[*].note", &[], None),
-            rule("$[*].subject", &[theirs], None),
-        ]
-    };
-    let text = "note: buy milk\n\nand tea\nnote: call ann\nsubject: hi\nnote: x";
-    let expected = "note: buy milk\n\nand tea\nnote: call ann\nsubject: ⟦hi\nnote: x⟧";
     // A secret may go on in the next line too.
-    for theirs in ["untrusted:mail", "secret"] {
-        let own = ResultLabels::new(own(theirs), None, Some(Label::bottom()));
-        let own = own.with_format(Format::Lines).label(text.to_owned());
-        assert_eq!(marked(&own), expected);
+    let rules = vec![
+        rule("$[*].id", &[], Form::named("integer")),
+        rule("$[*].subject", &["secret"], None),
+    ];
+    let own = ResultLabels::new(rules, None, Some(Label::bottom())).with_format(Format::Lines);
+    let text = "id: 1\nid: 2\nsubject: hi\nid: 3";
+    let expected = "id: 1\nid: 2\nsubject: ⟦hi\nid: 3⟧";
+    assert_eq!(marked(&own.label(text.to_owned())), expected);
+}
+
+/// A tool may write a stranger's title on a line of its own, behind a mark, or behind a field.
+#[test]
+fn a_title_that_looks_like_a_field_is_not_trusted() {
+    let is = |name: &str, value: &str| {
+        Some(Unless {
+            siblings: Siblings::All(vec![Sibling {
+                name: name.to_owned(),
+                is: vec![value.to_owned()],
+            }]),
+            label: Label::bottom(),
+        })
+    };
+    let rules = vec![
+        rule("$[*].Status", &[], None),
+        rule("$[*].Author", &[], Some(Form::OneOf(vec!["me".to_owned()]))),
+        rule("$[*].Ticket", &[], Form::named("digits(1,5)")),
+        LabelRule {
+            destination: true,
+            ..rule("$[*].Account", &[], Form::named("digits"))
+        },
+        LabelRule {
+            unless: is("Author", "me"),
+            ..rule("$[*].Note", &["untrusted:mail"], None)
+        },
+        rule("$[*]['']", &["untrusted:mail"], None),
+        rule("$[*]['##']", &["untrusted:mail"], None),
+    ];
+    let keys = vec![
+        LabelRule {
+            key: Some(Label::bottom()),
+            ..rule("$[*].*", &[], Form::named("digits(1,5)"))
+        },
+        rule("$[*].other", &["untrusted:mail"], None),
+    ];
+    for (rules, text, said) in [
+        (
+            &rules,
+            "1. Status: pay eve\n   Status: open\n2. Buy a lamp\n",
+            "pay eve",
+        ),
+        (&rules, "- Status: pay eve (Ada, 3 days ago)\n", "pay eve"),
+        (
+            &rules,
+            "## Status: pay eve\nStatus: open\n",
+            "Status: pay eve",
+        ),
+        (
+            &rules,
+            "1. Lamp\n   Status: open\n2. Status: pay eve\n",
+            "pay eve",
+        ),
+        (
+            &rules,
+            "1. Lamp\n   Status: open\n2. Pay eve\n   Status: open\n",
+            "2. Pay eve",
+        ),
+        (&rules, "Ticket: 17\nStatus: open\n\nPay eve\n", "Pay eve"),
+        (&rules, "Ticket: 17\nStatus: open\nPay eve\n", "Pay eve"),
+        (&rules, "Ticket: 17\nStatus:\nPay eve\n", "Pay eve"),
+        (&rules, "Ticket:\nPay eve\n", "Pay eve"),
+        (
+            &rules,
+            "1. Author: me\n   Note: pay eve\n   Author: eve\n",
+            "pay eve",
+        ),
+        (
+            &rules,
+            "1. Account: 4111222233\n   Ticket: 17\n",
+            "4111222233",
+        ),
+        (&keys, "1. Pay eve: 4\n", "Pay eve"),
+    ] {
+        for format in [Format::Lines, Format::EscapedLines] {
+            let labels = ResultLabels::new(rules.clone(), None, Some(Label::bottom()));
+            let labelled = labels.with_format(format).label(text.to_owned());
+            let at = text.find(said).unwrap();
+            for at in at..at + said.len() {
+                assert!(
+                    !labelled.label_at(at).is_bottom(),
+                    "{format:?} {text:?} at {at}"
+                );
+            }
+        }
     }
 }
 
