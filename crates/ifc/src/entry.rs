@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::image::Pictured;
 use crate::own::{Made, OwnText};
 use crate::writer::Writer;
-use crate::{Arguments, Image, Label, Labeled, Message, PastCall, Unread};
+use crate::{Arguments, CallId, Image, Label, Labeled, Message, PastCall, Unread};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -82,14 +82,9 @@ impl Entry {
         }
     }
 
-    /// Whether it is a step with a call that a prompt at `label` shows.
-    pub(crate) fn has_call_at(&self, label: &Label) -> bool {
-        let Message::Assistant { calls, .. } = &self.message else {
-            return false;
-        };
-        calls
-            .iter()
-            .any(|call| call.label(&self.label).flows_to(label))
+    /// Whether it is the answer to this call.
+    pub(crate) fn answers(&self, id: CallId) -> bool {
+        matches!(&self.message, Message::Result { call, .. } if *call == id)
     }
 
     /// The images of its first text.

@@ -426,15 +426,32 @@ impl History {
         })
     }
 
-    /// Whether a prompt at `label` shows anything after the step at this position and its results.
+    /// Whether some prompt shows a step or a call behind this call of the step at this position, and not the call. If the
+    /// call's label fell then, such a prompt would show in which order they were made.
     #[must_use]
-    pub fn shows_after(&self, step: usize, label: &Label) -> bool {
-        let mut rest = self.entries.iter().skip(step + 1);
-        // A result without its call is not shown.
-        rest.any(|entry| match &entry.message {
-            Message::Result { .. } => false,
-            _ => entry.label.flows_to(label) || entry.has_call_at(label),
-        })
+    pub fn has_lower_behind(&self, step: usize, call: usize) -> bool {
+        let mut entries = self.entries.iter().skip(step);
+        let Some((label, Message::Assistant { calls, .. })) =
+            entries.next().map(|entry| (&entry.label, &entry.message))
+        else {
+            return true;
+        };
+        let Some(own) = calls.get(call).map(|call| call.label(label)) else {
+            return true;
+        };
+        let is_lower = |label: &Label, calls: &[PastCall]| {
+            let mut calls = calls.iter();
+            calls.any(|call| !own.flows_to(&call.label(label)))
+        };
+        is_lower(label, calls.get(call + 1..).unwrap_or_default())
+            || entries.any(|entry| match &entry.message {
+                // It is shown with its call.
+                Message::Result { .. } => false,
+                Message::Assistant { calls, .. } => {
+                    !own.flows_to(&entry.label) || is_lower(&entry.label, calls)
+                }
+                _ => !own.flows_to(&entry.label),
+            })
     }
 
     /// The label of a call's control part: that of its step, unless the user has endorsed the call or it came out again

@@ -36,8 +36,11 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         masked: 0,
         is_marked: false,
         calls: Vec::new(),
+        answered: Vec::new(),
         ids: None,
         memory: String::new(),
+        messages: Vec::with_capacity(history.entries.len()),
+        beside: Vec::new(),
     };
     let tools = history
         .tools()
@@ -45,29 +48,13 @@ pub fn redact(history: &History, label: &Label) -> Prompt {
         .filter_map(|tool| redactor.tool(tool, history.declared(&tool.name)))
         .collect();
     let entries = &history.entries;
-    let mut messages = Vec::with_capacity(entries.len());
-    let mut beside = Vec::new();
-    for entry in entries {
-        let Some(message) = redactor.message(entry) else {
-            continue;
-        };
-        if !entry.images().is_empty() {
-            let shown = entry.images_at(label).cloned();
-            beside.extend(shown.map(|image| (messages.len(), Beside::Image(image))));
-        }
-        if let Some(own) = entry
-            .unread
-            .as_ref()
-            .filter(|_| entry.label.flows_to(label))
-        {
-            beside.push((messages.len(), Beside::Unread(Arc::clone(own))));
-        }
-        messages.push(message);
+    for (at, entry) in entries.iter().enumerate() {
+        redactor.entry(entry, entries.get(at + 1..).unwrap_or_default());
     }
     Prompt {
         label: label.clone(),
-        messages,
-        beside,
+        messages: redactor.messages,
+        beside: redactor.beside,
         tools,
         kept: redactor.kept,
         masked: redactor.masked,
@@ -83,17 +70,61 @@ struct Redactor<'a> {
     is_marked: bool,
     /// The visible calls so far, sorted, with the id that each has in the prompt.
     calls: Vec<(CallId, String)>,
+    /// Those of steps above the label, whose answers are shown with them.
+    answered: Vec<CallId>,
     /// The ids in use, from the first id of a server on: it could look like a number of ours.
     ids: Option<BTreeSet<String>>,
     /// The visible memories for the user's next message.
     memory: String,
+    messages: Vec<PromptMessage>,
+    /// Each with the position of its message.
+    beside: Vec<(usize, Beside)>,
 }
 
 impl Redactor<'_> {
+    /// Shows a message that has these behind it.
+    fn entry(&mut self, entry: &Entry, rest: &[Entry]) {
+        match &entry.message {
+            // A step above the label may have calls that are below it. Each is shown by itself with its answer, since which
+            // calls were made together is as sensitive as the step.
+            Message::Assistant { text, calls } if !entry.label.flows_to(self.label) => {
+                self.hidden(text);
+                for call in calls {
+                    let Some(shown) = self.call(call, &entry.label) else {
+                        continue;
+                    };
+                    self.messages.push(PromptMessage::Assistant {
+                        text: String::new(),
+                        calls: vec![shown],
+                    });
+                    self.answered.push(call.id);
+                    let answers = rest.iter().filter(|later| later.answers(call.id));
+                    answers.for_each(|answer| self.show(answer));
+                }
+            }
+            Message::Result { call, .. } if self.answered.contains(call) => {}
+            _ => self.show(entry),
+        }
+    }
+
+    fn show(&mut self, entry: &Entry) {
+        let Some(message) = self.message(entry) else {
+            return;
+        };
+        let at = self.messages.len();
+        if !entry.images().is_empty() {
+            let shown = entry.images_at(self.label).cloned();
+            let shown = shown.map(|image| (at, Beside::Image(image)));
+            self.beside.extend(shown);
+        }
+        if let Some(own) = &entry.unread {
+            self.beside.push((at, Beside::Unread(Arc::clone(own))));
+        }
+        self.messages.push(message);
+    }
+
     fn message(&mut self, entry: &Entry) -> Option<PromptMessage> {
-        // A step above the label may have a call that is below it. That call is shown, and nothing beside it.
-        let is_visible = entry.label.flows_to(self.label);
-        if !is_visible && !entry.has_call_at(self.label) {
+        if !entry.label.flows_to(self.label) {
             self.leave_out(&entry.message);
             return None;
         }
@@ -115,10 +146,7 @@ impl Redactor<'_> {
                 })
             }
             Message::Assistant { text, calls } => PromptMessage::Assistant {
-                text: match is_visible {
-                    true => self.text(text),
-                    false => self.hidden(text),
-                },
+                text: self.text(text),
                 calls: {
                     let mut shown = Vec::with_capacity(calls.len());
                     let calls = calls.iter();
@@ -271,10 +299,9 @@ impl Redactor<'_> {
         out
     }
 
-    /// The empty text in the place of one that is left out. It counts as masked.
-    fn hidden(&mut self, text: &Labeled) -> String {
+    /// A text that is left out counts as masked.
+    fn hidden(&mut self, text: &Labeled) {
         self.masked += text.raw_regions().len();
-        String::new()
     }
 
     fn leave_out(&mut self, message: &Message) {

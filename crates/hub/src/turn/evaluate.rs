@@ -601,62 +601,70 @@ impl TurnMachine {
 
     /// Counts the calls that a re-run at `label` proposes and that this turn has made above it. The prompt must be the one
     /// that their step would have had at that label, so that their order is not a choice of what is above.
+    ///
+    /// Each call counts before the next one is looked for, so that they count in the order in which they were made. The first
+    /// that does not count is the last: otherwise hidden text would choose which of them are shown.
     pub(super) fn counts(&mut self, label: &Label, step: &Completion) -> bool {
         if self.turn.counted >= COUNTED_PER_STEP {
             return false;
         }
-        let mut made: Vec<Refinement> = Vec::new();
-        let mut events = Vec::new();
-        let after = self.guard.history.messages().len();
+        let mut is_counted = false;
         for proposed in &step.calls {
+            // A function of what the prompt shows, as the next one is.
             let Some(data) = self.data_of(proposed, label) else {
                 continue;
             };
-            let mut past = self.hidden(label, proposed, &data);
-            let found = past.find_map(|(number, at, call, past, own)| {
-                let drafted = ProposedCall::from(past);
-                let is_new = |one: &Refinement| (one.at, one.call) != (at, call);
-                let is_counted = label.flows_to(&own) && made.iter().all(is_new);
-                let data = match drafted.same(proposed) {
-                    true => BTreeSet::new(),
-                    false => data.clone(),
-                };
-                let label = label.clone();
-                let refinement = Refinement {
-                    at,
-                    call,
-                    after,
-                    label,
-                    data,
-                };
-                is_counted.then_some((number, refinement))
-            });
-            if let Some((of, refinement)) = found {
-                events.push(Event::Refined {
-                    step: self.turn.step,
-                    of,
-                    call: refinement.call,
-                    label: self.names(label),
-                    whole: refinement.data.is_empty(),
-                });
-                made.push(refinement);
+            let mut steps = self.steps_with(proposed).into_iter();
+            let is_shown = steps.any(|own| own.flows_to(label));
+            match self.found(proposed, label, data) {
+                Some((of, refinement)) => self.refine(of, refinement),
+                None if is_shown => continue,
+                None => break,
             }
+            is_counted = true;
         }
-        if made.is_empty() {
-            return false;
-        }
-        self.turn.counted += 1;
-        self.events.extend(events);
+        self.turn.counted += usize::from(is_counted);
+        is_counted
+    }
+
+    /// A call that counts as the one that a re-run at `label` proposes, with the number of its step.
+    fn found(
+        &self,
+        proposed: &ProposedCall,
+        label: &Label,
+        data: BTreeSet<ArgumentPath>,
+    ) -> Option<(usize, Refinement)> {
+        let mut past = self.hidden(label, proposed, &data);
+        let (of, at, call, past, _) = past.find(|(.., own)| label.flows_to(own))?;
+        let is_same = ProposedCall::from(past).same(proposed);
+        let refinement = Refinement {
+            at,
+            call,
+            after: self.guard.history.messages().len(),
+            label: label.clone(),
+            data: match is_same {
+                true => BTreeSet::new(),
+                false => data.clone(),
+            },
+        };
+        Some((of, refinement))
+    }
+
+    fn refine(&mut self, of: usize, made: Refinement) {
+        self.events.push(Event::Refined {
+            step: self.turn.step,
+            of,
+            call: made.call,
+            label: self.names(&made.label),
+            whole: made.data.is_empty(),
+        });
         // The regions get other numbers.
         let relevant = self.guard.history.pieces_of(&self.turn.relevance);
         let floor = self.above_request(Label::bottom());
-        for own in &made {
-            let history = &mut self.guard.history;
-            history.remake_tcb(own.at, own.call, (&own.label, &floor), &own.data);
-        }
+        let history = &mut self.guard.history;
+        history.remake_tcb(made.at, made.call, (&made.label, &floor), &made.data);
         self.turn.relevance = self.guard.history.regions_of(&relevant);
-        self.refinements.extend(made);
-        true
+        self.refinements.push(made);
     }
 
     /// Goes on from a re-run at `label` for calls that were made before. Where they do not come out there, those of the
@@ -710,14 +718,15 @@ impl TurnMachine {
         let history = &self.guard.history;
         // A step that a client brought may be made up.
         let steps = self.steps().filter(|step| history.is_from_prompt(step.at));
-        let steps = steps.filter(|step| !history.shows_after(step.at, label));
         let past = steps.flat_map(|step| {
             let calls = step.calls.iter().enumerate();
             calls
                 .map(move |(call, past)| (step.number, step.at, call, past, past.label(step.label)))
         });
-        past.filter(|(_, _, _, past, own)| {
-            !own.flows_to(label) && ProposedCall::from(*past).same_but(proposed, data.iter())
+        past.filter(move |(_, at, call, past, own)| {
+            !own.flows_to(label)
+                && ProposedCall::from(*past).same_but(proposed, data.iter())
+                && !history.has_lower_behind(*at, *call)
         })
     }
 

@@ -199,7 +199,8 @@ fn shown(history: &History, label: &Label, from: usize) -> Vec<Shown> {
         shown.push(Shown {
             position,
             bytes,
-            begins: !matches!(message, Message::Result { .. }),
+            // Which calls of a step above the label were made together must not choose where the summary ends.
+            begins: is_visible && !matches!(message, Message::Result { .. }),
             is_user: matches!(message, Message::User(_)),
             is_step: matches!(message, Message::Assistant { .. }),
         });

@@ -12,7 +12,7 @@ use super::world::{Choice, Piece, World};
 
 /// The answer of a model that reads with its first tool, goes on with the others, and is done after a few
 /// steps. Which call it makes depends on how often it has spoken, and in an eighth of all cases on every byte
-/// that it is shown; so do its words, if it says any.
+/// that it is shown; so do its words, if it says any, and the order of two calls of one step.
 pub(crate) fn reading(weights: u64, request: &CompletionRequest) -> Completion {
     let tools = request.prompt.tools();
     let messages = request.prompt.messages().iter();
@@ -31,15 +31,27 @@ pub(crate) fn reading(weights: u64, request: &CompletionRequest) -> Completion {
         true => format!("{}", seen % 3),
         false => format!("{rounds}"),
     };
+    let text = match will.chance(12) {
+        true => format!("m{seen:012x}"),
+        false => String::new(),
+    };
+    let call = |argument: &str| ProposedCall {
+        tool: tools[tool].name.clone(),
+        arguments: format!(r#"{{"a":"{argument}"}}"#),
+    };
+    let mut calls = vec![call(&argument)];
+    // Two that are independent, in an order or in steps that every byte may choose.
+    if rounds > 0 && will.chance(25) {
+        calls.push(call("more"));
+        match seen % 4 {
+            0 => calls.swap(0, 1),
+            1 => calls.truncate(1),
+            _ => {}
+        }
+    }
     Completion {
-        text: match will.chance(12) {
-            true => format!("m{seen:012x}"),
-            false => String::new(),
-        },
-        calls: vec![ProposedCall {
-            tool: tools[tool].name.clone(),
-            arguments: format!(r#"{{"a":"{argument}"}}"#),
-        }],
+        text,
+        calls,
         ..Completion::default()
     }
 }

@@ -1,9 +1,9 @@
 //! Calls that were made before: a re-run that proposes one shows that it did not depend on what is hidden from it.
 
 use hub::Screening;
-use ifc::{Dimension, Labeled, Lattice, Message, Prompt};
+use ifc::{Dimension, Labeled, Lattice, Message, Prompt, PromptMessage};
 
-use super::{Step, call, has, lines, results, say, sees, world};
+use super::{Model, Step, call, count, has, lines, results, returned, say, sees, world};
 
 const CHECKED: Screening = Screening::CHECKED;
 
@@ -212,4 +212,156 @@ fn a_question_waits_for_few_completions() {
     let first = trace.iter().take_while(|line| !line.starts_with("ask"));
     assert_eq!(first.filter(|line| line.starts_with("count")).count(), 8);
     assert!(lines(&trace, "count").len() >= POSTS);
+}
+
+/// The calls of these tools in a prompt, each with the number of its message.
+fn made(prompt: &Prompt, tools: &[&str]) -> Vec<(usize, String)> {
+    let messages = prompt.messages().iter().enumerate();
+    let made = messages.flat_map(|(at, message)| {
+        let calls = match message {
+            PromptMessage::Assistant { calls, .. } => calls.as_slice(),
+            _ => &[],
+        };
+        let calls = calls.iter().filter(|it| tools.contains(&it.tool.as_str()));
+        calls.map(move |it| (at, format!("{}{}", it.tool, it.arguments)))
+    });
+    made.collect()
+}
+
+/// What a turn sends by these tools where no user allows anything: with a text in the way that wants nothing, and with one
+/// that wants another order.
+fn sent_by(tool: &str, model: Model) -> [Vec<String>; 2] {
+    let mut calm = world(CHECKED, model);
+    calm.app = |call| {
+        returned(match call.tool.as_str() {
+            "inbox" => "mail:hello",
+            "balance" => "card:4111",
+            _ => "done",
+        })
+    };
+    let mut swapped = world(CHECKED, model);
+    swapped.app = |call| {
+        returned(match call.tool.as_str() {
+            "inbox" => "mail:hello, swap",
+            "balance" => "card:4111, swap",
+            _ => "done",
+        })
+    };
+    [calm, swapped].map(|mut world| {
+        world.turn("go");
+        let sent = world.sent.iter().filter(|it| it.starts_with(tool));
+        sent.cloned().collect()
+    })
+}
+
+fn first(made: &[(usize, String)]) -> Step {
+    let first = made.first().map(|(_, call)| call.contains("\"a\""));
+    vec![("note", format!(r#"{{"first":{}}}"#, first == Some(true)))]
+}
+
+const BALANCE: [&str; 1] = ["balance"];
+
+#[test]
+fn hidden_text_does_not_order_the_calls_of_a_step() {
+    let [calm, swapped] = sent_by("note", |prompt| {
+        let all = made(prompt, &BALANCE);
+        match () {
+            () if !has(prompt, "inbox") => call("inbox"),
+            () if all.is_empty() && sees(prompt, "swap") => {
+                [balance_of("b"), balance_of("a")].concat()
+            }
+            () if all.is_empty() => [balance_of("a"), balance_of("b")].concat(),
+            () if has(prompt, "note") => say("done"),
+            () => first(&all),
+        }
+    });
+    assert_eq!(calm, [r#"note {"first":true}"#]);
+    assert!(!swapped.contains(&r#"note {"first":false}"#.to_owned()));
+}
+
+/// Without the text the model makes both calls at once.
+#[test]
+fn hidden_text_does_not_order_steps_that_count_at_once() {
+    let [calm, swapped] = sent_by("note", |prompt| {
+        let all = made(prompt, &BALANCE);
+        match all.as_slice() {
+            _ if !has(prompt, "inbox") => call("inbox"),
+            [] if sees(prompt, "swap") => balance_of("b"),
+            [] if sees(prompt, "hello") => balance_of("a"),
+            [] => [balance_of("a"), balance_of("b")].concat(),
+            [(_, one)] => balance_of(if one.contains("\"a\"") { "b" } else { "a" }),
+            _ if has(prompt, "note") => say("done"),
+            all => first(all),
+        }
+    });
+    assert_eq!(calm, [r#"note {"first":true}"#]);
+    assert!(!swapped.contains(&r#"note {"first":false}"#.to_owned()));
+}
+
+#[test]
+fn hidden_text_does_not_group_calls() {
+    let [calm, swapped] = sent_by("note", |prompt| {
+        let all = made(prompt, &BALANCE);
+        match all.as_slice() {
+            _ if !has(prompt, "inbox") => call("inbox"),
+            [] if sees(prompt, "swap") => balance_of("a"),
+            [] => [balance_of("a"), balance_of("b")].concat(),
+            [_] => balance_of("b"),
+            _ if has(prompt, "note") => say("done"),
+            [one, other, ..] => {
+                let together = one.0 == other.0;
+                vec![("note", format!(r#"{{"together":{together}}}"#))]
+            }
+        }
+    });
+    assert_eq!(calm, [r#"note {"together":false}"#]);
+    assert_eq!(swapped, calm);
+}
+
+/// Which of the calls that come out again were made is shown up to the first that was not.
+#[test]
+fn hidden_text_does_not_choose_among_calls_that_count() {
+    let [calm, swapped] = sent_by("note", |prompt| {
+        let all = made(prompt, &BALANCE);
+        match () {
+            () if !has(prompt, "inbox") => call("inbox"),
+            () if all.is_empty() && sees(prompt, "swap") => balance_of("b"),
+            () if all.is_empty() => [balance_of("a"), balance_of("b")].concat(),
+            () if has(prompt, "note") => say("done"),
+            () => first(&all),
+        }
+    });
+    assert_eq!(calm, [r#"note {"first":true}"#]);
+    assert!(!swapped.contains(&r#"note {"first":false}"#.to_owned()));
+}
+
+/// A post that strangers' text may choose is made after a read or before it, as a secret wants. The read comes out again
+/// below both, where no post is shown, and the next post sees both.
+#[test]
+fn a_call_does_not_count_before_one_that_is_shown_elsewhere() {
+    let [calm, swapped] = sent_by("post", |prompt| {
+        let (mail, secret) = (sees(prompt, "hello"), sees(prompt, "4111"));
+        let both = made(prompt, &["balance", "post"]);
+        let has_read = both.iter().any(|(_, it)| it.contains("\"a\""));
+        let posts = count(prompt, "post");
+        match (mail, secret) {
+            _ if !has(prompt, "inbox") => [call("inbox"), call("balance")].concat(),
+            (true, true) if posts == 0 && (has_read || !sees(prompt, "card:4111, swap")) => {
+                call("post")
+            }
+            (true, true) if !has_read => balance_of("a"),
+            (true, true) if !has(prompt, "note") => call("note"),
+            (true, _) if posts == 0 => call("post"),
+            (true, _) if posts == 1 && has_read => {
+                let read = both.iter().position(|(_, it)| it.contains("\"a\""));
+                let post = both.iter().position(|(_, it)| it.contains("post"));
+                vec![("post", format!(r#"{{"read_first":{}}}"#, read < post))]
+            }
+            (false, _) if !has_read => balance_of("a"),
+            (false, _) if !has(prompt, "note") => call("note"),
+            _ => say("done"),
+        }
+    });
+    assert_eq!(calm, ["post {}", r#"post {"read_first":false}"#]);
+    assert!(!swapped.contains(&r#"post {"read_first":true}"#.to_owned()));
 }
