@@ -129,7 +129,10 @@ fn a_refusal_tells_what_its_step_may_know() {
                 content,
                 author: Author::Hub,
                 ..
-            } => Some((label.is_bottom(), content.reveal_tcb().to_owned())),
+            } => {
+                let is_bottom = label.is_bottom() && content.label().is_bottom();
+                Some((is_bottom, content.reveal_tcb().to_owned()))
+            }
             _ => None,
         });
         notes.collect::<Vec<_>>()
