@@ -350,7 +350,7 @@ impl History {
         let theirs = pieces.filter(|it| it.writer.is_some_and(|it| writers.contains(it)));
         Offer {
             finals: [
-                Final::Named(self.read_texts(&texts, call)),
+                Final::named(call, rule, self.read_texts(&texts, call)),
                 Final::same(call, rule),
             ],
             values: if is_less { fields } else { Vec::new() },

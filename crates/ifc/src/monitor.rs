@@ -205,6 +205,8 @@ impl Monitor {
         let what = permissible(&sink, &target, &rule).zip(self.permissions.as_ref());
         let can_last = scope == Some(Scope::Whole)
             && what.is_some_and(|(what, permissions)| permissions.can_keep(what));
+        // Other tenants of a host may read there what a secret has chosen.
+        let can_host = rule.unallowed(&sink).unendorsed().flows_to(&self.integrity);
         let causes = history.causes(&parts, relevance);
         // Where another app asks for the call, the user's answer endorses nothing in this conversation.
         let own = match (&sink, &target) {
@@ -228,6 +230,7 @@ impl Monitor {
             ran,
             scope,
             can_last,
+            can_host,
             offer: offer.map(Box::new),
             approval: approval.map(Box::new),
             instead: None,

@@ -97,6 +97,8 @@ pub struct Question<F: Flow = Call> {
     pub(crate) scope: Option<Scope>,
     /// Whether a permission for it can be stored.
     pub(crate) can_last: bool,
+    /// Whether [`Answer::Host`] would cover taints about integrity only.
+    pub(crate) can_host: bool,
     pub(crate) offer: Option<Box<Offer>>,
     pub(crate) approval: Option<Box<Approval>>,
     pub(crate) instead: Option<Box<str>>,
@@ -331,14 +333,16 @@ impl<F: Flow> Question<F> {
         }
     }
 
-    /// The hosts of the addresses in the control arguments, at which [`Answer::Host`] allows any address.
+    /// The hosts of the addresses in the control arguments, at which [`Answer::Host`] allows any address. It is not offered
+    /// where a secret is in the way: several tenants may share a host.
     pub fn hosts(&self) -> Option<Vec<String>> {
         let Sink::Call(call) = self.flow.sink() else {
             return None;
         };
         // One data argument by itself has no place in it.
         let is_whole = self.scope == Some(Scope::Whole);
-        let found = by_hosts(&call.arguments, &self.rule).filter(|_| is_whole);
+        let can_host = self.can_host && is_whole;
+        let found = by_hosts(&call.arguments, &self.rule).filter(|_| can_host);
         found.map(|(_, hosts)| hosts)
     }
 

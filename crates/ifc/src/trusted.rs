@@ -28,8 +28,13 @@ pub(crate) enum Trusted {
 pub(crate) enum Final {
     /// Calls of this tool with these control arguments, by value.
     Same(String, Labeled),
-    /// Calls whose control arguments have only values that stand in these texts, which the user has read or written.
-    Named(Vec<Labeled>),
+    /// Calls whose control arguments have only values that stand in these texts, which the user has read or written, and
+    /// the flags of the call that was shown. A call without values is covered only if it is of the same tool.
+    Named {
+        tool: String,
+        flags: Vec<String>,
+        texts: Vec<Labeled>,
+    },
 }
 
 impl Final {
@@ -39,15 +44,31 @@ impl Final {
         Self::Same(call.tool.clone(), Labeled::trusted_tcb(control))
     }
 
+    /// Calls with values that these texts name, and flags as in this call.
+    pub(crate) fn named(call: &Call, rule: &Rule, texts: Vec<Labeled>) -> Self {
+        Self::Named {
+            tool: call.tool.clone(),
+            flags: flags(&call.arguments, rule),
+            texts,
+        }
+    }
+
     /// Whether it covers a call under its rule.
     pub(crate) fn covers(&self, call: &Call, rule: &Rule) -> bool {
         match self {
             _ if rule.effect < Effect::Irreversible => true,
             Self::Same(..) => *self == Self::same(call, rule),
-            Self::Named(texts) => {
+            Self::Named {
+                tool,
+                flags: shown,
+                texts,
+            } => {
                 let texts = texts.iter().map(Labeled::reveal_tcb);
                 let stands = |value: &String| texts.clone().any(|it| has_word(it, value));
-                values(&call.arguments, rule).iter().all(stands)
+                let values = values(&call.arguments, rule);
+                values.iter().all(stands)
+                    && flags(&call.arguments, rule) == *shown
+                    && (*tool == call.tool || !values.is_empty())
             }
         }
     }
@@ -74,6 +95,26 @@ pub(crate) fn values(arguments: &Arguments, rule: &Rule) -> Vec<String> {
         }
     }
     values
+}
+
+/// The booleans and nulls of a call's control arguments, with the names of their arguments and members. No text names such a
+/// value as a word of its own.
+fn flags(arguments: &Arguments, rule: &Rule) -> Vec<String> {
+    let is_data = |name: &str| rule.arguments.contains_key(&ArgumentPath::of(name));
+    let mut flags = Vec::new();
+    for (name, value) in arguments.iter().filter(|(name, _)| !is_data(name)) {
+        // What is no JSON is one of the values.
+        let Ok(json) = Json::read(value.reveal_tcb()) else {
+            continue;
+        };
+        for node in json.nodes() {
+            if let Kind::Boolean | Kind::Null = node.kind {
+                let key = node.key.as_ref().map_or("", |key| json.name(key));
+                flags.push(format!("{name} {key} {}", json.slice(&node.span)));
+            }
+        }
+    }
+    flags
 }
 
 /// Whether a value stands in a text as a word of its own: `bob@x.org` does not stand in `rob-bob@x.org.example`, and `12`

@@ -15,12 +15,17 @@ use crate::rules::{
     judge_delivery, judge_sink,
 };
 
-/// Words in the names of arguments that say of which thing a result is.
-const PLACES: &str = "\
-    address channel file filename folder host id issue key number owner path project pull repo repository sender slug \
-    thread uri url";
-/// Words in the names of arguments by which things are found that anyone may have made.
-const SEARCHES: &str = "filter filters keyword keywords pattern q query search tag tags term text";
+/// Words in the names of arguments that name one thing. A folder, channel, repository, host, account or user is none: what it
+/// holds is written by everyone who can write there.
+const THINGS: &str = "document event file filename issue path post pull slug ticket uri url";
+/// Words that may stand beside one of [`THINGS`] in the name of an argument.
+const OF_THINGS: &str = "id iid key name number or request";
+/// Words that may be in the names of the other arguments: they say where the thing is.
+const PLACES: &str =
+    "account channel folder host id namespace org organization owner project repo repository user";
+/// Words in the names of tools that return more than one thing.
+const LISTS: &str =
+    "all browse directory filter find folder inbox list lists query recent search tree";
 
 /// An [`ifc::Policy`] that looks rules up by app and tool.
 #[derive(Debug, Clone)]
@@ -279,13 +284,29 @@ impl Policy for AppPolicy {
                 .map(|(span, by, value)| (span, writer(by, value)))
                 .collect();
         }
-        // What the same call returns comes from the same place, if its arguments name one: a search finds what anyone wrote.
-        let names = call.arguments.iter().flat_map(|(name, _)| words(name));
-        let names: Vec<String> = names.collect();
-        let has = |list: &str| names.iter().any(|word| is_in(list, word));
-        let control = call.arguments.by_value(tool.data());
-        match has(PLACES) && !has(SEARCHES) && control != "{}" {
-            true => vec![(0..result.len(), writer(String::new(), control))],
+        // What the same call returns has the same writer, if its arguments name one thing. A search, a page or a number of
+        // results is what anyone wrote, so each other argument has to be known as a part of the thing's address.
+        let are_in = |words: &[String], list: &str| {
+            let known = |word: &String| is_in(list, word) || is_in(OF_THINGS, word);
+            words.iter().all(known)
+        };
+        let (mut things, mut is_address) = (0, true);
+        for (name, value) in call.arguments.iter() {
+            let words = words(name);
+            let is_thing = are_in(&words, THINGS) && words.iter().any(|it| is_in(THINGS, it));
+            match is_thing && is_one(value.reveal_tcb()) {
+                true => things += 1,
+                false => is_address &= are_in(&words, PLACES),
+            }
+            // Data is in no name of a source.
+            is_address &= tool.data().all(|path| path.argument() != name);
+        }
+        let lists = words(&call.tool).iter().any(|word| is_in(LISTS, word));
+        match things > 0 && is_address && !lists {
+            true => {
+                let control = call.arguments.by_value(tool.data());
+                vec![(0..result.len(), writer(String::new(), control))]
+            }
             false => Vec::new(),
         }
     }
@@ -295,6 +316,19 @@ impl Policy for AppPolicy {
         let meaning = app.and_then(|app| app.claims.as_ref());
         meaning.map_or(Label::bottom(), |meaning| meaning.label(claims))
     }
+}
+
+/// Whether the value of an argument names one thing: it is no list, pattern, query or folder.
+fn is_one(value: &str) -> bool {
+    let text = value.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    let value = text.unwrap_or(value);
+    let is_folder = value.ends_with('/') && !value.contains("://");
+    let mut parts = value.split('/');
+    !matches!(value, "" | "null")
+        && !value.starts_with(['{', '['])
+        && !value.contains(['*', '?'])
+        && !is_folder
+        && parts.all(|part| !matches!(part, "." | ".."))
 }
 
 fn no_rule(what: &str) -> Judgement {

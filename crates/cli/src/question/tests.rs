@@ -679,6 +679,8 @@ fn one_answer_for_more_than_one_call_names_all_of_it() {
         Answer::Host,
         Answer::No,
     ];
+    // Calls that cannot be undone are not suggested.
+    question.effect = ifc::Effect::Write.name();
     let trust = question.trust.as_mut().unwrap();
     trust.values = vec!["bob@example.org".to_owned()];
     trust.writers = vec!["sender alice\u{1b}[2J (results of read_email)".to_owned()];
@@ -701,7 +703,7 @@ fn one_answer_for_more_than_one_call_names_all_of_it() {
         "| source: the same for all text of \"sender alice",
         "but no other irreversible action",
         "| host: mail may call send_email for any address at shop.example",
-        "| Suggested: each (the step has no other call to ask about).",
+        "| Suggested: each (the listed calls are asked about for the same reasons).",
         "[o/each/value/source/host/d/s, default deny]",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");

@@ -173,17 +173,38 @@ fn arguments_name_a_host_a_folder_or_a_thing() {
     }
 }
 
-/// Without the key, what the same call returns has one writer, unless the call is a search.
+/// Without the key, what the same call returns has one writer, if the call names one thing and nothing that holds many.
 #[test]
 fn by_default_the_call_names_the_writer() {
     let tool = "format = \"text\"\nrest = [\"untrusted:mail\"]\n";
     for (arguments, expected) in [
         (r#"{"repo":"me/x","issue_number":7}"#, 1),
+        (r#"{"owner":"me","repo":"x","pullNumber":7}"#, 1),
+        (r#"{"issueIdOrKey":"X-7"}"#, 1),
         (r#"{"url":"https://docs.example.org/"}"#, 1),
+        (r#"{"file_path":"/home/me/in/a.txt"}"#, 1),
         (r#"{"query":"from:ada"}"#, 0),
         (r#"{"repo":"me/x","search":"7"}"#, 0),
         (r#"{"page":1}"#, 0),
         ("{}", 0),
+        // Everyone who can write there is in it.
+        (r#"{"userId":"me","maxResults":5}"#, 0),
+        (r#"{"userId":"me"}"#, 0),
+        (r#"{"number":10}"#, 0),
+        (r#"{"folder":"inbox"}"#, 0),
+        (r#"{"channel":"general"}"#, 0),
+        (r#"{"channel_id":"C7","limit":10}"#, 0),
+        (r#"{"owner":"acme","repo":"x","state":"open"}"#, 0),
+        (r#"{"repo":"acme/x"}"#, 0),
+        // A part of many, or a thing without a value.
+        (r#"{"repo":"me/x","issue_number":7,"page":2}"#, 0),
+        (r#"{"repo":"me/x","issue_number":null}"#, 0),
+        (r#"{"repo":"me/x","issue_state":"open"}"#, 0),
+        (r#"{"url":"https://mail.example/?q=from:ada"}"#, 0),
+        (r#"{"path":"/home/me/.."}"#, 0),
+        (r#"{"path":"/home/me/in/"}"#, 0),
+        (r#"{"path":"/home/me/in/*"}"#, 0),
+        (r#"{"path":["a","b"]}"#, 0),
     ] {
         assert_eq!(
             writers(tool, arguments, "text").len(),
@@ -191,6 +212,10 @@ fn by_default_the_call_names_the_writer() {
             "{arguments}"
         );
     }
+    // What varies as data is in no name of a source.
+    let data =
+        format!("{tool}parameters = [\"path\"]\narguments.path.limit = [\"untrusted:mail\"]\n");
+    assert_eq!(writers(&data, r#"{"path":"a.txt"}"#, "text"), []);
 }
 
 /// A title that a stranger chose may look like the member that names the writer.

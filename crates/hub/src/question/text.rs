@@ -248,25 +248,17 @@ impl QuestionView {
             .collect()
     }
 
-    /// The narrowest answer that covers what the task would ask next, as far as the hub knows.
+    /// The answer that covers the other calls of the step. It is suggested only if they can be undone, and `source` never is:
+    /// how many calls and texts there are can be a stranger's choice.
     fn proposal(&self) -> Option<String> {
-        let trust = self.trust.as_ref();
-        let (answer, why) = match (self.waiting.len(), trust.map_or(0, |trust| trust.more)) {
-            (0, 0) => return None,
-            (0, more) => (
-                Answer::TrustSource,
-                match more {
-                    1 => "there is 1 more text of this source".to_owned(),
-                    more => format!("there are {more} more texts of this source"),
-                },
-            ),
-            _ => (
-                Answer::Each,
-                "the step has no other call to ask about".to_owned(),
-            ),
-        };
-        let is_choice = self.choices.contains(&answer);
-        is_choice.then(|| format!("Suggested: {} ({why}).", answer.name()))
+        if self.choices.contains(&Answer::Each) && self.effect != Effect::Irreversible.name() {
+            let each = "Suggested: each (the listed calls are asked about for the same reasons).";
+            return Some(each.to_owned());
+        }
+        let more = self.trust.as_ref().map_or(0, |trust| trust.more);
+        let texts = if more == 1 { "text" } else { "texts" };
+        let is_choice = self.choices.contains(&Answer::TrustSource) && more > 0;
+        is_choice.then(|| format!("The conversation has {more} more {texts} of this source."))
     }
 
     /// The arguments of the calls that "always" covers. The control arguments are shown above, in full.

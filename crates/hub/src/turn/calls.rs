@@ -1,5 +1,7 @@
 //! The calls of a step: lines 7 to 13 of Algorithm 4.
 
+use std::collections::BTreeSet;
+
 use ifc::{
     Answer, Arguments, Author, Call, CallId, Decision, Denial, Effect, Flow, Label, Labeled,
     Message, Permit, Principal, Question, Sink, Until,
@@ -123,7 +125,7 @@ impl TurnMachine {
                 self.confirmed(calls, id, question, Answer::Each);
             }
             Decision::Ask(question) => {
-                let waiting = self.waiting_with(&calls, &principal);
+                let waiting = self.waiting_with(&calls, &principal, &question);
                 let question = question.with_waiting(waiting.into_iter().map(|it| it.1).collect());
                 self.trace_question(flow, &question);
                 self.ask_user(calls, id, question);
@@ -145,8 +147,14 @@ impl TurnMachine {
         }
     }
 
-    /// The calls behind this one in the step that the user would be asked about too, each with what is in its way.
-    fn waiting_with(&self, calls: &Calls, principal: &Principal) -> Vec<(CallId, Call, Label)> {
+    /// The calls behind this one in the step that the user would be asked about too, for reasons that this question names.
+    /// Each comes with what is in its way.
+    fn waiting_with(
+        &self,
+        calls: &Calls,
+        principal: &Principal,
+        asked: &Question,
+    ) -> Vec<(CallId, Call, Label)> {
         // What serves another app's request is asked about by itself.
         if calls.exchange.is_some() || !matches!(principal, Principal::User) {
             return Vec::new();
@@ -164,7 +172,7 @@ impl TurnMachine {
                 Decision::Ask(question) if self.denied_unasked(&question).is_none() => {
                     let is_short = question.endorses().is_some() && question.ran().is_none();
                     let (call, excess) = (question.call().clone(), question.excess().clone());
-                    is_short.then_some((*id, call, excess))
+                    (is_short && names(asked, &question)).then_some((*id, call, excess))
                 }
                 _ => None,
             }
@@ -202,7 +210,7 @@ impl TurnMachine {
             return self.trusted(calls, id, asked, answer);
         }
         if answer == Answer::Each && calls.answered.is_empty() {
-            calls.answered = self.waiting_with(&calls, &Principal::User);
+            calls.answered = self.waiting_with(&calls, &Principal::User, &asked);
             // Nothing but what the question listed.
             let listed = |call: &Call| asked.waiting().iter().any(|it| it.same(call));
             calls.answered.retain(|(_, call, _)| listed(call));
@@ -614,6 +622,23 @@ impl Calls {
             is_it && question.ran().is_none() && question.excess().flows_to(excess)
         })
     }
+}
+
+/// Whether a question names all reasons of another one: its taints, their causes, whether they reach the control part, and
+/// what the call can do. A listed call is shown without its own reasons, and a text can choose which call comes first.
+fn names(asked: &Question, other: &Question) -> bool {
+    let regions: BTreeSet<_> = asked
+        .causes()
+        .iter()
+        .flat_map(ifc::Cause::regions)
+        .collect();
+    let mut causes = other.causes().iter().flat_map(ifc::Cause::regions);
+    other.excess().flows_to(asked.excess())
+        // Without an excess the reason is the rule, which asks about each call.
+        && other.excess().is_bottom() == asked.excess().is_bottom()
+        && causes.all(|region| regions.contains(&region))
+        && (asked.argument().is_none() || other.argument().is_some())
+        && other.rule().effect <= asked.rule().effect
 }
 
 /// The call that a request is.
