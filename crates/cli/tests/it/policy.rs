@@ -352,15 +352,15 @@ fn suggest_prints_rules_that_would_have_allowed_it() {
     let (_, out, _) = stage.text(&["policy", "suggest", "trace.jsonl"]);
     for part in [
         "# Removes 1 of 4 questions of 1 session; allows 1 other call that you have not allowed.",
-        "[app.bank.tools.send_money.arguments.note]\nlimit = [\"untrusted:bill\"]",
+        "# In place of bank.send_money.arguments.note.limit (sluice.toml:23):\nlimit = [\"untrusted:bill\"]",
+        "# In `cedar` of [app.bank.tools.send_money] (sluice.toml:10); if it has none, between",
         "context.arguments.recipient == \"FR1\"",
         "context.arguments.amount == decimal(\"5.0\")",
     ] {
         assert!(out.contains(part), "{part} is missing in {out}");
     }
     // In the configuration, the rule allows that call and not Eve's.
-    let rules = lines[1]["lines"].as_str().unwrap();
-    let rule = rules.split("'''").nth(1).unwrap().trim_end();
+    let rule = lines[1]["lines"].as_str().unwrap();
     let wider = CONFIG.replace("@id(\"large\")", &format!("{rule}\n@id(\"large\")"));
     let wider = Stage::new(&wider);
     wider.records(&[asked(paid, "once"), asked(eve, "no")].concat());
@@ -375,13 +375,103 @@ fn suggest_writes_no_rule_with_a_text_that_needs_an_escape() {
     let stage = Stage::new(CONFIG);
     let arguments = r#"{"recipient":"X\" || true || \"","amount":5}"#;
     let flow = json!({"call": {"app": "bank", "tool": "send_money", "arguments": arguments, "label": ["untrusted:bill"]}});
-    stage.records(&[json!({"kind": "allowed", "step": 1, "flow": flow, "by": "user"})]);
+    stage.records(&[
+        json!({"kind": "asked", "step": 1, "flow": flow, "rule": "bank.send_money.limit", "limit": [],
+            "effect": "irreversible", "excess": ["untrusted:bill"], "causes": []}),
+        json!({"kind": "answered", "flow": flow, "answer": "once", "allowed": true}),
+    ]);
     let (code, out, err) = stage.text(&["policy", "suggest", "trace.jsonl"]);
     assert_eq!(code, 0);
     assert!(out.contains("no rule to suggest"), "{out}");
     assert!(
         err.contains("no rule can name the control arguments of bank.send_money"),
         "{err}"
+    );
+}
+
+/// A text that the user trusts asks for another payment, which runs unasked. It is no wish of the user's.
+#[test]
+fn suggest_proposes_nothing_that_passed_without_a_question() {
+    let stage = Stage::new(CONFIG);
+    let flow = |to: &str| {
+        json!({"call": {"app": "bank", "tool": "send_money", "label": ["untrusted:bill"],
+        "arguments": format!(r#"{{"recipient":"{to}","amount":5}}"#)}})
+    };
+    let asked = |to: &str| {
+        json!({"kind": "asked", "step": 1, "flow": flow(to), "rule": "bank.send_money.limit", "limit": [],
+        "effect": "irreversible", "excess": ["untrusted:bill"], "causes": []})
+    };
+    let allowed =
+        |to: &str, by: &str| json!({"kind": "allowed", "step": 1, "flow": flow(to), "by": by});
+    let trusted = json!({"kind": "trusted", "step": 1, "texts": [], "app": "bank", "effect": "irreversible", "until": "task"});
+    let by = "user, who trusts what it depends on";
+    let mut events = vec![
+        asked("FR1"),
+        trusted.clone(),
+        allowed("FR1", by),
+        allowed("EV1", by),
+        allowed("EV2", "user, for the session"),
+    ];
+    stage.records(&events);
+    let (_, lines) = stage.json(&["policy", "suggest", "trace.jsonl"]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0]["lines"].as_str().unwrap().contains("FR1"));
+    assert_eq!(
+        (
+            &lines[0]["questions"],
+            &lines[0]["removes"],
+            &lines[0]["also_allows"]
+        ),
+        (&json!(1), &json!(1), &json!([]))
+    );
+    let (_, out, _) = stage.text(&["policy", "explain", "trace.jsonl"]);
+    assert!(out.contains("the user said trust"), "{out}");
+    // Trusted, asked about again, and refused.
+    events = vec![
+        asked("FR1"),
+        trusted,
+        asked("FR1"),
+        json!({"kind": "answered", "flow": flow("FR1"), "answer": "no", "allowed": false}),
+    ];
+    stage.records(&events);
+    let (_, lines) = stage.json(&["policy", "suggest", "trace.jsonl"]);
+    assert_eq!(lines, [] as [Value; 0]);
+}
+
+/// `each` allows calls that have no question of their own.
+#[test]
+fn all_calls_that_one_answer_allowed_are_found() {
+    let stage = Stage::new(CONFIG);
+    let flow = |to: &str| {
+        json!({"call": {"app": "bank", "tool": "send_money", "label": ["untrusted:bill"],
+        "arguments": format!(r#"{{"recipient":"{to}","amount":5}}"#)}})
+    };
+    let answered =
+        |to: &str| json!({"kind": "answered", "flow": flow(to), "answer": "each", "allowed": true});
+    stage.records(&[
+        json!({"kind": "asked", "step": 1, "flow": flow("FR1"), "rule": "bank.send_money.limit", "limit": [],
+            "effect": "irreversible", "excess": ["untrusted:bill"], "causes": []}),
+        answered("FR1"),
+        answered("FR2"),
+        answered("FR3"),
+    ]);
+    let (_, lines) = stage.json(&["policy", "explain", "trace.jsonl"]);
+    let listed: Vec<_> = lines.iter().map(|it| &it["recorded"]["listed"]).collect();
+    assert_eq!(listed, [&json!(false), &json!(true), &json!(true)]);
+    let (_, lines) = stage.json(&["policy", "suggest", "trace.jsonl"]);
+    let found: Vec<_> = lines
+        .iter()
+        .map(|it| [&it["questions"], &it["removes"], &it["listed"]])
+        .collect();
+    let [none, one] = [json!(0), json!(1)];
+    let listed = [&one, &none, &one];
+    assert_eq!(found, [[&one, &one, &none], listed, listed]);
+    let (_, out, _) = stage.text(&["policy", "test", "--from", "trace.jsonl"]);
+    assert_eq!(out.matches("answer = \"once\"").count(), 3, "{out}");
+    let (_, lines) = stage.json(&["policy", "report", "trace.jsonl"]);
+    assert_eq!(
+        (&lines[0]["questions"], &lines[0]["consequential_calls"]),
+        (&json!(1), &json!(3))
     );
 }
 
@@ -424,7 +514,7 @@ fn report_counts_questions_answers_and_repeated_causes() {
         ("with_one", json!({"tasks": 1, "done": 1})),
         ("with_more", json!({"tasks": 1, "done": 0})),
         ("questions", json!(4)),
-        ("consequential_calls", json!(5)),
+        ("consequential_calls", json!(6)),
         ("repeated_causes", json!(1)),
         ("answers", json!({"each": 1, "no": 1, "once": 1})),
     ] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use config::Config;
 use hub::trace::{self, Cause, Event, Flow, Record, escape};
-use ifc::{Arguments, Delivery, Label, Labeled, Lattice, Release, Sink, Source, Stage};
+use ifc::{Arguments, Basis, Delivery, Label, Labeled, Lattice, Release, Sink, Source, Stage};
 use policy::{AppPolicy, Judgement, LimitPart, Verdict, toml_key};
 use serde_json::{Value, json};
 
@@ -63,14 +63,40 @@ pub(super) struct Recorded<'a> {
     causes: &'a [Cause],
     /// The user's answer, and whether it allows.
     pub(super) answer: Option<(&'a str, bool)>,
+    /// Whether the question about an earlier call of the step listed it, and `each` allowed it.
+    pub(super) is_listed: bool,
 }
 
+/// The answers after which a call is decided on again.
+const TRUSTS: [&str; 4] = ["trust", "trust-session", "value", "source"];
+
 impl Recorded<'_> {
-    /// Whether the user allowed it, in a question about it or by a trust that it led to.
+    /// Whether the user allowed it, in a question about it or for longer than once. A text that the user trusts may have
+    /// asked for anything.
     pub(super) fn was_allowed(&self) -> bool {
         match self.verdict {
-            Verdict::Allow => self.by.starts_with("user"),
+            Verdict::Allow => {
+                self.by.starts_with("user") && self.by != Basis::UserTrust.to_string()
+            }
             _ => self.answer.is_some_and(|(_, allowed)| allowed),
+        }
+    }
+
+    /// Whether the answer was trust, after which the call was decided on again.
+    pub(super) fn was_trusted(&self) -> bool {
+        self.answer
+            .is_some_and(|(answer, _)| TRUSTS.contains(&answer))
+    }
+
+    /// Whether it is about this call, under whatever labels.
+    pub(super) fn is_about(&self, conversation: Option<&str>, flow: &Flow) -> bool {
+        match (self.flow, flow) {
+            (Flow::Call(own), Flow::Call(other)) => {
+                self.conversation == conversation
+                    && (&own.app, &own.tool, &own.arguments)
+                        == (&other.app, &other.tool, &other.arguments)
+            }
+            _ => false,
         }
     }
 }
@@ -88,6 +114,7 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
             excess: &[],
             causes: &[],
             answer: None,
+            is_listed: false,
         };
         match &record.event {
             Event::Allowed { flow, by, .. } => found.push(decided(flow, Verdict::Allow, by)),
@@ -108,18 +135,47 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 answer,
                 allowed,
             } => {
+                // A call that the user trusted a text for was asked about again, and refused.
+                let again = found
+                    .iter_mut()
+                    .filter(|one| one.was_trusted() && one.is_about(conversation, flow));
+                again.for_each(|one| one.answer = one.answer.map(|(it, _)| (it, *allowed)));
                 // The newest question: the same flow may have been asked about before.
-                let mut asked = found.iter_mut().rev();
-                let of_it =
-                    |one: &&mut Recorded<'_>| one.flow == flow && one.conversation == conversation;
-                if let Some(asked) = asked.find(of_it) {
-                    asked.answer = Some((answer, *allowed));
+                let asked = open(&mut found, conversation).find(|one| one.flow == flow);
+                match asked {
+                    Some(asked) => asked.answer = Some((answer, *allowed)),
+                    None if answer == "each" => found.push(Recorded {
+                        answer: Some((answer, *allowed)),
+                        is_listed: true,
+                        ..decided(flow, Verdict::Ask, "")
+                    }),
+                    None => {}
+                }
+            }
+            Event::Trusted { until, .. } => {
+                let answer = match until.as_str() {
+                    "task" => "trust",
+                    "session" => "trust-session",
+                    until => until.trim_start_matches("task "),
+                };
+                if let Some(asked) = open(&mut found, conversation).next() {
+                    asked.answer = Some((answer, true));
                 }
             }
             _ => {}
         }
     }
     found
+}
+
+/// The questions of a conversation without an answer, the newest first.
+fn open<'f, 'a>(
+    found: &'f mut [Recorded<'a>],
+    conversation: Option<&str>,
+) -> impl Iterator<Item = &'f mut Recorded<'a>> {
+    found.iter_mut().rev().filter(move |one| {
+        one.verdict == Verdict::Ask && one.answer.is_none() && one.conversation == conversation
+    })
 }
 
 /// The decision of this policy about a recorded flow.
@@ -238,6 +294,7 @@ fn as_line(lattice: &Lattice, number: usize, recorded: &Recorded<'_>, found: &Fo
             "causes": recorded.causes,
             "answer": recorded.answer.map(|(answer, _)| answer),
             "allowed": recorded.answer.map(|(_, allowed)| allowed),
+            "listed": recorded.is_listed,
         },
         "now": {
             "verdict": now.verdict.name(),
@@ -321,6 +378,10 @@ fn recorded_text(recorded: &Recorded<'_>) -> String {
     match recorded.verdict {
         Verdict::Allow => format!("allowed by {by}"),
         Verdict::Deny => format!("denied: {by}"),
+        Verdict::Ask if recorded.is_listed => {
+            "listed in the question about an earlier call of its step; the user said each"
+                .to_owned()
+        }
         Verdict::Ask => {
             let answer = match recorded.answer {
                 Some((answer, true)) => format!("the user said {answer}"),

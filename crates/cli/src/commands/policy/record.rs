@@ -39,19 +39,13 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
         };
         let answer = match recorded.answer {
             Some(("session", true)) => Some("session"),
-            Some((_, true)) => Some("once"),
+            Some((_, true)) if !recorded.was_trusted() => Some("once"),
             _ => None,
         };
-        let is_again = |later: &Recorded<'_>| match later.flow {
-            Flow::Call(other) => {
-                later.conversation == recorded.conversation
-                    && (&other.app, &other.tool, &other.arguments)
-                        == (&call.app, &call.tool, &call.arguments)
-            }
-            _ => false,
-        };
+        let is_again = |later: &Recorded<'_>| later.is_about(recorded.conversation, recorded.flow);
         // After `trust` a call is decided on again, which is the answer.
-        let is_open = recorded.verdict == Verdict::Ask && recorded.answer.is_none();
+        let is_open = recorded.verdict == Verdict::Ask
+            && (recorded.answer.is_none() || recorded.was_trusted());
         if is_open && all.iter().skip(at + 1).any(is_again) {
             continue;
         }

@@ -75,7 +75,12 @@ impl Report {
                     (task.has_begun, *asked_at) = (true, Some(record.at_ms));
                 }
                 // One answer can be about several calls.
-                Event::Answered { answer, .. } => self.answered(asked_at.take(), record, answer),
+                Event::Answered { flow, answer, .. } => {
+                    if let (None, Flow::Call(call), "each") = (&asked_at, flow, answer.as_str()) {
+                        self.consequential += usize::from(!verbs::effect(&call.tool).reads());
+                    }
+                    self.answered(asked_at.take(), record, answer);
+                }
                 Event::Trusted { until, .. } => {
                     // The call is decided on again, and counted then.
                     self.consequential = self.consequential.saturating_sub(1);

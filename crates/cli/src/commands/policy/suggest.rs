@@ -7,15 +7,15 @@ use anyhow::Result;
 use config::Config;
 use hub::trace::{self, Flow, Record};
 use ifc::{Arguments, Label};
-use policy::{Judgement, LimitPart, ParameterKind, ToolRule, Verdict, toml_key};
+use policy::{Judgement, LimitPart, ParameterKind, Place, ToolRule, Verdict, toml_key};
 use serde_json::{Value, json};
 
-use super::explain::{decisions, evaluate};
+use super::explain::{Recorded, decisions, evaluate};
 use crate::exit::Exit;
 use crate::json_lines::show;
 use crate::terminal::{message, print};
 use crate::traces;
-use crate::words::counted;
+use crate::words::{counted, short};
 
 /// A wider limit of one part of a call.
 #[derive(Debug, PartialEq)]
@@ -26,6 +26,8 @@ struct Suggestion {
     rule: String,
     /// What the limit admits then.
     limit: Label,
+    /// Where the limit is now.
+    place: Option<Place>,
     /// For the limit of the control part: the control arguments, by value, and the condition that names them.
     control: Option<(String, String)>,
 }
@@ -40,7 +42,7 @@ pub(super) fn suggest(
     let policy = config.policy();
     let sessions = std::iter::once(session).chain(replay.iter().map(String::as_str));
     let records: Vec<Vec<Record>> = sessions.map(traces::read).collect::<Result<_>>()?;
-    let mut asked = Vec::new();
+    let (mut asked, mut questions) = (Vec::new(), 0);
     let mut found: Vec<Suggestion> = Vec::new();
     let mut lacking = BTreeSet::new();
     for (at, records) in records.iter().enumerate() {
@@ -49,22 +51,21 @@ pub(super) fn suggest(
             else {
                 continue;
             };
+            let was_shown = recorded.verdict == Verdict::Ask;
+            questions += usize::from(was_shown && !recorded.is_listed);
             if now.verdict != Verdict::Ask || now.always_ask || now.excess.is_top() {
                 continue;
             }
-            let was_allowed = recorded.was_allowed();
-            if was_allowed && at == 0 {
+            // A question has shown this very call. What an answer about something else let pass may be a stranger's wish.
+            if was_shown && recorded.was_allowed() && at == 0 {
                 match suggestions(config, call, &now) {
-                    Some(new) => {
-                        let new = new.into_iter().filter(|one| !found.contains(one));
-                        found.extend(new.collect::<Vec<_>>());
-                    }
+                    Some(new) => new.into_iter().for_each(|one| one.join(&mut found)),
                     None => {
                         lacking.insert(format!("{}.{}", call.app, call.tool.as_str()));
                     }
                 }
             }
-            asked.push((call, now, was_allowed));
+            asked.push((call, now, recorded));
         }
     }
     for tool in lacking {
@@ -76,13 +77,16 @@ pub(super) fn suggest(
         print("no rule to suggest: nothing that you allowed in this session needs one")?;
     }
     for suggestion in &found {
-        let admitted = |(call, now, _): &&(&trace::Call, Judgement, bool)| {
+        let admitted = |(call, now, _): &&(&trace::Call, Judgement, Recorded<'_>)| {
             suggestion.admits(config, call, now)
         };
-        let (removed, others): (Vec<_>, Vec<_>) = asked
+        let (allowed, others): (Vec<_>, Vec<_>) = asked
             .iter()
             .filter(admitted)
-            .partition(|(.., allowed)| *allowed);
+            .partition(|(.., recorded)| recorded.was_allowed());
+        let shown = allowed.iter().filter(|(.., it)| it.verdict == Verdict::Ask);
+        let (listed, removed): (Vec<_>, Vec<_>) =
+            shown.map(|it| it.2.is_listed).partition(|it| *it);
         let shown = others.iter().map(|(call, ..)| {
             let (tool, arguments) = (call.tool.as_str(), call.arguments.as_str());
             format!("{}.{tool} {arguments}", call.app)
@@ -91,23 +95,29 @@ pub(super) fn suggest(
         let mut text = format!(
             "# Removes {} of {} of {}; allows {} that you have not allowed.",
             removed.len(),
-            counted(asked.len(), "question", "questions"),
+            counted(questions, "question", "questions"),
             counted(records.len(), "session", "sessions"),
             counted(others.len(), "other call", "other calls")
         );
+        if !listed.is_empty() {
+            let calls = counted(listed.len(), "call", "calls");
+            text += &format!("\n# Covers {calls} that you allowed with another by `each`.");
+        }
         others
             .iter()
             .for_each(|other| text += &format!("\n#   {other}"));
-        let lines = suggestion.lines(config);
+        let (place, lines) = suggestion.lines(config);
         let line = json!({
             "kind": "suggestion",
             "rule": suggestion.rule,
+            "place": place,
             "lines": lines,
-            "questions": asked.len(),
+            "questions": questions,
             "removes": removed.len(),
+            "listed": listed.len(),
             "also_allows": others,
         });
-        show(as_json, &line, &format!("{text}\n{lines}\n"))?;
+        show(as_json, &line, &format!("{text}\n# {place}\n{lines}\n"))?;
     }
     Ok(Exit::Done)
 }
@@ -127,6 +137,7 @@ fn suggestions(config: &Config, call: &trace::Call, now: &Judgement) -> Option<V
                 tool: call.tool.to_string(),
                 rule: part.rule.clone(),
                 limit: part.limit.join(&part.label),
+                place: part.place.clone(),
                 control,
             })
         })
@@ -221,20 +232,41 @@ impl Suggestion {
             && exceeded(now).all(|part| part.rule == self.rule && part.label.flows_to(&self.limit))
     }
 
-    /// The lines for `sluice.toml`.
-    fn lines(&self, config: &Config) -> String {
+    /// Adds it, or widens the one for the same calls: a limit can be written once.
+    fn join(self, found: &mut Vec<Self>) {
+        let is_same = |known: &&mut Self| {
+            let key = |it: &Self| (it.app.clone(), it.rule.clone(), it.control.clone());
+            key(known) == key(&self)
+        };
+        match found.iter_mut().find(is_same) {
+            Some(known) => known.limit = known.limit.join(&self.limit),
+            None => found.push(self),
+        }
+    }
+
+    /// Where its lines go, and the lines. The tool has a table already, and what it has can be spelled in several ways.
+    fn lines(&self, config: &Config) -> (String, String) {
         let names = config.lattice.describe(&self.limit);
-        let (app, tool) = (toml_key(&self.app), toml_key(&self.tool));
+        let place = self.place.as_ref();
+        let place = place.map_or(String::new(), |place| format!(" ({})", short(place)));
         match &self.control {
-            None => {
-                let argument = self.rule.split_once(".arguments.").map(|it| it.1);
-                let argument = argument.unwrap_or_default().trim_end_matches(".limit");
-                format!("[app.{app}.tools.{tool}.arguments.{argument}]\nlimit = {names:?}")
-            }
-            Some((_, condition)) => format!(
-                "[app.{app}.tools.{tool}]\ncedar = '''\n@limit(\"{}\")\npermit (principal, action, resource) when {{ {condition} }};\n'''",
-                names.join(", ")
+            None => (
+                format!("In place of {}{place}:", self.rule),
+                format!("limit = {names:?}"),
             ),
+            Some((_, condition)) => {
+                let (app, tool) = (toml_key(&self.app), toml_key(&self.tool));
+                let condition = format!("when {{ {condition} }};");
+                (
+                    format!(
+                        "In `cedar` of [app.{app}.tools.{tool}]{place}; if it has none, between `cedar = '''` and `'''`:"
+                    ),
+                    format!(
+                        "@limit(\"{}\")\npermit (principal, action, resource) {condition}",
+                        names.join(", ")
+                    ),
+                )
+            }
         }
     }
 }
