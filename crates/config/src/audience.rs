@@ -6,7 +6,7 @@ use ifc::{Dimension, Label, Lattice};
 use policy::{Audience, Readers};
 
 use crate::suggestions::listed;
-use crate::toml_reader::{Context, Table, named_file, parse};
+use crate::toml_reader::{At, Context, Table, named_file, parse};
 use crate::watch::Takes;
 
 /// Reads the key of a tool or of an argument.
@@ -26,6 +26,7 @@ pub(crate) fn audience(table: &Table<'_>) -> Option<Audience> {
     Some(Audience {
         of: of?.iter().map(|name| name.value.to_owned()).collect(),
         readers: Arc::new(readers?),
+        place: table.context.place(&table.span),
     })
 }
 
@@ -60,15 +61,41 @@ fn readers(table: &Table<'_>) -> Readers {
     let Some(lattice) = table.context.lattice else {
         return readers;
     };
-    for (group, members) in table.named_lists("groups") {
-        let label = label_of(lattice, group.value);
+    let warn = |at: &At<&str>, message: &str, help: &str| {
+        let message = format!("'{}' {message}", at.value);
+        let Context { sink, file, .. } = table.context;
+        sink.warning(file, &at.span, message, help);
+    };
+    let check = |name: &At<&str>| {
+        if !Readers::is_name(name.value) {
+            let help = "write ann@example.org, @example.org for all of a domain, or a name of another kind like #hr";
+            warn(name, "is the name of no recipient", help);
+        }
+    };
+    let groups = table.named_lists("groups");
+    let is_group = |name: &str| groups.iter().any(|(group, _)| group.value == name);
+    for (group, members) in &groups {
+        let label = label_of(lattice, group.value).unwrap_or_default();
         for member in members {
+            check(member);
+            if is_group(member.value.trim_start_matches('@')) {
+                let help = "a group has no groups in it; name their members";
+                warn(member, "is a group, and no recipient", help);
+            }
             readers.add(member.value, &label);
         }
     }
-    for (name, groups) in table.named_lists("readers") {
-        let groups = groups.iter().map(|group| label_of(lattice, group.value));
-        readers.add(name.value, &groups.collect());
+    for (name, of) in table.named_lists("readers") {
+        check(&name);
+        for group in &of {
+            if label_of(lattice, group.value).is_none() && !is_group(group.value) {
+                let help =
+                    "name a group as its label is named after the colon, like hr for readers:hr";
+                warn(group, "is no label, and no group", help);
+            }
+        }
+        let of = of.iter().filter_map(|group| label_of(lattice, group.value));
+        readers.add(name.value, &of.collect());
     }
     table.finish();
     let whole = lattice.whole(Dimension::Confidentiality);
@@ -87,7 +114,7 @@ fn readers(table: &Table<'_>) -> Readers {
 }
 
 /// What the members of a group may read.
-fn label_of(lattice: &Lattice, group: &str) -> Label {
+fn label_of(lattice: &Lattice, group: &str) -> Option<Label> {
     let names = [
         format!("{}:{group}", Lattice::READERS),
         format!("secret:{group}"),
@@ -95,7 +122,5 @@ fn label_of(lattice: &Lattice, group: &str) -> Label {
     ];
     let secret = lattice.whole(Dimension::Confidentiality);
     let mut labels = names.iter().filter_map(|name| lattice.label(name).ok());
-    labels
-        .find(|label| label.flows_to(&secret))
-        .unwrap_or_default()
+    labels.find(|label| label.flows_to(&secret))
 }

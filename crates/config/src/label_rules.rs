@@ -245,7 +245,15 @@ pub(crate) fn user(root: &Table<'_>) -> (Option<Arc<str>>, UserLabels) {
     let Some(table) = root.table("user") else {
         return Default::default();
     };
-    let name = table.string("name").map(|name| name.value.into());
+    let name = table.string("name");
+    if let Some(name) = name.as_ref().filter(|name| name.value.is_empty()) {
+        table.error(
+            &name.span,
+            "the user has no name",
+            "name the user, or leave out the key",
+        );
+    }
+    let name = name.map(|name| name.value.into());
     let tables = table.tables("labels");
     table.finish();
     if let Some(first_too_many) = tables.get(MAX_USER_RULES) {

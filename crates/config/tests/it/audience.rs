@@ -237,6 +237,15 @@ fn a_question_names_who_may_read() {
     let label = ["readers:hr", "untrusted:web"];
     let found = judge(&config, &send(r#""ann@example.org""#), &label);
     assert_eq!((found.verdict, found.instead), (Verdict::Allow, vec![]));
+    // No recipient helps if more than the readers is beyond the limit, here or in another part of the call.
+    for narrower in [
+        POLICY.replace("body.limit = [\"untrusted\"]", "body.limit = []"),
+        POLICY.replace("effect = \"irreversible\"", "effect = \"irreversible\"\ncedar = '@id(\"all\") @ask forbid (principal, action, resource);'"),
+    ] {
+        let config = load(&narrower, PEOPLE).unwrap();
+        let found = judge(&config, &send(r#""carl@example.org""#), &label);
+        assert_eq!((found.verdict, found.instead), (Verdict::Ask, vec![]));
+    }
     // A table is as long as a firm has people.
     let many: Vec<String> = (0..300)
         .map(|it| format!("\"p{it}@example.org\""))
@@ -318,6 +327,7 @@ fn mistakes_have_their_place() {
             of("parameters = [\"to\", \"cc\", \"body\", \"note\"]\narguments.body.limit = [\"untrusted\"]", "", PEOPLE),
             of("of = [\"to\", \"cc\"]", "of = \"to\"", PEOPLE),
             of("readers = [\"hr\", \"finance\"]", "readers = []", PEOPLE),
+            of("", "", "[groups]\nhr = [\"finance\", \"@hr\", \"Ann <ann@example.org>\", \"*@example.org\", \"\", \"@\", \"#hr\", \"@example.org\"]\nfinance = [\"a, b\"]\nstaff = [\"x\"]\n[readers]\n\"boss@example.org\" = [\"finnance\", \"staff\"]\n"),
         ]
         .join("\n---\n")
     );

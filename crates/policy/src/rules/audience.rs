@@ -7,6 +7,8 @@ use std::sync::Arc;
 use ifc::{Call, Label, Labeled};
 use serde_json::Value;
 
+use crate::place::Place;
+
 /// Most readers that a question names.
 const SHOWN: usize = 8;
 
@@ -26,6 +28,8 @@ pub struct Audience {
     pub of: Vec<String>,
     /// What the recipients may read.
     pub readers: Arc<Readers>,
+    /// The place of the key.
+    pub place: Place,
 }
 
 impl Readers {
@@ -39,6 +43,14 @@ impl Readers {
         };
         let may_read = entry.or_default();
         *may_read = may_read.join(label);
+    }
+
+    /// Whether a recipient of a call can have this name: others are in no list, or programs disagree about where they lead.
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        let is_one =
+            !matches!(name, "" | "@") && !name.contains([',', ';', '*']) && name.trim() == name;
+        is_one && (!name.contains('@') || name.starts_with('@') || address(name).is_some())
     }
 
     /// What this reader may read; ⊥ for one that is not known.

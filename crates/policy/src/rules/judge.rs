@@ -64,12 +64,15 @@ impl LimitPart {
         let Some(audience) = audience else {
             return;
         };
-        let secret = self.label.beyond(&self.limit).meet(&audience.readers.all());
+        let beyond = self.label.beyond(&self.limit);
+        let secret = beyond.meet(&audience.readers.all());
         if !secret.is_bottom() {
             self.rule.clone_from(rule);
+            self.place = Some(audience.place.clone());
         }
         self.limit = self.limit.join(&audience.limit(call));
-        if !secret.flows_to(&self.limit) {
+        // Other recipients do not help if more is beyond the limit.
+        if !secret.flows_to(&self.limit) && beyond.flows_to(&secret) {
             instead.push(audience.readers.of(&secret));
         }
     }
@@ -343,12 +346,15 @@ fn limits(
     }
     of_tool.limit = raised;
     let mut instead = Vec::new();
-    let of_all = (&rule.audience, format!("{app}.{tool}.audience"));
-    of_tool.raise(&of_all, call, &mut instead);
     // A value of a checked form cannot instruct, so it may influence a call, but not whom or what the call is about.
     if !label.is_bottom() && !rule.has_destination(call) {
         of_tool.limit = of_tool.limit.join(&Label::forms());
     }
+    let of_all = (&rule.audience, format!("{app}.{tool}.audience"));
+    of_tool.raise(&of_all, call, &mut instead);
+    let exceeds = |part: &LimitPart| !part.label.flows_to(&part.limit);
+    // Whether something asks that nothing in `instead` avoids.
+    let mut asks_anyway = finding.ask.is_some() || (exceeds(&of_tool) && instead.is_empty());
     // The monitor knows the label of the call without it, so the rule asks about each such call.
     if !rule.carries.flows_to(&of_tool.limit) {
         of_tool.rule = format!("{app}.{tool}.carries");
@@ -363,6 +369,7 @@ fn limits(
             part.limit = part.limit.join(&Label::forms());
         }
         part.rule = format!("{app}.{tool}.arguments.{path}.{}", part.rule);
+        let before = instead.len();
         match &own.audience {
             None => part.raise(&of_all, call, &mut instead),
             it => {
@@ -375,12 +382,16 @@ fn limits(
         if rule.is_looked_at(path) {
             part.limit = part.limit.meet(&of_tool.limit);
         }
-        if !part.label.flows_to(&part.limit) {
+        if exceeds(&part) {
             let words = own.accepts.iter().filter_map(Accept::words);
             instead.extend(words.map(|words| format!("{path} may be {words}")));
+            asks_anyway |= instead.len() == before;
         }
         arguments.insert(path.clone(), part.limit.clone());
         data.push(part);
+    }
+    if asks_anyway {
+        instead.clear();
     }
     // A body and a subject have the same readers.
     instead.dedup();
