@@ -23,6 +23,9 @@ const MOST_AT_ONCE: usize = 8;
 /// How the note on a refused call ends.
 const GO_ON: &str = ". Do not try it again; go on without it.";
 
+/// How it ends where the rules themselves deny the call: another call may be missing before it.
+const NOT_NOW: &str = ". Do not try it again before this has changed.";
+
 impl TurnMachine {
     /// Lines 7 to 11: decides on the next call. When none is left, the allowed ones are handed over, if calls run
     /// elsewhere, or the next step begins.
@@ -141,7 +144,11 @@ impl TurnMachine {
                     self.note(&calls.label, id, &format!("not executed: {reason}"));
                     self.state = State::Calls(calls);
                 } else {
-                    self.refuse(calls, id, &reason);
+                    let end = match denial {
+                        Denial::Policy(_) => NOT_NOW,
+                        _ => GO_ON,
+                    };
+                    self.refuse_until(calls, id, &reason, end);
                 }
             }
         }
@@ -216,11 +223,6 @@ impl TurnMachine {
             calls.answered.retain(|(_, call, _)| listed(call));
         }
         let flow = trace::Flow::Call(self.shown(asked.call()));
-        // The note on a refused call is known where its step is, and what would be allowed instead has the label of the data
-        // arguments as well.
-        let is_known = Sink::Call(asked.call()).label().flows_to(&calls.label);
-        let instead = asked.instead().filter(|_| is_known);
-        let instead = instead.map_or(String::new(), |it| format!("; without approval {it}"));
         let settled = self.guard.permit(asked, answer);
         self.trace_answer(flow, answer, settled.is_ok());
         match (settled, calls.exchange.take()) {
@@ -232,7 +234,7 @@ impl TurnMachine {
             (Err(denial), Some(exchange)) => {
                 self.refuse_exchange(calls, id, &exchange, &denial.to_string());
             }
-            (Err(denial), None) => self.refuse(calls, id, &format!("{denial}{instead}")),
+            (Err(denial), None) => self.refuse(calls, id, &denial.to_string()),
         }
     }
 
@@ -350,10 +352,14 @@ impl TurnMachine {
 
     /// A call that the policy or the user refused: the model gets a note under the step's label.
     pub(super) fn refuse(&mut self, calls: Calls, id: CallId, reason: &str) {
+        self.refuse_until(calls, id, reason, GO_ON);
+    }
+
+    fn refuse_until(&mut self, calls: Calls, id: CallId, reason: &str, end: &str) {
         self.turn.refused += 1;
         let note = match self.turn.own_call {
             Some(_) => format!("not executed, {reason}"),
-            None => format!("not executed, {reason}{GO_ON}"),
+            None => format!("not executed, {reason}{end}"),
         };
         self.note(&calls.label, id, &note);
         self.state = State::Calls(calls);
@@ -371,7 +377,10 @@ impl TurnMachine {
                     author: Author::Hub,
                     ..
                 } if own.join(&content.label()).flows_to(label) => {
-                    let note = content.reveal_tcb().strip_suffix(GO_ON);
+                    let note = content.reveal_tcb();
+                    let note = [GO_ON, NOT_NOW]
+                        .iter()
+                        .find_map(|end| note.strip_suffix(end));
                     refused.extend(note.map(|why| format!("{tool} was {why}")));
                 }
                 _ => {}

@@ -105,9 +105,9 @@ fn an_argument_has_the_label_of_what_it_is_made_from() {
     assert_eq!(allowed(&mut world), [(vec![], vec![body])]);
 }
 
-/// A refusal is known where its step is, and which recipients may read a text depends on the label of the text.
+/// The model's answer may go to someone else than the owner of the policy, who has the list of readers.
 #[test]
-fn a_refusal_tells_what_its_step_may_know() {
+fn a_refusal_tells_the_model_no_recipients() {
     fn mails_the_balance(prompt: &Prompt) -> Step {
         after_reading(prompt, |_, balance| match open(prompt) {
             Some(_) => value(&balance),
@@ -141,14 +141,11 @@ fn a_refusal_tells_what_its_step_may_know() {
     let whole = notes(world(Screening::LAZY, mails_the_balance));
     let is_told = |notes: &[(bool, String)]| {
         let (is_bottom, note) = notes.first().unwrap();
-        (
-            *is_bottom,
-            note.contains("; without approval it may go to bob"),
-        )
+        (*is_bottom, note.contains("bob"))
     };
     assert_eq!(
         (is_told(&filled), is_told(&whole)),
-        ((true, false), (false, true))
+        ((true, false), (false, false))
     );
 }
 
