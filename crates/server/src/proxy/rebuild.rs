@@ -276,12 +276,12 @@ impl Reading<'_> {
         let mut added: Vec<_> = text.regions().map(|(span, _)| span).collect();
         added.extend(attached.iter().cloned());
         added.sort_by_key(|span| span.start);
-        let (mut own, mut at) = (vec![0..words.len()], 0);
+        let (mut own, mut at) = (Vec::new(), 0);
         for span in added {
             own.push(at..span.start);
             at = at.max(span.end);
         }
-        own.push(at..words.len());
+        own.extend([at..words.len(), 0..words.len()]);
         let labels = own.into_iter().map(|part| {
             let part = words.get(part).unwrap_or_default();
             let digest = self.rebuilt.beginning.passed(part);
