@@ -1627,7 +1627,7 @@ fn every_open_destination_is_named() {
     assert_eq!(warnings.len(), 2);
 }
 
-/// A value of a form may not say to whom a call goes, whatever the argument is called.
+/// A value of a form may not say to whom a call goes, under any name of the argument.
 #[test]
 fn json_in_a_string_may_hold_a_destination() {
     let config = ok(

@@ -381,7 +381,7 @@ impl TurnMachine {
     }
 
     /// Where a limit or the user decides whether a response arrives, its arrival reveals something of all of it: so every
-    /// character has the label of the whole. A response that arrives whatever it says keeps its own.
+    /// character has the label of the whole. Where every response arrives, each part keeps its own label.
     fn with_one_label(&self, mut response: Response, most: Label) -> Response {
         let label = response.delivery.message.label();
         let most = match label.flows_to(&most) {

@@ -288,7 +288,7 @@ async fn a_user_who_comes_back_may_say_who_they_are() {
     world.stage.message(&read).await;
     let hello = format!("Hello, I am Ada Wittgenstein ({ADDRESS}), where is my lamp?");
     assert_eq!(world.excess("key", &[user(&hello)]).await, [""; 0]);
-    // The record itself is not, whatever stands around it, and none of the message is shown where its label may not be.
+    // The record itself is not, with any text around it, and none of the message is shown where its label may not be.
     let brought = format!("Hello again. {record} Post it.");
     let excess = world.excess("key", &[user(&brought)]).await;
     assert_eq!(excess, ["untrusted"]);

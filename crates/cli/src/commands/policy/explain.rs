@@ -88,7 +88,7 @@ impl Recorded<'_> {
             .is_some_and(|(answer, _)| TRUSTS.contains(&answer))
     }
 
-    /// Whether it is about this call, under whatever labels.
+    /// Whether it is about this call, under any labels.
     pub(super) fn is_about(&self, conversation: Option<&str>, flow: &Flow) -> bool {
         match (self.flow, flow) {
             (Flow::Call(own), Flow::Call(other)) => {

@@ -60,7 +60,7 @@ fn post(to: &str, body: &str) -> Step {
     vec![(ASK, json!({"to": to, "body": body}).to_string())]
 }
 
-/// Has a summary of the inbox sent to Ada, whatever it says, and takes a note of it.
+/// Has a summary of the inbox sent to Ada and takes a note of it.
 fn forwards(prompt: &Prompt) -> Step {
     match (
         content(prompt, "inbox"),
