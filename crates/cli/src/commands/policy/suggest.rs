@@ -87,11 +87,14 @@ pub(super) fn suggest(
         let shown = allowed.iter().filter(|(.., it)| it.verdict == Verdict::Ask);
         let (listed, removed): (Vec<_>, Vec<_>) =
             shown.map(|it| it.2.is_listed).partition(|it| *it);
-        let shown = others.iter().map(|(call, ..)| {
+        let name = |(call, ..): &(&trace::Call, Judgement, Recorded<'_>)| {
             let (tool, arguments) = (call.tool.as_str(), call.arguments.as_str());
             format!("{}.{tool} {arguments}", call.app)
-        });
-        let others: Vec<String> = shown.collect();
+        };
+        // A call that was asked about may have run by trust as well.
+        let known: BTreeSet<String> = allowed.iter().map(|it| name(it)).collect();
+        let others = others.into_iter().map(name);
+        let others: Vec<String> = others.filter(|other| !known.contains(other)).collect();
         let mut text = format!(
             "# Removes {} of {} of {}; allows {} that you have not allowed.",
             removed.len(),

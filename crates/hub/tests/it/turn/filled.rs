@@ -124,29 +124,24 @@ fn a_refusal_tells_the_model_no_recipients() {
         };
         world.turn("send my balance to ada");
         let messages = world.agent.history().messages();
-        let notes = messages.filter_map(|(label, message)| match message {
+        let notes = messages.filter_map(|(_, message)| match message {
             Message::Result {
                 content,
                 author: Author::Hub,
                 ..
-            } => {
-                let is_bottom = label.is_bottom() && content.label().is_bottom();
-                Some((is_bottom, content.reveal_tcb().to_owned()))
-            }
+            } => Some(content.reveal_tcb().to_owned()),
             _ => None,
         });
         notes.collect::<Vec<_>>()
     };
-    let filled = notes(eager(mails_the_balance));
-    let whole = notes(world(Screening::LAZY, mails_the_balance));
-    let is_told = |notes: &[(bool, String)]| {
-        let (is_bottom, note) = notes.first().unwrap();
-        (*is_bottom, note.contains("bob"))
-    };
-    assert_eq!(
-        (is_told(&filled), is_told(&whole)),
-        ((true, false), (false, false))
-    );
+    for world in [
+        eager(mails_the_balance),
+        world(Screening::LAZY, mails_the_balance),
+    ] {
+        let notes = notes(world);
+        assert!(!notes.is_empty());
+        assert!(notes.iter().all(|note| !note.contains("bob")), "{notes:?}");
+    }
 }
 
 /// A request to fill in a value shows the call with its value open, and nothing above the limit of the argument.
