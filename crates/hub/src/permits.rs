@@ -135,7 +135,7 @@ impl Permits {
         }
     }
 
-    /// What may be behind a call of this session, whatever the conversation shows that it came from: a program of the client's
+    /// What may be behind a call of this session, no matter what the conversation shows of its origin: a program of the client's
     /// can make up a conversation from all that the client was given.
     #[must_use]
     pub fn behind(&self, session: &str) -> Label {

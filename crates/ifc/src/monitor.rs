@@ -114,10 +114,7 @@ impl Monitor {
         // The ledger stays locked from the look-up to the entry: of two equal irreversible calls that are decided on at
         // the same time, one is asked about.
         let entry = session::Entry::of(&state, &sink, &rule);
-        if entry
-            .as_ref()
-            .is_some_and(|entry| entry.is_late(&past, &rule))
-        {
+        if entry.as_ref().is_some_and(|it| it.is_late(&past, &rule)) {
             // Another call was permitted meanwhile, on which the rule depends.
             drop(entry);
             drop(state);
@@ -142,10 +139,7 @@ impl Monitor {
         if !is_irreversible && let Some(basis) = self.permission(&sink, &target, &rule) {
             let state = self.state();
             let entry = session::Entry::of(&state, &sink, &rule);
-            if entry
-                .as_ref()
-                .is_some_and(|entry| entry.is_late(&past, &rule))
-            {
+            if entry.as_ref().is_some_and(|it| it.is_late(&past, &rule)) {
                 drop(entry);
                 drop(state);
                 return self.decide_as(policy, history, relevance, flow, principal);

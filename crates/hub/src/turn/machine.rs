@@ -176,7 +176,7 @@ impl TurnMachine {
         &self.refinements
     }
 
-    /// Says what may be behind each call of a tool that is not the client's own, whatever the conversation shows
+    /// Says what may be behind each call of a tool that is not the client's own, no matter what the conversation shows
     /// ([`Apps::Client`]): programs that the client has started can write a conversation too.
     pub fn suspect_others(&mut self, reads: Label, others: Label) {
         self.behind_others = [reads, others];

@@ -240,7 +240,7 @@ fn line_breaks_of_other_readers_are_refused() {
 }
 
 proptest! {
-    /// Whatever a stranger writes, no word of it is trusted, and none behind it.
+    /// No word that a stranger writes is trusted, and none behind it.
     #[test]
     fn a_strangers_value_stays_a_strangers(
         said in prop::collection::vec(prop_oneof![

@@ -37,7 +37,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// What may be behind a read at the gateway, and behind any other call, whatever its conversation shows. A program of a
+    /// What may be behind a read at the gateway, and behind any other call, no matter what its conversation shows. A program of a
     /// stranger's may run without any call: git's, for one.
     pub(super) fn suspected(&self) -> [Label; 2] {
         let [secrets, strangers] = &self.whole;
