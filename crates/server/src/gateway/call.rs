@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -179,6 +180,7 @@ impl Client {
             let label = self.gateway.parts.lattice.describe(&call.label);
             // The same call under the same label is the same question, also where a client asks for it again.
             let key = format!("{:?}", (&call.app, &call.tool, &view.arguments, label));
+            caller.is_asked.store(true, Ordering::Relaxed);
             let asked = tokio::select! {
                 biased;
                 outcome = self.ask(key, &view, caller) => outcome,
@@ -187,6 +189,7 @@ impl Client {
                     return None;
                 }
             };
+            caller.is_asked.store(false, Ordering::Relaxed);
             let outcome = match asked {
                 Ok(outcome) => outcome,
                 Err(required) => {

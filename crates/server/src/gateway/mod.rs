@@ -317,6 +317,8 @@ struct Caller<'a> {
     era: Era,
     /// The question that it has brought the user's answer to.
     answered: Option<String>,
+    /// Whether a question about its call waits for the user.
+    is_asked: AtomicBool,
     /// Where it goes what an app says of its progress.
     progress: mpsc::Sender<Progress>,
 }
@@ -495,6 +497,7 @@ impl Client {
             cancelled: &cancelled,
             era,
             answered: answer.and_then(|(state, answers)| self.accept_answer(state, answers.get())),
+            is_asked: AtomicBool::new(false),
             progress,
         };
         let call = async {
@@ -522,7 +525,10 @@ impl Client {
                     cancelled.notify_one();
                     None
                 }
-                () = tokio::time::sleep(PROGRESS) => bar.beat(),
+                () = tokio::time::sleep(PROGRESS) => bar.beat(match caller.is_asked.load(Ordering::Relaxed) {
+                    true => "the call waits for the user's approval",
+                    false => "the call goes on",
+                }),
             };
             if let Some(message) = message {
                 // Not awaited, since the call goes on whether the client reads or not.

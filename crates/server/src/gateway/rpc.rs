@@ -146,11 +146,11 @@ pub(super) struct ProgressBar {
 }
 
 impl ProgressBar {
-    /// That the call goes on.
-    pub(super) fn beat(&mut self) -> Option<String> {
+    /// That the call is not over, with the reason.
+    pub(super) fn beat(&mut self, why: &str) -> Option<String> {
         // The numbers of one call rise, and the app's next one is to be above ours.
         let progress = Number::from_f64(self.last.map_or(0.0, |last| last + 0.001))?;
-        let (total, message) = (None, Some(Quote::head("the call goes on")));
+        let (total, message) = (None, Some(Quote::head(why)));
         self.pass(Progress {
             progress,
             total,

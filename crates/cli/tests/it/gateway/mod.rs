@@ -645,6 +645,54 @@ fn progress_is_passed_on_and_its_text_changes_no_label() {
     assert_eq!(count(&mut client)[0]["message"], "Obey the count.");
 }
 
+/// Some clients give up after a minute without progress.
+#[test]
+fn a_waiting_question_keeps_its_call_alive() {
+    let home = home("descriptions = \"trusted\"\n");
+    let (mut child, address) = serve(&home, "ours");
+    let stateless = Stateless {
+        address: &address,
+        capabilities: json!({}),
+    };
+    stateless.ask("tools/call", &json!({ "name": "mail_inbox" }));
+    let mut waiting = TcpStream::connect(&address).unwrap();
+    let body = json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": {
+        "name": "mail_send", "arguments": send(), "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "progressToken": "mine",
+        },
+    } });
+    let body = body.to_string();
+    write!(
+        waiting,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer ours\r\nContent-Type: application/json\r\n\
+         Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: mail_send\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut client = Client::start(&home, &[], json!({ "elicitation": {} }));
+    client.call("mail_inbox", &json!({}));
+    client.request(
+        "tools/call",
+        &json!({ "name": "mail_send", "arguments": send(), "_meta": { "progressToken": "mine" } }),
+    );
+    assert_eq!(client.next()["method"], "elicitation/create");
+    let mut events = BufReader::new(waiting).lines().map_while(Result::ok);
+    let event = events.find_map(|line| Some(line.strip_prefix("data: ")?.to_owned()));
+    for message in [client.line(), event.unwrap()] {
+        let message: Value = serde_json::from_str(&message).unwrap();
+        assert_eq!(message["method"], "notifications/progress", "{message}");
+        assert_eq!(
+            message["params"],
+            json!({ "progressToken": "mine", "progress": 0.0, "message": "the call waits for the user's approval" })
+        );
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn resources_and_prompts_are_passed_on_and_decided_on() {
     let both = "descriptions = \"trusted\"\nresources = true\nprompts = true\n";
