@@ -35,5 +35,5 @@ pub use session::{
     AppSetup, Choice, ChosenFor, Selections, Session, SessionError, SessionSetup, ToolCheck,
 };
 pub use spoke::{Executed, Mediator, Spoke, SpokeError, SpokeSetup};
-pub use trace_file::{Rotation, TraceError, TraceFile};
+pub use trace_file::{Rotation, TraceError, TraceFile, TracePart};
 pub use user::{FormAnswer, FormView, Selection, SelectionView, ServingView, User};

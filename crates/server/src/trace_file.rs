@@ -1,8 +1,8 @@
 //! The trace on disk: one JSON line a record, written before anything else happens.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -243,6 +243,91 @@ impl TraceFile {
     }
 }
 
+/// Some of a trace's records.
+#[derive(Debug, Default)]
+pub struct TracePart {
+    /// Each record with the number of its line, from 1, or why the line is no record.
+    pub records: Vec<(usize, Result<Record, String>)>,
+    /// Which page this is, from 0.
+    pub page: usize,
+    /// How many pages there are, at least 1.
+    pub pages: usize,
+    /// The time of the first record of the trace.
+    pub start_ms: u64,
+    /// The conversations of the trace in the order of their first records, at most [`TracePart::CONVERSATIONS`].
+    pub conversations: Vec<String>,
+    /// Bytes of the trace.
+    pub bytes: u64,
+}
+
+impl TracePart {
+    /// Conversations of one trace that can be told apart.
+    pub const CONVERSATIONS: usize = 200;
+
+    /// Reads one page of so many records, and without a number the last one. With `conversation`, only records of the
+    /// conversation of that number count, and lines that are no records.
+    ///
+    /// A line that is no record costs that line. A last line without its end is still being written and is left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(
+        path: &Path,
+        page: Option<usize>,
+        most: usize,
+        conversation: Option<usize>,
+    ) -> io::Result<Self> {
+        /// What places a record, without its event.
+        #[derive(serde::Deserialize)]
+        struct Head {
+            at_ms: u64,
+            conversation: Option<String>,
+        }
+        let mut file = BufReader::new(File::open(path)?);
+        let (mut part, mut start) = (Self::default(), None);
+        let mut numbers = HashMap::new();
+        // The number, place and length of each line that counts.
+        let mut lines = Vec::new();
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            let length = file.read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            let head = serde_json::from_slice::<Head>(&line).ok();
+            start = start.or(head.as_ref().map(|head| head.at_ms));
+            let of = head.as_ref().and_then(|head| head.conversation.as_ref());
+            if let Some(name) = of
+                && numbers.len() < Self::CONVERSATIONS
+                && !numbers.contains_key(name)
+            {
+                numbers.insert(name.clone(), numbers.len());
+                part.conversations.push(name.clone());
+            }
+            let counts = match (conversation, &head) {
+                (None, _) | (_, None) => true,
+                (wanted, Some(_)) => of.and_then(|name| numbers.get(name)).copied() == wanted,
+            };
+            if counts {
+                lines.push((number, part.bytes, length));
+            }
+            part.bytes = part.bytes.saturating_add(length as u64);
+        }
+        part.start_ms = start.unwrap_or_default();
+        part.pages = lines.len().div_ceil(most.max(1)).max(1);
+        part.page = page.unwrap_or(usize::MAX).min(part.pages - 1);
+        for (number, place, length) in lines.into_iter().skip(part.page * most).take(most) {
+            file.seek(SeekFrom::Start(place))?;
+            line.resize(length, 0);
+            file.read_exact(&mut line)?;
+            let record = serde_json::from_slice(&line).map_err(|error| error.to_string());
+            part.records.push((number, record));
+        }
+        Ok(part)
+    }
+}
+
 fn open(directory: &Path, path: &Path) -> io::Result<File> {
     DirBuilder::new()
         .recursive(true)
@@ -317,5 +402,46 @@ mod tests {
         );
         let last = TraceFile::read(trace.path()).unwrap();
         assert_eq!(last.last(), records.last());
+    }
+
+    #[test]
+    fn a_damaged_line_costs_that_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut trace = TraceFile::create(folder.path(), "s").unwrap();
+        trace.append(opening()).unwrap();
+        for number in 0..6 {
+            let conversation = ["a", "b"][number % 2];
+            trace
+                .append_to(Some(conversation), said(&number.to_string()))
+                .unwrap();
+        }
+        // A line of other bytes, and one that is still being written.
+        trace
+            .file
+            .write_all(b"\xff{\"version\":2}\n{\"ver")
+            .unwrap();
+        let read = |page, most, conversation| {
+            TracePart::read(trace.path(), page, most, conversation).unwrap()
+        };
+        let part = read(None, 3, None);
+        let lines: Vec<_> = part
+            .records
+            .iter()
+            .map(|(line, it)| (*line, it.is_ok()))
+            .collect();
+        assert_eq!(lines, [(7, true), (8, false)]);
+        assert_eq!((part.page, part.pages), (2, 3));
+        assert_eq!(part.conversations, ["a", "b"]);
+        assert!(part.start_ms > 0);
+        let first = read(Some(0), 3, None);
+        assert_eq!(first.records[0].1.as_ref().unwrap().event, opening());
+        let of_b: Vec<usize> = read(Some(0), 9, Some(1))
+            .records
+            .iter()
+            .map(|it| it.0)
+            .collect();
+        assert_eq!(of_b, [3, 5, 7, 8]);
+        // There is no such conversation, and no such page.
+        assert_eq!(read(Some(7), 9, Some(2)).records.len(), 1);
     }
 }
