@@ -86,6 +86,20 @@ impl Database {
         Ok(database)
     }
 
+    /// A database of this process alone, which ends with it.
+    pub(crate) fn in_memory(schema: &Schema) -> Result<Self, DatabaseError> {
+        let path = PathBuf::from(":memory:");
+        let opened = Connection::open_in_memory().and_then(|connection| {
+            connection.execute_batch(schema.create)?;
+            Ok(connection)
+        });
+        let connection = opened.map_err(|error| fault(&path, error))?;
+        Ok(Self {
+            path,
+            connection: Mutex::new(connection),
+        })
+    }
+
     /// Runs `work` in a transaction with the write lock, durably.
     pub(crate) fn write<T, E: From<DatabaseError>>(
         &self,

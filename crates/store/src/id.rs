@@ -1,4 +1,4 @@
-//! Ids of entries and permissions, and the hexadecimal form of ids and digests.
+//! Ids of entries, permissions and questions, and the hexadecimal form of ids and digests.
 
 use std::{fmt, io, str::FromStr};
 
@@ -65,6 +65,8 @@ ids! {
     EntryId,
     /// The id of a permission.
     PermissionId,
+    /// The id of a question.
+    QuestionId,
 }
 
 pub(crate) fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,12 +2,14 @@
 //!
 //! [`Memory`] is a trait; [`SqliteMemory`] keeps memories in a SQLite file. Each entry keeps its label, a
 //! derived entry is at or above its sources, and a search ranks the entries that its reader may see and no
-//! others. [`Permissions`] keeps what the user allowed, bound to the identities of the apps involved.
+//! others. [`Permissions`] keeps what the user allowed, bound to the identities of the apps involved. [`Desk`] keeps
+//! questions until they are answered, and the tokens of those who answer.
 //!
 //! Nothing here decides: the hub asks, and the monitor decides. A label that cannot be read is ⊤, and a
 //! permission that cannot be read allows nothing.
 
 mod database;
+mod desk;
 mod id;
 mod memory;
 mod name;
@@ -16,7 +18,11 @@ mod permission;
 mod time;
 
 pub use database::{DatabaseError, DatabaseFault};
-pub use id::{BadId, EntryId, PermissionId};
+pub use desk::{
+    Answerer, Desk, DeskError, KeptAnswer, KeptQuestion, KeptToken, NewQuestion, NewToken,
+    Questions, Role,
+};
+pub use id::{BadId, EntryId, PermissionId, QuestionId};
 pub use memory::{
     Content, Draft, Entry, Family, Forgotten, Found, Limits, Memory, MemoryError, Namespace, Query,
     Speaker, sqlite::SqliteMemory,

@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod desk;
 mod entries;
 mod files;
 mod forgetting;

@@ -1,0 +1,65 @@
+//! Why something at the desk cannot be done, and the limits of the desk.
+
+use super::questions::KeptAnswer;
+use crate::DatabaseError;
+
+/// Questions of all processes that wait at once. No user reads more.
+pub(super) const MOST_WAITING: usize = 1024;
+/// Bytes of one question: arguments of some megabytes, which are shown in full.
+pub(super) const MOST_BYTES: usize = 8 << 20;
+/// Bytes of all questions that wait, so that a list of them fits into memory.
+pub(super) const MOST_WAITING_BYTES: usize = 64 << 20;
+/// How long answered questions are kept, in milliseconds.
+pub(super) const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+/// Answered questions that are kept.
+pub(super) const MOST_ANSWERED: usize = 1000;
+/// Fewest digits of a shortened id. With fewer, a typing error would name another question.
+pub(super) const FEWEST_DIGITS: usize = 4;
+/// Tokens of one user.
+pub(super) const MOST_TOKENS: usize = 256;
+
+/// Why something at the desk cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum DeskError {
+    /// Too many questions wait.
+    #[error(
+        "{MOST_WAITING} questions wait already, or their texts are too long; answer some of them first"
+    )]
+    TooMany,
+    /// The question is too long to be shown.
+    #[error("the question has more than {MOST_BYTES} bytes")]
+    TooLarge,
+    /// There is no such question.
+    #[error("no such question waits; it was taken back, or it waited too long")]
+    Unknown,
+    /// Several ids begin like this, or too few digits are given.
+    #[error("`{0}` is no unambiguous beginning of an id; write more of its digits")]
+    Ambiguous(String),
+    /// The question has its answer.
+    #[error("the question was answered before: {0}")]
+    Answered(KeptAnswer),
+    /// The question does not offer this answer.
+    #[error("this question can be answered with {}", .0.join(", "))]
+    NotOffered(Vec<String>),
+    /// Others have to allow it.
+    #[error("only {} may allow this, and not the one who asked", .0.join(", "))]
+    NotAllowed(Vec<String>),
+    /// There is a token with this name.
+    #[error("there is a token named {0}; revoke it, or choose another name")]
+    NameTaken(String),
+    /// The name of a token is unusable.
+    #[error(transparent)]
+    BadName(#[from] crate::BadName),
+    /// There are too many tokens.
+    #[error("there are {MOST_TOKENS} tokens; revoke some of them")]
+    TooManyTokens,
+    /// The system has no randomness.
+    #[error("the system has no randomness: {0}")]
+    Random(std::io::Error),
+    /// A row cannot be read.
+    #[error("{0} cannot be read: {1}")]
+    Unreadable(String, String),
+    /// The file cannot be used.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}

@@ -1,0 +1,124 @@
+//! A question at the desk, and its answer.
+
+use std::fmt;
+
+use crate::{QuestionId, Time};
+
+/// A question whose process has not said for so long that it still asks waits no longer, in milliseconds.
+pub(super) const SILENCE_MS: i64 = 10_000;
+
+/// What a front puts to the desk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewQuestion {
+    /// Which front asks: `proxy`, `gateway`, `guard`, `run` …
+    pub front: String,
+    /// The id of its trace; empty if it keeps none.
+    pub session: String,
+    /// The conversation, as the front names it.
+    pub conversation: String,
+    /// The user of the session, if known.
+    pub asker: Option<String>,
+    /// The app.
+    pub app: String,
+    /// The tool; empty for an answer.
+    pub tool: String,
+    /// `read`, `write` or `irreversible`.
+    pub effect: String,
+    /// The names of the answers that are offered.
+    pub choices: Vec<String>,
+    /// Who may allow it; if empty, everyone who may answer at all.
+    pub approvers: Vec<String>,
+    /// What is shown, as JSON.
+    pub shown: String,
+    /// Until when it waits.
+    pub expires: Time,
+}
+
+/// A question at the desk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptQuestion {
+    /// Its id.
+    pub id: QuestionId,
+    /// Since when it waits.
+    pub asked: Time,
+    /// When its process last said that it still asks.
+    pub alive: Time,
+    /// What is asked.
+    pub question: NewQuestion,
+    /// The answer, once there is one.
+    pub answer: Option<KeptAnswer>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptAnswer {
+    /// Its name.
+    pub answer: String,
+    /// Who gave it.
+    pub by: Answerer,
+    /// When.
+    pub at: Time,
+}
+
+/// Who answered, and from where.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answerer {
+    /// The user, or the name of the token.
+    pub name: Option<String>,
+    /// `terminal`, `approve`, `page`, `http` or `client`.
+    pub from: String,
+}
+
+/// Questions, and what could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Questions {
+    /// Those that could be read.
+    pub all: Vec<KeptQuestion>,
+    /// The ids of the others.
+    pub unreadable: Vec<String>,
+}
+
+impl NewQuestion {
+    pub(super) fn bytes(&self) -> usize {
+        let lists = self.choices.iter().chain(&self.approvers);
+        let texts = [
+            &self.front,
+            &self.session,
+            &self.conversation,
+            &self.app,
+            &self.tool,
+        ];
+        let more = [&self.effect, &self.shown];
+        let all = texts
+            .into_iter()
+            .chain(more)
+            .chain(&self.asker)
+            .chain(lists);
+        all.map(String::len).sum()
+    }
+}
+
+impl KeptQuestion {
+    /// Whether an answer still counts.
+    pub fn waits(&self, now: Time) -> bool {
+        let silent = now.millis().saturating_sub(self.alive.millis());
+        self.answer.is_none() && now < self.question.expires && silent < SILENCE_MS
+    }
+}
+
+impl fmt::Display for KeptAnswer {
+    /// `once, by ada from page`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.answer, self.by)
+    }
+}
+
+impl fmt::Display for Answerer {
+    /// `by ada from page`, or `from page`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "by {name} ")?;
+        }
+        write!(f, "from {}", self.from)
+    }
+}

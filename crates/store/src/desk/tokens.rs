@@ -1,0 +1,101 @@
+//! Tokens of those who answer questions. Only their digests are stored.
+
+use sha2::{Digest, Sha256};
+
+use super::error::DeskError;
+use super::questions::NewQuestion;
+use crate::Time;
+
+/// Milliseconds after which a use is recorded again: a page that looks each second must not write each second.
+const USED_MS: i64 = 60_000;
+/// Random bytes of a secret.
+const BYTES: usize = 32;
+
+/// What a token is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Sees questions and answers them.
+    Approver,
+}
+
+impl Role {
+    /// `approver`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Approver => "approver",
+        }
+    }
+}
+
+/// A token to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// Who has it. It is the name under which answers are recorded.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The apps whose questions it shows; empty: all.
+    pub apps: Vec<String>,
+    /// The effects of the calls whose questions it shows; empty: all.
+    pub effects: Vec<String>,
+    /// Until when.
+    pub expires: Option<Time>,
+}
+
+/// A token that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptToken {
+    /// Who has it.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The apps whose questions it shows; empty: all.
+    pub apps: Vec<String>,
+    /// The effects of the calls whose questions it shows; empty: all.
+    pub effects: Vec<String>,
+    /// Since when.
+    pub created: Time,
+    /// Until when.
+    pub expires: Option<Time>,
+    /// When it was last used, to the minute.
+    pub last_used: Option<Time>,
+}
+
+impl KeptToken {
+    /// Whether it admits now.
+    pub(super) fn counts(&self, now: Time) -> bool {
+        // Not before it was made: a clock that is set back must not extend it.
+        self.created <= now && self.expires.is_none_or(|end| now < end)
+    }
+
+    /// Whether this use is recorded.
+    pub(super) fn records_use(&self, now: Time) -> bool {
+        let since = |used: Time| now.millis().saturating_sub(used.millis());
+        self.last_used.is_none_or(|used| since(used) >= USED_MS)
+    }
+
+    /// Whether it shows this question. One that it does not show, it cannot count either.
+    pub fn may_see(&self, question: &NewQuestion) -> bool {
+        let has = |all: &[String], one: &str| all.is_empty() || all.iter().any(|it| it == one);
+        // A question may be about several apps.
+        let mut apps = question.app.split(", ");
+        apps.all(|app| has(&self.apps, app)) && has(&self.effects, &question.effect)
+    }
+}
+
+/// A new secret, and its digest.
+pub(super) fn fresh() -> Result<(String, [u8; 32]), DeskError> {
+    let mut bytes = [0; BYTES];
+    let given = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    if given.map_err(|error| DeskError::Random(error.into()))? != BYTES {
+        return Err(DeskError::Random(std::io::Error::other("too few bytes")));
+    }
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret = format!("sluice-{hex}");
+    let digest = digest(&secret);
+    Ok((secret, digest))
+}
+
+pub(super) fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
