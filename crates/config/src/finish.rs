@@ -27,6 +27,7 @@ pub(crate) fn tools(
         let of_tool = selecting(&drafts, name).map(|(_, draft)| draft);
         check_select(context, name, draft, of_tool.unwrap_or(draft));
         check_audience(context, name, draft);
+        check_before(context, draft, &drafts);
     }
     check_after(context, &drafts);
     app.rules.has_conditions = !of_app.is_empty();
@@ -214,6 +215,21 @@ fn check_audience(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
                 message,
                 "name all arguments with recipients in 'of'",
             );
+        }
+    }
+}
+
+/// An earlier call of a tool without rules would count for none of them.
+fn check_before(context: &Context<'_>, draft: &ToolDraft, drafts: &BTreeMap<String, ToolDraft>) {
+    for example in &draft.examples {
+        let mut before = example.before.iter();
+        if let Some(call) = before.find(|call| !drafts.contains_key(&call.tool)) {
+            let message = format!("'before' names '{}', which has no rules here", call.tool);
+            let known = drafts.keys().map(String::as_str);
+            let help = context.sink.known("there are", &call.tool, known);
+            context
+                .sink
+                .error(&example.file, &example.span, message, help);
         }
     }
 }

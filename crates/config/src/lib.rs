@@ -66,4 +66,5 @@ pub use mcp_servers::{
 pub use mounts::MountError;
 pub use remote::{Header, Remote, is_secret_name};
 pub use schema::schema;
+pub use suggestions::did_you_mean;
 pub use template::{Piece, filled_in, from_environment, pieces};

@@ -59,6 +59,11 @@ impl Suggestions {
     }
 }
 
+/// `did you mean 'KNOWN'? ` with the nearest of `known`, or nothing if none is near.
+pub fn did_you_mean<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    Suggestions::default().did_you_mean(name, known)
+}
+
 /// `a, b, c`, shortened to the first names of many.
 pub(crate) fn listed<'k>(known: impl IntoIterator<Item = &'k str>) -> String {
     let mut known = known.into_iter();

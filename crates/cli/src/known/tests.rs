@@ -136,8 +136,8 @@ fn each_sequence_comes_out_as_it_says() {
         let config = read(&known, BY_APP).unwrap();
         for outcome in run_tests(&config, &tests).unwrap() {
             count += 1;
-            let difference = outcome.difference;
-            wrong.extend(difference.map(|it| format!("{name}: {it:#?}")));
+            let differences = outcome.differences.iter();
+            wrong.extend(differences.map(|it| format!("{name}: {it:#?}")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -620,6 +620,36 @@ fn label_shows_what_the_rules_say_of_a_result() {
 }
 
 #[test]
+fn label_shows_the_label_of_an_error_and_names_a_tool_without_rules() {
+    let stage = Stage::new(
+        "[app.files]\nclient = true\n[app.files.tools.read]\neffect = \"read\"\nlimit = \"any\"\n\
+         parameters = [\"path\"]\nrest = [\"untrusted\"]\nformat = \"text\"\nerrors = [\"no file {path}\"]\n",
+    );
+    let label = |tool: &str, text: &str| {
+        let arguments = "{\"path\":\"a\"}";
+        let tool = [
+            "policy",
+            "label",
+            "--error",
+            "--tool",
+            tool,
+            "--arguments",
+            arguments,
+        ];
+        stage.pipe(&tool, text)
+    };
+    let (code, out, err) = label("files.read", "no file a");
+    assert!(code == 0 && out.starts_with("no file a"), "{out}{err}");
+    let (_, out, _) = label("files.read", "no file b");
+    assert!(out.starts_with("⟨1:no file b⟩"), "{out}");
+    let (_, _, err) = label("files.raed", "no file a");
+    assert!(
+        err.contains("'files' has no rule for 'raed'; did you mean 'read'?"),
+        "{err}"
+    );
+}
+
+#[test]
 fn label_says_what_the_rules_do_not_understand() {
     let stage = Stage::new(MAIL);
     let label = ["policy", "label", "--tool", "mail.read"];
@@ -924,20 +954,18 @@ fn a_test_shows_the_first_step_that_comes_out_otherwise() {
         "ok     a bill may name a known account  sluice.test.toml:3",
         "ok     large amounts are asked about, each time  sluice.test.toml:7",
         "FAILED wrong  sluice.test.toml:24",
-        r#"       step 3: send_money {"amount":5,"recipient":"FR2"}"#,
+        r#"       step 3 (line 28): send_money {"amount":5,"recipient":"FR2"}"#,
         "       - allow",
         "       + ask because of {secret, untrusted:bill, untrusted:descriptions, untrusted:web} by bank.send_money.limit",
         "FAILED mistaken  sluice.test.toml:32",
-        "       step 1: send_money {}",
-        "       - allow",
-        "       + a mistake in the test: no earlier step has the text 'nowhere', which it uses",
+        "       step 1 (line 33): a mistake in the test: no earlier step has the text 'nowhere', which it uses",
         "1 example, all passed; 4 tests, 2 FAILED",
     ];
     assert_eq!(lines, expected);
     let (code, lines) = stage.json(&["policy", "test", "sluice.test.toml"]);
     assert_eq!(code, 1);
     assert_eq!(lines[3]["passed"], false);
-    assert_eq!(lines[3]["difference"]["step"], 3);
+    assert_eq!(lines[3]["differences"][0]["step"], 3);
     let summary = json!({"kind": "summary", "examples": 1, "tests": 4, "failed": 2});
     assert_eq!(lines[5], summary);
     // Another file, and one that is none.
@@ -949,9 +977,25 @@ fn a_test_shows_the_first_step_that_comes_out_otherwise() {
     for (text, why) in [
         (
             right.replace("because", "becuase"),
-            "unknown field `becuase`",
+            "did you mean 'because'? unknown field `becuase`",
         ),
-        (String::new(), "missing field `test`"),
+        (String::new(), "it has no [[test]]"),
+        (
+            right.replace("\"bank.send_money\"", "\"bank.send_mony\""),
+            "'bank' has no rule for 'send_mony'; did you mean 'send_money'?",
+        ),
+        (
+            right.replace("\"bank.send_money\"", "\"bnak.send_money\""),
+            "did you mean 'bank'? `call` is APP.TOOL",
+        ),
+        (
+            right.replace("because = []", "because = [\"untrusted:wbe\"]"),
+            "untrusted:wbe",
+        ),
+        (
+            "[[test]]\nname = \"none\"\nsteps = []\n".to_owned(),
+            "no step has a `call`",
+        ),
         (
             right.replace("\"ask\"", "\"asks\""),
             "`expect` is allow, ask or deny",
@@ -960,6 +1004,34 @@ fn a_test_shows_the_first_step_that_comes_out_otherwise() {
         fs::write(stage.path().join("other.toml"), text).unwrap();
         let (code, out, err) = stage.text(&["policy", "test", "other.toml"]);
         assert!(code != 0 && (out + &err).contains(why), "{code} {err}");
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_file_of_tests_are_shown() {
+    let stage = Stage::new(CONFIG);
+    let call = "call = \"bank.send_money\", arguments = { recipient = \"DE1\", amount = 5 }";
+    let tests = format!(
+        "[[test]]\nname = \"slips\"\nsteps = [{{ {call}, expct = \"ask\" }}, {{ {call} }}, {{ call = \"bnak.x\" }}]\n\
+         [[test]]\nname = \"no steps\"\nstep = []\n\
+         [[test]]\nname = \"right\"\nsteps = [{{ {call} }}]\n"
+    );
+    fs::write(stage.path().join("slips.toml"), tests).unwrap();
+    let (code, out, err) = stage.text(&["policy", "test", "slips.toml"]);
+    assert_eq!(code, 1, "{err}");
+    let expected = [
+        "FAILED slips  slips.toml:2",
+        "       step 1 (line 3): a mistake in the test: did you mean 'expect'? unknown field `expct`, expected one of",
+        "       step 3 (line 3): a mistake in the test: did you mean 'bank'? `call` is APP.TOOL",
+        "FAILED no steps  slips.toml:5",
+        "       a mistake in the test: did you mean 'steps'? unknown field `step`, expected one of",
+        "ok     right  slips.toml:8",
+        "1 example, all passed; 3 tests, 2 FAILED",
+    ];
+    let lines: Vec<&str> = out.lines().skip(1).collect();
+    assert_eq!(lines.len(), expected.len(), "{out}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{out}");
     }
 }
 

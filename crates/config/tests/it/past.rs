@@ -411,3 +411,22 @@ fn mistakes_about_earlier_calls_have_their_place() {
         .join("\n---\n")
     );
 }
+
+#[test]
+fn an_earlier_call_of_an_example_names_a_tool_with_rules() {
+    let example = |tool: &str| {
+        POLICY.replace(
+            "after = \"approve\"\n",
+            &format!(
+                "after = \"approve\"\nexamples = [{{ before = [{{ tool = \"{tool}\", arguments = {{ ticket = 7 }} }}], expect = \"allow\" }}]\n"
+            ),
+        )
+    };
+    load(&example("approve")).unwrap();
+    let errors = load(&example("aprove")).unwrap_err().to_string();
+    assert!(
+        errors.contains("'before' names 'aprove', which has no rules here")
+            && errors.contains("did you mean 'approve'?"),
+        "{errors}"
+    );
+}

@@ -20,6 +20,13 @@ impl ErrorText {
         Self(pattern.into())
     }
 
+    /// The arguments that it names.
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
+        let parts = self.0.split('{').skip(1);
+        let names = parts.filter_map(|part| Some(part.split_once('}')?.0));
+        names.filter(|name| *name != "#")
+    }
+
     /// Whether a text is this error of a call with these arguments. Blanks around it do not count.
     pub(super) fn matches(&self, arguments: &Arguments, text: &str) -> bool {
         let mut pattern = self.0.as_str();

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 
 use anyhow::{Context, Result, bail};
-use config::Config;
+use config::{Config, did_you_mean};
 use hub::trace::{escape, escape_lines};
 use ifc::{Arguments, Call, Label, Labeled, Lattice, Policy};
 use policy::{LabelRule, Met, Unnamed};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::json_lines::print_json;
-use crate::terminal::{print_escaped, say};
+use crate::terminal::{message, print_escaped, say};
 use crate::words::{set, short};
 
 /// Around a piece with a label.
@@ -32,6 +32,7 @@ pub(super) fn label(
     config: &Config,
     tool: &str,
     arguments: Option<&str>,
+    is_error: bool,
     as_json: bool,
 ) -> Result<Exit> {
     let (app_name, tool_name) = tool
@@ -45,13 +46,23 @@ pub(super) fn label(
     let Some(rule) = app.rules.tool(tool_name) else {
         bail!("the app '{app_name}' has no rule for the tool '{tool_name}'");
     };
+    if !app.rules.tools.contains_key(tool_name) {
+        let meant = did_you_mean(tool_name, app.rules.tools.keys().map(String::as_str));
+        message(&format!(
+            "note: '{app_name}' has no rule for '{tool_name}'; {meant}these are the labels of its other tools"
+        ));
+    }
     // At ⊥, as the call below: only the rules for results give labels here.
     let arguments = Arguments::parse(arguments.unwrap_or("{}"), &Label::bottom())
         .map_err(|error| anyhow::anyhow!("--arguments: {error}"))?;
     let text = sample(app.limits.result_bytes)?;
-    let unnamed = rule.result.unnamed(&arguments, &text);
-    let conditions = rule.result.conditions(&arguments);
-    let conditions = conditions.map(|(rule, met)| condition(rule, met)).collect();
+    let (mut unnamed, mut conditions) = (Vec::new(), Vec::new());
+    // The rules are about results. An error is one of `errors`, or has the most restrictive label.
+    if !is_error {
+        unnamed = rule.result.unnamed(&arguments, &text);
+        let all = rule.result.conditions(&arguments);
+        conditions.extend(all.map(|(rule, met)| condition(rule, met)));
+    }
     let call = Call {
         app: app_name.to_owned(),
         tool: tool_name.to_owned(),
@@ -59,7 +70,7 @@ pub(super) fn label(
         label: Label::bottom(),
     };
     let labelled = Labelled {
-        content: config.policy().label_result(&call, text, false),
+        content: config.policy().label_result(&call, text, is_error),
         unnamed,
         conditions,
     };

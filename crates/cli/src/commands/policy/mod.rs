@@ -70,6 +70,9 @@ enum PolicyAction {
         /// The arguments of the call, for rules that depend on them [default: {}].
         #[arg(long, value_name = "JSON")]
         arguments: Option<String>,
+        /// The text is an error of the tool.
+        #[arg(long)]
+        error: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -165,9 +168,16 @@ pub(crate) fn policy(args: &Policy) -> Result<Exit> {
         PolicyAction::Label {
             tool,
             arguments,
+            error,
             which,
         } => with(which, false, |loaded| {
-            label::label(&loaded.config, tool, arguments.as_deref(), which.json)
+            label::label(
+                &loaded.config,
+                tool,
+                arguments.as_deref(),
+                *error,
+                which.json,
+            )
         }),
         PolicyAction::Explain { trace, call, which } => with(which, true, |loaded| {
             explain::explain(&loaded.config, &loaded.file, trace, *call, which.json)
@@ -267,9 +277,11 @@ fn test(loaded: &Loaded, files: &[PathBuf], as_json: bool) -> Result<Exit> {
         let text = std::fs::read_to_string(file);
         let text = text.with_context(|| format!("cannot read {}", file.display()))?;
         let outcomes = sequence::run(&loaded.config, &text);
-        for outcome in outcomes.with_context(|| format!("{} has no tests", file.display()))? {
+        for outcome in
+            outcomes.with_context(|| format!("cannot read the tests of {}", file.display()))?
+        {
             tests += 1;
-            wrong += usize::from(outcome.difference.is_some());
+            wrong += usize::from(!outcome.differences.is_empty());
             let (value, text) = outcome.shown(file);
             show(as_json, &value, &text)?;
         }

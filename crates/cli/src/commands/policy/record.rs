@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::explain::{Recorded, decisions};
-use super::sequence::{Sequence, Step};
+use super::sequence::{Sequence, Session, Step};
 use crate::exit::Exit;
 use crate::terminal::{message, print_escaped};
 use crate::traces;
@@ -60,7 +60,7 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
             answer: answer.map(str::to_owned),
             ..Step::default()
         };
-        let new = || (Sequence::new(config), Vec::new());
+        let new = || (Sequence::new(config, &Session::default()), Vec::new());
         let conversation = conversations.entry(recorded.conversation);
         let (sequence, steps) = conversation.or_insert_with(new);
         let found = match sequence.make(&step) {
@@ -80,6 +80,9 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
         }
         step.answer = step.answer.filter(|_| found.verdict == Verdict::Ask);
         step.expect = Some(found.verdict.name().to_owned());
+        if !sequence.lists(&call.app, call.tool.as_str()) {
+            step.rule = Some(found.by);
+        }
         step.because = Some(found.because).filter(|names| !names.is_empty());
         steps.push(step);
     }

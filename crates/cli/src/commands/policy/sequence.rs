@@ -4,31 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
-use config::Config;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use config::{Config, did_you_mean};
 use hub::{CallOutcome, Guard};
 use ifc::{
     Answer, Arguments, Call, CallId, Decision, Denial, History, Label, Message, Monitor, Permit,
     Question, Relevance, Sink, Until,
 };
-use policy::Verdict;
-use serde::{Deserialize, Serialize};
+use policy::{SessionFacts, Verdict};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::words::set;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TestFile {
-    test: Vec<Test>,
-}
-
+/// A test. Its steps are read one by one: a mistake in one hides none in another.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Test {
-    name: Spanned<String>,
-    steps: Vec<Step>,
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(default)]
+    session: Session,
+    steps: Vec<Spanned<toml::Value>>,
+}
+
+/// The session of a test.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Session {
+    /// Its user [default: that of the configuration].
+    pub(super) user: Option<String>,
 }
 
 /// What the user says, with which a turn begins, or a call of `APP.TOOL` (`TOOL`, if the configuration has one app).
@@ -64,15 +72,18 @@ pub(crate) struct Outcome {
     name: String,
     /// The line of its name.
     line: usize,
-    pub(crate) difference: Option<Difference>,
+    /// All mistakes in it, or else the first step that came out otherwise.
+    pub(crate) differences: Vec<Difference>,
 }
 
-/// The first step that came out otherwise, counted from 1.
+/// A step that came out otherwise, counted from 1, or a mistake in it; 0 is the test itself.
 #[derive(Debug, Serialize)]
 pub(crate) struct Difference {
     step: usize,
+    line: usize,
     call: String,
-    expected: String,
+    /// `None` for a mistake.
+    expected: Option<String>,
     found: String,
 }
 
@@ -89,7 +100,7 @@ const ANSWERS: [Answer; 6] = [
 pub(super) struct Found {
     pub(super) verdict: Verdict,
     pub(super) because: BTreeSet<String>,
-    by: String,
+    pub(super) by: String,
 }
 
 /// Runs the tests of a file. A test with a mistake fails by itself.
@@ -97,32 +108,91 @@ pub(super) struct Found {
 /// # Errors
 /// The text is no file of tests.
 pub(crate) fn run(config: &Config, text: &str) -> Result<Vec<Outcome>> {
-    let file: TestFile = toml::from_str(text)?;
-    let outcome = |test: Test| {
-        let before = text.get(..test.name.span().start).unwrap_or_default();
+    let mut tests = Vec::new();
+    for (key, value) in DeTable::parse(text)?.into_inner() {
+        match value.into_inner() {
+            DeValue::Array(all) if key.as_ref() == "test" => tests.extend(all),
+            _ => bail!(
+                "tests are tables [[test]], and there is a '{}'",
+                key.as_ref()
+            ),
+        }
+    }
+    ensure!(!tests.is_empty(), "it has no [[test]]");
+    let line = |at: usize| text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+    let outcome = |test: Spanned<DeValue<'_>>| {
+        let name = test.as_ref().as_table().and_then(|it| it.get("name"));
         Outcome {
-            line: before.matches('\n').count() + 1,
-            name: test.name.into_inner(),
-            difference: difference(config, &test.steps),
+            line: line(name.map_or(test.span(), Spanned::span).start),
+            name: name
+                .and_then(|it| it.as_ref().as_str())
+                .unwrap_or("(no name)")
+                .to_owned(),
+            differences: differences(config, test, &line),
         }
     };
-    Ok(file.test.into_iter().map(outcome).collect())
+    Ok(tests.into_iter().map(outcome).collect())
 }
 
-fn difference(config: &Config, steps: &[Step]) -> Option<Difference> {
-    let mut sequence = Sequence::new(config);
-    (1..).zip(steps).find_map(|(number, step)| {
-        let found = match sequence.step(step) {
-            Ok(None) => return None,
-            Ok(Some(found)) => found,
-            Err(error) => format!("a mistake in the test: {error:#}"),
-        };
-        Some(Difference {
-            step: number,
-            call: format!("{} {}", step.call, step.arguments()),
-            expected: described(step.expect(), step.because.as_ref(), step.rule.as_deref()),
-            found,
+fn differences(
+    config: &Config,
+    test: Spanned<DeValue<'_>>,
+    line: &dyn Fn(usize) -> usize,
+) -> Vec<Difference> {
+    let mistake = |step: usize, at: usize, error: anyhow::Error| Difference {
+        step,
+        line: line(at),
+        call: String::new(),
+        expected: None,
+        found: format!("a mistake in the test: {error:#}"),
+    };
+    let at = test.span().start;
+    let test: Test = match read(ValueDeserializer::from(test)) {
+        Ok(test) => test,
+        Err(error) => return vec![mistake(0, at, error)],
+    };
+    let mut sequence = Sequence::new(config, &test.session);
+    let (mut steps, mut mistakes) = (Vec::new(), Vec::new());
+    for (number, step) in (1..).zip(test.steps) {
+        let at = step.span().start;
+        let step = read(step.into_inner());
+        match step.and_then(|step| sequence.check(&step).map(|()| step)) {
+            Ok(step) => steps.push((number, at, step)),
+            Err(error) => mistakes.push(mistake(number, at, error)),
+        }
+    }
+    if !mistakes.is_empty() {
+        return mistakes;
+    }
+    if steps.iter().all(|(.., step)| step.call.is_empty()) {
+        return vec![mistake(0, at, anyhow!("no step has a `call`"))];
+    }
+    let difference = steps.iter().find_map(|(number, at, step)| {
+        Some(match sequence.step(step).transpose()? {
+            Err(error) => mistake(*number, *at, error),
+            Ok(found) => Difference {
+                step: *number,
+                line: line(*at),
+                call: format!("{} {}", step.call, step.arguments()),
+                expected: Some(step.expected()),
+                found,
+            },
         })
+    });
+    difference.into_iter().collect()
+}
+
+/// Reads a part of a test.
+fn read<'de, T: DeserializeOwned>(
+    value: impl Deserializer<'de, Error = toml::de::Error>,
+) -> Result<T> {
+    T::deserialize(value).map_err(|error| {
+        let message = error.message();
+        // An unknown name stands before the known ones, each between two of these marks.
+        let mut names = message.split('`').skip(1).step_by(2);
+        let unknown = names.next().filter(|_| message.starts_with("unknown"));
+        let meant = unknown.map(|name| did_you_mean(name, names));
+        anyhow!("{}{message}", meant.unwrap_or_default())
     })
 }
 
@@ -147,6 +217,23 @@ impl Step {
 
     fn expect(&self) -> &str {
         self.expect.as_deref().unwrap_or("allow")
+    }
+
+    fn expected(&self) -> String {
+        described(self.expect(), self.because.as_ref(), self.rule.as_deref())
+    }
+
+    /// The user's answer to a question.
+    fn answer(&self) -> Result<Answer> {
+        let Some(name) = self.answer.as_deref() else {
+            return Ok(Answer::No);
+        };
+        let answer = ANSWERS.iter().find(|it| it.name() == name);
+        answer.copied().with_context(|| {
+            let names = ANSWERS.map(Answer::name);
+            let meant = did_you_mean(name, names);
+            format!("{meant}`answer` is one of {}", names.join(", "))
+        })
     }
 }
 
@@ -174,37 +261,68 @@ pub(super) struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    pub(super) fn new(config: &'a Config) -> Self {
+    pub(super) fn new(config: &'a Config, session: &Session) -> Self {
+        let user = session.user.as_deref().map(Arc::from);
+        let user = user.or_else(|| config.user_name.clone());
         Self {
             config,
             guard: Guard {
                 history: History::new(Vec::new()),
                 monitor: Monitor::new().with_trust(&config.lattice),
-                policy: Arc::new(config.policy()),
+                policy: Arc::new(config.policy().with_session(SessionFacts {
+                    user,
+                    ..SessionFacts::default()
+                })),
             },
             apps: config.apps.keys().cloned().collect(),
             said: Vec::new(),
         }
     }
 
+    /// Finds the mistakes that need no decision.
+    fn check(&self, step: &Step) -> Result<()> {
+        if step.user.is_some() {
+            ensure!(step.call.is_empty(), "a step has either `user` or `call`");
+            return Ok(());
+        }
+        let mut verdicts = Verdict::ALL.iter().map(|it| it.name());
+        ensure!(
+            verdicts.any(|it| it == step.expect()),
+            "`expect` is allow, ask or deny"
+        );
+        step.answer()?;
+        let named = step
+            .because
+            .iter()
+            .flatten()
+            .chain(step.label.iter().flatten());
+        for name in named.chain(step.labels.values().flatten()) {
+            self.config.lattice.labels([name.as_str()])?;
+        }
+        let (app, tool) = self.named(&step.call)?;
+        ensure!(
+            step.rule.is_some() || self.lists(app, tool),
+            "'{app}' has no rule for '{tool}'; {}correct the name, or write the `rule` that decides about other tools",
+            did_you_mean(tool, self.tools(app))
+        );
+        Ok(())
+    }
+
     /// Makes a step. Returns the decision if it is not the expected one.
     fn step(&mut self, step: &Step) -> Result<Option<String>> {
         if let Some(user) = &step.user {
-            ensure!(step.call.is_empty(), "a step has either `user` or `call`");
             self.guard.monitor.begin_turn();
             self.said.push(user.clone());
             return Ok(None);
         }
-        let expect = Verdict::ALL.iter().find(|it| it.name() == step.expect());
-        let expect = *expect.context("`expect` is allow, ask or deny")?;
         let (found, runs) = self.make(step)?;
-        let is_expected = found.verdict == expect
+        let is_expected = found.verdict.name() == step.expect()
             && (step.because.as_ref()).is_none_or(|names| *names == found.because)
             && step.rule.as_ref().is_none_or(|rule| *rule == found.by);
         if !is_expected {
             return Ok(Some(found.to_string()));
         }
-        let is_asked = step.answer.is_none() || expect == Verdict::Ask;
+        let is_asked = step.answer.is_none() || found.verdict == Verdict::Ask;
         ensure!(is_asked, "it has an answer, and no question is asked");
         let is_made = runs || step.result.is_none();
         ensure!(is_made, "it has a result, and the call does not run");
@@ -219,13 +337,18 @@ impl<'a> Sequence<'a> {
             Decision::Deny(denial) => (self.denied(&denial), None),
             Decision::Ask(question) => {
                 let found = self.asked(&question);
-                let answer = match step.answer.as_deref() {
-                    None => Answer::No,
-                    Some(name) => *ANSWERS
+                let answer = step.answer()?;
+                let choices = question.choices();
+                ensure!(
+                    choices.contains(&answer),
+                    "the question does not offer '{}'; it offers {}",
+                    answer.name(),
+                    choices
                         .iter()
-                        .find(|it| it.name() == name)
-                        .context("`answer` is once, value, trust, source, session or no")?,
-                };
+                        .map(|it| it.name())
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                );
                 let permit = match answer {
                     Answer::TrustValue | Answer::Trust(_) | Answer::TrustSource => {
                         let (again, permit) = self.trust(question, answer, step)?;
@@ -304,9 +427,27 @@ impl<'a> Sequence<'a> {
         let mut apps = self.apps.iter();
         match (call.split_once('.'), apps.next(), apps.next()) {
             (Some((app, tool)), ..) if self.apps.contains(app) => Ok((app, tool)),
-            (_, Some(app), None) if !call.is_empty() => Ok((app, call)),
-            _ => bail!("`call` is APP.TOOL with an app of the configuration, and not '{call}'"),
+            (None, Some(app), None) if !call.is_empty() => Ok((app, call)),
+            (_, Some(app), None) if self.lists(app, call) => Ok((app, call)),
+            _ => {
+                let app = call.split_once('.').map_or(call, |(app, _)| app);
+                let meant = did_you_mean(app, self.apps.iter().map(String::as_str));
+                bail!(
+                    "{meant}`call` is APP.TOOL with an app of the configuration, and not '{call}'"
+                )
+            }
         }
+    }
+
+    /// The tools that an app has a rule for.
+    fn tools(&self, app: &str) -> impl Iterator<Item = &str> {
+        let rules = self.config.apps.get(app).map(|app| app.rules.tools.keys());
+        rules.into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether an app has a rule for this very tool.
+    pub(super) fn lists(&self, app: &str, tool: &str) -> bool {
+        self.tools(app).any(|it| it == tool)
     }
 
     fn label(&self, names: &[String]) -> Result<Label> {
@@ -353,6 +494,7 @@ impl<'a> Sequence<'a> {
     fn denied(&self, denial: &Denial) -> Found {
         let (because, by) = match denial {
             Denial::Exceeded { rule, excess } => (self.names(excess), rule.clone()),
+            Denial::Policy(reason) => (BTreeSet::new(), reason.clone()),
             other => (BTreeSet::new(), other.to_string()),
         };
         Found {
@@ -367,7 +509,7 @@ impl<'a> Sequence<'a> {
         match self.guard.permit(question, answer) {
             Ok(permit) => Ok(Some(permit)),
             Err(_) if answer == Answer::No => Ok(None),
-            Err(denial) => bail!("the question does not offer '{}': {denial}", answer.name()),
+            Err(denial) => bail!("{denial}"),
         }
     }
 
@@ -380,17 +522,17 @@ impl<'a> Sequence<'a> {
     ) -> Result<(CallId, Permit)> {
         let monitor = &self.guard.monitor;
         let vouched = monitor.vouch_tcb(question, answer, &self.apps);
-        ensure!(
-            vouched.is_ok(),
-            "the question does not offer '{}'",
-            answer.name()
-        );
+        ensure!(vouched.is_ok(), "there is nothing to trust");
         self.guard.history.take_back();
         self.guard.endorse(&self.apps);
         match self.decide(step)? {
             (id, Decision::Allow(permit)) => Ok((id, permit)),
-            (_, Decision::Ask(question)) => bail!("trust does not help: {}", self.asked(&question)),
-            (_, Decision::Deny(denial)) => bail!("trust does not help: {denial}"),
+            (_, Decision::Ask(question)) => bail!(
+                "after '{}' the call is asked about again: {}",
+                answer.name(),
+                self.asked(&question)
+            ),
+            (_, Decision::Deny(denial)) => bail!("after '{}': {denial}", answer.name()),
         }
     }
 }
@@ -410,21 +552,29 @@ impl Outcome {
         let Self {
             name,
             line,
-            difference,
+            differences,
         } = self;
+        let passed = differences.is_empty();
         let value = json!({
-            "kind": "test", "passed": difference.is_none(), "file": file, "line": line, "name": name,
-            "difference": difference,
+            "kind": "test", "passed": passed, "file": file, "line": line, "name": name, "differences": differences,
         });
-        let mark = if difference.is_some() {
-            "FAILED"
-        } else {
-            "ok    "
-        };
+        let mark = if passed { "ok    " } else { "FAILED" };
         let mut text = format!("{mark} {name}  {}:{line}", file.display());
-        if let Some(it) = difference {
-            text += &format!("\n       step {}: {}", it.step, it.call);
-            text += &format!("\n       - {}\n       + {}", it.expected, it.found);
+        for it in differences {
+            let step = match it.step {
+                0 => String::new(),
+                number => format!("step {number} (line {}): ", it.line),
+            };
+            text += &match &it.expected {
+                None => format!("\n       {step}{}", it.found),
+                Some(expected) => {
+                    let call = &it.call;
+                    format!(
+                        "\n       {step}{call}\n       - {expected}\n       + {}",
+                        it.found
+                    )
+                }
+            };
         }
         (value, text)
     }
