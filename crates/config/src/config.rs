@@ -12,6 +12,7 @@ use names::{Place, WebUrl};
 use policy::{AppPolicy, Destinations, DomainRule, MessageRules, OtherDomains, UserLabels};
 
 use crate::app::{App, Domain};
+use crate::desk::DeskSettings;
 use crate::diagnostics::Diagnostic;
 use crate::limits::Limits;
 
@@ -42,6 +43,8 @@ pub struct Config {
     pub messages: MessageRules,
     /// The guard proxy.
     pub proxy: ProxySettings,
+    /// What is sent when a question waits.
+    pub desk: DeskSettings,
     /// Long-term memory.
     pub memory: Memory,
     /// The name of the user, for rules that depend on it.

@@ -18,6 +18,7 @@ mod audience;
 mod call_rules;
 mod check_tools;
 mod config;
+mod desk;
 mod destinations;
 mod diagnostics;
 mod domains;
@@ -55,6 +56,7 @@ pub use config::{
     Config, Dialect, JsonForm, Memory, OnViolation, Provider, ProviderKind, ProxySettings,
     Screener, ScreenerKind,
 };
+pub use desk::{DeskSettings, Webhook, is_approver_name};
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use examples::{Example, ExampleOutcome};
 pub use limits::{Limits, SpokeLimits};

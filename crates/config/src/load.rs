@@ -11,6 +11,7 @@ use policy::{MessageRules, UserLabels};
 use crate::among_checks;
 use crate::app::{App, Egress};
 use crate::config::{Config, Memory, Provider, ProxySettings, Screener};
+use crate::desk::{DeskSettings, desk};
 use crate::diagnostics::{Diagnostics, File, Sink};
 use crate::examples::{self, Example, ExampleOutcome};
 use crate::functionalities::functionalities;
@@ -229,6 +230,7 @@ impl Loader<'_> {
         let functionalities = functionalities(&root, &mut apps, &mut limits);
         let groups = groups(&root, &apps);
         let proxy = proxy(&root, &apps);
+        let desk = desk(&root);
         let memory = memory(&root);
         let (user_name, user) = user(&root);
         let names_lattice = root.has("lattice");
@@ -247,6 +249,7 @@ impl Loader<'_> {
             functionalities: functionalities.all,
             messages: functionalities.messages,
             proxy,
+            desk,
             memory,
             user_name,
             user,
@@ -276,6 +279,7 @@ impl Loader<'_> {
             vanilla: None,
             screener: Screener::default(),
             proxy: ProxySettings::default(),
+            desk: DeskSettings::default(),
             memory: Memory::default(),
             user_name: None,
             user: UserLabels::default(),

@@ -10,6 +10,7 @@ use crate::accepts::AmongSource;
 use crate::after::after;
 use crate::audience::audience;
 use crate::call_rules::{ArgumentDraft, Source, argument_limits, conditions, parameters};
+use crate::desk::approvers;
 use crate::diagnostics::File;
 use crate::examples::{self, Example};
 use crate::label_rules::{LabelDraft, Shapes, result_labels, shapes};
@@ -53,6 +54,8 @@ pub(crate) struct ToolDraft {
     pub(crate) arguments: BTreeMap<ArgumentPath, ArgumentDraft>,
     /// The argument whose value selects the rule.
     pub(crate) select: Option<String>,
+    /// The people who may allow its calls.
+    pub(crate) approvers: Option<Vec<String>>,
     /// The arguments by which two calls are the same.
     pub(crate) once: Option<Vec<String>>,
     /// The arguments that say who or what a call is about.
@@ -107,6 +110,7 @@ impl ToolDraft {
             parameters: self.parameters.or(base.parameters),
             arguments,
             select: self.select.or(base.select),
+            approvers: self.approvers.or(base.approvers),
             once: self.once.or(base.once),
             destinations: self.destinations.or(base.destinations),
             poll: self.poll.or(base.poll),
@@ -141,6 +145,7 @@ impl ToolDraft {
             parameters: self.parameters,
             arguments: arguments.collect(),
             select: self.select,
+            approvers: self.approvers.map(Into::into),
             once: self.once.map(Into::into),
             destinations: self.destinations,
             poll: self.poll.unwrap_or(false),
@@ -180,6 +185,11 @@ pub(crate) fn manifest(context: Context<'_>) -> Option<Manifest> {
     let shapes = shapes(&root);
     for (name, table) in root.named_tables("tools") {
         table.needs("effect", "effect = \"read\", \"write\" or \"irreversible\"");
+        let (message, help) = (
+            "a manifest does not say who approves calls",
+            "write it in sluice.toml",
+        );
+        table.refuse("approvers", message, help);
         manifest
             .tools
             .insert(name.value.to_owned(), tool(&table, &shapes));
@@ -243,6 +253,7 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         parameters: parameters(table),
         arguments: argument_limits(table),
         select: table.string("select").map(|name| name.value.to_owned()),
+        approvers: approvers(table),
         once: names("once"),
         destinations: names("destinations"),
         poll: table.boolean("poll"),

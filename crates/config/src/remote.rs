@@ -28,7 +28,7 @@ pub struct Remote {
 pub struct Header(Vec<Piece>);
 
 /// The prefix of a secret's name.
-const SECRET: &str = "secret:";
+pub(crate) const SECRET: &str = "secret:";
 /// Longest name of a secret.
 const MAX_NAME: usize = 64;
 /// The port of a spoke's resolver.

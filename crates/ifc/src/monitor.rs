@@ -209,7 +209,7 @@ impl Monitor {
         };
         // Trust raises limits, so it helps only where a limit is exceeded.
         let offer = own
-            .filter(|_| ran.is_none() && !rule.always_ask)
+            .filter(|_| ran.is_none() && !rule.always_ask && rule.approvers.is_none())
             .and_then(|call| self.offer(history, call, &rule, &excess, &causes));
         let approval =
             own.and_then(|call| Approval::of(call, rule.arguments.keys(), &self.integrity));
@@ -378,6 +378,8 @@ impl Monitor {
             Answer::No => Err(Denial::Refused {
                 rule: rule.name.clone(),
             }),
+            // An answer to another question is no approver's.
+            Answer::Each if !offered && rule.approvers.is_some() => Err(Denial::OnceOnly),
             // The machine, which knows the step's other calls, answers for each of them.
             Answer::Once | Answer::Each => Ok(Basis::UserOnce),
             Answer::Session | Answer::Host | Answer::Always | Answer::AlwaysFolder if !offered => {

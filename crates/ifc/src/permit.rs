@@ -349,13 +349,15 @@ impl<F: Flow> Question<F> {
     /// The possible answers. `Session` and `Always` are missing if the call is irreversible, if the rule asks about every
     /// call, if they would cover no taint or unknown ones (⊤), or if several arguments need an answer each. `Always` is
     /// missing too if no permission can be stored, as for a write with free text ([`Bounds`]). `Trust` needs an [`Question::offer`].
+    /// An approver other than the user has `Once` and `No`.
     pub fn choices(&self) -> Vec<Answer> {
         let (sink, covers) = (self.flow.sink(), self.covers());
         // Consent to an app or a domain has a meaning without any taint: there may be such messages or connections.
         let nameless = covers.is_top() || covers.is_bottom() && !self.rule.wants_consent(&sink);
         // From the least to the most that a yes can mean, and no at the end. Fronts show them in this order.
         let mut choices = vec![Answer::Once];
-        choices.extend((!self.waiting.is_empty()).then_some(Answer::Each));
+        let is_own = self.rule.approvers.is_none();
+        choices.extend((is_own && !self.waiting.is_empty()).then_some(Answer::Each));
         if let Some(offer) = &self.offer {
             let task = Answer::Trust(Until::Task);
             let session = Answer::Trust(Until::Session);
@@ -415,8 +417,10 @@ impl Question<Delivery> {
 impl Rule {
     /// Whether no grant and no permission lets this flow pass.
     pub(crate) fn once(&self, sink: &Sink<'_>) -> bool {
-        let asks_each =
-            self.effect == Effect::Irreversible || self.always_ask && !self.wants_consent(sink);
+        // What lasts would be a review of calls that no approver has seen.
+        let asks_each = self.approvers.is_some()
+            || self.effect == Effect::Irreversible
+            || self.always_ask && !self.wants_consent(sink);
         // A target can have several rules, and a configuration can change. A grant under a rule that asks does not count
         // for a rule that denies.
         let asks_nobody = self.exceeded == Exceeded::Deny;

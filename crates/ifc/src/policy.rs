@@ -37,6 +37,8 @@ pub struct Rule {
     /// apps and a connection are exceptions: there the rule wants consent to the collaboration (SecGPT Figure 3) or the
     /// domain (appendix B.1), which the user can give for longer, for the taints that it has.
     pub always_ask: bool,
+    /// The names of the people who may allow what the rule asks about, each flow by itself; `None` is the user.
+    pub approvers: Option<Arc<[String]>>,
 }
 
 /// A part of a flow, and the limit that it has under a rule.
@@ -76,6 +78,7 @@ impl Rule {
             counted: None,
             name: name.into(),
             always_ask: false,
+            approvers: None,
         }
     }
 

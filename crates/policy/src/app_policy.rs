@@ -196,7 +196,9 @@ impl Policy for AppPolicy {
         };
         let same_by = tool.and_then(|tool| tool.once.clone());
         let counted = tool.and_then(|tool| tool.counted.clone());
+        let approvers = tool.and_then(|tool| tool.approvers.clone());
         Ok(Rule {
+            approvers,
             same_by,
             counted,
             ..rule

@@ -37,6 +37,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         excess: vec![EMAIL.to_owned(), MAIL.to_owned()],
         causes,
         choices: vec![Answer::Once, Answer::No],
+        approvers: vec![],
         covers: vec![EMAIL.to_owned(), MAIL.to_owned()],
         bounds: ifc::Bounds::default(),
         collaboration: None,

@@ -5,6 +5,7 @@
 mod accepts;
 mod audience;
 mod chosen_values;
+mod desk;
 mod documentation;
 mod files;
 mod functionalities;

@@ -39,6 +39,8 @@ pub struct QuestionView {
     pub causes: Vec<Cause>,
     /// The answers that are possible.
     pub choices: Vec<Answer>,
+    /// The people who may allow it, the one who asked excepted; empty if the user may.
+    pub approvers: Vec<String>,
     /// The taints that a lasting answer would cover.
     pub covers: Vec<String>,
     /// Of a call, the control arguments that [`Answer::Always`] would cover.
@@ -210,6 +212,11 @@ impl QuestionView {
             excess: lattice.describe(question.excess()),
             causes: Vec::new(),
             choices: question.choices(),
+            approvers: rule
+                .approvers
+                .iter()
+                .flat_map(|it| it.iter().cloned())
+                .collect(),
             covers: lattice.describe(&question.covers()),
             bounds: question.lasting().unwrap_or_default(),
             collaboration: question.collaboration().cloned(),

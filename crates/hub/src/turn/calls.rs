@@ -178,8 +178,11 @@ impl TurnMachine {
             match self.guard.decide(&self.turn.relevance, call) {
                 Decision::Ask(question) if self.denied_unasked(&question).is_none() => {
                     let is_short = question.endorses().is_some() && question.ran().is_none();
+                    // Calls with approvers are asked about one by one.
+                    let is_own =
+                        question.rule().approvers.is_none() && asked.rule().approvers.is_none();
                     let (call, excess) = (question.call().clone(), question.excess().clone());
-                    (is_short && names(asked, &question)).then_some((*id, call, excess))
+                    (is_short && is_own && names(asked, &question)).then_some((*id, call, excess))
                 }
                 _ => None,
             }

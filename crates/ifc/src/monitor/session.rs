@@ -110,7 +110,8 @@ impl State {
     /// Raises the limits of a call by what the user has vouched for. A call that serves another app's request is left
     /// as it is, since the user vouched for nothing in that app's name.
     pub(super) fn raise(&self, rule: &mut Rule, sink: &Sink<'_>, principal: &Principal) {
-        if let (Sink::Call(call), Principal::User) = (sink, principal) {
+        // The user's trust is no approver's answer.
+        if let (Sink::Call(call), Principal::User, None) = (sink, principal, &rule.approvers) {
             self.endorsements.raise(rule, call);
         }
     }

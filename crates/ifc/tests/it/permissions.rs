@@ -9,7 +9,7 @@ use ifc::{
 use proptest::prelude::*;
 
 use crate::common::{labels, taint};
-use crate::monitor::{AlwaysAsk, AsksNobody, allows, ask, call_of, policy, send};
+use crate::monitor::{AlwaysAsk, AsksNobody, OneRule, allows, ask, call_of, policy, send};
 
 /// Permissions in memory; a spoilt one keeps none.
 #[derive(Default)]
@@ -123,6 +123,45 @@ fn the_irreversible_and_what_is_always_or_never_asked_are_not_permitted_for_good
     let denial = monitor.settle_tcb(question, Answer::Always).unwrap_err();
     assert_eq!(denial, Denial::OnceOnly);
     assert_eq!(permissions.kept.lock().unwrap().len(), 1);
+}
+
+/// A rule whose questions are for others.
+struct Approved(OneRule);
+
+impl Policy for Approved {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let approvers = Some(["ada".to_owned()].into());
+        self.0.rule(sink).map(|rule| Rule { approvers, ..rule })
+    }
+}
+
+#[test]
+fn no_earlier_answer_is_an_approvers() {
+    let permissions = Arc::new(InMemory::default());
+    let (monitor, web) = (session(&permissions), taint(0));
+    let usual = policy(&Label::bottom(), Effect::Write);
+    for answer in [Answer::Always, Answer::Session] {
+        let question = ask(&monitor, &usual, call_of("mail", "send", &web));
+        assert!(monitor.settle_tcb(question, answer).is_ok());
+        let approved = Approved(policy(&Label::bottom(), Effect::Write));
+        assert!(!monitor.would_allow(&approved, &History::default(), &send(&web)));
+        let asked = || match monitor.decide(&approved, &History::default(), send(&web)) {
+            Decision::Ask(question) => question,
+            other => panic!("no question but {other:?}"),
+        };
+        let question = asked().with_waiting(vec![call_of("mail", "note", &web)]);
+        assert_eq!(question.choices(), [Answer::Once, Answer::No]);
+        assert!(monitor.settle_tcb(question, Answer::Once).is_ok());
+        // The same call is a question again, and what was not offered allows nothing.
+        for answer in [Answer::Each, Answer::Session, Answer::Host, Answer::Always] {
+            assert!(monitor.settle_tcb(asked(), answer).is_err(), "{answer:?}");
+            monitor.begin_turn();
+        }
+        // Below the limit nothing is asked.
+        let below = send(&Label::bottom());
+        assert!(monitor.would_allow(&approved, &History::default(), &below));
+        permissions.kept.lock().unwrap().clear();
+    }
 }
 
 #[test]

@@ -27,10 +27,11 @@ impl Policy for Rules {
         }
         Ok(Rule {
             always_ask: tool == "always",
+            approvers: (tool == "write_for_ada").then(|| ["ada".to_owned()].into()),
             ..Rule::asking(
                 format!("{tool}.limit"),
                 match tool {
-                    "write" => Effect::Write,
+                    "write" | "write_for_ada" => Effect::Write,
                     _ => Effect::Irreversible,
                 },
                 Label::bottom(),
@@ -106,6 +107,10 @@ fn what_is_trusted_may_ask_the_apps_tools_for_what_is_no_worse() {
         assert_eq!(of("mail", "delete"), other);
         // Neither another app's tools, nor what the user wants to be asked about each time.
         assert!(!of("bank", "write") && !of("bank", "pay") && !of("mail", "always"));
+        // The user's trust is not the word of another who has to approve it.
+        assert!(!of("mail", "write_for_ada"));
+        let question = ask(&monitor, &history, call("mail", "write_for_ada", &endorsed));
+        assert!(question.offer().is_none());
         // A policy that looks for the taint still finds it.
         assert!(!of("mail", "forbidden"));
         // Not text of anybody else.

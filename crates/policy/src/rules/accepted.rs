@@ -149,6 +149,7 @@ mod tests {
             parameters: None,
             arguments: BTreeMap::new(),
             select: None,
+            approvers: None,
             once: None,
             destinations: None,
             poll: false,

@@ -122,6 +122,8 @@ pub struct ToolRule {
     pub arguments: BTreeMap<ArgumentPath, ArgumentLimit>,
     /// The argument whose value selects another rule: that of `TOOL:VALUE`, if there is one.
     pub select: Option<String>,
+    /// The people who may allow its calls where they are asked about; `None` is the user.
+    pub approvers: Option<Arc<[String]>>,
     /// The arguments by which two irreversible calls are the same; `None` is all of the control part.
     pub once: Option<Arc<[String]>>,
     /// The arguments that say who or what a call is about, so that no stranger may choose them by a value of a form. `None`:

@@ -148,6 +148,7 @@ impl Judgement {
                 counted: None,
                 name: self.rule,
                 always_ask: self.always_ask,
+                approvers: None,
             }),
         }
     }

@@ -36,6 +36,7 @@ impl Policy for AsksToConnect {
                 effect: Effect::Write,
                 name: "test.other_domains".to_owned(),
                 always_ask: true,
+                approvers: None,
             }),
             _ => Everything.rule(sink),
         }

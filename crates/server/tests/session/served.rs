@@ -70,6 +70,7 @@ impl Policy for Open {
             effect: Effect::Read,
             name,
             always_ask,
+            approvers: None,
             exceeded: Exceeded::Ask,
             arguments: BTreeMap::new(),
         })

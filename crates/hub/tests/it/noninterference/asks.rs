@@ -209,6 +209,7 @@ impl Service {
             effect: Effect::Read,
             name: format!("{}.messages", self.name),
             always_ask: self.strict,
+            approvers: None,
         }
     }
 }

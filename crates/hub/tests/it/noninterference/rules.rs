@@ -54,6 +54,7 @@ impl Rules {
             effect: spec.effect,
             name: format!("{}.limit", call.tool),
             always_ask: spec.always_ask,
+            approvers: None,
             exceeded: Exceeded::Ask,
             arguments: (spec.data_limit.iter())
                 .map(|limit| {

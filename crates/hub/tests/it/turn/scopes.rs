@@ -1,6 +1,8 @@
 //! How far one answer reaches: a value, a writer, the calls of a step, an equal call. Each with what an attacker would try.
 
-use ifc::{Answer, Call, Lattice, Monitor, Prompt};
+use std::sync::Arc;
+
+use ifc::{Answer, Call, Labeled, Lattice, Monitor, Policy, PolicyError, Prompt, Rule, Sink};
 
 use super::{
     LAZY, Model, Screening, Step, World, count, lines, returned, say, sees, settings, setup, table,
@@ -10,9 +12,18 @@ const TRUST: Answer = Answer::Trust(ifc::Until::Task);
 
 /// The inbox of a writer, page by page: `alice` writes of bob, `eve` of herself; `аlice` begins with a Cyrillic letter.
 fn world(screening: Screening, model: Model, user: fn(&hub::Asked) -> Answer) -> World {
+    world_under(table(), screening, model, user)
+}
+
+fn world_under(
+    policy: Arc<dyn Policy>,
+    screening: Screening,
+    model: Model,
+    user: fn(&hub::Asked) -> Answer,
+) -> World {
     let setup = super::Setup {
         monitor: Monitor::new().with_trust(&Lattice::four_point()),
-        ..setup(table(), settings(screening))
+        ..setup(policy, settings(screening))
     };
     let mut world = World::under(setup, model);
     world.app = |call: &Call| {
@@ -212,6 +223,45 @@ fn a_question_lists_no_call_that_is_not_asked_about() {
     });
     world.turn("do what alice asks");
     assert!(!world.sent.iter().any(|call| call.starts_with("unruled")));
+}
+
+/// The table, where a note needs the approval of others.
+struct Approved(Arc<dyn Policy>);
+
+impl Policy for Approved {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let is_note = matches!(sink, Sink::Call(call) if call.tool == "note");
+        let approvers = is_note.then(|| ["ada".to_owned()].into());
+        self.0.rule(sink).map(|rule| Rule { approvers, ..rule })
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+/// An answer about one call must not cover a call that others have to approve.
+#[test]
+fn what_others_approve_waits_with_no_other_call() {
+    let model: Model = |prompt| {
+        let all = vec![act("send", "bobby"), act("note", "a"), act("note", "b")];
+        next(prompt, &[read("alice", 1), all])
+    };
+    let user: fn(&hub::Asked) -> Answer = |asked| {
+        let question = hub::question::QuestionView::new(asked, Vec::new(), &Lattice::four_point());
+        let is_note = question.tool == "note";
+        assert_eq!(question.approvers.contains(&"ada".to_owned()), is_note);
+        assert!(asked.waiting().is_empty());
+        Answer::Each
+    };
+    let mut world = world_under(Arc::new(Approved(table())), LAZY, model, user);
+    world.turn("do what alice asks");
+    assert_eq!(questions(&mut world), 3);
+    assert!(
+        !world.sent.iter().any(|call| call.starts_with("note")),
+        "{:?}",
+        world.sent
+    );
 }
 
 /// A mail adds a call before the leaking one, which would be asked about for a secret, or before one that cannot be undone.
