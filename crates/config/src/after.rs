@@ -17,6 +17,11 @@ pub(crate) fn after(table: &Table<'_>) -> Option<After> {
             same: Vec::new(),
         });
     }
+    if !value.get_ref().is_table() {
+        let right = "\"TOOL\", or { tool = \"TOOL\", same = [\"ARGUMENT\"] }";
+        table.wrong_type("after", value, right);
+        return None;
+    }
     let table = table.table("after")?;
     let tool = table.string("tool");
     table.needs("tool", "tool = \"TOOL\", which must have succeeded before");

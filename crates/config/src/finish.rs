@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use ifc::{ArgumentPath, Effect, Lattice};
 use policy::names::is_in;
-use policy::{CedarText, CedarTool, Conditions, Parameters, compile_conditions};
+use policy::{CedarText, CedarTool, Conditions, ErrorText, Parameters, compile_conditions};
 
 use crate::app::App;
 use crate::call_rules::Source;
 use crate::destinations::{self, DESTINATIONS};
 use crate::manifest::{ToolDraft, selecting};
 use crate::result_checks;
-use crate::suggestions::listed;
 use crate::toml_reader::Context;
 use crate::warnings;
 
@@ -112,7 +111,7 @@ fn texts<'s>(sources: &mut Vec<&'s Source>, more: &'s [Source]) -> Vec<CedarText
 
 /// The argument that selects the rule of a call is of its control part: by its value a stranger would choose the rule.
 fn check_select(context: &Context<'_>, tool: &str, draft: &ToolDraft, of_tool: &ToolDraft) {
-    let (Some(select), Some(at)) = (&of_tool.select, &draft.written) else {
+    let (Some(select), Some(at)) = (&of_tool.select, draft.at("select")) else {
         return;
     };
     let mut limited = draft.arguments.keys();
@@ -124,20 +123,20 @@ fn check_select(context: &Context<'_>, tool: &str, draft: &ToolDraft, of_tool: &
     } else {
         return;
     };
-    let help = "it is of the control part, and one of the parameters";
+    let help = "name one of 'parameters' that has no limit of its own";
     context.sink.error(&at.file, &at.span, message, help);
 }
 
 /// A limit of an argument that the tool does not take would never hold anything.
 fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
-    if let (Some(true), Some(at)) = (draft.poll, &draft.written)
+    if let (Some(true), Some(at)) = (draft.poll, draft.at("poll"))
         && draft.effect != Some(Effect::Read)
     {
         let message = format!("the tool '{tool}' is polled, but does more than read");
         let help = "only a tool with effect = \"read\" can have poll = true";
         context.sink.error(&at.file, &at.span, message, help);
     }
-    if let (Some(parameters), Some(at)) = (&draft.parameters, &draft.written) {
+    if let Some(parameters) = &draft.parameters {
         let named = [("once", &draft.once), ("destinations", &draft.destinations)];
         for (key, name) in named
             .into_iter()
@@ -145,8 +144,20 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
             .filter(|(_, name)| !parameters.0.contains_key(*name))
         {
             let message = format!("'{key}' names '{name}', which the tool '{tool}' does not take");
-            let help = format!("it has {}", listed(parameters.names()));
-            context.sink.error(&at.file, &at.span, message, help);
+            let help = context.sink.known("it has", name, parameters.names());
+            if let Some(at) = draft.at(key) {
+                context.sink.error(&at.file, &at.span, message, help);
+            }
+        }
+        let errors = draft.labels.errors.iter().flatten();
+        let mut named = errors.flat_map(ErrorText::arguments);
+        let unknown = named.find(|name| !parameters.0.contains_key(*name));
+        if let Some((name, at)) = unknown.zip(draft.at("errors")) {
+            let message = format!(
+                "an error of '{tool}' has '{{{name}}}' in it to the letter: the tool takes no argument '{name}'"
+            );
+            let help = context.sink.known("it has", name, parameters.names());
+            context.sink.warning(&at.file, &at.span, message, help);
         }
     }
     // In sorted order a path is directly followed by the paths inside of it.
@@ -178,7 +189,7 @@ fn check_arguments(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
 /// Checks that the recipients of a tool's calls are among its parameters, and that the audience counts all of them.
 fn check_audience(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
     let of_arguments = draft.arguments.values().flat_map(|own| &own.limit.audience);
-    let Some(written) = &draft.written else {
+    let Some(written) = draft.at("audience") else {
         return;
     };
     let (sink, file, span) = (context.sink, &written.file, &written.span);
@@ -206,8 +217,8 @@ fn check_audience(context: &Context<'_>, tool: &str, draft: &ToolDraft) {
         let left_out: Vec<&str> = parameters.names().filter(is_left_out).collect();
         if !left_out.is_empty() {
             let message = format!(
-                "the audience of '{tool}' does not count {}, which may name further recipients",
-                listed(left_out)
+                "the audience of '{tool}' does not count '{}', which may name further recipients",
+                left_out.join("', '")
             );
             sink.warning(
                 file,
@@ -237,7 +248,7 @@ fn check_before(context: &Context<'_>, draft: &ToolDraft, drafts: &BTreeMap<Stri
 /// Checks that the tools of `after` exist, and take the arguments that must be the same.
 fn check_after(context: &Context<'_>, drafts: &BTreeMap<String, ToolDraft>) {
     for (name, draft) in drafts {
-        let (Some(after), Some(written)) = (&draft.after, &draft.written) else {
+        let (Some(after), Some(written)) = (&draft.after, draft.at("after")) else {
             continue;
         };
         let error = |message: String, help: String| {
@@ -247,10 +258,13 @@ fn check_after(context: &Context<'_>, drafts: &BTreeMap<String, ToolDraft>) {
         };
         let Some(other) = drafts.get(&after.tool).filter(|_| after.tool != *name) else {
             let others = drafts.keys().filter(|it| *it != name).map(String::as_str);
-            let message = format!(
-                "'{name}' runs after '{}', which has no rules here",
-                after.tool
-            );
+            let message = match after.tool == *name {
+                true => format!("'{name}' runs after itself, so it never runs"),
+                false => format!(
+                    "'{name}' runs after '{}', which has no rules here",
+                    after.tool
+                ),
+            };
             error(
                 message,
                 context.sink.known("there are", &after.tool, others),

@@ -46,6 +46,8 @@ pub(crate) struct ToolDraft {
     pub(crate) limit: Option<Label>,
     /// The place of the limit, or of the tool if it has none.
     pub(crate) written: Option<Written>,
+    /// The places of other keys.
+    pub(crate) places: BTreeMap<&'static str, Written>,
     /// What its calls move by themselves.
     pub(crate) carries: Option<Label>,
     /// The recipients of its calls, and what they may read.
@@ -99,12 +101,15 @@ impl ToolDraft {
         // One by one: a new limit of one argument keeps those of the others.
         let mut arguments = base.arguments;
         arguments.extend(self.arguments);
+        let mut places = base.places;
+        places.extend(self.places);
         Self {
             // The place is that of the limit which counts.
             written: match self.limit {
                 Some(_) => self.written,
                 None => base.written.or(self.written),
             },
+            places,
             carries: self.carries.or(base.carries),
             audience: self.audience.or(base.audience),
             parameters: self.parameters.or(base.parameters),
@@ -121,6 +126,11 @@ impl ToolDraft {
             limit: self.limit.or(base.limit),
             labels: self.labels.over(base.labels),
         }
+    }
+
+    /// The place of a key, or of the limit.
+    pub(crate) fn at(&self, key: &str) -> Option<&Written> {
+        self.places.get(key).or(self.written.as_ref())
     }
 
     /// Where the values of its arguments' `among` come from.
@@ -243,11 +253,23 @@ pub(crate) fn tool(table: &Table<'_>, shapes: &Shapes) -> ToolDraft {
         let names = table.strings(key)?;
         Some(names.iter().map(|name| name.value.to_owned()).collect())
     };
+    let at = |span| Written {
+        file: table.context.file.clone(),
+        span,
+    };
+    let keys = [
+        "after",
+        "audience",
+        "destinations",
+        "errors",
+        "once",
+        "poll",
+        "select",
+    ];
+    let places = keys.map(|key| Some((key, at(table.value(key)?.span()))));
     let draft = ToolDraft {
-        written: Some(Written {
-            file: table.context.file.clone(),
-            span: written.unwrap_or(table.span.clone()),
-        }),
+        written: Some(at(written.unwrap_or(table.span.clone()))),
+        places: places.into_iter().flatten().collect(),
         carries: table.label("carries"),
         audience: audience(table),
         parameters: parameters(table),

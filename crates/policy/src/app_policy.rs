@@ -12,7 +12,7 @@ use ifc::{
 use crate::names::{is_in, words};
 use crate::rules::{
     AppRules, Destinations, Judgement, MessageRules, SessionFacts, ToolRule, judge, judge_answer,
-    judge_delivery, judge_sink,
+    judge_delivery, judge_sink, misspelled,
 };
 
 /// Words in the names of arguments that name one thing. A folder, channel, repository, host, account or user is none: what it
@@ -233,8 +233,16 @@ impl Policy for AppPolicy {
     }
 
     fn check_arguments(&self, call: &Call) -> Result<(), String> {
-        // A call without a rule is denied later.
-        self.tool(call).map_or(Ok(()), |rule| rule.check(call))
+        let own = self
+            .apps
+            .get(&call.app)
+            .and_then(|app| app.tool(&call.tool));
+        match (self.tool(call), own.and_then(|own| own.select.as_ref())) {
+            (Some(rule), _) => rule.check(call),
+            (None, Some(select)) => Err(misspelled(select)),
+            // A call without a rule is denied later.
+            (None, None) => Ok(()),
+        }
     }
 
     fn has_form(&self, call: &Call, argument: &ArgumentPath) -> bool {

@@ -1575,12 +1575,28 @@ fn a_value_selects_the_rule_of_a_generic_tool() {
     let find = call(r#"{"name":"find","arguments":{"text":"x"}}"#, None);
     assert_eq!(judged(&find).effect, Some(Effect::Read));
     assert_eq!(judged(&find).verdict, Verdict::Allow);
-    // Another spelling may be the same to the server, so it has the rule of the tool.
+    // Another spelling may be the same to the server, whose tool may have a stricter rule. The model is told how to spell it.
     for other in [
         r#"{"name":"Note","arguments":{"text":"x"}}"#,
-        r#"{"name":"note ","arguments":{"text":"x"}}"#,
+        r#"{"name":"no-te ","arguments":{"text":"x"}}"#,
         r#"{"name":["note"],"arguments":{"text":"x"}}"#,
+        r#"{"name":7,"arguments":{"text":"x"}}"#,
+    ] {
+        let call = call(other, text);
+        let judged = judged(&call);
+        assert_eq!(judged.verdict, Verdict::Deny, "{other}");
+        let why = "must be a text that is spelled as the rules spell it";
+        assert!(judged.reason.unwrap().contains(why));
+        let told = config.policy().check_arguments(&call).unwrap_err();
+        assert!(told.contains(why), "{told}");
+        let labelled = config
+            .policy()
+            .label_result(&call, "done".to_owned(), false);
+        assert!(labelled.label().is_top());
+    }
+    for other in [
         r#"{"name":"call:note","arguments":{"text":"x"}}"#,
+        r#"{"name":null,"arguments":{"text":"x"}}"#,
         r#"{"arguments":{"text":"x"}}"#,
     ] {
         let judged = judged(&call(other, text));
@@ -1595,6 +1611,38 @@ fn a_value_selects_the_rule_of_a_generic_tool() {
     assert_eq!(judged(&other).verdict, Verdict::Ask);
     let schema = r#"{"type":"object","properties":{"name":{},"arguments":{}}}"#;
     assert_eq!(config.check_tools("a", &[("call", schema)]), Ok(Vec::new()));
+}
+
+/// Mistakes that no call shows: each is named at its key.
+#[test]
+fn keys_that_name_other_tools_and_arguments_are_checked() {
+    let tools = |of_close: &str| {
+        format!(
+            "[app.a]\nclient = true\n[app.a.tools.open]\neffect = \"write\"\nlimit = []\nparameters = [\"ticket\"]\n\
+             [app.a.tools.close]\neffect = \"write\"\nlimit = []\nparameters = [\"ticket\", \"cc\"]\n{of_close}\n"
+        )
+    };
+    for (wrong, said) in [
+        ("after = \"close\"", "'close' runs after itself"),
+        ("after = [\"open\"]", "or { tool = \"TOOL\", same"),
+        ("once = [\"tikcet\"]", "did you mean 'ticket'?"),
+        ("select = \"kind\"", "'kind' selects the rule of 'close'"),
+    ] {
+        let errors = errors(&tools(wrong));
+        let excerpt = format!("| {wrong}");
+        assert!(
+            errors.contains(said) && errors.contains(&excerpt),
+            "{errors}"
+        );
+    }
+    let warned = ok(&tools(
+        "errors = [\"no {tikcet}\", \"no {ticket} in {#} s\", '{\"error\": \"no\"}']\nlabels = [{ path = \"$\", label = [] }]",
+    ));
+    let warned: Vec<String> = warned.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warned.len() == 1 && warned[0].contains("'{tikcet}'") && warned[0].contains("| errors ="),
+        "{warned:?}"
+    );
 }
 
 /// By its own value a stranger would choose the rule.

@@ -269,3 +269,38 @@ fn a_wrong_key_is_an_error() {
         assert!(load(&text).is_err(), "{by}");
     }
 }
+
+#[test]
+fn a_writer_that_nothing_names_is_reported() {
+    let load = |by: &str| {
+        let tool = MAILS.replace("BY", by);
+        load(&format!(
+            "[app.agent]\nclient = true\n[app.agent.tools.read]\neffect = \"read\"\nlimit = \"any\"\nparameters = [\"url\", \"path\"]\n{tool}"
+        ))
+    };
+    for by in [
+        "{ host = \"uri\" }",
+        "{ folder = \"pth\" }",
+        "{ arguments = [\"url\", \"stat\"] }",
+    ] {
+        let errors = load(by).unwrap_err().to_string();
+        assert!(
+            errors.contains("never applies: no call has the argument"),
+            "{errors}"
+        );
+    }
+    for by in ["\"nosuch\"", "\"from.address\"", "\"sender\""] {
+        let warned = load(by).unwrap().warnings;
+        assert!(
+            warned.len() == 1 && warned[0].message.contains("names no writer"),
+            "{by}: {warned:?}"
+        );
+    }
+    for by in [
+        "{ sibling = \"nosuch\", believed = true }",
+        "{ host = \"url\" }",
+        "\"account\"",
+    ] {
+        assert_eq!(load(by).unwrap().warnings, [], "{by}");
+    }
+}

@@ -24,7 +24,12 @@ impl ErrorText {
     pub fn arguments(&self) -> impl Iterator<Item = &str> {
         let parts = self.0.split('{').skip(1);
         let names = parts.filter_map(|part| Some(part.split_once('}')?.0));
-        names.filter(|name| *name != "#")
+        // Other braces are literal, as in a text that is JSON.
+        let is_word = |name: &&str| {
+            name.chars()
+                .all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+        };
+        names.filter(is_word)
     }
 
     /// Whether a text is this error of a call with these arguments. Blanks around it do not count.

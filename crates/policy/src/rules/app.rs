@@ -41,16 +41,27 @@ impl AppRules {
     }
 
     /// The rule of a call, and the name of the tool that it stands under: `call_tool:send` for a call of `call_tool` whose
-    /// rule selects by an argument that is `"send"` here. `None` denies it.
+    /// rule selects by an argument that is `"send"` here. `None` denies it: there is no rule, or the argument is no text or
+    /// another spelling of a case (`Send`), which the server may understand.
     pub(crate) fn rule_of<'a>(&'a self, call: &'a Call) -> Option<(&'a str, &'a ToolRule)> {
         let own = self.tool(&call.tool)?;
-        let selected = own.select.as_ref().and_then(|argument| {
-            let value = call.arguments.get(argument).map(Labeled::reveal_tcb)?;
-            let value: String = serde_json::from_str(value).ok()?;
-            self.tools.get_key_value(&format!("{}:{value}", call.tool))
-        });
-        let selected = selected.map(|(name, rule)| (name.as_str(), rule));
-        Some(selected.unwrap_or((&call.tool, own)))
+        let selects = own.select.as_ref();
+        let value = selects.and_then(|it| call.arguments.get(it).map(Labeled::reveal_tcb));
+        let Some(value) = value.filter(|value| *value != "null") else {
+            return Some((&call.tool, own));
+        };
+        let value: String = serde_json::from_str(value).ok()?;
+        let case = format!("{}:{value}", call.tool);
+        if let Some((name, rule)) = self.tools.get_key_value(&case) {
+            return Some((name, rule));
+        }
+        let is_other = |name: &String| {
+            let known = name
+                .strip_prefix(&call.tool)
+                .and_then(|it| it.strip_prefix(':'));
+            known.is_some_and(|known| spelled(known) == spelled(&value))
+        };
+        (!self.tools.keys().any(is_other)).then_some((&call.tool, own))
     }
 
     /// The rules that calls of a tool may have.
@@ -100,6 +111,12 @@ impl AppRules {
         });
         schemas.collect()
     }
+}
+
+/// A name without what servers may disregard: capitals, blanks and other marks.
+fn spelled(name: &str) -> String {
+    let letters = name.chars().filter(|c| c.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 /// The rules of one tool.

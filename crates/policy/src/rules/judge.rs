@@ -165,10 +165,13 @@ pub(crate) fn judge(
     let name = &call.app;
     let Some((tool, rule)) = app.rule_of(call) else {
         let tool = &call.tool;
-        let reason = format!(
-            "app '{name}' has no rule for the tool '{tool}'; {}",
-            remedy(name, tool)
-        );
+        let reason = match app.tool(tool).and_then(|own| own.select.as_ref()) {
+            Some(select) => format!("{name}.{tool}: {}", misspelled(select)),
+            None => format!(
+                "app '{name}' has no rule for the tool '{tool}'; {}",
+                remedy(name, tool)
+            ),
+        };
         return Judgement::denied(format!("{name}.tools"), None, reason);
     };
     // The reader of `ifc` has checked the arguments already, so only a rule that looks at values reads them again.
@@ -221,6 +224,11 @@ pub(crate) fn judge(
             ..*denied
         },
     }
+}
+
+/// What is wrong with an argument that selects a rule.
+pub(crate) fn misspelled(select: &str) -> String {
+    format!("'{select}' must be a text that is spelled as the rules spell it")
 }
 
 /// The line that the user can add for a tool.

@@ -26,7 +26,7 @@ pub use self::compile::{CedarError, CedarText, CedarTool, compile_conditions};
 pub use self::conditions::Conditions;
 pub use self::destinations::{Destinations, DomainRule, OtherDomains};
 pub use self::judge::{Judgement, LimitPart, Verdict, toml_key};
-pub(crate) use self::judge::{judge, judge_answer, judge_sink};
+pub(crate) use self::judge::{judge, judge_answer, judge_sink, misspelled};
 pub(crate) use self::messages::judge_delivery;
 pub use self::messages::{AppMessages, MessageRules};
 pub use self::past::After;

@@ -16,7 +16,9 @@ const FETCHES: &str = "copy download export fetch find forward get pull search s
 /// Words of tools that hand a text on.
 const HANDS_ON: &str = "forward notify post publish reply send share";
 /// Words of arguments that name a text which the app has.
-const SOURCES: &str = "document documents file files report source";
+const SOURCES: &str = "\
+    document documents file files invoice invoices report reports source \
+    statement statements";
 /// Last words of arguments that name who gets it.
 const RECIPIENTS: &str = "\
     bcc cc channel email invitees participants receiver receivers recipient recipients to webhook";
