@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     app, chat, doctor, gateway, guard, init, memory, model, permissions, policy, proxy, run,
-    secret, trace, trust, undo, wrap,
+    secret, token, trace, trust, undo, wrap,
 };
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 error (also an untrusted configuration), 2 wrong usage, 3 refused by the policy or you, 130 interrupted, 143 terminated.";
@@ -59,6 +59,11 @@ pub(crate) enum Command {
                       or that is in your own configuration folder, needs no trust."
     )]
     Trust(trust::Trust),
+    /// Make, list and revoke the tokens of people who answer questions.
+    #[command(
+        after_help = "Example:\n  sluice token new ada --apps mail --for 30d\n  sluice token list\n  sluice token revoke ada"
+    )]
+    Token(token::Token),
     /// List and revoke what you allowed with "always".
     #[command(
         after_help = "Example:\n  sluice permissions list\n  sluice permissions revoke 1f0c9e…"

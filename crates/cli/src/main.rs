@@ -21,6 +21,7 @@ mod known;
 mod login;
 mod memory;
 mod needs;
+mod os_user;
 mod paths;
 mod permissions;
 mod place;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
             Command::Trace(trace) => commands::trace::trace(&trace),
             Command::Doctor(doctor) => commands::doctor::doctor(&doctor).await,
             Command::Trust(trust) => commands::trust::trust(&trust),
+            Command::Token(token) => commands::token::token(&token),
             Command::Permissions(args) => commands::permissions::permissions(&args),
             Command::Memory(memory) => commands::memory::memory(&memory),
             Command::Policy(policy) => commands::policy::policy(&policy),

@@ -31,6 +31,11 @@ fn folder(variable: &str, under_home: &str) -> Result<PathBuf> {
     Ok(folder.join("sluice"))
 }
 
+/// The file of questions that wait, and of tokens.
+pub(crate) fn desk() -> Result<PathBuf> {
+    Ok(state()?.join("desk.db"))
+}
+
 /// The folder of traces.
 pub(crate) fn traces() -> Result<PathBuf> {
     Ok(state()?.join("traces"))

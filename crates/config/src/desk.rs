@@ -1,6 +1,6 @@
 //! `[desk]`, and who may answer questions.
 
-use names::WebUrl;
+use names::{BadUrl, WebUrl};
 
 use crate::remote::{SECRET, is_secret_name};
 use crate::toml_reader::{At, Table};
@@ -13,7 +13,9 @@ const MAX_NAME: usize = 64;
 pub struct DeskSettings {
     /// Where a line is posted.
     pub webhook: Option<Webhook>,
-    /// Whether it names the app, the tool and the call. By default it says only that a question waits.
+    /// Where the page is served, for those who get the line.
+    pub page: Option<WebUrl>,
+    /// Whether app, tool and call are named. By default only that a question waits.
     pub contents: bool,
     /// Whether the desktop shows a notification.
     pub notify: bool,
@@ -42,6 +44,12 @@ pub(crate) fn desk(root: &Table<'_>) -> DeskSettings {
     let mut desk = DeskSettings::default();
     if let Some(table) = root.table("desk") {
         desk.webhook = table.string("webhook").and_then(|it| webhook(&table, &it));
+        desk.page = table.string("page").and_then(|it| {
+            let wrong = |error: BadUrl| {
+                table.error(&it.span, "'page' is not an address", error.to_string())
+            };
+            WebUrl::new(it.value).map_err(wrong).ok()
+        });
         desk.contents = table.boolean("contents").unwrap_or(false);
         desk.notify = table.boolean("notify").unwrap_or(false);
         table.finish();

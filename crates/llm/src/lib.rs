@@ -22,7 +22,7 @@ pub use cleared::Cleared;
 pub use embedded::Embedded;
 pub use http::{
     Check, Dialect, Endpoint, HttpConfig, HttpConfigError, HttpProvider, JsonForm, KeyElsewhere,
-    Limits, Retry, Timeouts, Usual, thoughts,
+    Limits, Retry, Timeouts, Usual, set_up_tls, thoughts,
 };
 pub use key::ApiKey;
 pub use options::{RequestOptions, TokenLimit, ToolChoice};

@@ -13,6 +13,7 @@ pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod run;
 pub(crate) mod secret;
+pub(crate) mod token;
 pub(crate) mod trace;
 pub(crate) mod trust;
 pub(crate) mod undo;

@@ -43,6 +43,17 @@ pub(super) fn of(config: &Config, files: &Files, path: &Path) -> Result<String> 
             "by its labels and limits which results are trusted and which calls you are asked about",
         );
     }
+    if let Some(webhook) = &config.desk.webhook {
+        let what = match config.desk.contents {
+            true => "with its app, tool and title",
+            false => "and no more",
+        };
+        // Shown without its path, which may be a secret.
+        lines.add(
+            "tell",
+            &format!("{webhook:?} that a question waits, {what}"),
+        );
+    }
     let folder = path.parent().unwrap_or(path);
     for file in files.digests().keys().filter(|file| *file != path) {
         let shown = file.strip_prefix(folder).unwrap_or(file);

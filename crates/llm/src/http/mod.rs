@@ -364,11 +364,16 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// Chooses the cryptography of TLS, without which no HTTP client can be built.
+pub fn set_up_tls() {
+    // Fails when the process has chosen a provider already; that one serves as well.
+    drop(rustls::crypto::ring::default_provider().install_default());
+}
+
 /// The HTTP client of a provider; `loopback` says whether its server is on this machine, and `tls` whether the connection
 /// is encrypted.
 fn client(config: &HttpConfig, loopback: bool, tls: bool) -> Result<Client, HttpConfigError> {
-    // Fails when the process has chosen a provider already; that one serves as well.
-    drop(rustls::crypto::ring::default_provider().install_default());
+    set_up_tls();
     let mut builder = Client::builder()
         .default_headers(headers(config)?)
         // A redirect would take the prompt, and the key, to an address that was not cleared.

@@ -21,6 +21,7 @@ use ifc::{Label, Lattice};
 use policy::ToolRule;
 use serde_json::{Map, Value, json};
 
+use crate::commands::token::without_token;
 use crate::configuration::{self, Examples, Opened, Refusal};
 use crate::exit::Exit;
 use crate::json_lines::{print_json, show};
@@ -241,7 +242,9 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
     for note in &config.notes {
         message(&format!("note: {note}"));
     }
-    for warning in &config.warnings {
+    let warnings: Vec<Diagnostic> = without_token(config)?;
+    let warnings: Vec<&Diagnostic> = config.warnings.iter().chain(&warnings).collect();
+    for warning in &warnings {
         match as_json {
             true => print_json(&diagnostic_json(warning))?,
             false => say(&format!("{warning}\n")),
@@ -255,7 +258,7 @@ fn check(loaded: &Loaded, as_json: bool) -> Result<Exit> {
         "tools": config.apps.values().map(|app| app.rules.tools.len()).sum::<usize>(),
         "examples": examples.len(),
         "failed": failed,
-        "warnings": config.warnings.len(),
+        "warnings": warnings.len(),
     });
     let apps = counted(config.apps.len(), "app", "apps");
     let text = format!(
@@ -401,6 +404,7 @@ fn show_tool(
         "arguments": arguments,
         "result": names(rule.result.worst()),
         "conditions": rule.conditions.is_some(),
+        "approvers": rule.approvers,
         "examples": examples,
         "place": rule.place.as_ref().map(ToString::to_string),
     });
@@ -414,6 +418,9 @@ fn show_tool(
     }
     if rule.conditions.is_some() {
         text += "; conditions";
+    }
+    for approver in rule.approvers.iter().flat_map(|it| it.iter()) {
+        text += &format!("; approver {approver}");
     }
     if examples > 0 {
         text += &format!("; {}", counted(examples, "example", "examples"));
