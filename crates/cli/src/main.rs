@@ -4,6 +4,7 @@
 
 mod app_setup;
 mod args;
+mod asking;
 mod commands;
 mod compose;
 mod configuration;

@@ -10,6 +10,7 @@ use hub::{Outcome, Stop};
 use policy::{Front, SessionFacts, UserLabels};
 use server::{Choice, Session, User};
 
+use crate::asking::{self, Asking};
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::json_lines::JsonLines;
@@ -145,6 +146,8 @@ pub(crate) async fn start(
 /// Acts with the user at the terminal, or with a program that reads JSON.
 pub(crate) async fn with_user(
     args: &SessionArgs,
+    front: &'static str,
+    config: &Config,
     clearing: Clearing,
     act: impl AsyncFnOnce(&mut dyn User) -> Result<Exit>,
 ) -> Result<Exit> {
@@ -153,7 +156,11 @@ pub(crate) async fn with_user(
     }
     let mut terminal = Terminal::new(args.verbose, args.lasting());
     terminal.file = clearing.file_of_apps();
-    let mut terminal = terminal.settling(clearing);
+    let asking = match args.is_attended() && !args.private {
+        true => Some(Asking::new(front, config, asking::AT_TERMINAL)?.keeping(args.lasting())),
+        false => None,
+    };
+    let mut terminal = terminal.settling(clearing).asking(asking);
     terminal.working("loading the model");
     let exit = act(&mut terminal).await;
     terminal.rest();

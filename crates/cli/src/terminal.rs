@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::future::pending;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -10,18 +11,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hub::question::arguments;
 use hub::trace::{Call, Event, Flow, Record, Text, UNANSWERED, escape, escape_lines, show};
-use ifc::{Answer, Basis};
+use ifc::Basis;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
+use server::desk::{Answered, Desk};
 use server::{FormAnswer, FormView, QuestionView, Selection, SelectionView, User};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use wire::{Refusal, Wish};
 
+use crate::asking::{self, Asking};
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
 use crate::question::{self, Dialogue, Next, hanging, inset, shortened, word};
@@ -47,6 +50,9 @@ pub(crate) struct Terminal {
     settles: Option<Box<dyn Settles>>,
     /// Where lines of apps are written.
     pub(crate) file: String,
+    /// Where questions can be answered too, and the session that is asked about.
+    asking: Option<Asking>,
+    desk: Option<Arc<Desk>>,
     start_ms: Option<u64>,
     /// Questions of this task that the user has answered with yes.
     allowed: usize,
@@ -80,6 +86,8 @@ impl Terminal {
             keep_for,
             settles: None,
             file: "sluice.toml".to_owned(),
+            asking: None,
+            desk: None,
             start_ms: None,
             allowed: 0,
             progress,
@@ -92,6 +100,11 @@ impl Terminal {
             settles: Some(Box::new(settles)),
             ..self
         }
+    }
+
+    /// The same, where questions can be answered at the desk too. The first answer counts.
+    pub(crate) fn asking(self, asking: Option<Asking>) -> Self {
+        Self { asking, ..self }
     }
 
     pub(crate) fn working(&self, what: impl Into<String>) {
@@ -134,30 +147,56 @@ impl Terminal {
     }
 }
 
+/// Reads lines until one is an answer. A terminal that is closed has none.
+async fn typed(mut dialogue: Dialogue<'_>) -> Answered {
+    let mut prompt = dialogue.prompt();
+    loop {
+        let Some(line) = Terminal::line(prompt).await else {
+            return Answered::NOT;
+        };
+        match dialogue.hear(Some(&line)) {
+            Next::Done(answer) => return asking::typed(answer),
+            Next::Say(again) => prompt = again,
+        }
+    }
+}
+
+/// The answer from the desk. Where there is none, the terminal goes on.
+async fn elsewhere(desk: Option<&Desk>, question: &QuestionView) -> Answered {
+    if let Some(desk) = desk {
+        match desk.put("", question).await {
+            Ok(answered) if answered.by.is_some() => return answered,
+            Ok(_) => {}
+            Err(error) => message(&format!("note: it can be answered here only: {error}")),
+        }
+    }
+    pending().await
+}
+
 #[async_trait]
 impl User for Terminal {
-    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+    async fn confirm(&mut self, question: &QuestionView) -> Answered {
         self.rest();
+        let asked = question;
         let mut question = question.clone();
         if !Self::attended() {
             // Without what the other answers would mean.
             question.choices.clear();
             (question.trust, question.endorses) = (None, None);
         }
-        let mut dialogue = Dialogue::new(&question, columns(), self.keep_for);
+        let dialogue = Dialogue::new(&question, columns(), self.keep_for);
         say(&format!("\n{}", dialogue.text()));
         if !Self::attended() {
             say(
                 "There is no terminal to ask at, so the answer is no. A permission counts here only if it was given in a session with --scripts.\n",
             );
-            return Answer::No;
+            return Answered::NOT;
         }
-        let mut prompt = dialogue.prompt();
-        loop {
-            let line = Self::line(prompt).await;
-            match dialogue.hear(line.as_deref()) {
-                Next::Done(answer) => return answer,
-                Next::Say(again) => prompt = again,
+        tokio::select! {
+            answered = typed(dialogue) => answered,
+            answered = elsewhere(self.desk.as_deref(), asked) => {
+                say(&asking::elsewhere(&answered));
+                answered
             }
         }
     }
@@ -237,6 +276,10 @@ impl User for Terminal {
             self.progress.suspend(|| say(&note));
         }
         match &record.event {
+            Event::SessionStarted { session, .. } => {
+                let desk = self.asking.as_ref().map(|asking| asking.desk(session));
+                self.desk = desk.and_then(Result::ok);
+            }
             Event::User { .. } | Event::Returned { .. } => self.working("waiting for the model"),
             Event::Allowed {
                 flow: Flow::Call(call),

@@ -11,15 +11,15 @@ use ifc::Answer;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::desk::Answered;
+
 /// Questions of one client that wait at once. No user reads more.
 const MAX_ASKED: usize = 64;
-/// How long an answer waits for its request.
-const KEPT: Duration = Duration::from_secs(600);
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AskOutcome {
-    Answer(Answer),
+    Answer(Answered),
     /// The answer was for one call, and an equal one has used it.
     UsedUp,
     /// No answer came, and why.
@@ -64,7 +64,7 @@ impl Questions {
     }
 
     /// Puts a question to the user, or waits with others for the answer to the same question. `timeout` is how long an
-    /// answer may take.
+    /// answer may take, and how long at least it then waits for its request.
     pub(crate) async fn ask<F>(
         &self,
         key: String,
@@ -78,7 +78,7 @@ impl Questions {
             let mut all = lock(&self.all);
             all.retain(|_, asked| {
                 let is_void = matches!(*asked.outcome.borrow(), Some(AskOutcome::Unanswered(_)));
-                !is_void && asked.since.elapsed() < KEPT + timeout
+                !is_void && asked.since.elapsed() < timeout.saturating_mul(2)
             });
             match all.get(&key) {
                 Some(asked) => Arc::clone(asked),
@@ -115,8 +115,9 @@ impl Questions {
             .unwrap_or_else(|| AskOutcome::Unanswered("the question was taken back".to_owned()));
         take_back(&self.all, &waiter.key, asked);
         let was_used = asked.is_used.swap(true, Ordering::AcqRel);
+        let is_once = |answered: &Answered| matches!(answered.answer, Answer::Once | Answer::Each);
         match outcome {
-            AskOutcome::Answer(Answer::Once | Answer::Each) if was_used => AskOutcome::UsedUp,
+            AskOutcome::Answer(answered) if was_used && is_once(&answered) => AskOutcome::UsedUp,
             outcome => outcome,
         }
     }
@@ -201,6 +202,24 @@ mod tests {
             assert!(tokio::time::timeout(moment / 5, again).await.is_err());
             let is_gone = tokio::time::timeout(moment * 10, is_gone).await;
             assert_eq!(is_gone.is_err(), stays);
+        }
+    }
+
+    /// The client may be slow to ask again. An answer of long ago is not the answer to what it asks now.
+    #[tokio::test]
+    async fn an_answer_waits_for_its_request_as_long_as_its_question_could() {
+        let timeout = Duration::from_millis(400);
+        for (pause, meets) in [(450, true), (900, false)] {
+            let questions = Questions::default();
+            let answer = Answered::from(Answer::Once, "page");
+            let put = || async move { AskOutcome::Answer(answer) };
+            let asked = questions.ask("it".to_owned(), timeout, put);
+            // Given up before the answer is there.
+            assert!(tokio::time::timeout(Duration::ZERO, asked).await.is_err());
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            let other = || async { AskOutcome::Unanswered("asked again".to_owned()) };
+            let outcome = questions.ask("it".to_owned(), timeout, other).await;
+            assert_eq!(matches!(outcome, AskOutcome::Answer(_)), meets, "{pause}");
         }
     }
 }

@@ -16,7 +16,7 @@ use hub::{
     Admits, CallOutcome, CompletionRequest, HandOver, Misuse, Need, Opening, Outcome, Purpose,
     Serving, Stop, TurnMachine,
 };
-use ifc::{Answer, Label, Labeled, Permit};
+use ifc::{Label, Labeled, Permit};
 use llm::DeltaSink;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -154,12 +154,11 @@ impl<'a, F: Front> Driver<'a, F> {
             Need::Confirm(question) => {
                 let causes = self.driven.agent.causes(&question);
                 let view = QuestionView::new(&question, causes, &self.driven.parts.lattice);
-                let answer = match self.driven.front.confirm(view).await {
-                    answer if question.choices().contains(&answer) => answer,
-                    // What was not offered is not an answer.
-                    _ => Answer::No,
-                };
-                self.driven.agent.handle_answer(question, answer)?;
+                // What was not offered is not an answer.
+                let answered = self.driven.front.confirm(view).await;
+                let answered = answered.among(&question.choices());
+                self.driven.record(answered.event()).await?;
+                self.driven.agent.handle_answer(question, answered.answer)?;
             }
             // A need was polled again before it was answered. Polled on, the machine would say the same for ever.
             Need::Answer => {
@@ -459,6 +458,7 @@ mod tests {
     use llm::{Broker, Scripted, text_answer};
 
     use super::*;
+    use crate::desk::Answered;
 
     struct NoRules;
 
@@ -482,8 +482,8 @@ mod tests {
             Ok(())
         }
 
-        async fn confirm(&mut self, _: QuestionView) -> Answer {
-            Answer::No
+        async fn confirm(&mut self, _: QuestionView) -> Answered {
+            Answered::NOT
         }
 
         fn delta(&mut self, _: &str) {}

@@ -7,9 +7,9 @@ use hub::address::{BREAK, Message};
 use hub::isc::Asks;
 use hub::trace::Event;
 use hub::{AppTools, Misuse, Opening, Purpose, TurnMachine};
-use ifc::Answer;
 use llm::{ProviderError, RequestOptions};
 
+use crate::desk::Answered;
 use crate::parts::Parts;
 use crate::spoke::Spoke;
 use crate::user::{FormAnswer, FormView};
@@ -41,7 +41,7 @@ pub(crate) trait Front: Send {
     }
 
     /// Shows a question and brings the answer. Anything but a clear yes must be [`Answer::No`].
-    async fn confirm(&mut self, view: QuestionView) -> Answer;
+    async fn confirm(&mut self, view: QuestionView) -> Answered;
 
     /// Asks whether a provider may be sent text with these taints above its clearance. Anything but a clear yes must be false.
     async fn clear(&mut self, provider: &str, above: &[String]) -> bool {

@@ -8,6 +8,7 @@ mod api;
 mod asked;
 mod consult;
 mod conversation;
+pub mod desk;
 mod driver;
 mod egress;
 mod front;

@@ -11,6 +11,7 @@ use ifc::{Answer, Call};
 use serde_json::Value;
 use wire::{Form, Refusal, Reply};
 
+use crate::desk::Answered;
 use crate::egress::AskedConnection;
 use crate::front::{Driven, Front};
 use crate::spoke::Mediator;
@@ -113,20 +114,20 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
         };
         let confirmed = tokio::select! {
             biased;
-            answer = self.driven.front.confirm(view.clone()) => Some(answer),
+            answered = self.driven.front.confirm(view.clone()) => Some(answered),
             // The program was refused meanwhile; a later answer has no effect.
             () = asked.lapsed() => None,
         };
-        let answer = match confirmed {
-            Some(answer) if view.choices.contains(&answer) => answer,
-            // What was not offered is not an answer.
-            _ => Answer::No,
-        };
-        let event = event(confirmed.map_or(UNANSWERED, |_| answer.name()));
+        // What was not offered is not an answer.
+        let answered = confirmed.unwrap_or(Answered::NOT).among(&view.choices);
+        let answer = answered.answer;
+        let word = answered.by.as_ref().map_or(UNANSWERED, |_| answer.name());
         // First the record of what was decided, then the act.
-        if let Err(failure) = self.driven.record(event).await {
-            asked.refuse("it could not be recorded");
-            return Err(failure);
+        for event in [answered.event(), event(word)] {
+            if let Err(failure) = self.driven.record(event).await {
+                asked.refuse("it could not be recorded");
+                return Err(failure);
+            }
         }
         // Another refusal, as of an answer that came too late, is not the user's no to the domain.
         if asked.settle_tcb(answer).is_some() && answer == Answer::No {

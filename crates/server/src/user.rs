@@ -1,9 +1,10 @@
 //! The user, as the hub sees one.
 
+use crate::desk::Answered;
 use async_trait::async_trait;
 use hub::question::QuestionView;
 use hub::trace::Record;
-use ifc::{Answer, Call, Lattice, Question, Release};
+use ifc::{Call, Lattice, Question, Release};
 use serde_json::{Map, Value};
 use wire::Form;
 
@@ -95,10 +96,10 @@ pub enum Selection {
 /// is no, and nothing is looked at.
 #[async_trait]
 pub trait User: Send {
-    /// Answers a question. Anything but a clear yes must be [`Answer::No`].
-    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+    /// Answers a question. Anything but a clear yes must be no.
+    async fn confirm(&mut self, question: &QuestionView) -> Answered {
         let _ = question;
-        Answer::No
+        Answered::NOT
     }
 
     /// Whether a provider may be sent text with these taints above its clearance, for the rest of the session. Anything but

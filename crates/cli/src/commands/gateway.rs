@@ -13,13 +13,14 @@ use llm::{Broker, HttpConfig, HttpProvider};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
 use server::Told;
+use server::desk::{Approver, Desk, fresh_token};
 use server::gateway::{Gateway as Guard, GatewayApp, GatewaySetup, HttpGateway, HttpSetup};
-use server::proxy::{ApprovalDesk, Approver};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use wire::{ToolDescription, ToolFilter};
 
-use crate::commands::proxy::terminal::Asked;
+use crate::asking::Asking;
+use crate::commands::proxy::terminal::{Announced, Asked};
 use crate::exit::Exit;
 use crate::fetch::{self, Fetch};
 use crate::interrupts::interrupts;
@@ -121,19 +122,18 @@ pub(crate) async fn serve(
     http: &Http,
     layers: &BTreeSet<Layer>,
 ) -> Result<Exit> {
-    let desk = match http.http {
-        Some(_) => {
-            let desk = ApprovalDesk::new(config.proxy.approval_timeout);
-            Some(desk.map_err(|reason| anyhow!(reason))?)
-        }
+    let name = format!("{}-gateway", compose::session_name()?);
+    let asking = Asking::new("gateway", &config, config.proxy.approval_timeout)?;
+    let desk = asking.desk(&name)?;
+    let approver: Option<Arc<dyn Approver>> = match http.http {
+        Some(_) if Terminal::attended() => Some(Arc::new(Asked::new(desk.clone()))),
+        Some(_) => Some(desk.clone()),
+        None if offered.unattended => None,
         // The terminal, if there is one, is the client's.
-        None => None,
+        None => Some(Arc::new(Announced(desk.clone()))),
     };
-    let approver = desk.clone().map(|desk| match Terminal::attended() {
-        true => Arc::new(Asked::new(desk)) as Arc<dyn Approver>,
-        false => desk,
-    });
     let front = Fronts {
+        name,
         asks_client: true,
         approver,
         permits: Arc::default(),
@@ -142,12 +142,13 @@ pub(crate) async fn serve(
     let gateway = start(config, prefixed, offered, front, layers).await?;
     say(&format!("trace: {}\n", gateway.trace().display()));
     let cancel = interrupts();
-    match (http.http, desk) {
-        (Some(address), Some(desk)) => listen(gateway, address, http, desk, &cancel).await?,
-        _ => {
+    match http.http {
+        Some(address) => listen(gateway, address, http, desk, &cancel).await?,
+        None => {
             let client = gateway.client("");
             let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
             client.serve(input, output, cancel.notified()).await?;
+            desk.close();
         }
     }
     Ok(Exit::Done)
@@ -155,6 +156,8 @@ pub(crate) async fn serve(
 
 /// Who answers the questions of a gateway, and what another front has permitted.
 pub(crate) struct Fronts {
+    /// Of the trace.
+    pub(crate) name: String,
     pub(crate) asks_client: bool,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) permits: Arc<Mutex<Permits>>,
@@ -209,7 +212,7 @@ pub(crate) async fn start(
         });
     }
     Ok(Guard::start(GatewaySetup {
-        name: format!("{}-gateway", setup.name),
+        name: fronts.name,
         traces: setup.traces,
         parts: setup.parts,
         apps,
@@ -229,12 +232,12 @@ async fn listen(
     gateway: Arc<Guard>,
     address: SocketAddr,
     http: &Http,
-    desk: Arc<ApprovalDesk>,
+    desk: Arc<Desk>,
     cancel: &Notify,
 ) -> Result<()> {
     let token = match &http.token_env {
         Some(name) => std::env::var(name).ok().filter(|token| !token.is_empty()),
-        None => Some(server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?),
+        None => Some(fresh_token().map_err(|reason| anyhow!(reason))?),
     };
     let token =
         token.context("the variable of --token-env is not set; export it and start again")?;

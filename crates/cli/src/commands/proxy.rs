@@ -16,13 +16,15 @@ use config::{Config, OnViolation};
 use ifc::{Dimension, Label};
 use llm::HttpProvider;
 use policy::{Front, SessionFacts};
-use server::proxy::{ApprovalDesk, Approver, ClientLabels, DropCalls, Proxy as Guard, ProxySetup};
+use server::desk::{Approver, Desk, DropCalls, fresh_token};
+use server::proxy::{ClientLabels, Proxy as Guard, ProxySetup};
 use server::{Rotation, TraceFile};
 
 use self::tally::Tally;
 pub(crate) use self::terminal::Announced;
 use self::terminal::Asked;
 use self::upstream::{Upstream, UpstreamArgs};
+use crate::asking::Asking;
 use crate::compose;
 use crate::configuration;
 use crate::exit::Exit;
@@ -94,7 +96,7 @@ pub(crate) struct Proxy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Violation {
-    /// Ask at the terminal and at the approval endpoint.
+    /// Ask at the terminal and at the desk.
     Ask,
     /// Drop the call and tell the model why.
     Drop,
@@ -111,7 +113,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     setup.observer = tally.clone();
     setup.observe = args.observe;
     let desk = match asks {
-        Some(timeout) => Some(approvals(&mut setup, timeout, args.json)?),
+        Some(timeout) => Some(approvals(&mut setup, &config, timeout, args.json)?),
         None => None,
     };
     let traced = setup.trace.as_ref().map(|trace| trace.path().to_owned());
@@ -261,7 +263,7 @@ fn tokens(args: &Proxy, setup: &ProxySetup) -> Result<Vec<String>> {
     let needs_one = has_key || setup.user_header.is_some() || !args.listen.ip().is_loopback();
     // Without a token, every program that reaches the port could use the user's key, or name a user.
     if given.is_empty() && needs_one {
-        let fresh = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
+        let fresh = fresh_token().map_err(|reason| anyhow!(reason))?;
         return Ok(vec![fresh]);
     }
     Ok(given)
@@ -281,9 +283,24 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
     }
 }
 
-/// Questions go to the approval endpoint, and to the terminal if there is one.
-fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<ApprovalDesk>> {
-    let desk = ApprovalDesk::new(timeout).map_err(|reason| anyhow!(reason))?;
+/// Questions go to the desk, and to the terminal if there is one.
+fn approvals(
+    setup: &mut ProxySetup,
+    config: &Config,
+    timeout: Duration,
+    json: bool,
+) -> Result<Arc<Desk>> {
+    let trace = setup
+        .trace
+        .as_ref()
+        .and_then(|trace| trace.path().file_stem());
+    let session = trace.unwrap_or_default().to_string_lossy();
+    let mut asking = Asking::new("proxy", config, timeout)?;
+    if setup.user_header.is_some() {
+        // The header names the user of each request.
+        asking = asking.of_no_user();
+    }
+    let desk = asking.desk(&session)?;
     let approver: Arc<dyn Approver> = match Terminal::attended() {
         // The program that reads the lines asks at the desk.
         _ if json => desk.clone(),

@@ -47,6 +47,7 @@ fn question(arguments: &str, causes: Vec<Cause>) -> QuestionView {
         hosts: vec![],
         waiting: vec![],
         assessment: Assessment::default(),
+        asker: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ifc::{Answer, Bound, Direction, Effect, Ran, Stage};
+use ifc::{Answer, Bound, Direction, Effect, Ran, Stage, Until};
 
 use super::arguments::{Argument, arguments};
 use super::view::{Assessment, QuestionView, TrustView};
@@ -250,7 +250,7 @@ impl QuestionView {
 
     /// The answer that covers the other calls of the step. It is suggested only if they can be undone, and `source` never is:
     /// how many calls and texts there are can be a stranger's choice.
-    fn proposal(&self) -> Option<String> {
+    pub(super) fn proposal(&self) -> Option<String> {
         if self.choices.contains(&Answer::Each) && self.effect != Effect::Irreversible.name() {
             let each = "Suggested: each (the listed calls are asked about for the same reasons).";
             return Some(each.to_owned());
@@ -259,6 +259,54 @@ impl QuestionView {
         let texts = if more == 1 { "text" } else { "texts" };
         let is_choice = self.choices.contains(&Answer::TrustSource) && more > 0;
         is_choice.then(|| format!("The conversation has {more} more {texts} of this source."))
+    }
+
+    /// What an answer for the session allows.
+    pub(super) fn for_session(&self) -> String {
+        let (app, tool) = (escape(&self.app), escape(&self.tool));
+        let may = match (&self.connection, &self.collaboration) {
+            (Some(to), _) => format!("connect to {}", escape(&to.domain)),
+            (None, Some(it)) => may(&it.serves, &it.functionality, it.direction),
+            (None, None) if self.is_answer => "have such answers shown".to_owned(),
+            (None, None) => format!("call {tool}"),
+        };
+        let covers = with(&self.covers);
+        format!("{app} may {may}, {covers} in the way, without approval until the session ends.")
+    }
+
+    /// What allowing the call does beside running it.
+    pub(super) fn endorsement(&self) -> Option<String> {
+        let carried = self.carried()?;
+        let except = match carried.as_slice() {
+            [] => String::new(),
+            names => format!(", except for {}", escape(&names.join(" and "))),
+        };
+        Some(format!(
+            "If you allow this call, it counts as your own request{except}."
+        ))
+    }
+
+    /// What the flow depends on, with labels: the `most` most relevant results and messages, and the rest counted.
+    #[must_use]
+    pub fn depends(&self, most: usize) -> String {
+        let sources = self.sources();
+        let mut all: Vec<String> = sources
+            .relevant
+            .iter()
+            .map(|(cause, _)| {
+                let (source, label) = (cause.source.to_string(), cause.label.join(", "));
+                format!("{} ({})", escape(&source), escape(&label))
+            })
+            .collect();
+        all.dedup();
+        let more = all.len().saturating_sub(most);
+        all.truncate(most);
+        all.extend((more > 0).then(|| format!("{more} more")));
+        all.extend(sources.descriptions);
+        match all.is_empty() {
+            true => format!("text labelled {}", escape(&self.excess.join(", "))),
+            false => all.join("; "),
+        }
     }
 
     /// The arguments of the calls that "always" covers. The control arguments are shown above, in full.
@@ -332,6 +380,12 @@ impl TrustView {
     }
 
     fn meaning(&self) -> String {
+        let covers = self.covers();
+        format!("trust: {covers} until your next message (trust-session: until the session ends).")
+    }
+
+    /// What trust in the texts allows, without its end.
+    pub(super) fn covers(&self) -> String {
         let texts = match self.texts.len() {
             1 => "this text asks",
             _ => "these texts ask",
@@ -344,9 +398,27 @@ impl TrustView {
             _ => "as long as it only reads",
         };
         format!(
-            "trust: {} may do anything that {texts}, {worst}, without approval until your next message (trust-session: until the session ends).",
+            "{} may do anything that {texts}, {worst}, without approval",
             escape(&self.app)
         )
+    }
+}
+
+/// What an answer is called.
+#[must_use]
+pub fn words(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Once => "once",
+        Answer::Each => "each of these calls once",
+        Answer::TrustValue => "trust this value for this task",
+        Answer::TrustSource => "trust this source for this task",
+        Answer::Trust(Until::Task) => "trust for this task",
+        Answer::Trust(Until::Session) => "trust for this session",
+        Answer::Host => "any address at this host for this task",
+        Answer::Session => "for this session",
+        Answer::Always => "always",
+        Answer::AlwaysFolder => "always in this folder",
+        Answer::No => "deny",
     }
 }
 

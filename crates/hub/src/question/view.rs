@@ -60,6 +60,8 @@ pub struct QuestionView {
     pub waiting: Vec<WaitingCall>,
     /// What the hub knows of it beside its labels.
     pub assessment: Assessment,
+    /// The user whose session asks, if known: no approver of an own question.
+    pub asker: Option<String>,
 }
 
 /// Texts that the user may trust.
@@ -226,6 +228,7 @@ impl QuestionView {
             hosts: question.hosts().unwrap_or_default(),
             waiting: Vec::new(),
             assessment: Assessment::default(),
+            asker: None,
         }
     }
 }

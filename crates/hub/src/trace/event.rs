@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{AnswerSource, Call, Cause, Flow, Names, Recalled, Score, Text, Usage};
 use crate::StopReason;
 
-/// The answer to a question about a connection that was not answered in time.
+/// The answer to a question that was not answered in time.
 pub const UNANSWERED: &str = "none in time";
 
 /// What happened: what the turn machine and its drivers make, a trace holds, `--json` prints and
@@ -360,6 +360,17 @@ pub enum Event {
         label: Names,
         /// Why.
         reason: Text,
+    },
+    /// What became of a question, before the monitor decides what the answer allows.
+    Replied {
+        /// The name of the answer, or [`UNANSWERED`]. An answer that was not offered is `no`.
+        answer: String,
+        /// Who gave it, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// From where: `terminal`, `approve`, `page`, `http` or `client`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
     },
     /// The user, or the approver in place of an absent user, answered.
     Answered {

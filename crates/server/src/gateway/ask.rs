@@ -1,4 +1,4 @@
-//! Questions to the user: by the client, if it can ask (MCP elicitation), else by an approver.
+//! Questions to the user: by the client, if it can ask (MCP elicitation), and at the desk. The first answer counts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::stateless::Era;
 use super::{Caller, Client, Offer, lock, rpc};
 use crate::asked::AskOutcome;
+use crate::desk::Answered;
 
 /// A person takes longer to read a question. What comes sooner is a program's.
 const PERSON: Duration = Duration::from_secs(1);
@@ -60,6 +61,7 @@ impl Client {
     }
 
     /// Has the client ask its user, by a request of ours or by what answers the client's. `None`: no person has answered.
+    /// If it is dropped, the client is told that it need not ask any more.
     async fn elicit(
         &self,
         key: &str,
@@ -71,6 +73,11 @@ impl Client {
         let id = format!("sluice-{}", self.number());
         let (answer, answered) = oneshot::channel();
         lock(&self.requests).insert(id.clone(), answer);
+        let mut request = Elicited {
+            client: self,
+            id: id.clone(),
+            out,
+        };
         let names: Vec<&str> = choices.iter().rev().map(|choice| choice.name()).collect();
         let params = json!({ "mode": "form", "message": message, "requestedSchema": {
             "type": "object", "required": ["answer"],
@@ -101,13 +108,10 @@ impl Client {
             Ok(()) => timeout(self.gateway.approval_timeout, answered).await,
             Err(_) => Ok(Ok(Value::Null)),
         };
-        lock(&self.requests).remove(&id);
         let Ok(Ok(result)) = result else {
-            let out = out?;
-            let params = json!({ "requestId": id, "reason": "it took too long" });
-            let _ = out.try_send(rpc::notification("notifications/cancelled", &params));
             return None;
         };
+        request.out = None;
         if since.elapsed() < PERSON {
             return None;
         }
@@ -123,6 +127,24 @@ impl Client {
     }
 }
 
+/// Takes a request to the client back, which has its answer unless there is a channel to say so.
+struct Elicited<'a> {
+    client: &'a Client,
+    id: String,
+    out: Option<&'a mpsc::Sender<String>>,
+}
+
+impl Drop for Elicited<'_> {
+    fn drop(&mut self) {
+        lock(&self.client.requests).remove(&self.id);
+        if let Some(out) = self.out {
+            let reason = "it was answered elsewhere, or took too long";
+            let params = json!({ "requestId": self.id, "reason": reason });
+            let _ = out.try_send(rpc::notification("notifications/cancelled", &params));
+        }
+    }
+}
+
 /// Takes an offer back when its question is settled or given up.
 struct Offered<'a>(&'a Client, &'a str);
 
@@ -133,7 +155,7 @@ impl Drop for Offered<'_> {
     }
 }
 
-/// Puts a question to the user: by the client, else by the approver.
+/// Puts a question to the user, by the client and by the approver. The first answer counts.
 async fn put(
     client: std::sync::Weak<Client>,
     key: String,
@@ -149,19 +171,22 @@ async fn put(
         Era::Stateless { elicits } => elicits,
     };
     let elicits = elicits && client.gateway.asks_client;
-    let elicited = match elicits {
-        true => client.elicit(&key, &view, out.as_ref()).await,
-        false => None,
+    let elicited = async {
+        match elicits {
+            true => client.elicit(&key, &view, out.as_ref()).await,
+            false => None,
+        }
     };
-    match (elicited, &client.gateway.approver) {
-        (Some(answer), _) => AskOutcome::Answer(answer),
-        (None, Some(approver)) => AskOutcome::Answer(approver.approve(&client.name, &view).await),
-        (None, None) if elicits => AskOutcome::Unanswered(
-            "it needs the user's approval, and no person answered".to_owned(),
-        ),
-        (None, None) => AskOutcome::Unanswered(
-            "it needs the user's approval, and this client cannot ask the user".to_owned(),
-        ),
+    let unanswered = match elicits {
+        true => "it needs the user's approval, and no person answered",
+        false => "it needs the user's approval, and this client cannot ask the user",
+    };
+    let approver = client.gateway.approver.as_ref();
+    let asked = async { Some(approver?.ask(&client.name, &view).await) };
+    tokio::select! {
+        Some(answer) = elicited => AskOutcome::Answer(Answered::from(answer, "client")),
+        Some(answered) = asked => AskOutcome::Answer(answered),
+        else => AskOutcome::Unanswered(unanswered.to_owned()),
     }
 }
 
@@ -189,35 +214,13 @@ fn words(view: &QuestionView) -> Option<String> {
     for reason in view.reasons() {
         let _ = match reason {
             Reason::Sentence(sentence) => write!(text, "\n{sentence}"),
-            Reason::Exceeds(begin) => write!(text, "\n{begin} {}.", sources(view)),
+            Reason::Exceeds(begin) => write!(text, "\n{begin} {}.", view.depends(MAX_SOURCES)),
         };
     }
     for more in view.meanings("until you revoke it") {
         let _ = write!(text, "\n{more}");
     }
     Some(text)
-}
-
-/// What a call depends on, with its labels.
-fn sources(view: &QuestionView) -> String {
-    let sources = view.sources();
-    let mut all: Vec<String> = sources
-        .relevant
-        .iter()
-        .map(|(cause, _)| {
-            let (source, label) = (cause.source.to_string(), cause.label.join(", "));
-            format!("{} ({})", escape(&source), escape(&label))
-        })
-        .collect();
-    all.dedup();
-    let more = all.len().saturating_sub(MAX_SOURCES);
-    all.truncate(MAX_SOURCES);
-    all.extend((more > 0).then(|| format!("{more} more")));
-    all.extend(sources.descriptions);
-    match all.is_empty() {
-        true => escape(&view.excess.join(", ")),
-        false => all.join("; "),
-    }
 }
 
 /// Why a call did not run, and what in the policy would let it. It is read by a model, and shown to a user.
@@ -251,7 +254,7 @@ pub(super) fn advice(view: &QuestionView, question: &Question, lattice: &Lattice
         "{tool} of {app} may depend on {}, and the rule {rule} does not allow that. To allow such calls for good, the user \
          writes {settings} under [{table}] in sluice.toml and starts the gateway again. Tell the user, and go on \
          without it.",
-        sources(view)
+        view.depends(MAX_SOURCES)
     )
 }
 

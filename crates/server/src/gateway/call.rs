@@ -12,8 +12,7 @@ use hub::question::QuestionView;
 use hub::trace::{self, Cause, Event, Text};
 use hub::{Asked, CallOutcome, Guard, Redeemed};
 use ifc::{
-    Answer, Arguments, Call, CallId, Decision, Image, Label, Labeled, Permit, Question, Relevance,
-    Sink,
+    Arguments, Call, CallId, Decision, Image, Label, Labeled, Permit, Question, Relevance, Sink,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -304,9 +303,8 @@ impl Client {
         let guard = &mut conversation.guard;
         let call = question.call().clone();
         let flow = self.flow(&call);
-        let answer = match outcome {
-            AskOutcome::Answer(answer) if view.choices.contains(&answer) => answer,
-            AskOutcome::Answer(_) => Answer::No,
+        let answered = match outcome {
+            AskOutcome::Answer(answered) => answered.among(&view.choices),
             AskOutcome::UsedUp => {
                 self.note(guard, id, &call, "an equal call was allowed once");
                 return None;
@@ -327,11 +325,13 @@ impl Client {
                 return Some(Err(Reply::Refused(text)));
             }
         };
-        let settled = guard.permit(question, answer);
-        let recorded = self.record(Event::Answered {
-            flow,
-            answer: answer.name().to_owned(),
-            allowed: settled.is_ok(),
+        let settled = guard.permit(question, answered.answer);
+        let recorded = self.record(answered.event()).and_then(|()| {
+            self.record(Event::Answered {
+                flow,
+                answer: answered.answer.name().to_owned(),
+                allowed: settled.is_ok(),
+            })
         });
         Some(match (settled, recorded) {
             (Ok(permit), Ok(())) => Ok((id, permit)),

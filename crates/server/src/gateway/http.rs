@@ -33,7 +33,7 @@ use super::stateless::{self, Era, VERSIONS};
 use super::{Client, Gateway, lock};
 use crate::api::error::ApiError;
 use crate::api::http::{self, Budget, Hosts, MAX_CONNECTIONS, json_body};
-use crate::proxy::{ApprovalDesk, fresh_token};
+use crate::desk::{Desk, fresh_token};
 
 /// Where clients send their messages.
 pub const PATH: &str = "/mcp";
@@ -60,7 +60,7 @@ pub struct HttpSetup {
     /// What each request must send as `Authorization: Bearer TOKEN`.
     pub token: String,
     /// Where questions are answered over HTTP.
-    pub desk: Option<Arc<ApprovalDesk>>,
+    pub desk: Option<Arc<Desk>>,
 }
 
 /// A gateway that listens.

@@ -8,13 +8,12 @@
 //! label. The user's words, instructions, tools and the other members of a request have the labels of what they
 //! repeat of results and answers (`hub::recognise`). From there on the turn machine decides (`turn`): the same one that runs apps here.
 
-mod approve;
 mod behind;
-mod desk;
 mod kept;
 mod memory;
 mod models;
 mod observe;
+mod observer;
 mod rebuild;
 mod request;
 mod sessions;
@@ -42,11 +41,12 @@ use hub::{
 use llm::{HttpProvider, RequestOptions};
 use tokio::{net::TcpListener, sync::Semaphore};
 
+pub use crate::desk::{Approver, DropCalls};
+
 pub use self::{
-    approve::{Approver, DropCalls, Observer},
     behind::{Behind, LabelledTexts},
-    desk::{ApprovalDesk, fresh_token},
     memory::MemoryLimits,
+    observer::Observer,
     rebuild::ClientLabels,
 };
 use self::{
@@ -70,6 +70,7 @@ use crate::{
         stream,
     },
     consult::random,
+    desk::Desk,
     gateway::Routes,
     parts::{Parts, Told},
     trace_file::{TraceError, TraceFile},
@@ -93,7 +94,7 @@ pub struct ProxySetup {
     /// Who answers questions.
     pub approver: Arc<dyn Approver>,
     /// The desk whose questions are answered over HTTP, if it is to be reached there.
-    pub desk: Option<Arc<ApprovalDesk>>,
+    pub desk: Option<Arc<Desk>>,
     /// Who watches.
     pub observer: Arc<dyn Observer>,
     /// What is said of the text that clients bring.
@@ -301,7 +302,9 @@ fn router(
     beside: Option<Router>,
     secret: Digest,
 ) -> io::Result<(Router, Arc<Shared>)> {
-    let desk = setup.desk.as_ref().map(ApprovalDesk::router);
+    let patience = setup.desk.as_ref().map(|desk| desk.timeout());
+    let patience = patience.unwrap_or(setup.parts.turn_timeout);
+    let desk = setup.desk.as_ref().map(Desk::router);
     let (mut parts, mut approver) = (setup.parts, setup.approver);
     if setup.observe {
         parts = observe::parts(parts);
@@ -324,6 +327,7 @@ fn router(
         parts,
         app: setup.app,
         approver,
+        patience,
         observer: setup.observer,
         labels: setup.labels,
         known: setup.known,

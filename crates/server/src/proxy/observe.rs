@@ -14,13 +14,13 @@ use ifc::{
 };
 
 use super::{
-    approve::Approver,
     memory::{RememberedCall, Step, Taken},
     transcript::fresh,
 };
 use crate::{
     QuestionView,
     api::{answer::CallOut, error::ApiError},
+    desk::Approver,
     parts::Parts,
 };
 

@@ -53,6 +53,8 @@ struct Prepared {
     apps: Apps,
     /// The policy for the user of the request.
     policy: Arc<dyn Policy>,
+    /// The user of the request, if a header names one.
+    user: Option<String>,
     /// What was learnt of its texts stays until it is answered.
     _texts: Hold,
 }
@@ -61,7 +63,8 @@ impl Prepared {
     /// Has the turn machine answer it.
     async fn answer(self, shared: &Shared, live: Option<Live>) -> Result<Answered, ApiError> {
         let (conversation, session) = (&self.conversation, self.session.of_turn());
-        let turn = Turn::new(shared, conversation, session, &self.options, live);
+        let mut turn = Turn::new(shared, conversation, session, &self.options, live);
+        turn.asker = self.user;
         turn.run(self.apps, self.policy, self.rebuilt).await
     }
 }
@@ -180,7 +183,7 @@ fn prepare(
     let chain = Chain::new(&shared.secret, &tenant, conversation.as_deref());
     let texts = shared.texts.tenant(tenant);
     let of_all = &shared.parts.policy;
-    let policy = user.and_then(|user| of_all.for_user(&user));
+    let policy = user.as_deref().and_then(|user| of_all.for_user(user));
     let policy = policy.unwrap_or_else(|| Arc::clone(of_all));
     let tools = ClientTools::new(&shared.app, shared.behind.as_ref());
     let known = shared.known.all();
@@ -265,6 +268,7 @@ fn prepare(
         rebuilt,
         apps: tools.apps,
         policy,
+        user,
         _texts: texts.hold(),
     })
 }

@@ -9,10 +9,10 @@ use ifc::{Label, Labeled};
 use llm::Dialect;
 use tokio::sync::Semaphore;
 
-use super::approve::{Approver, Observer};
 use super::behind::{Behind, LabelledTexts};
 use super::memory::{Memory, Taken};
 use super::models::Models;
+use super::observer::Observer;
 use super::rebuild::ClientLabels;
 use super::sessions::Sessions;
 use super::tokens::Tokens;
@@ -21,6 +21,7 @@ use super::transcript::{Chain, Digest};
 use crate::api::error::ApiError;
 use crate::api::http::Budget;
 use crate::api::request::Takes;
+use crate::desk::Approver;
 use crate::parts::{Parts, Told};
 
 /// What all requests share. Nothing in it is of one conversation, except what is kept under that
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     pub(super) parts: Parts,
     pub(super) app: String,
     pub(super) approver: Arc<dyn Approver>,
+    /// How long a question waits for its answer, and an answer for its request.
+    pub(super) patience: Duration,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) labels: ClientLabels,
     pub(super) known: LabelledTexts,

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use hub::trace::Event;
 use tokio::sync::oneshot;
 
-use super::approve::Observer;
+use super::observer::Observer;
 use crate::api::error::ApiError;
 use crate::trace_file::TraceFile;
 

@@ -28,6 +28,7 @@ use crate::{
         error::ApiError,
     },
     asked::AskOutcome,
+    desk,
     driver::{Driver, Ended},
     front::Front,
 };
@@ -59,6 +60,8 @@ pub(super) struct Turn<'a> {
     showable: bool,
     /// What the upstream wrote first, if everything of it goes to the client.
     seen: Option<Result<Seen, ApiError>>,
+    /// The user of the request, if known.
+    pub(super) asker: Option<String>,
 }
 
 pub(super) struct Answered {
@@ -90,6 +93,7 @@ impl<'a> Turn<'a> {
             failure: None,
             showable: false,
             seen: None,
+            asker: None,
         }
     }
 
@@ -337,7 +341,7 @@ impl Front for Turn<'_> {
         self.shared.written().await
     }
 
-    async fn confirm(&mut self, mut view: QuestionView) -> Answer {
+    async fn confirm(&mut self, mut view: QuestionView) -> desk::Answered {
         if !self.session.is_named {
             let lasts = |choice: &Answer| {
                 let trust = [Answer::TrustValue, Answer::TrustSource];
@@ -346,6 +350,7 @@ impl Front for Turn<'_> {
             };
             view.choices.retain(|choice| !lasts(choice));
         }
+        view.asker.clone_from(&self.asker);
         // What the client sends again asks the same.
         let about = (&view.app, &view.tool, &view.arguments, view.is_answer);
         let why = (&view.rule, &view.argument, &view.excess, view.ran);
@@ -353,12 +358,12 @@ impl Front for Turn<'_> {
         let approver = Arc::clone(&self.shared.approver);
         let (conversation, question) = (self.conversation.to_owned(), view.clone());
         let put =
-            || async move { AskOutcome::Answer(approver.approve(&conversation, &question).await) };
-        let timeout = self.shared.parts.turn_timeout;
-        match self.session.questions.ask(key, timeout, put).await {
-            AskOutcome::Answer(answer) if view.choices.contains(&answer) => answer,
-            // An equal call of an equal request has run by the same answer.
-            _ => Answer::No,
+            || async move { AskOutcome::Answer(approver.ask(&conversation, &question).await) };
+        let patience = self.shared.patience;
+        match self.session.questions.ask(key, patience, put).await {
+            AskOutcome::Answer(replied) => replied.among(&view.choices),
+            // An equal call of an equal request has run by the same answer, or none came.
+            _ => desk::Answered::NOT,
         }
     }
 

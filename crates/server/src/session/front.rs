@@ -7,13 +7,13 @@ use hub::Opening;
 use hub::address::Message;
 use hub::isc::Functionality;
 use hub::trace::Event;
-use ifc::Answer;
 use tokio::sync::mpsc;
 
 use super::assess::Assessor;
 use super::choosing::Serving;
 use super::setup::{AppSetup, SessionError};
 use super::spokes::Spokes;
+use crate::desk::Answered;
 use crate::front::{Front, Host};
 use crate::spoke::Spoke;
 use crate::trace_file::TraceFile;
@@ -49,14 +49,14 @@ impl Front for SessionFront<'_> {
         self.append(serving.or(self.part), event)
     }
 
-    async fn confirm(&mut self, view: QuestionView) -> Answer {
+    async fn confirm(&mut self, view: QuestionView) -> Answered {
         let view = QuestionView {
             assessment: self.assessor.assess(&view),
             ..view
         };
-        let answer = self.user.confirm(&view).await;
-        self.assessor.answered(&view, answer);
-        answer
+        let answered = self.user.confirm(&view).await;
+        self.assessor.answered(&view, answered.answer);
+        answered
     }
 
     async fn clear(&mut self, provider: &str, above: &[String]) -> bool {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use hub::trace::Event;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use server::proxy::ApprovalDesk;
+use server::desk::{Desk as Asking, DeskSetup};
 use tokio::task::JoinHandle;
 
 use crate::stage::{Stage, Watcher, body, result, serve, setup, user};
@@ -30,14 +30,36 @@ struct Desk {
     _upstream: Upstream,
 }
 
+/// The desk of a front, over a store of its own.
+pub(crate) fn asking(timeout: Duration) -> Arc<Asking> {
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    asking_at(store, timeout)
+}
+
+pub(crate) fn asking_at(store: Arc<store::Desk>, timeout: Duration) -> Arc<Asking> {
+    let setup = DeskSetup {
+        front: "proxy".to_owned(),
+        session: String::new(),
+        asker: Some("eve".to_owned()),
+        timeout,
+        keep_for: "until you revoke it".to_owned(),
+        notice: None,
+        report: |line| panic!("{line}"),
+    };
+    Asking::new(store, setup).unwrap()
+}
+
 async fn desk(timeout: Duration) -> Desk {
     desk_before(timeout, Arc::default()).await
 }
 
 async fn desk_before(timeout: Duration, watcher: Arc<Watcher>) -> Desk {
+    desk_at(asking(timeout), watcher).await
+}
+
+async fn desk_at(desk: Arc<Asking>, watcher: Arc<Watcher>) -> Desk {
     let upstream = Upstream::start(script);
     let mut setup = setup(&upstream);
-    let desk = ApprovalDesk::new(timeout).unwrap();
     setup.observer = watcher;
     setup.approver = desk.clone();
     setup.desk = Some(desk.clone());
@@ -128,19 +150,28 @@ async fn a_question_shows_everything_and_a_yes_runs_the_call() {
     let question = desk.question().await;
     let id = question["id"].as_str().unwrap().to_owned();
     for (name, expected) in [
+        ("front", json!("proxy")),
+        ("asker", json!("eve")),
+        ("app", json!("app")),
         ("tool", json!("post")),
-        ("arguments", json!(r#"{"to":"bob"}"#)),
-        ("rule", json!("post.limit")),
         ("effect", json!("write")),
-        ("limit", json!([])),
-        ("excess", json!(["untrusted"])),
-        ("is_answer", json!(false)),
         // No session without a name that the client gave.
         ("choices", json!(["once", "no"])),
+        ("answer", Value::Null),
     ] {
         assert_eq!(question[name], expected, "{name}");
     }
-    assert_eq!(question["causes"][0]["excerpt"], "mail");
+    let to = json!({"name": "to", "value": r#""bob""#, "mixed": []});
+    for (name, expected) in [
+        ("arguments", json!([to])),
+        ("rule", json!("post.limit")),
+        ("limit", json!([])),
+        ("excess", json!(["untrusted"])),
+        ("is_answer", json!(false)),
+    ] {
+        assert_eq!(question["shown"][name], expected, "{name}");
+    }
+    assert_eq!(question["shown"]["sources"][0]["after"], "mail");
     assert!(question["expires_in_ms"].as_u64().unwrap() > 20_000);
     let token = desk.token.clone();
     let session = json!({"answer": "session"});
@@ -264,8 +295,15 @@ async fn trust_is_for_the_text_and_its_conversation() {
         let going = desk.goes(Some("talk"), "mail", "go");
         let question = desk.question().await;
         let text = json!({"source": "result of inbox", "text": "mail"});
-        assert_eq!(question["trust"]["texts"], json!([text]));
-        assert_eq!(question["trust"]["effect"], "write");
+        assert_eq!(question["shown"]["trusted"], json!([text]));
+        let meaning = &question["shown"]["choices"][1]["meaning"];
+        assert!(
+            meaning
+                .as_str()
+                .unwrap()
+                .contains("except irreversible actions"),
+            "{meaning}"
+        );
         let id = question["id"].as_str().unwrap();
         let status = desk.answer(&desk.token, id, json!({"answer": word})).await;
         assert_eq!(status, 200);
@@ -311,7 +349,9 @@ async fn a_yes_endorses_its_call_in_the_requests_that_follow() {
         messages.extend([read.clone(), result(&read, 0, "mail")]);
         let answered = async {
             let question = desk.question().await;
-            assert_eq!(question["endorses"], json!(["to"]));
+            let notes = &question["shown"]["notes"];
+            let own = "If you allow this call, it counts as your own request.";
+            assert!(notes.as_array().unwrap().contains(&json!(own)), "{notes}");
             let id = question["id"].as_str().unwrap();
             desk.answer(&desk.token, id, json!({"answer": answer}))
                 .await
@@ -337,4 +377,116 @@ async fn a_yes_endorses_its_call_in_the_requests_that_follow() {
         next(&messages).await;
         assert_eq!(seen(&watcher), [Vec::<String>::new()]);
     }
+}
+
+/// A state folder that several processes share.
+struct State(tempfile::TempDir);
+
+impl State {
+    fn open(&self) -> store::Desk {
+        store::Desk::open(&self.0.path().join("sluice/desk.db")).unwrap()
+    }
+}
+
+fn now() -> store::Time {
+    std::time::SystemTime::now().into()
+}
+
+#[tokio::test]
+async fn another_process_answers_and_the_trace_says_who() {
+    let state = State(tempfile::tempdir().unwrap());
+    let watcher = Arc::<Watcher>::default();
+    let asking = asking_at(Arc::new(state.open()), PATIENCE);
+    let desk = desk_at(asking, watcher.clone()).await;
+    let other = state.open();
+    for (answer, expected) in [("once", "tool_calls"), ("no", "content")] {
+        let going = desk.goes(None, "mail", "go");
+        desk.question().await;
+        let kept = other.waiting(now()).unwrap().all.remove(0);
+        assert_eq!((&*kept.question.app, &*kept.question.tool), ("app", "post"));
+        let by = store::Answerer {
+            name: Some("ada".to_owned()),
+            from: "page".to_owned(),
+        };
+        other.answer(kept.id, answer, &by, now()).unwrap();
+        let answered = std::time::Instant::now();
+        let message = going.await.unwrap();
+        assert!(!message[expected].is_null(), "{message}");
+        assert!(answered.elapsed() < Duration::from_secs(2));
+        assert_eq!(other.waiting(now()).unwrap().all, []);
+    }
+    let events = watcher.0.lock().unwrap();
+    let replies = events.iter().filter_map(|(_, event)| match event {
+        Event::Replied { answer, by, from } => {
+            Some((answer.as_str(), by.as_deref(), from.as_deref()))
+        }
+        _ => None,
+    });
+    let by = |answer| (answer, Some("ada"), Some("page"));
+    assert_eq!(replies.collect::<Vec<_>>(), [by("once"), by("no")]);
+}
+
+/// What a limited token, the token of another front and a revoked one can do: nothing, not even count.
+#[tokio::test]
+async fn a_token_sees_and_answers_what_it_may_and_nothing_else() {
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    let desk = desk_at(asking_at(store.clone(), PATIENCE), Arc::default()).await;
+    let other = desk_at(asking_at(store.clone(), PATIENCE), Arc::default()).await;
+    let token = |name: &str, apps: &[&str], effects: &[&str]| {
+        let new = store::NewToken {
+            name: name.to_owned(),
+            role: store::Role::Approver,
+            apps: apps.iter().map(|app| (*app).to_owned()).collect(),
+            effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            expires: None,
+        };
+        store.new_token(&new, now()).unwrap()
+    };
+    let going = desk.goes(None, "mail", "go");
+    let id = desk.question().await["id"].as_str().unwrap().to_owned();
+    let once = json!({"answer": "once"});
+    let blind = [
+        other.token.clone(),
+        token("mail", &["mail"], &[]),
+        token("reads", &[], &["read"]),
+    ];
+    for token in &blind {
+        // At any front.
+        for front in [&desk, &other] {
+            let (status, list) = front.list(token).await;
+            let is_foreign = status == 401 && *token == other.token;
+            assert!(is_foreign || list == json!({"approvals": []}), "{list}");
+            let status = front.answer(token, &id, once.clone()).await;
+            assert!(status == 404 || is_foreign, "{status}");
+        }
+    }
+    let ada = token("ada", &["app"], &["write"]);
+    let (_, list) = other.list(&ada).await;
+    assert_eq!(list["approvals"][0]["id"], *id);
+    let revoked = token("bob", &[], &[]);
+    assert!(store.revoke("bob").unwrap());
+    assert_eq!(other.answer(&revoked, &id, once.clone()).await, 401);
+    // At the front of another process.
+    assert_eq!(other.answer(&ada, &id, once.clone()).await, 200);
+    assert_eq!(desk.answer(&ada, &id, once).await, 409);
+    let message = going.await.unwrap();
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "post");
+    let kept = store.find(&id).unwrap().unwrap().answer.unwrap();
+    assert_eq!(kept.to_string(), "once, by ada from http");
+}
+
+#[tokio::test]
+async fn a_question_goes_with_its_request_and_with_its_front() {
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    let asking = asking_at(store.clone(), PATIENCE);
+    let desk = desk_at(asking.clone(), Arc::default()).await;
+    let going = desk.goes(None, "mail", "go");
+    desk.question().await;
+    asking.close();
+    assert_eq!(store.waiting(now()).unwrap().all, []);
+    assert_eq!(going.await.unwrap()["content"], "refused");
+    // A closed desk asks nothing more.
+    let closed = desk.goes(None, "mail", "once more").await.unwrap();
+    assert_eq!(closed["content"], "refused");
+    assert_eq!(store.recent(10).unwrap().all, []);
 }

@@ -249,6 +249,7 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
             Event::Returned { .. } => "returned",
             Event::Asked { .. } => "asked",
             Event::Withheld { .. } => "withheld",
+            Event::Replied { .. } => "replied",
             Event::Answered { .. } => "answered",
             Event::Answer { .. } => "answer",
             other => panic!("unexpected {other:?}"),
@@ -267,6 +268,7 @@ async fn everything_is_in_the_trace_with_the_name_of_its_conversation() {
             "completed",
             "screened",
             "asked",
+            "replied",
             "answered",
             // Without what the refused call depends on it has nothing to say.
             "redacted",

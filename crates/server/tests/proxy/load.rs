@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use ifc::Answer;
 use serde_json::{Value, json};
-use server::proxy::{ApprovalDesk, Proxy, ProxyError, ProxySetup};
+use server::proxy::{Proxy, ProxyError, ProxySetup};
 
+use crate::approvals::asking;
 use crate::stage::{Always, Stage, body, result, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -40,7 +41,7 @@ async fn approvals_answer_while_agents_make_all_requests_there_may_be() {
     let upstream = upstream();
     let mut setup = setup(&upstream);
     setup.requests = 2;
-    let desk = ApprovalDesk::new(Duration::from_secs(60)).unwrap();
+    let desk = asking(Duration::from_secs(60));
     setup.desk = Some(desk.clone());
     let stage = serve(setup).await;
     let _first = hang(&stage, &upstream, "hang 1").await;
@@ -58,7 +59,7 @@ async fn silent_connections_keep_no_approval_out() {
     let upstream = upstream();
     let mut setup = setup(&upstream);
     setup.connections = 16;
-    let desk = ApprovalDesk::new(Duration::from_secs(60)).unwrap();
+    let desk = asking(Duration::from_secs(60));
     setup.desk = Some(desk.clone());
     let stage = serve(setup).await;
     let under_way = hang(&stage, &upstream, "hang").await;

@@ -14,6 +14,7 @@ use ifc::{
 use llm::{Broker, Scripted, call_answer, text_answer};
 use sandbox::{Access, Mount, Spec};
 use screen::NaiveTainting;
+use server::desk::Answered;
 use server::{
     AppSetup, Assessment, Choice, ConnectionView, FormAnswer, FormView, Parts, QuestionView,
     Selection, SelectionView, Session, SessionError, SessionSetup, SpokeSetup, ToolCheck,
@@ -125,14 +126,14 @@ pub(crate) struct Watcher {
 
 #[async_trait]
 impl User for Watcher {
-    async fn confirm(&mut self, question: &QuestionView) -> Answer {
+    async fn confirm(&mut self, question: &QuestionView) -> Answered {
         self.questions.push(question.clone());
         self.choices.push(question.choices.clone());
         self.assessments.push(question.assessment.clone());
         self.connections.extend(question.connection.clone());
         tokio::time::sleep(self.pause).await;
         let reply = self.replies.pop_front().or(self.says);
-        reply.unwrap_or(Answer::No)
+        Answered::from(reply.unwrap_or(Answer::No), "terminal")
     }
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {

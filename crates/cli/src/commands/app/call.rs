@@ -13,6 +13,7 @@ use policy::{Front, SessionFacts};
 use serde_json::json;
 use server::{Session, SessionError, User};
 
+use crate::asking::{AT_TERMINAL, Asking};
 use crate::commands::policy::pieces;
 use crate::configuration;
 use crate::exit::Exit;
@@ -71,7 +72,11 @@ pub(super) async fn call(args: Call) -> Result<Exit> {
     let broker = Broker::new(Arc::new(none), Label::bottom());
     let setup = compose::session(&config, broker, &options)?;
     let arguments = config.user.label(args.arguments.clone());
-    let mut user = Terminal::new(false, KeepFor::default());
+    let asking = match Terminal::attended() {
+        true => Some(Asking::new("app call", &config, AT_TERMINAL)?),
+        false => None,
+    };
+    let mut user = Terminal::new(false, KeepFor::default()).asking(asking);
     if let Some(file) = configuration::find(args.place.file.config.as_deref())? {
         user.file = file.path().display().to_string();
     }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use config::{App, Config};
 use ifc::{Answer, Monitor};
 use sandbox::Limits;
-use server::proxy::{ApprovalDesk, Approver};
+use server::desk::{Answered, Approver, Desk};
 use server::{
     AskedConnection, Change, Ended, Gate, Program, ProgramSetup, QuestionView, SystemResolver,
     Told, User as _,
@@ -54,14 +54,14 @@ pub(super) type Between = Arc<Mutex<Option<pty::Terminal>>>;
 
 /// Asks at the user's terminal, which is the agent's otherwise, and at the desk; the first answer counts.
 pub(super) struct AtTerminal {
-    desk: Arc<ApprovalDesk>,
+    desk: Arc<Desk>,
     between: Between,
     /// One question at a time.
     turn: AsyncMutex<()>,
 }
 
 impl AtTerminal {
-    pub(super) fn new(desk: Arc<ApprovalDesk>, between: Between) -> Self {
+    pub(super) fn new(desk: Arc<Desk>, between: Between) -> Self {
         let turn = AsyncMutex::default();
         Self {
             desk,
@@ -70,7 +70,7 @@ impl AtTerminal {
         }
     }
 
-    async fn typed(&self, question: &QuestionView) -> Answer {
+    async fn typed(&self, question: &QuestionView) -> Answered {
         let _turn = self.turn.lock().await;
         let _paused = Paused::new(&self.between);
         Terminal::new(false, KeepFor::default())
@@ -82,10 +82,14 @@ impl AtTerminal {
 #[async_trait]
 impl Approver for AtTerminal {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        self.ask(conversation, question).await.answer
+    }
+
+    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
         tokio::select! {
-            answer = self.typed(question) => answer,
+            answered = self.typed(question) => answered,
             // The desk has the timeout.
-            answer = self.desk.approve(conversation, question) => answer,
+            answered = self.desk.ask(conversation, question) => answered,
         }
     }
 }

@@ -11,8 +11,9 @@ use hub::Permits;
 use ifc::{Dimension, Label};
 use policy::{Front, SessionFacts};
 use sandbox::Layer;
+use server::desk::{Approver, Desk, DropCalls, fresh_token};
 use server::gateway::Routes;
-use server::proxy::{ApprovalDesk, Approver, Behind, DropCalls, LabelledTexts, Proxy, ProxySetup};
+use server::proxy::{Behind, LabelledTexts, Proxy, ProxySetup};
 use server::{Rotation, Told, TraceFile};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -82,7 +83,9 @@ pub(super) struct Parts<'a> {
     /// Who answers questions; without one they are refused at once.
     pub(super) approver: Option<Arc<dyn Approver>>,
     /// Where they wait. It is not served here: the sandbox reaches this address.
-    pub(super) desk: Arc<ApprovalDesk>,
+    pub(super) desk: Arc<Desk>,
+    /// The name of the trace.
+    pub(super) session: String,
     pub(super) summary: Arc<Summary>,
     /// Who learns what the agent is given.
     pub(super) told: Told,
@@ -95,10 +98,11 @@ fn lock(permits: &Mutex<Permits>) -> MutexGuard<'_, Permits> {
 impl Fronts {
     pub(super) async fn start(parts: Parts<'_>) -> Result<Self> {
         let config = parts.config;
-        let token = server::proxy::fresh_token().map_err(|reason| anyhow!(reason))?;
+        let token = fresh_token().map_err(|reason| anyhow!(reason))?;
         let asks = parts.approver.is_some();
         let permits: Arc<Mutex<Permits>> = Arc::default();
         let fronts = gateway::Fronts {
+            name: format!("{}-gateway", compose::session_name()?),
             // A program that the agent starts reaches the gateway too, and could answer.
             asks_client: false,
             approver: parts.approver.clone(),
@@ -164,8 +168,7 @@ impl Fronts {
         });
         setup.told = Some(parts.told);
         setup.beside = Some(Routes::new(gateway, &token, Some(SESSION.to_owned())));
-        let name = format!("{}-guard", compose::session_name()?);
-        let trace = TraceFile::rotating(&paths::traces()?, &name, Rotation::default())?;
+        let trace = TraceFile::rotating(&paths::traces()?, &parts.session, Rotation::default())?;
         traces.push(trace.path().to_owned());
         setup.trace = Some(trace);
         let proxy = Proxy::bind(setup)

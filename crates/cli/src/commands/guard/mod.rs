@@ -31,10 +31,11 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use config::{Config, ProviderKind};
-use server::proxy::{ApprovalDesk, Approver, LabelledTexts};
+use server::desk::{Approver, Desk};
+use server::proxy::LabelledTexts;
 use tempfile::NamedTempFile;
 
 use self::agent::{Kind, Own, Run};
@@ -45,13 +46,14 @@ use self::rules::{Opened, Sources};
 use self::run::Launch;
 use self::summary::Summary;
 use self::workspace::{Whose, Workspace, is_below};
+use crate::asking::Asking;
 use crate::commands::proxy::Announced;
 use crate::commands::proxy::upstream::{Upstream, UpstreamArgs};
 use crate::exit::Exit;
 use crate::place::Place;
 use crate::provider::dialect;
 use crate::terminal::{Terminal, say};
-use crate::{configuration, paths};
+use crate::{compose, configuration, paths};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -167,8 +169,9 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
     let model = upstream.provider.model().to_owned();
     let (summary, layers) = (Arc::new(Summary::default()), args.place.layers());
     let (between, teller) = (Between::default(), Teller::default());
-    let desk = ApprovalDesk::new(rules.config.proxy.approval_timeout);
-    let desk = desk.map_err(|reason| anyhow!(reason))?;
+    let session = format!("{}-guard", compose::session_name()?);
+    let timeout = rules.config.proxy.approval_timeout;
+    let desk = Asking::new("guard", &rules.config, timeout)?.desk(&session)?;
     // Without a sandbox the terminal is the agent's.
     let approver: Option<Arc<dyn Approver>> = match Terminal::attended() && !args.no_sandbox {
         true => Some(Arc::new(AtTerminal::new(desk.clone(), between.clone()))),
@@ -187,6 +190,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
         home: &home.folder,
         layers: &layers,
         desk: desk.clone(),
+        session,
         approver: approver.clone(),
         summary: summary.clone(),
         told: teller.told(),
@@ -255,7 +259,7 @@ pub(crate) async fn guard(args: Guard) -> Result<Exit> {
 
 /// Serves the questions at a port that no sandbox reaches. What is no terminal may be a log that the agent can read, so the
 /// token is in a file then, as long as that is held.
-async fn announce(desk: &Arc<ApprovalDesk>) -> Result<Option<NamedTempFile>> {
+async fn announce(desk: &Arc<Desk>) -> Result<Option<NamedTempFile>> {
     let (address, serving) = desk.listen().await?;
     tokio::spawn(serving);
     let (mut word, mut held) = (desk.token().to_owned(), None);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use config::Config;
-use hub::trace::{self, Cause, Event, Flow, Record, escape};
+use hub::trace::{self, Cause, Event, Flow, Record, UNANSWERED, escape};
 use ifc::{Arguments, Basis, Delivery, Label, Labeled, Lattice, Release, Sink, Source, Stage};
 use policy::{AppPolicy, Judgement, LimitPart, Verdict, toml_key};
 use serde_json::{Value, json};
@@ -63,6 +63,8 @@ pub(super) struct Recorded<'a> {
     causes: &'a [Cause],
     /// The user's answer, and whether it allows.
     pub(super) answer: Option<(&'a str, bool)>,
+    /// What was replied to the question, by whom, and from where. Older traces do not say it.
+    reply: Option<(&'a str, Option<&'a str>, Option<&'a str>)>,
     /// Whether the question about an earlier call of the step listed it, and `each` allowed it.
     pub(super) is_listed: bool,
 }
@@ -114,6 +116,7 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
             excess: &[],
             causes: &[],
             answer: None,
+            reply: None,
             is_listed: false,
         };
         match &record.event {
@@ -130,6 +133,11 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 causes,
                 ..decided(flow, Verdict::Ask, rule)
             }),
+            Event::Replied { answer, by, from } => {
+                if let Some(asked) = open(&mut found, conversation).next() {
+                    asked.reply = Some((answer, by.as_deref(), from.as_deref()));
+                }
+            }
             Event::Answered {
                 flow,
                 answer,
@@ -383,10 +391,15 @@ fn recorded_text(recorded: &Recorded<'_>) -> String {
                 .to_owned()
         }
         Verdict::Ask => {
-            let answer = match recorded.answer {
-                Some((answer, true)) => format!("the user said {answer}"),
-                Some((answer, false)) => format!("the answer was {answer}"),
-                None => "there was no answer".to_owned(),
+            let answer = match (recorded.reply, recorded.answer) {
+                (Some((UNANSWERED, ..)), _) | (None, None) => "there was no answer".to_owned(),
+                (Some((answer, by, from)), _) => {
+                    let by = by.unwrap_or("the user");
+                    let from = from.map(|from| format!(", from {from}"));
+                    format!("{by} said {answer}{}", from.unwrap_or_default())
+                }
+                (None, Some((answer, true))) => format!("the user said {answer}"),
+                (None, Some((answer, false))) => format!("the answer was {answer}"),
             };
             let beyond = match recorded.excess {
                 [] => String::new(),

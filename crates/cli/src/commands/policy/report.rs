@@ -50,6 +50,8 @@ impl Report {
     /// Adds a session. A trace may hold several conversations.
     fn add(&mut self, records: &[Record]) {
         let mut open: BTreeMap<Option<&str>, (Task, Option<u64>)> = BTreeMap::new();
+        // What was replied to the newest question. Older traces do not say it.
+        let mut reply: Option<&str> = None;
         for record in records {
             let (task, asked_at) = open.entry(record.conversation.as_deref()).or_default();
             match &record.event {
@@ -74,17 +76,19 @@ impl Report {
                     task.questions += 1;
                     (task.has_begun, *asked_at) = (true, Some(record.at_ms));
                 }
+                Event::Replied { answer, .. } => reply = Some(answer),
                 // One answer can be about several calls.
                 Event::Answered { flow, answer, .. } => {
                     if let (None, Flow::Call(call), "each") = (&asked_at, flow, answer.as_str()) {
                         self.consequential += usize::from(!verbs::effect(&call.tool).reads());
                     }
-                    self.answered(asked_at.take(), record, answer);
+                    self.answered(asked_at.take(), record, reply.take().unwrap_or(answer));
                 }
                 Event::Trusted { until, .. } => {
                     // The call is decided on again, and counted then.
                     self.consequential = self.consequential.saturating_sub(1);
-                    self.answered(asked_at.take(), record, &format!("trust for {until}"));
+                    let older = format!("trust for {until}");
+                    self.answered(asked_at.take(), record, reply.take().unwrap_or(&older));
                 }
                 Event::Allowed {
                     flow: Flow::Call(call),

@@ -1,4 +1,4 @@
-//! Questions at the terminal, while the approval endpoint offers the same ones; or a line about each.
+//! Questions at the terminal, while the desk offers the same ones; or a line about each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,30 +8,35 @@ use hub::trace::escape;
 use ifc::Answer;
 use rustix::termios::{QueueSelector, tcflush};
 use server::QuestionView;
-use server::proxy::{ApprovalDesk, Approver};
+use server::desk::{Answered, Approver, Desk};
 use tokio::sync::{Mutex, mpsc};
 
+use crate::asking;
 use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, message, say};
 
 /// Asks at the desk alone, and says so on one line.
-pub(crate) struct Announced(pub(crate) Arc<ApprovalDesk>);
+pub(crate) struct Announced(pub(crate) Arc<Desk>);
 
 #[async_trait]
 impl Approver for Announced {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        self.ask(conversation, question).await.answer
+    }
+
+    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
         let (of, title) = (escape(conversation), question.title().join(" "));
         message(&format!(
-            "conversation {of}: {title} list and answer it at the address of `questions:` above"
+            "conversation {of}: {title} Answer it with `sluice approve` or `sluice desk`"
         ));
-        self.0.approve(conversation, question).await
+        self.0.ask(conversation, question).await
     }
 }
 
 /// Asks at the terminal and at the desk; the first answer counts.
 pub(crate) struct Asked {
-    desk: Arc<ApprovalDesk>,
+    desk: Arc<Desk>,
     /// The typed lines, for one question at a time.
     lines: Mutex<mpsc::UnboundedReceiver<String>>,
 }
@@ -39,7 +44,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// Starts the one thread that reads the terminal: a reader per question would take the answer to the
     /// next one.
-    pub(crate) fn new(desk: Arc<ApprovalDesk>) -> Self {
+    pub(crate) fn new(desk: Arc<Desk>) -> Self {
         let (sender, lines) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
             let mut line = String::new();
@@ -62,7 +67,7 @@ impl Asked {
         conversation: &str,
         question: &QuestionView,
         is_shown: &AtomicBool,
-    ) -> Answer {
+    ) -> Answered {
         // The other questions wait here, and are open at the desk meanwhile.
         let mut lines = self.lines.lock().await;
         // Input from before the question must not answer it.
@@ -85,7 +90,7 @@ impl Asked {
                 return std::future::pending().await;
             };
             match dialogue.hear(Some(&line)) {
-                Next::Done(answer) => return answer,
+                Next::Done(answer) => return asking::typed(answer),
                 Next::Say(again) => say(&again),
             }
         }
@@ -95,16 +100,19 @@ impl Asked {
 #[async_trait]
 impl Approver for Asked {
     async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer {
+        self.ask(conversation, question).await.answer
+    }
+
+    async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
         let is_shown = AtomicBool::new(false);
         tokio::select! {
-            answer = self.typed(conversation, question, &is_shown) => answer,
+            answered = self.typed(conversation, question, &is_shown) => answered,
             // The desk has the timeout.
-            answer = self.desk.approve(conversation, question) => {
+            answered = self.desk.ask(conversation, question) => {
                 if is_shown.load(Ordering::Relaxed) {
-                    let what = answer.name();
-                    say(&format!("\n(answered elsewhere, or timed out: {what})\n"));
+                    say(&asking::elsewhere(&answered));
                 }
-                answer
+                answered
             }
         }
     }

@@ -305,10 +305,18 @@ fn what_leads_past_the_guard_is_refused_by_name() {
 fn any_other_agent_has_both_addresses_and_its_own_exit_code() {
     let stage = Stage::new();
     // Questions are answered elsewhere: here it could answer its own.
-    let script = "echo $OPENAI_BASE_URL $ANTHROPIC_BASE_URL; node -e 'fetch(process.env.ANTHROPIC_BASE_URL + \
-                  \"/sluice/v1/approvals\").then((answer) => console.log(answer.status))'; exit 7";
-    let (code, out, err) = stage.run(&["--approvals"], &["sh", "-c", script]);
+    let desk = stage.path("state/sluice/desk.db");
+    let script = format!(
+        "cat {}; echo $OPENAI_BASE_URL $ANTHROPIC_BASE_URL; node -e 'fetch(process.env.ANTHROPIC_BASE_URL + \
+         \"/sluice/v1/approvals\").then((answer) => console.log(answer.status))'; exit 7",
+        desk.display()
+    );
+    let (code, out, err) = stage.run(&["--approvals"], &["sh", "-c", &script]);
     assert_eq!(code, 7, "{err}");
+    assert!(
+        desk.exists() && err.contains("No such file") && !out.contains("SQLite"),
+        "{err}"
+    );
     assert!(out.matches("http://127.0.0.1:").count() == 2, "{out}");
     assert!(out.ends_with("\n404\n"), "{out}");
 }

@@ -1,31 +1,8 @@
-//! The approver, who answers the proxy's questions, and the observer, who watches it.
+//! The observer, who watches the proxy.
 
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use hub::trace::Event;
-use ifc::Answer;
-
-use crate::QuestionView;
-
-/// Answers questions about calls. No answer is no: an approver must return.
-#[async_trait]
-pub trait Approver: Send + Sync {
-    /// The answer. Anything but a clear yes must be [`Answer::No`]. Several questions may be open
-    /// at once; dropping the future takes the question back.
-    async fn approve(&self, conversation: &str, question: &QuestionView) -> Answer;
-}
-
-/// Every call that would need a yes is dropped.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DropCalls;
-
-#[async_trait]
-impl Approver for DropCalls {
-    async fn approve(&self, _: &str, _: &QuestionView) -> Answer {
-        Answer::No
-    }
-}
 
 /// Sees what happens in every conversation.
 pub trait Observer: Send + Sync {
