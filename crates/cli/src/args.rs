@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    app, chat, doctor, gateway, guard, init, memory, model, permissions, policy, proxy, run,
+    app, chat, desk, doctor, gateway, guard, init, memory, model, permissions, policy, proxy, run,
     secret, token, trace, trust, undo, wrap,
 };
 
@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Gateway(gateway::Gateway),
     /// Guard one MCP server: the same for a single command, without a configuration.
     Wrap(wrap::Wrap),
+    /// Answer the questions of all Sluice programs on a page, in a browser on this machine or a phone.
+    Desk(desk::Desk),
     /// Put Sluice between the MCP clients of this machine and their servers.
     Init(init::Init),
     /// Take back what `sluice init` has changed.

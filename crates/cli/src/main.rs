@@ -70,6 +70,7 @@ fn main() -> ExitCode {
             Command::Proxy(proxy) => commands::proxy::proxy(proxy).await,
             Command::Gateway(gateway) => commands::gateway::gateway(gateway).await,
             Command::Wrap(wrap) => commands::wrap::wrap(wrap).await,
+            Command::Desk(desk) => commands::desk::desk(desk).await,
             Command::Init(init) => commands::init::init(init).await,
             Command::Undo(undo) => commands::undo::undo(&undo),
             Command::Run(run) => commands::run::run(run).await,

@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 pub(crate) mod chat;
+pub(crate) mod desk;
 pub(crate) mod doctor;
 pub(crate) mod gateway;
 pub(crate) mod guard;

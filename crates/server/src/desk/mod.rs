@@ -6,6 +6,7 @@
 mod api;
 mod approver;
 mod front;
+pub mod page;
 
 pub use api::router;
 pub use approver::{Answered, Approver, DropCalls};

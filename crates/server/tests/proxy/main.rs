@@ -20,6 +20,7 @@ mod members;
 mod memory;
 mod names;
 mod oddities;
+mod page;
 mod permits;
 mod refined;
 mod refused;

@@ -1,0 +1,292 @@
+//! One question, in full, and its answers.
+
+use std::sync::Arc;
+
+use axum::Form;
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use hub::question::{Shown, ShownArgument, ShownChoice, ShownSource};
+use maud::{Markup, html};
+use serde::Deserialize;
+use store::{Answerer, DeskError, KeptQuestion, QuestionId};
+
+use super::super::front::{blocking, now};
+use super::Shared;
+use super::layout::{boxed, chips, line, lines, page, span};
+use super::list::{call, failed};
+use super::login::Login;
+
+/// The answer that is always possible.
+const NO: &str = "no";
+/// The answers that allow what is shown and nothing later, so that one step is enough.
+const ONE_STEP: [&str; 2] = [NO, "once"];
+
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Extension(login): Extension<Login>,
+    Path(id): Path<String>,
+) -> Response {
+    match find(&shared, &login, id).await {
+        Ok(kept) => question(&login, &kept, None),
+        Err(answer) => *answer,
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Given {
+    answer: String,
+    #[serde(default)]
+    confirm: String,
+}
+
+pub(super) async fn answer(
+    State(shared): State<Arc<Shared>>,
+    Extension(login): Extension<Login>,
+    Path(id): Path<String>,
+    Form(given): Form<Given>,
+) -> Response {
+    let kept = match find(&shared, &login, id).await {
+        Ok(kept) => kept,
+        Err(answer) => return *answer,
+    };
+    let shown = read(&kept);
+    let offered = choices(&login, &kept, shown.as_ref());
+    // What the page did not show cannot be allowed on it.
+    let Some(choice) = offered.iter().find(|it| it.answer == given.answer) else {
+        let offered = offered.into_iter().map(|it| it.answer).collect();
+        return refused(&shared, &login, kept, &DeskError::NotOffered(offered)).await;
+    };
+    if !ONE_STEP.contains(&choice.answer.as_str()) && given.confirm.is_empty() {
+        return second_step(&login, &kept, shown.as_ref(), choice);
+    }
+    let (id, answer) = (kept.id, choice.answer.clone());
+    let by = Answerer {
+        name: Some(login.name().to_owned()),
+        from: "page".to_owned(),
+    };
+    let answered = move |store: &store::Desk| store.answer(id, &answer, &by, now());
+    match blocking(&shared.store, answered).await {
+        Ok(()) => (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response(),
+        Err(error) => refused(&shared, &login, kept, &error).await,
+    }
+}
+
+/// The question, if this login may see it. To one that may not it is as if there were none.
+async fn find(shared: &Shared, login: &Login, id: String) -> Result<KeptQuestion, Box<Response>> {
+    // By its whole id: a shortened one is for terminals.
+    let found = match id.parse::<QuestionId>() {
+        Ok(_) => blocking(&shared.store, move |store| store.find(&id)).await,
+        Err(_) => Ok(None),
+    };
+    let found = match found {
+        // Which question a damaged row holds is unknown, and so who may see that there is one.
+        Err(error) if login.is_owner() => return Err(Box::new(failed(login, &error))),
+        found => found.ok().flatten(),
+    };
+    found
+        .filter(|kept| login.may_see(&kept.question))
+        .ok_or_else(|| {
+            let content = html! {
+                p { "It was taken back, or it waited too long." }
+                p { a href="/" { "Go to the questions" } }
+            };
+            let page = page(login, "", "There is no such question", content);
+            Box::new((StatusCode::NOT_FOUND, page).into_response())
+        })
+}
+
+/// What the question shows. `None` if it cannot be read: then it can only be denied.
+fn read(kept: &KeptQuestion) -> Option<Shown> {
+    serde_json::from_str(&kept.question.shown).ok()
+}
+
+/// The answers that the page offers to this login, `no` first.
+fn choices(login: &Login, kept: &KeptQuestion, shown: Option<&Shown>) -> Vec<ShownChoice> {
+    let question = &kept.question;
+    let no = ShownChoice {
+        answer: NO.to_owned(),
+        words: NO.to_owned(),
+        meaning: String::new(),
+    };
+    let may_allow = question.approvers.is_empty()
+        || (question.approvers.iter().any(|it| it == login.name())
+            && question.asker.as_deref() != Some(login.name()));
+    let Some(shown) = shown.filter(|_| may_allow) else {
+        return vec![no];
+    };
+    let is_offered = |choice: &&ShownChoice| {
+        let trusts = ["trust", "trust-session", "value", "source"].contains(&&*choice.answer);
+        choice.answer != NO
+            && question.choices.contains(&choice.answer)
+            && (!trusts || !shown.trusted.is_empty())
+    };
+    let others = shown.choices.iter().filter(is_offered).cloned();
+    std::iter::once(no).chain(others).collect()
+}
+
+/// The question again, with why the answer does not count.
+async fn refused(
+    shared: &Shared,
+    login: &Login,
+    kept: KeptQuestion,
+    error: &DeskError,
+) -> Response {
+    let status = match error {
+        DeskError::Answered(_) => StatusCode::CONFLICT,
+        DeskError::NotAllowed(_) => StatusCode::FORBIDDEN,
+        DeskError::NotOffered(_) => StatusCode::BAD_REQUEST,
+        DeskError::Unknown => StatusCode::GONE,
+        other => return failed(login, other),
+    };
+    // With the answer that came first.
+    let kept = find(shared, login, kept.id.to_string())
+        .await
+        .unwrap_or(kept);
+    let problem = format!("Your answer does not count: {error}.");
+    (status, question(login, &kept, Some(&problem))).into_response()
+}
+
+fn question(login: &Login, kept: &KeptQuestion, problem: Option<&str>) -> Response {
+    let (shown, asked) = (read(kept), &kept.question);
+    let content = html! {
+        @if let Some(problem) = problem { p .alert role="alert" { (line(problem)) } }
+        @if let Some(answer) = &kept.answer {
+            p .alert role="status" { "Answered: " (line(&answer.to_string())) ", " (span(answer.at, now())) " ago." }
+        }
+        @if let Some(shown) = &shown { (contents(shown)) } @else {
+            p .alert { "This question cannot be shown, so it can only be denied." }
+        }
+        p .muted {
+            "Asked by " (line(&asked.front)) @if !asked.conversation.is_empty() { " in " (line(&asked.conversation)) }
+            ", " (span(kept.asked, now())) " ago."
+        }
+        @if kept.waits(now()) { (answers(login, kept, shown.as_ref())) } @else if kept.answer.is_none() {
+            p .alert role="status" { "This question waits no longer: it was taken back, or it waited too long." }
+        }
+        p { a href="/" { "All questions" } }
+    };
+    page(login, "/", &call(asked), content)
+}
+
+/// Everything that the question shows.
+fn contents(shown: &Shown) -> Markup {
+    // A text with the call's values may have swayed the screener to leave it out.
+    let (relevant, others): (Vec<_>, Vec<_>) = shown
+        .sources
+        .iter()
+        .partition(|it| it.is_relevant || !it.shared.is_empty());
+    html! {
+        @for sentence in &shown.title { p { (line(sentence)) } }
+        (arguments(&shown.arguments))
+        @if let Some(text) = &shown.text { (boxed("Text", text)) }
+        @if !shown.waiting.is_empty() {
+            h2 { "Other calls of this step" }
+            @for call in &shown.waiting {
+                h3 { (line(&call.app)) "." (line(&call.tool)) }
+                (arguments(&call.arguments))
+            }
+        }
+        h2 { "Why this is asked" }
+        @for reason in &shown.reasons { p { (line(reason)) } }
+        @for source in relevant { (excerpt(source)) }
+        @if !others.is_empty() {
+            details {
+                summary { "Texts that the screener found irrelevant (" (others.len()) ")" }
+                @for source in others { (excerpt(source)) }
+            }
+        }
+        @for note in &shown.notes { p { (line(note)) } }
+        @if !shown.trusted.is_empty() {
+            h2 { "What trust would cover" }
+            @for text in &shown.trusted {
+                h3 { (line(&text.source)) }
+                (boxed(&text.source, &text.text))
+            }
+        }
+    }
+}
+
+fn arguments(all: &[ShownArgument]) -> Markup {
+    html! {
+        dl {
+            @for argument in all {
+                dt { (line(&argument.name)) }
+                dd {
+                    (boxed(&argument.name, &argument.value))
+                    @for word in &argument.mixed {
+                        p .alert { "Letters of several alphabets look alike here: " (line(word)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A text that the call may depend on, with the place of what it has in common with the call.
+fn excerpt(source: &ShownSource) -> Markup {
+    html! {
+        figure .card {
+            figcaption {
+                (line(&source.source)) " " (chips(&source.label))
+                @if source.times > 1 { "(" (source.times) " times)" }
+            }
+            pre .box tabindex="0" role="group" aria-label=(line(&source.source)) {
+                (lines(&source.before)) mark { (lines(&source.text)) } (lines(&source.after))
+            }
+        }
+    }
+}
+
+/// The buttons: no first, and each in a form of its own, so that Enter in no field is a yes.
+fn answers(login: &Login, kept: &KeptQuestion, shown: Option<&Shown>) -> Markup {
+    let approvers = &kept.question.approvers;
+    html! {
+        section #answers aria-labelledby="answer" {
+            h2 #answer { "Answer" }
+            p .muted { "It waits for another " (span(now(), kept.question.expires)) "." }
+            @if !approvers.is_empty() {
+                p { "Only " (line(&approvers.join(", "))) " may allow this, and not the one who asked." }
+            }
+            @for choice in choices(login, kept, shown) { (button(login, kept, &choice, false)) }
+        }
+    }
+}
+
+/// The form of one answer, with what it allows beyond this call.
+fn button(login: &Login, kept: &KeptQuestion, choice: &ShownChoice, confirms: bool) -> Markup {
+    let (words, kind) = match choice.answer.as_str() {
+        NO => ("Deny".to_owned(), "no"),
+        "once" => ("Allow once".to_owned(), "yes"),
+        _ if confirms => (format!("Yes: {}", line(&choice.words)), "yes"),
+        _ => (format!("Allow: {}…", line(&choice.words)), "yes"),
+    };
+    let meaning = format!("means-{}", choice.answer);
+    html! {
+        form .answer method="post" action={ "/questions/" (kept.id) } {
+            (login.csrf())
+            input type="hidden" name="answer" value=(choice.answer);
+            @if confirms { input type="hidden" name="confirm" value="1"; }
+            button .{ "button " (kind) } type="submit" aria-describedby=(meaning) { (words) }
+            span #(meaning) { (line(&choice.meaning)) }
+        }
+    }
+}
+
+/// The second step of an answer that allows more than this call.
+fn second_step(
+    login: &Login,
+    kept: &KeptQuestion,
+    shown: Option<&Shown>,
+    choice: &ShownChoice,
+) -> Response {
+    let content = html! {
+        p { "This allows more than one call. Read what it covers." }
+        p { a .button href={ "/questions/" (kept.id) } { "Back" } }
+        (button(login, kept, choice, true))
+        @if let Some(shown) = shown { (contents(shown)) }
+    };
+    let title = format!("{}: {}?", call(&kept.question), choice.words);
+    page(login, "/", &title, content)
+}
