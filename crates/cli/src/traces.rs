@@ -14,7 +14,8 @@ pub(crate) fn read(session: &str) -> Result<Vec<Record>> {
     Ok(TraceFile::read(&find(session)?)?)
 }
 
-fn find(session: &str) -> Result<PathBuf> {
+/// The file of a session: its name, `latest`, or a file.
+pub(crate) fn find(session: &str) -> Result<PathBuf> {
     if session == "latest" {
         return sessions()?
             .pop()

@@ -94,7 +94,8 @@ impl Example {
                 };
                 let policy = policy.clone().with_session(self.session.clone());
                 // No results precede an example, so no value of an `among` is accepted.
-                let before = self.before.iter().map(PermittedCall::example);
+                let before = self.before.iter();
+                let before = before.map(|call| PermittedCall::example(call, true));
                 let past = PastCalls::from(before.collect::<Vec<_>>());
                 policy.judge_after(&Results::none().after(&past), &ifc::Sink::Call(&call))
             }

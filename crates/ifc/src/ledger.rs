@@ -117,15 +117,17 @@ pub struct PermittedCall {
 }
 
 impl PermittedCall {
-    /// A call that ran and was answered with a result, for the examples of a policy.
+    /// A call that ran, and whether it was answered with a result that is no error. Only for what decides on no real call:
+    /// the examples of a policy, and recorded sessions.
     #[must_use]
-    pub fn example(call: &Call) -> Self {
+    pub fn example(call: &Call, succeeded: bool) -> Self {
         let names = call.arguments.iter().map(|(name, _)| name.to_owned());
         let counts = Counts {
             tool: call.tool.clone(),
             arguments: names.collect(),
         };
-        let receipt = Receipt(Arc::new(AtomicU8::new(ANSWERED)));
+        let state = if succeeded { ANSWERED } else { FAILED };
+        let receipt = Receipt(Arc::new(AtomicU8::new(state)));
         Self::new(call, &counts, call.label.clone(), receipt)
     }
 

@@ -350,6 +350,7 @@ mod tests {
         Event::User {
             text: text.into(),
             label: Vec::new(),
+            name: None,
         }
     }
 

@@ -1058,6 +1058,94 @@ fn a_recorded_session_is_a_test_that_passes() {
     assert_eq!(code, 1, "{again}");
 }
 
+/// Decisions of the proxy that depend on the user and on the calls before. Each comes out the same again, in `explain` and as
+/// a test.
+#[test]
+fn a_recorded_session_has_its_user_and_the_calls_before() {
+    let stage = Stage::new(CONFIG);
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    for file in ["service.toml", "people.toml"] {
+        fs::copy(format!("{examples}/{file}"), stage.path().join(file)).unwrap();
+    }
+    let call = |tool: &str, arguments: Value| json!({"app": "office", "tool": tool, "arguments": arguments.to_string(), "label": []});
+    let allowed = |tool: &str, arguments: Value| {
+        let call = call(tool, arguments);
+        let by = format!("policy office.{tool}.limit");
+        [
+            json!({"kind": "allowed", "step": 1, "flow": {"call": call}, "by": by}),
+            json!({"kind": "returned", "call": call, "bytes": 2, "is_error": false, "label": [], "regions": 0}),
+        ]
+    };
+    let asked = |arguments: Value, answer: &str| {
+        let call = call("refund", arguments);
+        let mut events = vec![
+            json!({"kind": "asked", "step": 1, "flow": {"call": call}, "rule": "office.refund.cedar.at-most-500",
+                "limit": [], "effect": "irreversible", "excess": [], "causes": []}),
+            json!({"kind": "answered", "flow": {"call": call}, "answer": answer, "allowed": answer == "once"}),
+        ];
+        if answer == "once" {
+            events.push(json!({"kind": "returned", "call": call, "bytes": 2, "is_error": false, "label": [], "regions": 0}));
+        }
+        events
+    };
+    let denied = |tool: &str, arguments: Value| json!({"kind": "denied", "step": 1, "flow": {"call": call(tool, arguments)}, "reason": "denied"});
+    let user = |name: &str| json!({"kind": "user", "text": "Help.", "label": [], "name": name});
+    let mut events = vec![
+        user("c7"),
+        denied("refund", json!({"amount": 20, "ticket": 7})),
+    ];
+    events.extend(allowed("get_customer", json!({"customer_id": "c7"})));
+    events.push(denied("get_customer", json!({"customer_id": "c8"})));
+    events.extend(allowed("approve_ticket", json!({"ticket": 7})));
+    events.extend(allowed("refund", json!({"amount": 20, "ticket": 7})));
+    events.extend(allowed("approve_ticket", json!({"ticket": 8})));
+    // The sum, and then the same ticket once more.
+    events.extend(asked(json!({"amount": 490, "ticket": 8}), "once"));
+    events.extend(allowed("approve_ticket", json!({"ticket": 8})));
+    events.extend(asked(json!({"amount": 1, "ticket": 8}), "no"));
+    let mut all: Vec<_> = events.into_iter().map(|it| (Some("a"), it)).collect();
+    // Another user's conversation has neither the name nor the approvals.
+    all.push((Some("b"), user("c8")));
+    all.extend(allowed("get_customer", json!({"customer_id": "c8"})).map(|it| (Some("b"), it)));
+    all.push((
+        Some("b"),
+        denied("refund", json!({"amount": 20, "ticket": 7})),
+    ));
+    // An approval that failed is none.
+    let failed = call("approve_ticket", json!({"ticket": 7}));
+    all.push((Some("b"), json!({"kind": "allowed", "step": 1, "flow": {"call": failed}, "by": "policy office.approve_ticket.limit"})));
+    all.push((Some("b"), json!({"kind": "returned", "call": failed, "bytes": 2, "is_error": true, "label": [], "regions": 0})));
+    all.push((
+        Some("b"),
+        denied("refund", json!({"amount": 20, "ticket": 7})),
+    ));
+    stage.conversations(&all);
+    let config = ["--config", "service.toml"];
+    let explain = ["policy", "explain", "trace.jsonl"];
+    let (code, lines) = stage.json(&[&explain[..], &config].concat());
+    assert_eq!((code, lines.len()), (0, 13));
+    for line in &lines {
+        assert_eq!(line["now"]["same"], true, "{line}");
+    }
+    let from = ["policy", "test", "--from", "trace.jsonl"];
+    let (code, out, err) = stage.text(&[&from[..], &config].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        out.contains("name = \"trace: a\"\n") && out.contains("user = \"c7\""),
+        "{out}"
+    );
+    assert_eq!(out.matches("expect = \"allow\"").count(), 7, "{out}");
+    fs::write(stage.path().join("service.test.toml"), &out).unwrap();
+    let (code, again, err) = stage.text(&[&["policy", "test"][..], &config].concat());
+    assert_eq!(code, 0, "{again}{err}");
+    assert!(again.contains("2 tests, all passed"), "{again}");
+    // For another user it is another test.
+    let other = out.replace("user = \"c7\"", "user = \"c9\"");
+    fs::write(stage.path().join("service.test.toml"), other).unwrap();
+    let (code, again, _) = stage.text(&[&["policy", "test"][..], &config].concat());
+    assert_eq!(code, 1, "{again}");
+}
+
 #[test]
 fn a_recorded_test_can_leave_out_secrets() {
     let stage = Stage::new(CONFIG);

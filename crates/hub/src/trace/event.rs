@@ -167,6 +167,9 @@ pub enum Event {
         text: Text,
         /// Its label.
         label: Names,
+        /// The user, where the front names one for each request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// A screener chose the next step's label (RTBAS Algorithm 4, line 4).
     Screened {

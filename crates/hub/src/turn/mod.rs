@@ -60,6 +60,7 @@ impl TurnMachine {
         self.events.push(Event::User {
             text: Text::reveal_tcb(&text),
             label: self.names(&text.label()),
+            name: None,
         });
         self.guard.history.push_user(text);
         self.turn = Turn::default();

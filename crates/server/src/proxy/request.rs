@@ -258,7 +258,7 @@ fn prepare(
     let news = std::mem::take(&mut rebuilt.news);
     if shared.records() {
         for news in news {
-            shared.record(&conversation, event(shared, news));
+            shared.record(&conversation, event(shared, news, user.as_ref()));
         }
     }
     Ok(Prepared {
@@ -407,12 +407,13 @@ fn short_name(beginning: &Chain) -> String {
         .collect()
 }
 
-fn event(shared: &Shared, news: News) -> Event {
+fn event(shared: &Shared, news: News, user: Option<&String>) -> Event {
     let lattice = &shared.parts.lattice;
     match news {
         News::User(text) => Event::User {
             label: lattice.describe(&text.label()),
             text: Text::reveal_tcb(&text),
+            name: user.cloned(),
         },
         News::Returned {
             call,

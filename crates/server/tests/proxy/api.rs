@@ -875,6 +875,10 @@ async fn a_header_names_the_user_of_a_request() {
     ));
     let mut setup = of_user();
     setup.tokens = vec!["mine".to_owned()];
+    let folder = tempfile::tempdir().unwrap();
+    let trace = server::TraceFile::create(folder.path(), "proxy").unwrap();
+    let path = trace.path().to_owned();
+    setup.trace = Some(trace);
     let stage = serve(setup).await;
     let answered = async |users: &[&str]| {
         let post = stage.client.post(format!("{}/chat/completions", stage.url));
@@ -903,4 +907,12 @@ async fn a_header_names_the_user_of_a_request() {
     ] {
         assert_eq!(answered(users).await, expected, "{users:?}");
     }
+    // The trace says whose words these are.
+    let records = server::TraceFile::read(&path).unwrap().into_iter();
+    let names = records.filter_map(|record| match record.event {
+        Event::User { name, .. } => Some(name),
+        _ => None,
+    });
+    let expected = [Some("ann"), Some("bob"), None, None].map(|it| it.map(str::to_owned));
+    assert_eq!(names.collect::<Vec<_>>(), expected);
 }

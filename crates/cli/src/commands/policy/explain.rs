@@ -1,13 +1,17 @@
 //! `sluice policy explain`: the decisions of a recorded session, and what would have changed them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use config::Config;
 use hub::trace::{self, Cause, Event, Flow, Record, UNANSWERED, escape};
-use ifc::{Arguments, Basis, Delivery, Label, Labeled, Lattice, Release, Sink, Source, Stage};
-use policy::{AppPolicy, Judgement, LimitPart, Verdict, toml_key};
+use ifc::{
+    Arguments, ArgumentsError, Basis, Delivery, History, Label, Labeled, Lattice, PastCalls,
+    PermittedCall, Policy, Release, Results, Sink, Source, Stage,
+};
+use policy::{AppPolicy, Judgement, LimitPart, SessionFacts, Verdict, toml_key};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -25,23 +29,18 @@ pub(super) fn explain(
     as_json: bool,
 ) -> Result<Exit> {
     let records = traces::read(session)?;
-    let decisions = decisions(&records);
+    let decisions = evaluated(config, &records);
     if let Some(number) = only.filter(|number| !(1..=decisions.len()).contains(number)) {
         bail!(
             "there is no call {number}; the session has {} decisions, counted from 1",
             decisions.len()
         );
     }
-    let policy = config.policy();
-    for (number, recorded) in (1..).zip(&decisions) {
+    for (number, (recorded, found)) in (1..).zip(&decisions) {
         if only.is_none_or(|only| only == number) {
-            let found = evaluate(config, &policy, recorded);
-            let line = as_line(&config.lattice, number, recorded, &found);
-            show(
-                as_json,
-                &line,
-                &as_text(&config.lattice, file, number, recorded, &found),
-            )?;
+            let line = as_line(&config.lattice, number, recorded, found);
+            let text = as_text(&config.lattice, file, number, recorded, found);
+            show(as_json, &line, &text)?;
         }
     }
     if decisions.is_empty() && !as_json {
@@ -67,6 +66,14 @@ pub(super) struct Recorded<'a> {
     reply: Option<(&'a str, Option<&'a str>, Option<&'a str>)>,
     /// Whether the question about an earlier call of the step listed it, and `each` allowed it.
     pub(super) is_listed: bool,
+    /// The user, if the front named one.
+    pub(super) user: Option<&'a str>,
+    /// Its place in the trace.
+    at: usize,
+    /// The place of the call's result, and whether that is an error.
+    pub(super) returned: Option<(usize, bool)>,
+    /// The call with the labels that it has since the user allowed it.
+    endorsed: Option<&'a trace::Call>,
 }
 
 /// The answers after which a call is decided on again.
@@ -90,13 +97,22 @@ impl Recorded<'_> {
             .is_some_and(|(answer, _)| TRUSTS.contains(&answer))
     }
 
+    /// Whether the call was made.
+    fn ran(&self) -> bool {
+        match self.verdict {
+            Verdict::Allow => true,
+            // After trust it is decided on again.
+            _ => !self.was_trusted() && self.answer.is_some_and(|(_, allowed)| allowed),
+        }
+    }
+
     /// Whether it is about this call, under any labels.
-    pub(super) fn is_about(&self, conversation: Option<&str>, flow: &Flow) -> bool {
-        match (self.flow, flow) {
-            (Flow::Call(own), Flow::Call(other)) => {
+    pub(super) fn is_about(&self, conversation: Option<&str>, call: &trace::Call) -> bool {
+        match self.flow {
+            Flow::Call(own) => {
                 self.conversation == conversation
                     && (&own.app, &own.tool, &own.arguments)
-                        == (&other.app, &other.tool, &other.arguments)
+                        == (&call.app, &call.tool, &call.arguments)
             }
             _ => false,
         }
@@ -106,7 +122,8 @@ impl Recorded<'_> {
 /// Every decision, with the user's answer to each question.
 pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
     let mut found: Vec<Recorded<'_>> = Vec::new();
-    for record in records {
+    let mut users = BTreeMap::new();
+    for (at, record) in records.iter().enumerate() {
         let conversation = record.conversation.as_deref();
         let decided = |flow, verdict, by| Recorded {
             conversation,
@@ -118,6 +135,10 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
             answer: None,
             reply: None,
             is_listed: false,
+            user: users.get(&conversation).copied(),
+            at,
+            returned: None,
+            endorsed: None,
         };
         match &record.event {
             Event::Allowed { flow, by, .. } => found.push(decided(flow, Verdict::Allow, by)),
@@ -144,10 +165,12 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 allowed,
             } => {
                 // A call that the user trusted a text for was asked about again, and refused.
-                let again = found
-                    .iter_mut()
-                    .filter(|one| one.was_trusted() && one.is_about(conversation, flow));
-                again.for_each(|one| one.answer = one.answer.map(|(it, _)| (it, *allowed)));
+                if let Flow::Call(call) = flow {
+                    let again = found.iter_mut();
+                    let again =
+                        again.filter(|one| one.was_trusted() && one.is_about(conversation, call));
+                    again.for_each(|one| one.answer = one.answer.map(|(it, _)| (it, *allowed)));
+                }
                 // The newest question: the same flow may have been asked about before.
                 let asked = open(&mut found, conversation).find(|one| one.flow == flow);
                 match asked {
@@ -168,6 +191,23 @@ pub(super) fn decisions(records: &[Record]) -> Vec<Recorded<'_>> {
                 };
                 if let Some(asked) = open(&mut found, conversation).next() {
                     asked.answer = Some((answer, true));
+                }
+            }
+            Event::User {
+                name: Some(name), ..
+            } => drop(users.insert(conversation, name.as_str())),
+            Event::Endorsed { call, .. } => {
+                let mut newest = found.iter_mut().rev();
+                if let Some(one) = newest.find(|one| one.is_about(conversation, call)) {
+                    one.endorsed = Some(call);
+                }
+            }
+            Event::Returned { call, is_error, .. } => {
+                let mut calls = found
+                    .iter_mut()
+                    .filter(|one| one.returned.is_none() && one.ran());
+                if let Some(one) = calls.find(|one| one.is_about(conversation, call)) {
+                    one.returned = Some((at, *is_error));
                 }
             }
             _ => {}
@@ -197,7 +237,45 @@ pub(super) struct Found {
     would_stop: Vec<String>,
 }
 
-pub(super) fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<'_>) -> Found {
+/// Every decision of a session, with that of this configuration about the same flow, for the same user and after the same
+/// calls.
+pub(super) fn evaluated<'a>(config: &Config, records: &'a [Record]) -> Vec<(Recorded<'a>, Found)> {
+    let mut policies: BTreeMap<Option<&str>, AppPolicy> = BTreeMap::new();
+    let mut all: Vec<(Recorded<'a>, Found)> = Vec::new();
+    // The calls that count for later ones, by their number.
+    let mut counted: Vec<(usize, ifc::Call)> = Vec::new();
+    for recorded in decisions(records) {
+        let of_config = config.user_name.as_deref();
+        // Behind a header no other user speaks in a conversation of the proxy.
+        let by_header = config.proxy.user_header.is_some() && recorded.conversation.is_some();
+        let user = recorded.user.or(of_config.filter(|_| !by_header));
+        let policy = policies.entry(user).or_insert_with(|| {
+            config.policy().with_session(SessionFacts {
+                user: user.map(Arc::from),
+                ..SessionFacts::default()
+            })
+        });
+        let before = counted.iter().filter_map(|(number, call)| {
+            let (past, _) = all.get(*number)?;
+            let has_succeeded = |(at, is_error): (usize, bool)| at < recorded.at && !is_error;
+            (past.conversation == recorded.conversation)
+                .then(|| PermittedCall::example(call, past.returned.is_some_and(has_succeeded)))
+        });
+        let past = PastCalls::from(before.collect::<Vec<_>>());
+        let (found, call) = evaluate(config, policy, &past, &recorded);
+        counted.extend(call.map(|call| (all.len(), call)));
+        all.push((recorded, found));
+    }
+    all
+}
+
+/// The decision after these calls, and the call as it counts for later ones.
+fn evaluate(
+    config: &Config,
+    policy: &AppPolicy,
+    past: &PastCalls,
+    recorded: &Recorded<'_>,
+) -> (Found, Option<ifc::Call>) {
     let lattice = &config.lattice;
     let mut unknown = None;
     let mut read = |names: &[String]| {
@@ -208,10 +286,17 @@ pub(super) fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<
             Label::top()
         })
     };
-    let now = decide(policy, recorded.flow, &mut read);
+    let now = decide(policy, past, recorded.flow, &mut read);
+    let counts = match recorded.flow {
+        Flow::Call(call) if recorded.ran() => {
+            let call = recorded.endorsed.unwrap_or(call);
+            counting(policy, past, call, &mut read)
+        }
+        _ => None,
+    };
     let taints = lattice.taints();
     let beyond = taints.filter(|(_, taint)| !taint.flows_to(&now.limit));
-    Found {
+    let found = Found {
         would_stop: match now.verdict {
             Verdict::Allow => beyond.map(|(name, _)| name.to_owned()).collect(),
             Verdict::Ask | Verdict::Deny => Vec::new(),
@@ -224,7 +309,29 @@ pub(super) fn evaluate(config: &Config, policy: &AppPolicy, recorded: &Recorded<
                 verdict => verdict,
             },
         now,
-    }
+    };
+    (found, counts)
+}
+
+/// A call that was made, under the name and the label by which it counts for the rules of later ones.
+fn counting(
+    policy: &AppPolicy,
+    past: &PastCalls,
+    call: &trace::Call,
+    read: &mut dyn FnMut(&[String]) -> Label,
+) -> Option<ifc::Call> {
+    let call = call_of(call, read).ok()?;
+    let history = History::new(Vec::new());
+    let results = Results::new(&history, &call.label).after(past);
+    let rule = policy.rule_after(&results, &Sink::Call(&call)).ok()?;
+    let counts = rule.counted?;
+    let arguments = counts.arguments.iter();
+    let data = arguments.filter_map(|name| Some(call.arguments.get(name)?.label()));
+    Some(ifc::Call {
+        tool: counts.tool.clone(),
+        label: data.fold(call.label.clone(), |all, label| all.join(&label)),
+        ..call
+    })
 }
 
 fn label_of(flow: &Flow) -> &[String] {
@@ -236,23 +343,20 @@ fn label_of(flow: &Flow) -> &[String] {
 }
 
 /// The policy's decision about a recorded flow, under the labels that `read` makes of names.
-fn decide(policy: &AppPolicy, flow: &Flow, read: &mut dyn FnMut(&[String]) -> Label) -> Judgement {
+fn decide(
+    policy: &AppPolicy,
+    past: &PastCalls,
+    flow: &Flow,
+    read: &mut dyn FnMut(&[String]) -> Label,
+) -> Judgement {
     let label = read(label_of(flow));
     match flow {
-        Flow::Call(call) => match Arguments::parse(&call.arguments, &label) {
-            Ok(arguments) => {
-                let data = call.data.iter();
-                let arguments = data.fold(arguments, |all, (path, label)| match path.parse() {
-                    Ok(path) => all.restrict_at(&path, &read(label)),
-                    // An earlier version wrote names of arguments.
-                    Err(_) => all.restrict(path, &read(label)),
-                });
-                policy.judge(&Sink::Call(&ifc::Call {
-                    app: call.app.clone(),
-                    tool: call.tool.to_string(),
-                    arguments,
-                    label,
-                }))
+        Flow::Call(call) => match call_of(call, read) {
+            Ok(call) => {
+                // A trace has no results.
+                let history = History::new(Vec::new());
+                let results = Results::new(&history, &call.label).after(past);
+                policy.judge_after(&results, &Sink::Call(&call))
             }
             // Arguments without one canonical text are rejected before any rule is asked.
             Err(error) => Judgement::denied(call.app.clone(), None, error.to_string()),
@@ -276,6 +380,29 @@ fn decide(policy: &AppPolicy, flow: &Flow, read: &mut dyn FnMut(&[String]) -> La
             text: Labeled::label_tcb(text.as_str(), label),
         })),
     }
+}
+
+/// A recorded call under the labels that `read` makes of names.
+fn call_of(
+    call: &trace::Call,
+    read: &mut dyn FnMut(&[String]) -> Label,
+) -> Result<ifc::Call, ArgumentsError> {
+    let label = read(&call.label);
+    let arguments = Arguments::parse(&call.arguments, &label)?;
+    let arguments = call
+        .data
+        .iter()
+        .fold(arguments, |all, (path, label)| match path.parse() {
+            Ok(path) => all.restrict_at(&path, &read(label)),
+            // An earlier version wrote names of arguments.
+            Err(_) => all.restrict(path, &read(label)),
+        });
+    Ok(ifc::Call {
+        app: call.app.clone(),
+        tool: call.tool.to_string(),
+        arguments,
+        label,
+    })
 }
 
 /// One line of `--json`.

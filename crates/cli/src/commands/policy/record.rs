@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use config::Config;
 use hub::trace::{Call, Flow};
-use ifc::{ArgumentPath, Dimension, Label};
+use ifc::{ArgumentPath, Arguments, Dimension, Label};
 use policy::Verdict;
 use serde::Serialize;
 use serde_json::Value;
@@ -24,14 +24,16 @@ struct TestFile {
 #[derive(Serialize)]
 struct Test {
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<Session>,
     steps: Vec<Step>,
 }
 
-/// Prints the calls of each conversation of a session as a test that passes with this configuration. A trace has no results,
-/// so each call has the labels that it had. Notes say where the session had another decision.
+/// Prints the calls of each conversation of a session as a test that passes with this configuration. A trace has no results:
+/// each call has the labels that it had, and an empty result if one came. Notes say where the session had another decision.
 pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Result<Exit> {
     let records = traces::read(session)?;
-    let mut conversations: BTreeMap<Option<&str>, (Sequence<'_>, Vec<Step>)> = BTreeMap::new();
+    let mut conversations: BTreeMap<_, (Sequence<'_>, Vec<Step>)> = BTreeMap::new();
     let all = decisions(&records);
     for (at, recorded) in all.iter().enumerate() {
         let Flow::Call(call) = recorded.flow else {
@@ -40,9 +42,11 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
         let answer = match recorded.answer {
             Some(("session", true)) => Some("session"),
             Some((_, true)) if !recorded.was_trusted() => Some("once"),
+            // The call ran, by an earlier answer or other rules. Later calls may depend on it.
+            None if recorded.verdict == Verdict::Allow => Some("once"),
             _ => None,
         };
-        let is_again = |later: &Recorded<'_>| later.is_about(recorded.conversation, recorded.flow);
+        let is_again = |later: &Recorded<'_>| later.is_about(recorded.conversation, call);
         // After `trust` a call is decided on again, which is the answer.
         let is_open = recorded.verdict == Verdict::Ask
             && (recorded.answer.is_none() || recorded.was_trusted());
@@ -51,20 +55,25 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
         }
         let mut step = Step {
             call: format!("{}.{}", call.app, call.tool.as_str()),
-            arguments: Value::String(match hides_secrets {
+            arguments: as_table(match hides_secrets {
                 true => without_secrets(config, call),
                 false => call.arguments.as_str().to_owned(),
             }),
             label: Some(call.label.clone()),
             labels: call.data.clone(),
             answer: answer.map(str::to_owned),
+            result: recorded.returned.map(|_| Value::from("")),
+            error: recorded.returned.is_some_and(|(_, is_error)| is_error),
             ..Step::default()
         };
-        let new = || (Sequence::new(config, &Session::default()), Vec::new());
-        let conversation = conversations.entry(recorded.conversation);
+        let session = Session {
+            user: recorded.user.map(str::to_owned),
+        };
+        let new = || (Sequence::new(config, &session), Vec::new());
+        let conversation = conversations.entry((recorded.conversation, recorded.user));
         let (sequence, steps) = conversation.or_insert_with(new);
-        let found = match sequence.make(&step) {
-            Ok((found, _)) => found,
+        let (found, runs) = match sequence.make(&step) {
+            Ok(made) => made,
             // Such as arguments that are no JSON, or a label that this configuration lacks.
             Err(error) => {
                 message(&format!("note: left out {}: {error:#}", step.call));
@@ -79,6 +88,8 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
             ));
         }
         step.answer = step.answer.filter(|_| found.verdict == Verdict::Ask);
+        step.result = step.result.filter(|_| runs);
+        step.error &= runs;
         step.expect = Some(found.verdict.name().to_owned());
         if !sequence.lists(&call.app, call.tool.as_str()) {
             step.rule = Some(found.by);
@@ -90,15 +101,35 @@ pub(super) fn record(config: &Config, session: &str, hides_secrets: bool) -> Res
         !conversations.is_empty(),
         "no call was decided in this session"
     );
-    let tests = conversations.into_iter().map(|(name, (_, steps))| Test {
-        name: name.map_or_else(|| session.to_owned(), |name| format!("{session}: {name}")),
-        steps,
-    });
+    // `latest` is another session tomorrow.
+    let file = traces::find(session)?;
+    let session = file.file_stem().unwrap_or_default().to_string_lossy();
+    let tests = conversations
+        .into_iter()
+        .map(|((name, user), (_, steps))| Test {
+            name: name.map_or_else(|| session.to_string(), |name| format!("{session}: {name}")),
+            session: user.map(|user| Session {
+                user: Some(user.to_owned()),
+            }),
+            steps,
+        });
     let file = TestFile {
         test: tests.collect(),
     };
     print_escaped(toml::to_string(&file)?.trim_end())?;
     Ok(Exit::Done)
+}
+
+/// Arguments as a table, or as their text where a table would be other arguments: TOML has no null and fewer numbers.
+fn as_table(text: String) -> Value {
+    let by_value = |text: &str| {
+        let read = Arguments::parse(text, &Label::bottom());
+        read.map(|it| it.by_value(std::iter::empty::<&ArgumentPath>()))
+    };
+    let table = serde_json::from_str::<Value>(&text).ok();
+    let written = table.filter(|table| toml::Value::try_from(table).is_ok());
+    let is_same = |table: &Value| matches!((by_value(&table.to_string()), by_value(&text)), (Ok(one), Ok(other)) if one == other);
+    written.filter(is_same).unwrap_or(Value::String(text))
 }
 
 /// The arguments without the words and numbers of those that may reveal a secret.

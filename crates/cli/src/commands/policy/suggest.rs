@@ -10,7 +10,7 @@ use ifc::{Arguments, Label};
 use policy::{Judgement, LimitPart, ParameterKind, Place, ToolRule, Verdict, toml_key};
 use serde_json::{Value, json};
 
-use super::explain::{Recorded, decisions, evaluate};
+use super::explain::{Recorded, evaluated};
 use crate::exit::Exit;
 use crate::json_lines::show;
 use crate::terminal::{message, print};
@@ -39,16 +39,14 @@ pub(super) fn suggest(
     replay: &[String],
     as_json: bool,
 ) -> Result<Exit> {
-    let policy = config.policy();
     let sessions = std::iter::once(session).chain(replay.iter().map(String::as_str));
     let records: Vec<Vec<Record>> = sessions.map(traces::read).collect::<Result<_>>()?;
     let (mut asked, mut questions) = (Vec::new(), 0);
     let mut found: Vec<Suggestion> = Vec::new();
     let mut lacking = BTreeSet::new();
     for (at, records) in records.iter().enumerate() {
-        for recorded in decisions(records) {
-            let (Flow::Call(call), now) = (recorded.flow, evaluate(config, &policy, &recorded).now)
-            else {
+        for (recorded, found_now) in evaluated(config, records) {
+            let (Flow::Call(call), now) = (recorded.flow, found_now.now) else {
                 continue;
             };
             let was_shown = recorded.verdict == Verdict::Ask;
