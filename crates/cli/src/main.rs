@@ -2,6 +2,7 @@
 //!
 //! Libraries do no terminal I/O; wording and exit codes live here.
 
+mod answered;
 mod app_setup;
 mod args;
 mod asking;

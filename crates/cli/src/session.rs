@@ -147,7 +147,6 @@ pub(crate) async fn start(
 pub(crate) async fn with_user(
     args: &SessionArgs,
     front: &'static str,
-    config: &Config,
     clearing: Clearing,
     act: impl AsyncFnOnce(&mut dyn User) -> Result<Exit>,
 ) -> Result<Exit> {
@@ -157,7 +156,7 @@ pub(crate) async fn with_user(
     let mut terminal = Terminal::new(args.verbose, args.lasting());
     terminal.file = clearing.file_of_apps();
     let asking = match args.is_attended() && !args.private {
-        true => Some(Asking::new(front, config, asking::AT_TERMINAL)?.keeping(args.lasting())),
+        true => Some(Asking::new(front, asking::AT_TERMINAL)?.keeping(args.lasting())),
         false => None,
     };
     let mut terminal = terminal.settling(clearing).asking(asking);

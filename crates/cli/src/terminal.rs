@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 use wire::{Refusal, Wish};
 
-use crate::asking::{self, Asking};
+use crate::answered;
 use crate::form::{self, FormDialogue};
 use crate::keep_for::KeepFor;
 use crate::question::{self, Dialogue, Next, hanging, inset, shortened, word};
@@ -41,6 +41,12 @@ pub(crate) trait Settles: Send + Sync {
     fn keep(&self, provider: &str, above: &[String]) -> Result<(), String>;
 }
 
+/// Makes the desk of a session, where its questions can be answered too.
+pub(crate) trait Asks: Send + Sync {
+    /// The desk of the session with this trace; `None` if there is none.
+    fn desk_of(&self, session: &str) -> Option<Arc<Desk>>;
+}
+
 /// The user at a terminal. Without a terminal every question is answered with no.
 pub(crate) struct Terminal {
     verbose: bool,
@@ -51,7 +57,7 @@ pub(crate) struct Terminal {
     /// Where lines of apps are written.
     pub(crate) file: String,
     /// Where questions can be answered too, and the session that is asked about.
-    asking: Option<Asking>,
+    asking: Option<Box<dyn Asks>>,
     desk: Option<Arc<Desk>>,
     start_ms: Option<u64>,
     /// Questions of this task that the user has answered with yes.
@@ -103,7 +109,8 @@ impl Terminal {
     }
 
     /// The same, where questions can be answered at the desk too. The first answer counts.
-    pub(crate) fn asking(self, asking: Option<Asking>) -> Self {
+    pub(crate) fn asking(self, asking: Option<impl Asks + 'static>) -> Self {
+        let asking = asking.map(|asking| Box::new(asking) as Box<dyn Asks>);
         Self { asking, ..self }
     }
 
@@ -155,7 +162,7 @@ async fn typed(mut dialogue: Dialogue<'_>) -> Answered {
             return Answered::NOT;
         };
         match dialogue.hear(Some(&line)) {
-            Next::Done(answer) => return asking::typed(answer),
+            Next::Done(answer) => return answered::typed(answer),
             Next::Say(again) => prompt = again,
         }
     }
@@ -164,10 +171,9 @@ async fn typed(mut dialogue: Dialogue<'_>) -> Answered {
 /// The answer from the desk. Where there is none, the terminal goes on.
 async fn elsewhere(desk: Option<&Desk>, question: &QuestionView) -> Answered {
     if let Some(desk) = desk {
-        match desk.put("", question).await {
-            Ok(answered) if answered.by.is_some() => return answered,
-            Ok(_) => {}
-            Err(error) => message(&format!("note: it can be answered here only: {error}")),
+        let answered = desk.beside("", question).await;
+        if answered.by.is_some() {
+            return answered;
         }
     }
     pending().await
@@ -195,7 +201,7 @@ impl User for Terminal {
         tokio::select! {
             answered = typed(dialogue) => answered,
             answered = elsewhere(self.desk.as_deref(), asked) => {
-                say(&asking::elsewhere(&answered));
+                say(&answered::elsewhere(&answered));
                 answered
             }
         }
@@ -277,8 +283,8 @@ impl User for Terminal {
         }
         match &record.event {
             Event::SessionStarted { session, .. } => {
-                let desk = self.asking.as_ref().map(|asking| asking.desk(session));
-                self.desk = desk.and_then(Result::ok);
+                let asking = self.asking.as_ref();
+                self.desk = asking.and_then(|asking| asking.desk_of(session));
             }
             Event::User { .. } | Event::Returned { .. } => self.working("waiting for the model"),
             Event::Allowed {

@@ -211,8 +211,11 @@ mod tests {
         let timeout = Duration::from_millis(400);
         for (pause, meets) in [(450, true), (900, false)] {
             let questions = Questions::default();
-            let answer = Answered::from(Answer::Once, "page");
-            let put = || async move { AskOutcome::Answer(answer) };
+            let answer = Answered::here(Answer::Once, None, "page");
+            let put = || async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                AskOutcome::Answer(answer)
+            };
             let asked = questions.ask("it".to_owned(), timeout, put);
             // Given up before the answer is there.
             assert!(tokio::time::timeout(Duration::ZERO, asked).await.is_err());

@@ -154,9 +154,9 @@ impl<'a, F: Front> Driver<'a, F> {
             Need::Confirm(question) => {
                 let causes = self.driven.agent.causes(&question);
                 let view = QuestionView::new(&question, causes, &self.driven.parts.lattice);
-                // What was not offered is not an answer.
                 let answered = self.driven.front.confirm(view).await;
-                let answered = answered.among(&question.choices());
+                let has_approvers = question.rule().approvers.is_some();
+                let answered = answered.counted(&question.choices(), has_approvers);
                 self.driven.record(answered.event()).await?;
                 self.driven.agent.handle_answer(question, answered.answer)?;
             }

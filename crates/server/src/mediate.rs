@@ -118,8 +118,8 @@ impl<'d, 'a, F: Front> Mediation<'d, 'a, F> {
             // The program was refused meanwhile; a later answer has no effect.
             () = asked.lapsed() => None,
         };
-        // What was not offered is not an answer.
-        let answered = confirmed.unwrap_or(Answered::NOT).among(&view.choices);
+        let answered = confirmed.unwrap_or(Answered::NOT);
+        let answered = answered.counted(&view.choices, !view.approvers.is_empty());
         let answer = answered.answer;
         let word = answered.by.as_ref().map_or(UNANSWERED, |_| answer.name());
         // First the record of what was decided, then the act.

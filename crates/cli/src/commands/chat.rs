@@ -26,9 +26,8 @@ pub(crate) struct Chat {
 /// do not count.
 pub(crate) async fn chat(args: Chat) -> Result<Exit> {
     let (config, clearing) = session::config(&args.session).await?;
-    let with = config.clone();
-    let act = async |user: &mut dyn User| talk(&args, with, &clearing, user).await;
-    session::with_user(&args.session, "chat", &config, clearing.clone(), act).await
+    let act = async |user: &mut dyn User| talk(&args, config, &clearing, user).await;
+    session::with_user(&args.session, "chat", clearing.clone(), act).await
 }
 
 async fn talk(

@@ -35,7 +35,7 @@ Example:
   claude mcp add --scope user sluice -- sluice gateway
 
 Every server of the configuration runs in its own sandbox, and starts at its first call. Questions go to the client,
-if it can ask its user.")]
+if it can ask its user, and to `sluice approve` and `sluice desk`.")]
 pub(crate) struct Gateway {
     #[command(flatten)]
     place: Place,
@@ -75,7 +75,8 @@ pub(crate) struct Offered {
     /// tools].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     search: Option<bool>,
-    /// No person uses the client: permissions count only if they were given for scripts.
+    /// No person uses the client: permissions count only if they were given for scripts, and a question that the client
+    /// cannot ask is refused at once.
     #[arg(long)]
     unattended: bool,
 }
@@ -123,7 +124,7 @@ pub(crate) async fn serve(
     layers: &BTreeSet<Layer>,
 ) -> Result<Exit> {
     let name = format!("{}-gateway", compose::session_name()?);
-    let asking = Asking::new("gateway", &config, config.proxy.approval_timeout)?;
+    let asking = Asking::new("gateway", config.proxy.approval_timeout)?;
     let desk = asking.desk(&name)?;
     let approver: Option<Arc<dyn Approver>> = match http.http {
         Some(_) if Terminal::attended() => Some(Arc::new(Asked::new(desk.clone()))),

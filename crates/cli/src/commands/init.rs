@@ -183,8 +183,8 @@ pub(crate) async fn init(args: Init) -> Result<Exit> {
         let without: Vec<String> = added.into_iter().collect();
         if !without.is_empty() {
             message(&format!(
-                "without rules: {}. Each call of their tools is asked about, and refused in a client that cannot ask its user; \
-                 for rules, add them again with `sluice app add --replace NAME -- COMMAND`, without --yes",
+                "without rules: {}. Each call of their tools is asked about, and waits for `sluice approve` in a client that cannot ask its \
+                 user; for rules, add them again with `sluice app add --replace NAME -- COMMAND`, without --yes",
                 without.join(", ")
             ));
         }

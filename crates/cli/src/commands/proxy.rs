@@ -113,7 +113,7 @@ pub(crate) async fn proxy(args: Proxy) -> Result<Exit> {
     setup.observer = tally.clone();
     setup.observe = args.observe;
     let desk = match asks {
-        Some(timeout) => Some(approvals(&mut setup, &config, timeout, args.json)?),
+        Some(timeout) => Some(approvals(&mut setup, timeout, args.json)?),
         None => None,
     };
     let traced = setup.trace.as_ref().map(|trace| trace.path().to_owned());
@@ -284,18 +284,13 @@ fn app(args: &Proxy, config: &Config) -> Result<String> {
 }
 
 /// Questions go to the desk, and to the terminal if there is one.
-fn approvals(
-    setup: &mut ProxySetup,
-    config: &Config,
-    timeout: Duration,
-    json: bool,
-) -> Result<Arc<Desk>> {
+fn approvals(setup: &mut ProxySetup, timeout: Duration, json: bool) -> Result<Arc<Desk>> {
     let trace = setup
         .trace
         .as_ref()
         .and_then(|trace| trace.path().file_stem());
     let session = trace.unwrap_or_default().to_string_lossy();
-    let mut asking = Asking::new("proxy", config, timeout)?;
+    let mut asking = Asking::new("proxy", timeout)?;
     if setup.user_header.is_some() {
         // The header names the user of each request.
         asking = asking.of_no_user();

@@ -389,6 +389,45 @@ fn suggest_writes_no_rule_with_a_text_that_needs_an_escape() {
     );
 }
 
+#[test]
+fn explain_says_who_answered_from_where_or_that_there_was_no_answer() {
+    let stage = Stage::new(CONFIG);
+    let flow = json!({"call": {"app": "bank", "tool": "send_money", "label": ["untrusted:bill"],
+        "arguments": r#"{"recipient":"FR1","amount":5}"#}});
+    let asked = json!({"kind": "asked", "step": 1, "flow": flow, "rule": "bank.send_money.limit", "limit": [],
+        "effect": "irreversible", "excess": ["untrusted:bill"], "causes": []});
+    let answered = |answer: &str, allowed: bool| json!({"kind": "answered", "flow": flow, "answer": answer, "allowed": allowed});
+    let replied = |answer: &str, by: Value, from: Value| json!({"kind": "replied", "answer": answer, "by": by, "from": from});
+    for (reply, answer, said) in [
+        (
+            replied("once", json!("ada\u{1b}[2J"), json!("page")),
+            answered("once", true),
+            "ada\\u{1b}[2J said once, from page",
+        ),
+        (
+            replied("no", Value::Null, json!("client")),
+            answered("no", false),
+            "the user said no, from client",
+        ),
+        // A closed terminal.
+        (
+            replied("none in time", Value::Null, Value::Null),
+            answered("no", false),
+            "there was no answer",
+        ),
+        // After trust the call was asked about again, and refused.
+        (
+            replied("trust", json!("ada"), json!("terminal")),
+            answered("no", false),
+            "ada said trust, from terminal",
+        ),
+    ] {
+        stage.records(&[asked.clone(), reply, answer]);
+        let (_, out, _) = stage.text(&["policy", "explain", "trace.jsonl"]);
+        assert!(out.contains(&format!("; {said}")), "{said}: {out}");
+    }
+}
+
 /// A text that the user trusts asks for another payment, which runs unasked. It is no wish of the user's.
 #[test]
 fn suggest_proposes_nothing_that_passed_without_a_question() {

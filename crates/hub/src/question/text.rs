@@ -238,7 +238,8 @@ impl QuestionView {
         });
         let host = self.choices.contains(&Answer::Host).then(|| {
             let (app, tool) = (escape(&self.app), escape(&self.tool));
-            let (hosts, covers) = (self.hosts.join(" and "), escape(&self.covers.join(", ")));
+            let hosts = escape(&self.hosts.join(" and "));
+            let covers = escape(&self.covers.join(", "));
             format!("host: {app} may call {tool} for any address at {hosts}, also after reading text labelled {covers}, until your next message.")
         });
         let lasting = trust.chain(host).chain(always).chain(self.folders());

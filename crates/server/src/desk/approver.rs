@@ -14,6 +14,8 @@ pub struct Answered {
     pub answer: Answer,
     /// Who gave it. `None`: there was no answer, which is a no.
     pub by: Option<Answerer>,
+    /// Whether the desk's store took it, which knows the approvers.
+    pub(super) is_kept: bool,
 }
 
 impl Answered {
@@ -21,19 +23,24 @@ impl Answered {
     pub const NOT: Self = Self {
         answer: Answer::No,
         by: None,
+        is_kept: false,
     };
 
-    /// An answer from there, by a person whose name is not known.
-    pub fn from(answer: Answer, from: &str) -> Self {
-        let (name, from) = (None, from.to_owned());
-        let by = Some(Answerer { name, from });
-        Self { answer, by }
+    /// An answer that was given here, and not at the desk.
+    pub fn here(answer: Answer, name: Option<String>, from: &str) -> Self {
+        let from = from.to_owned();
+        Self {
+            answer,
+            by: Some(Answerer { name, from }),
+            is_kept: false,
+        }
     }
 
-    /// The same if the question offers this answer, else no.
+    /// The same if it counts, else no: the question offers this answer, and where it has approvers, one of them gave it. That
+    /// is known of the desk's answers alone.
     #[must_use]
-    pub fn among(self, choices: &[Answer]) -> Self {
-        match choices.contains(&self.answer) {
+    pub(crate) fn counted(self, choices: &[Answer], has_approvers: bool) -> Self {
+        match choices.contains(&self.answer) && (self.is_kept || !has_approvers) {
             true => self,
             false => Self {
                 answer: Answer::No,
@@ -65,7 +72,7 @@ pub trait Approver: Send + Sync {
 
     /// The answer, and who gave it. Fronts call this one.
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
-        Answered::from(self.approve(conversation, question).await, "program")
+        Answered::here(self.approve(conversation, question).await, None, "program")
     }
 }
 

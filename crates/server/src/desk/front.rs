@@ -82,7 +82,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, DeskError> {
     let store = Arc::clone(store);
     let done = tokio::task::spawn_blocking(move || work(&store)).await;
-    done.unwrap_or_else(|error| Err(DeskError::Random(std::io::Error::other(error))))
+    done.unwrap_or_else(|error| Err(DeskError::System(std::io::Error::other(error))))
 }
 
 impl Desk {
@@ -184,8 +184,21 @@ impl Desk {
             Answered {
                 answer: answer.unwrap_or(Answer::No),
                 by: Some(kept.by),
+                is_kept: true,
             }
         }))
+    }
+
+    /// As [`Approver::ask`], beside another way to answer: where the store fails, that one goes on as long as a question waits.
+    pub async fn beside(&self, conversation: &str, question: &QuestionView) -> Answered {
+        match self.put(conversation, question).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                (self.setup.report)(&format!("note: it can be answered here only: {error}"));
+                sleep(self.setup.timeout).await;
+                Answered::NOT
+            }
+        }
     }
 
     fn question(&self, conversation: &str, question: &QuestionView, asked: Time) -> NewQuestion {

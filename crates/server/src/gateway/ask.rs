@@ -19,6 +19,8 @@ use crate::desk::Answered;
 
 /// A person takes longer to read a question. What comes sooner is a program's.
 const PERSON: Duration = Duration::from_secs(1);
+/// Why a call is refused that a person was asked about.
+const NO_PERSON: &str = "it needs the user's approval, and no person answered";
 /// Longest question that a client is given. It has to show all of a call, and a longer one would be cut.
 const MAX_QUESTION: usize = 16 << 10;
 /// The name of the one thing that a request is asked for which has to be made again.
@@ -60,14 +62,14 @@ impl Client {
         Some(state.to_owned())
     }
 
-    /// Has the client ask its user, by a request of ours or by what answers the client's. `None`: no person has answered.
+    /// Has the client ask its user, by a request of ours or by what answers the client's. `None`: no person was asked.
     /// If it is dropped, the client is told that it need not ask any more.
     async fn elicit(
         &self,
         key: &str,
         view: &QuestionView,
         out: Option<&mpsc::Sender<String>>,
-    ) -> Option<Answer> {
+    ) -> Option<AskOutcome> {
         let choices = &view.choices;
         let message = words(view).filter(|words| words.len() <= MAX_QUESTION)?;
         let id = format!("sluice-{}", self.number());
@@ -115,15 +117,16 @@ impl Client {
         if since.elapsed() < PERSON {
             return None;
         }
-        match result.get("action").and_then(Value::as_str)? {
+        let answer = match result.get("action").and_then(Value::as_str)? {
             "accept" => {
                 let said = result.pointer("/content/answer").and_then(Value::as_str);
                 let chosen = choices.iter().find(|choice| Some(choice.name()) == said);
-                Some(chosen.copied().unwrap_or(Answer::No))
+                chosen.copied().unwrap_or(Answer::No)
             }
-            "decline" => Some(Answer::No),
-            _ => None,
-        }
+            "decline" => Answer::No,
+            _ => return Some(AskOutcome::Unanswered(NO_PERSON.to_owned())),
+        };
+        Some(AskOutcome::Answer(Answered::here(answer, None, "client")))
     }
 }
 
@@ -170,7 +173,8 @@ async fn put(
         Era::Session => client.elicits.load(Ordering::Relaxed),
         Era::Stateless { elicits } => elicits,
     };
-    let elicits = elicits && client.gateway.asks_client;
+    // A question that others have to answer is none for the client's user.
+    let elicits = elicits && client.gateway.asks_client && view.approvers.is_empty();
     let elicited = async {
         match elicits {
             true => client.elicit(&key, &view, out.as_ref()).await,
@@ -178,13 +182,13 @@ async fn put(
         }
     };
     let unanswered = match elicits {
-        true => "it needs the user's approval, and no person answered",
+        true => NO_PERSON,
         false => "it needs the user's approval, and this client cannot ask the user",
     };
     let approver = client.gateway.approver.as_ref();
     let asked = async { Some(approver?.ask(&client.name, &view).await) };
     tokio::select! {
-        Some(answer) = elicited => AskOutcome::Answer(Answered::from(answer, "client")),
+        Some(outcome) = elicited => outcome,
         Some(answered) = asked => AskOutcome::Answer(answered),
         else => AskOutcome::Unanswered(unanswered.to_owned()),
     }

@@ -304,7 +304,9 @@ impl Client {
         let call = question.call().clone();
         let flow = self.flow(&call);
         let answered = match outcome {
-            AskOutcome::Answer(answered) => answered.among(&view.choices),
+            AskOutcome::Answer(answered) => {
+                answered.counted(&view.choices, question.rule().approvers.is_some())
+            }
             AskOutcome::UsedUp => {
                 self.note(guard, id, &call, "an equal call was allowed once");
                 return None;

@@ -86,7 +86,10 @@ impl Policy for Asks {
         let rule = self.0.rule_after(results, sink);
         // Only what goes to the client is watched; prompts and connections are ours.
         match sink {
-            Sink::Call(_) | Sink::Answer(_) => Ok(rule.unwrap_or_else(|error| asked(&error))),
+            Sink::Call(_) | Sink::Answer(_) => Ok(Rule {
+                approvers: None,
+                ..rule.unwrap_or_else(|error| asked(&error))
+            }),
             _ => rule,
         }
     }

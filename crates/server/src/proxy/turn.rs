@@ -361,7 +361,9 @@ impl Front for Turn<'_> {
             || async move { AskOutcome::Answer(approver.ask(&conversation, &question).await) };
         let patience = self.shared.patience;
         match self.session.questions.ask(key, patience, put).await {
-            AskOutcome::Answer(replied) => replied.among(&view.choices),
+            AskOutcome::Answer(answered) => {
+                answered.counted(&view.choices, !view.approvers.is_empty())
+            }
             // An equal call of an equal request has run by the same answer, or none came.
             _ => desk::Answered::NOT,
         }

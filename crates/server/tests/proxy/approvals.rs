@@ -3,12 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use hub::trace::Event;
+use ifc::{Call, Labeled, Policy, PolicyError, Rule, Sink};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use server::desk::{Desk as Asking, DeskSetup};
+use server::proxy::ProxySetup;
 use tokio::task::JoinHandle;
 
-use crate::stage::{Stage, Watcher, body, result, serve, setup, user};
+use crate::stage::{Always, Stage, Watcher, body, result, serve, setup, user};
 use test_support::{ModelReply, Upstream, calls, newest, says};
 
 fn script(body: &Value) -> ModelReply {
@@ -59,7 +61,16 @@ async fn desk_before(timeout: Duration, watcher: Arc<Watcher>) -> Desk {
 
 async fn desk_at(desk: Arc<Asking>, watcher: Arc<Watcher>) -> Desk {
     let upstream = Upstream::start(script);
-    let mut setup = setup(&upstream);
+    let setup = setup(&upstream);
+    desk_with(desk, watcher, setup, upstream).await
+}
+
+async fn desk_with(
+    desk: Arc<Asking>,
+    watcher: Arc<Watcher>,
+    mut setup: ProxySetup,
+    upstream: Upstream,
+) -> Desk {
     setup.observer = watcher;
     setup.approver = desk.clone();
     setup.desk = Some(desk.clone());
@@ -489,4 +500,66 @@ async fn a_question_goes_with_its_request_and_with_its_front() {
     let closed = desk.goes(None, "mail", "once more").await.unwrap();
     assert_eq!(closed["content"], "refused");
     assert_eq!(store.recent(10).unwrap().all, []);
+}
+
+/// The rules, where others have to approve each question.
+struct Approved(Arc<dyn Policy>);
+
+impl Policy for Approved {
+    fn rule(&self, sink: &Sink<'_>) -> Result<Rule, PolicyError> {
+        let approvers = Some(["ada", "eve"].map(str::to_owned).into());
+        self.0.rule(sink).map(|rule| Rule { approvers, ..rule })
+    }
+
+    fn label_result(&self, call: &Call, result: String, is_error: bool) -> Labeled {
+        self.0.label_result(call, result, is_error)
+    }
+}
+
+#[tokio::test]
+async fn what_others_approve_is_allowed_by_them_alone() {
+    let upstream = Upstream::start(script);
+    let mut parts = setup(&upstream);
+    parts.parts.policy = Arc::new(Approved(parts.parts.policy));
+    let store = Arc::new(store::Desk::in_memory().unwrap());
+    let asking = asking_at(store.clone(), PATIENCE);
+    let desk = desk_with(asking, Arc::default(), parts, upstream).await;
+    let going = desk.goes(None, "mail", "go");
+    let question = desk.question().await;
+    let id = question["id"].as_str().unwrap();
+    assert_eq!(question["approvers"], json!(["ada", "eve"]));
+    // The front's own token has no name, eve has asked, and bob is no approver.
+    let once = json!({"answer": "once"});
+    assert_eq!(desk.answer(&desk.token, id, once.clone()).await, 403);
+    for (name, status) in [("eve", 403), ("bob", 403), ("ada", 200)] {
+        let new = store::NewToken {
+            name: name.to_owned(),
+            role: store::Role::Approver,
+            apps: vec![],
+            effects: vec![],
+            expires: None,
+        };
+        let token = store.new_token(&new, now()).unwrap();
+        assert_eq!(
+            desk.answer(&token, id, once.clone()).await,
+            status,
+            "{name}"
+        );
+    }
+    let message = going.await.unwrap();
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "post");
+
+    // Neither does a program answer in their place.
+    let upstream = Upstream::start(script);
+    let mut parts = setup(&upstream);
+    parts.parts.policy = Arc::new(Approved(parts.parts.policy));
+    let program = Always::answering(&mut parts, ifc::Answer::Once);
+    let stage = serve(parts).await;
+    let mut messages = vec![user("go")];
+    stage.step(&mut messages, "mail").await;
+    let message = stage.message(&messages).await;
+    assert_eq!(
+        (program.count(), &message["content"]),
+        (1, &json!("refused"))
+    );
 }

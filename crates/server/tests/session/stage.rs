@@ -133,7 +133,7 @@ impl User for Watcher {
         self.connections.extend(question.connection.clone());
         tokio::time::sleep(self.pause).await;
         let reply = self.replies.pop_front().or(self.says);
-        Answered::from(reply.unwrap_or(Answer::No), "terminal")
+        Answered::here(reply.unwrap_or(Answer::No), None, "terminal")
     }
 
     async fn fill_in(&mut self, view: &FormView) -> FormAnswer {

@@ -1,7 +1,7 @@
 //! Why something at the desk cannot be done, and the limits of the desk.
 
 use super::questions::KeptAnswer;
-use crate::DatabaseError;
+use crate::{DatabaseError, QuestionId};
 
 /// Questions of all processes that wait at once. No user reads more.
 pub(super) const MOST_WAITING: usize = 1024;
@@ -9,12 +9,6 @@ pub(super) const MOST_WAITING: usize = 1024;
 pub(super) const MOST_BYTES: usize = 8 << 20;
 /// Bytes of all questions that wait, so that a list of them fits into memory.
 pub(super) const MOST_WAITING_BYTES: usize = 64 << 20;
-/// How long answered questions are kept, in milliseconds.
-pub(super) const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
-/// Answered questions that are kept.
-pub(super) const MOST_ANSWERED: usize = 1000;
-/// Fewest digits of a shortened id. With fewer, a typing error would name another question.
-pub(super) const FEWEST_DIGITS: usize = 4;
 /// Tokens of one user.
 pub(super) const MOST_TOKENS: usize = 256;
 
@@ -22,9 +16,7 @@ pub(super) const MOST_TOKENS: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
     /// Too many questions wait.
-    #[error(
-        "{MOST_WAITING} questions wait already, or their texts are too long; answer some of them first"
-    )]
+    #[error("{MOST_WAITING} questions wait, or very long ones; answer some of them first")]
     TooMany,
     /// The question is too long to be shown.
     #[error("the question has more than {MOST_BYTES} bytes")]
@@ -53,12 +45,12 @@ pub enum DeskError {
     /// There are too many tokens.
     #[error("there are {MOST_TOKENS} tokens; revoke some of them")]
     TooManyTokens,
-    /// The system has no randomness.
-    #[error("the system has no randomness: {0}")]
-    Random(std::io::Error),
-    /// A row cannot be read.
-    #[error("{0} cannot be read: {1}")]
-    Unreadable(String, String),
+    /// The system has no randomness, or no threads.
+    #[error("the system fails: {0}")]
+    System(std::io::Error),
+    /// A question cannot be read.
+    #[error("the question {0} cannot be read: {1}")]
+    Unreadable(QuestionId, String),
     /// The file cannot be used.
     #[error(transparent)]
     Database(#[from] DatabaseError),

@@ -9,7 +9,10 @@ mod tokens;
 
 use std::path::Path;
 
-use error::{MOST_ANSWERED, MOST_BYTES};
+use error::{MOST_BYTES, MOST_TOKENS, MOST_WAITING, MOST_WAITING_BYTES};
+use questions::SILENCE_MS;
+use rows::{Failed, QUESTION, WAITS, changed, json, listed};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::database::Database;
 use crate::{Name, QuestionId, Time};
@@ -18,10 +21,21 @@ pub use error::DeskError;
 pub use questions::{Answerer, KeptAnswer, KeptQuestion, NewQuestion, Questions};
 pub use tokens::{KeptToken, NewToken, Role};
 
+/// How long answered questions are kept, in milliseconds, and how many.
+const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+const MOST_ANSWERED: usize = 1000;
+/// How long a question is kept whose process is silent, in milliseconds: a machine may have slept.
+const HOUR_MS: i64 = 3600 * 1000;
+/// How often the use of a token is recorded, in milliseconds: a page that looks each second must not write each second.
+const MINUTE_MS: i64 = 60 * 1000;
+/// Fewest digits of a shortened id. With fewer, a typing error would name another question.
+const FEWEST_DIGITS: usize = 4;
 /// The answer that everyone may give who may answer at all.
 const NO: &str = "no";
 
 /// The questions and tokens of one user on one machine. Several processes may have the file open.
+///
+/// Each method is one transaction, and fails if the file cannot be used.
 #[derive(Debug)]
 pub struct Desk {
     database: Database,
@@ -38,58 +52,96 @@ impl Desk {
     }
 
     /// A desk of this process alone: where there is no folder for the file.
-    ///
-    /// # Errors
-    /// SQLite fails.
     pub fn in_memory() -> Result<Self, DeskError> {
         let database = Database::in_memory(&rows::SCHEMA)?;
         Ok(Self { database })
     }
 
-    /// Puts a question to all who may answer. Removes what nobody waits for any more.
+    /// Puts a question to all who may answer. Removes what is of no use any more.
     ///
     /// # Errors
-    /// Too many wait, it is too long, or the file cannot be written.
+    /// Too many wait, or it is too long.
     pub fn ask(&self, new: &NewQuestion, now: Time) -> Result<QuestionId, DeskError> {
-        if new.bytes() > MOST_BYTES {
+        let (question, id) = (json(new)?, QuestionId::random().map_err(DeskError::System)?);
+        if question.len() > MOST_BYTES {
             return Err(DeskError::TooLarge);
         }
-        let id = QuestionId::random().map_err(DeskError::Random)?;
-        let removed = (self.database).write(|connection| rows::insert(connection, id, new, now))?;
+        let ms = now.millis();
+        let removed = self.write(|connection| {
+            let removed = connection.execute(
+                "DELETE FROM question WHERE answered <= ?1 OR answered IS NULL AND (expires <= ?2 OR alive <= ?3) OR number IN
+                   (SELECT number FROM question WHERE answered NOT NULL ORDER BY answered DESC LIMIT -1 OFFSET ?4)",
+                params![ms.saturating_sub(WEEK_MS), ms, ms.saturating_sub(HOUR_MS), signed(MOST_ANSWERED)],
+            )?;
+            let waiting = "SELECT count(*), coalesce(sum(length(question)), 0) FROM question";
+            let (count, bytes): (i64, i64) = connection.query_row(
+                &format!("{waiting} WHERE {WAITS}"),
+                [ms, heard(now)],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            let bytes = bytes.saturating_add(signed(question.len()));
+            if count >= signed(MOST_WAITING) || bytes > signed(MOST_WAITING_BYTES) {
+                return Err(DeskError::TooMany.into());
+            }
+            connection.execute(
+                "INSERT INTO question (id, question, asked, alive, expires) VALUES (?1, ?2, ?3, ?3, ?4)",
+                params![id.as_bytes(), question, ms, new.expires.millis()],
+            )?;
+            changed(connection)?;
+            Ok(removed > 0)
+        })?;
         self.removed(removed);
         Ok(id)
     }
 
     /// Says that their process still waits for these questions. Every few seconds.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn still_asks(&self, ids: &[QuestionId], now: Time) -> Result<(), DeskError> {
-        (self.database).write(|connection| rows::still_asks(connection, ids, now))
+        self.write(|connection| {
+            let sql = "UPDATE question SET alive = ?2 WHERE id = ?1";
+            let mut update = connection.prepare_cached(sql)?;
+            for id in ids {
+                update.execute(params![id.as_bytes(), now.millis()])?;
+            }
+            Ok(())
+        })
     }
 
     /// The questions that wait, the oldest first.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn waiting(&self, now: Time) -> Result<Questions, DeskError> {
-        (self.database).read(|connection| rows::waiting(connection, now))
+        let select = format!("{QUESTION} WHERE {WAITS} ORDER BY number");
+        let times = [now.millis(), heard(now)];
+        self.read(|connection| listed(connection, &select, &times))
     }
 
     /// Answered questions of the last week, the newest first.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn recent(&self, most: usize) -> Result<Questions, DeskError> {
-        (self.database).read(|connection| rows::recent(connection, most.min(MOST_ANSWERED)))
+        let select = format!(
+            "{QUESTION} WHERE answered NOT NULL ORDER BY answered DESC, number DESC LIMIT ?1"
+        );
+        self.read(|connection| listed(connection, &select, &[signed(most)]))
     }
 
     /// The question with this id, or the one whose id begins like this. It may be answered, or wait no longer.
     ///
     /// # Errors
-    /// Several begin like this, or the file or the question cannot be read.
+    /// Several begin like this, or the question cannot be read.
     pub fn find(&self, id: &str) -> Result<Option<KeptQuestion>, DeskError> {
-        (self.database).read(|connection| rows::find(connection, id))
+        let is_hex = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let ambiguous = || DeskError::Ambiguous(id.to_owned());
+        if !is_hex || id.len() < FEWEST_DIGITS {
+            return Err(ambiguous());
+        }
+        self.read(|connection| {
+            // Digits only, so nothing in it is a pattern.
+            let sql = "SELECT id FROM question WHERE hex(id) LIKE ?1 || '%' LIMIT 2";
+            let mut select = connection.prepare_cached(sql)?;
+            let ids = select.query_map([id], |row| row.get(0).map(QuestionId::from_bytes))?;
+            match ids.collect::<Result<Vec<_>, _>>()?.as_slice() {
+                [] => Ok(None),
+                [only] => rows::get(connection, *only),
+                _ => Err(ambiguous().into()),
+            }
+        })
     }
 
     /// Answers a question. Of several answers the first one counts.
@@ -103,84 +155,125 @@ impl Desk {
         by: &Answerer,
         now: Time,
     ) -> Result<(), DeskError> {
-        (self.database).write(|connection| {
+        let given = KeptAnswer {
+            answer: answer.to_owned(),
+            by: by.clone(),
+            at: now,
+        };
+        self.write(|connection| {
             let kept = rows::get(connection, id)?.ok_or(DeskError::Unknown)?;
-            admits(&kept, answer, by, now)?;
-            rows::answer(connection, id, answer, by, now)
+            admits(&kept, &given)?;
+            connection.execute(
+                "UPDATE question SET answer = ?2, answered = ?3 WHERE id = ?1",
+                params![id.as_bytes(), json(&given)?, now.millis()],
+            )?;
+            changed(connection)
         })
     }
 
     /// The answer to a question, once there is one.
-    ///
-    /// # Errors
-    /// The file or the answer cannot be read.
     pub fn take(&self, id: QuestionId) -> Result<Option<KeptAnswer>, DeskError> {
-        (self.database).read(|connection| rows::answer_to(connection, id))
+        let kept = self.read(|connection| rows::get(connection, id))?;
+        Ok(kept.and_then(|kept| kept.answer))
     }
 
     /// Takes a question back that has no answer.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn withdraw(&self, id: QuestionId) -> Result<(), DeskError> {
-        let removed = (self.database).write(|connection| rows::withdraw(connection, id))?;
+        let removed = self.write(|connection| {
+            let sql = "DELETE FROM question WHERE id = ?1 AND answered IS NULL";
+            let removed = connection.execute(sql, [id.as_bytes()])? > 0;
+            changed(connection).map(|()| removed)
+        })?;
         self.removed(removed);
         Ok(())
     }
 
     /// A number that changes with each question that is asked, answered or taken back, by any process. It does not change
     /// when a question expires.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn version(&self) -> Result<i64, DeskError> {
-        self.database.read(rows::version)
+        self.read(|connection| {
+            Ok(connection.query_row("SELECT count FROM change", [], |row| row.get(0))?)
+        })
     }
 
-    /// Makes a token. It is returned this once.
+    /// Makes a token. Its secret is returned this once.
     ///
     /// # Errors
-    /// The name is unusable or taken, there are too many, or the file cannot be written.
+    /// The name is unusable or taken, or there are too many.
     pub fn new_token(&self, new: &NewToken, now: Time) -> Result<String, DeskError> {
         Name::new(&new.name)?;
-        let (token, digest) = tokens::fresh()?;
-        (self.database).write(|connection| rows::insert_token(connection, new, digest, now))?;
-        Ok(token)
+        let (secret, digest) = tokens::fresh()?;
+        let kept = json(&KeptToken::new(new, now))?;
+        self.write(|connection| {
+            let (is_taken, count): (bool, i64) = connection.query_row(
+                "SELECT coalesce(max(name = ?1), 0), count(*) FROM token",
+                [&new.name],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            match (is_taken, count >= signed(MOST_TOKENS)) {
+                (true, _) => return Err(DeskError::NameTaken(new.name.clone()).into()),
+                (false, true) => return Err(DeskError::TooManyTokens.into()),
+                (false, false) => {}
+            }
+            let sql = "INSERT INTO token (name, digest, token) VALUES (?1, ?2, ?3)";
+            connection.execute(sql, params![new.name, digest, kept])?;
+            Ok(())
+        })?;
+        Ok(secret)
     }
 
-    /// All tokens by name, those that have expired included.
-    ///
-    /// # Errors
-    /// The file cannot be read. A token that cannot be read admits nobody, and is left out.
+    /// All tokens by name, those that have expired included. One that cannot be read admits nobody, and is left out.
     pub fn tokens(&self) -> Result<Vec<KeptToken>, DeskError> {
-        self.database.read(rows::tokens)
+        self.read(|connection| {
+            let sql = "SELECT token, last_used FROM token ORDER BY name";
+            let mut select = connection.prepare_cached(sql)?;
+            let tokens = select.query_map([], rows::token)?;
+            Ok(tokens.flatten().collect())
+        })
     }
 
     /// Revokes a token. False if there is none of this name.
-    ///
-    /// # Errors
-    /// The file cannot be written; the token still admits then.
     pub fn revoke(&self, name: &str) -> Result<bool, DeskError> {
-        let removed = (self.database).write(|connection| rows::revoke(connection, name))?;
+        let removed = self.write(|connection| {
+            Ok(connection.execute("DELETE FROM token WHERE name = ?1", [name])? > 0)
+        })?;
         self.removed(removed);
         Ok(removed)
     }
 
-    /// The token with this secret, if it is one that counts.
-    ///
-    /// # Errors
-    /// The file or the token cannot be read. It admits nobody then.
-    pub fn admit(&self, token: &str, now: Time) -> Result<Option<KeptToken>, DeskError> {
-        let digest = tokens::digest(token);
-        let found = (self.database).read(|connection| rows::token(connection, digest))?;
-        let Some(mut token) = found.filter(|token| token.counts(now)) else {
+    /// The token with this secret, if it is one that counts. A token that cannot be read is an error.
+    pub fn admit(&self, secret: &str, now: Time) -> Result<Option<KeptToken>, DeskError> {
+        let digest = tokens::digest(secret);
+        let found = self.read(|connection| {
+            let sql = "SELECT token, last_used FROM token WHERE digest = ?1";
+            Ok(connection
+                .query_row(sql, [digest], rows::token)
+                .optional()?)
+        })?;
+        let Some(mut token) = found.filter(|token: &KeptToken| token.counts(now)) else {
             return Ok(None);
         };
-        if token.records_use(now) {
-            (self.database).write(|connection| rows::used(connection, digest, now))?;
+        let minute = Time::from_millis(now.millis().saturating_sub(MINUTE_MS));
+        if token.last_used.is_none_or(|used| used <= minute) {
+            self.write(|connection| {
+                let sql = "UPDATE token SET last_used = ?2 WHERE digest = ?1";
+                connection.execute(sql, params![digest, now.millis()])?;
+                Ok(())
+            })?;
             token.last_used = Some(now);
         }
         Ok(Some(token))
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Failed>) -> Result<T, DeskError> {
+        self.database.read(work)
+    }
+
+    fn write<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failed>,
+    ) -> Result<T, DeskError> {
+        self.database.write(work)
     }
 
     /// Empties the log after a deletion. While another process reads, the next deletion or start does it.
@@ -191,27 +284,30 @@ impl Desk {
     }
 }
 
-/// Whether this answer, by this answerer, counts now.
-fn admits(kept: &KeptQuestion, answer: &str, by: &Answerer, now: Time) -> Result<(), DeskError> {
-    if let Some(given) = &kept.answer {
-        return Err(DeskError::Answered(given.clone()));
+/// Whether this answer counts.
+fn admits(kept: &KeptQuestion, given: &KeptAnswer) -> Result<(), DeskError> {
+    let (question, name) = (&kept.question, &given.by.name);
+    let approvers = &question.approvers;
+    let is_approver =
+        *name != question.asker && approvers.iter().any(|it| Some(it) == name.as_ref());
+    if let Some(before) = &kept.answer {
+        return Err(DeskError::Answered(before.clone()));
     }
-    if !kept.waits(now) {
-        return Err(DeskError::Unknown);
+    match () {
+        () if !kept.waits(given.at) => Err(DeskError::Unknown),
+        () if !question.choices.contains(&given.answer) => {
+            Err(DeskError::NotOffered(question.choices.clone()))
+        }
+        () if approvers.is_empty() || is_approver || given.answer == NO => Ok(()),
+        () => Err(DeskError::NotAllowed(approvers.clone())),
     }
-    let NewQuestion {
-        choices,
-        approvers,
-        asker,
-        ..
-    } = &kept.question;
-    if !choices.iter().any(|choice| choice == answer) {
-        return Err(DeskError::NotOffered(choices.clone()));
-    }
-    let is_approver = by.name.is_some() && by.name != *asker;
-    let is_approver = is_approver && approvers.iter().any(|it| Some(it) == by.name.as_ref());
-    match answer == NO || approvers.is_empty() || is_approver {
-        true => Ok(()),
-        false => Err(DeskError::NotAllowed(approvers.clone())),
-    }
+}
+
+/// What was heard of a process before this is too long ago.
+fn heard(now: Time) -> i64 {
+    now.millis().saturating_sub(SILENCE_MS)
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{QuestionId, Time};
 
 /// A question whose process has not said for so long that it still asks waits no longer, in milliseconds.
 pub(super) const SILENCE_MS: i64 = 10_000;
 
 /// What a front puts to the desk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewQuestion {
     /// Which front asks: `proxy`, `gateway`, `guard`, `run` …
     pub front: String,
@@ -50,7 +52,7 @@ pub struct KeptQuestion {
 }
 
 /// An answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptAnswer {
     /// Its name.
     pub answer: String,
@@ -61,7 +63,7 @@ pub struct KeptAnswer {
 }
 
 /// Who answered, and from where.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Answerer {
     /// The user, or the name of the token.
     pub name: Option<String>,
@@ -76,26 +78,6 @@ pub struct Questions {
     pub all: Vec<KeptQuestion>,
     /// The ids of the others.
     pub unreadable: Vec<String>,
-}
-
-impl NewQuestion {
-    pub(super) fn bytes(&self) -> usize {
-        let lists = self.choices.iter().chain(&self.approvers);
-        let texts = [
-            &self.front,
-            &self.session,
-            &self.conversation,
-            &self.app,
-            &self.tool,
-        ];
-        let more = [&self.effect, &self.shown];
-        let all = texts
-            .into_iter()
-            .chain(more)
-            .chain(&self.asker)
-            .chain(lists);
-        all.map(String::len).sum()
-    }
 }
 
 impl KeptQuestion {

@@ -1,18 +1,15 @@
 //! Tokens of those who answer questions. Only their digests are stored.
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::DeskError;
 use super::questions::NewQuestion;
-use crate::Time;
-
-/// Milliseconds after which a use is recorded again: a page that looks each second must not write each second.
-const USED_MS: i64 = 60_000;
-/// Random bytes of a secret.
-const BYTES: usize = 32;
+use crate::{QuestionId, Time};
 
 /// What a token is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Sees questions and answers them.
     Approver,
@@ -43,7 +40,7 @@ pub struct NewToken {
 }
 
 /// A token that was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptToken {
     /// Who has it.
     pub name: String,
@@ -58,20 +55,34 @@ pub struct KeptToken {
     /// Until when.
     pub expires: Option<Time>,
     /// When it was last used, to the minute.
+    #[serde(skip)]
     pub last_used: Option<Time>,
 }
 
 impl KeptToken {
+    pub(super) fn new(new: &NewToken, now: Time) -> Self {
+        let NewToken {
+            name,
+            role,
+            apps,
+            effects,
+            expires,
+        } = new.clone();
+        Self {
+            name,
+            role,
+            apps,
+            effects,
+            created: now,
+            expires,
+            last_used: None,
+        }
+    }
+
     /// Whether it admits now.
     pub(super) fn counts(&self, now: Time) -> bool {
         // Not before it was made: a clock that is set back must not extend it.
         self.created <= now && self.expires.is_none_or(|end| now < end)
-    }
-
-    /// Whether this use is recorded.
-    pub(super) fn records_use(&self, now: Time) -> bool {
-        let since = |used: Time| now.millis().saturating_sub(used.millis());
-        self.last_used.is_none_or(|used| since(used) >= USED_MS)
     }
 
     /// Whether it shows this question. One that it does not show, it cannot count either.
@@ -83,15 +94,10 @@ impl KeptToken {
     }
 }
 
-/// A new secret, and its digest.
+/// A new secret of 256 random bits, and its digest.
 pub(super) fn fresh() -> Result<(String, [u8; 32]), DeskError> {
-    let mut bytes = [0; BYTES];
-    let given = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    if given.map_err(|error| DeskError::Random(error.into()))? != BYTES {
-        return Err(DeskError::Random(std::io::Error::other("too few bytes")));
-    }
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let secret = format!("sluice-{hex}");
+    let random = || QuestionId::random().map_err(DeskError::System);
+    let secret = format!("sluice-{}{}", random()?, random()?);
     let digest = digest(&secret);
     Ok((secret, digest))
 }

@@ -215,7 +215,7 @@ fn a_damaged_question_is_named_and_hides_no_other() {
     let desk = shared.open();
     let [good, bad] = [0, 1].map(|_| desk.ask(&question("mail"), at(0)).unwrap());
     shared.execute(&format!(
-        "UPDATE question SET choices = '[1' WHERE id = x'{bad}'"
+        "UPDATE question SET question = substr(question, 2) WHERE id = x'{bad}'"
     ));
     let listed = desk.waiting(at(1)).unwrap();
     assert_eq!(
@@ -341,7 +341,7 @@ fn a_token_admits_until_it_expires_or_is_revoked() {
     let again = desk.new_token(&token("ada"), at(0)).unwrap();
     assert_ne!(again, secret);
     // A role of a newer version is none of ours.
-    shared.execute("PRAGMA ignore_check_constraints = true; UPDATE token SET role = 'admin'");
+    shared.execute("UPDATE token SET token = replace(token, 'approver', 'admin')");
     assert!(other.admit(&again, at(1)).is_err());
     assert_eq!(other.tokens().unwrap(), []);
 }

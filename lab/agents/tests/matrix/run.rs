@@ -214,7 +214,7 @@ pub(crate) fn run(
     let own = env::current_exe()?;
     let mut notes = vec![path(&own), "mcp".to_owned(), path(&server)];
     if guard == Guard::Gateway {
-        let wrap = ["wrap", "--name", "notes", "--write"].map(str::to_owned);
+        let wrap = ["wrap", "--unattended", "--name", "notes", "--write"].map(str::to_owned);
         let wrapped = [sluice.clone()].into_iter().chain(wrap);
         notes = wrapped
             .chain([path(&server), "--".to_owned()])

@@ -171,6 +171,43 @@ fn once_allows_this_call_and_only_this_call() {
 }
 
 #[test]
+fn a_question_at_the_terminal_can_be_answered_at_the_desk() {
+    let stage = Stage::new();
+    let mut terminal = Terminal::open(&stage);
+    terminal.wait_for(", default deny] ");
+    let desk = store::Desk::open(&stage.path("state/sluice/desk.db")).unwrap();
+    let now = || store::Time::from(std::time::SystemTime::now());
+    let asked = loop {
+        if let Some(asked) = desk.waiting(now()).unwrap().all.pop() {
+            break asked;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(
+        (&*asked.question.front, &*asked.question.tool),
+        ("run", "send_email")
+    );
+    let by = store::Answerer {
+        name: Some("ada".to_owned()),
+        from: "page".to_owned(),
+    };
+    desk.answer(asked.id, "once", &by, now()).unwrap();
+    terminal.wait_for("(answered by ada from page: once)");
+    terminal.wait_for(", default deny] ");
+    terminal.type_line("no\r");
+    assert_eq!(terminal.end().0, Some(3));
+    assert_eq!(stage.mails.messages().len(), 1);
+    // What is answered here waits there no longer.
+    assert_eq!(desk.waiting(now()).unwrap().all, []);
+    let replies = stage.trace().into_iter();
+    let replies = replies.filter(|event| event["kind"] == "replied");
+    let replies: Vec<String> = replies
+        .map(|it| format!("{} {}", it["answer"], it["from"]))
+        .collect();
+    assert_eq!(replies, [r#""once" "page""#, r#""no" "terminal""#]);
+}
+
+#[test]
 fn what_was_typed_before_the_question_is_no_answer() {
     let stage = Stage::new();
     let mut terminal = Terminal::open(&stage);

@@ -89,7 +89,7 @@ impl Approver for AtTerminal {
         tokio::select! {
             answered = self.typed(question) => answered,
             // The desk has the timeout.
-            answered = self.desk.ask(conversation, question) => answered,
+            answered = self.desk.beside(conversation, question) => answered,
         }
     }
 }

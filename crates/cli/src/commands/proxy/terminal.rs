@@ -11,7 +11,7 @@ use server::QuestionView;
 use server::desk::{Answered, Approver, Desk};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::asking;
+use crate::answered;
 use crate::keep_for::KeepFor;
 use crate::question::{Dialogue, Next};
 use crate::terminal::{columns, message, say};
@@ -90,7 +90,7 @@ impl Asked {
                 return std::future::pending().await;
             };
             match dialogue.hear(Some(&line)) {
-                Next::Done(answer) => return asking::typed(answer),
+                Next::Done(answer) => return answered::typed(answer),
                 Next::Say(again) => say(&again),
             }
         }
@@ -108,9 +108,9 @@ impl Approver for Asked {
         tokio::select! {
             answered = self.typed(conversation, question, &is_shown) => answered,
             // The desk has the timeout.
-            answered = self.desk.ask(conversation, question) => {
+            answered = self.desk.beside(conversation, question) => {
                 if is_shown.load(Ordering::Relaxed) {
-                    say(&asking::elsewhere(&answered));
+                    say(&answered::elsewhere(&answered));
                 }
                 answered
             }

@@ -78,8 +78,11 @@ impl Client {
 
     fn start(home: &Home, arguments: &[&str], capabilities: Value) -> Self {
         let mut command = home.sluice(&["gateway"]);
+        // A client that cannot ask would wait for an answer at the desk.
+        let unattended = (capabilities == json!({})).then_some("--unattended");
         command
             .args(arguments)
+            .args(unattended)
             .env("CLIENT_SECRET", "s")
             .stderr(Stdio::null());
         Self::of(command, capabilities)
@@ -293,7 +296,7 @@ fn answer(client: &mut Client, after: Duration, result: &Value) -> String {
 #[test]
 fn the_client_asks_its_user_and_a_program_is_none() {
     let home = home("descriptions = \"trusted\"\n");
-    let mut client = Client::start(&home, &[], json!({ "elicitation": {} }));
+    let mut client = Client::start(&home, &["--unattended"], json!({ "elicitation": {} }));
     client.call("mail_inbox", &json!({}));
     let read = Duration::from_millis(1_100);
     let say = |answer: &str| json!({ "action": "accept", "content": { "answer": answer } });
@@ -319,6 +322,84 @@ fn the_client_asks_its_user_and_a_program_is_none() {
     // The user has said no: the same call is not asked about again.
     let refused = client.call("mail_send", &send());
     assert!(said(&refused).0.contains("refused before"), "{refused}");
+}
+
+/// The desk of this user, as another process has it.
+fn desk(home: &Home) -> store::Desk {
+    store::Desk::open(&home.path("state/sluice/desk.db")).unwrap()
+}
+
+fn now() -> store::Time {
+    std::time::SystemTime::now().into()
+}
+
+fn question(desk: &store::Desk) -> store::KeptQuestion {
+    loop {
+        if let Some(question) = desk.waiting(now()).unwrap().all.pop() {
+            return question;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_question_is_answered_at_the_desk_while_the_client_asks_and_where_it_cannot() {
+    let home = home("descriptions = \"trusted\"\n");
+    let by = |name: &str| store::Answerer {
+        name: Some(name.to_owned()),
+        from: "approve".to_owned(),
+    };
+    for (capabilities, answer) in [
+        (json!({ "elicitation": {} }), "once"),
+        (json!({ "roots": {} }), "once"),
+        (json!({ "roots": {} }), "no"),
+    ] {
+        let mut client = Client::start(&home, &[], capabilities.clone());
+        client.call("mail_inbox", &json!({}));
+        let call = json!({ "name": "mail_send", "arguments": send() });
+        let id = client.request("tools/call", &call);
+        let desk = desk(&home);
+        let asked = question(&desk);
+        assert_eq!(
+            (&*asked.question.front, &*asked.question.tool),
+            ("gateway", "send")
+        );
+        let elicits = capabilities["elicitation"].is_object();
+        let elicited = elicits.then(|| client.next());
+        desk.answer(asked.id, answer, &by("ada"), now()).unwrap();
+        if let Some(elicited) = elicited {
+            let cancelled = client.next();
+            assert_eq!(
+                cancelled["method"], "notifications/cancelled",
+                "{cancelled}"
+            );
+            assert_eq!(cancelled["params"]["requestId"], elicited["id"]);
+        }
+        let result = client.next();
+        assert_eq!(result["id"], id, "{result}");
+        assert_eq!(said(&result["result"]).1, answer == "no", "{result}");
+        let trace = home.sluice(&["trace", "show", "latest"]).output().unwrap();
+        let trace = String::from_utf8(trace.stdout).unwrap();
+        let reply = format!("replied    answer {answer}, by ada, from approve");
+        assert!(trace.contains(&reply), "{trace}");
+        client.end();
+    }
+    // What the client answers takes the question off the desk.
+    let mut client = Client::start(&home, &[], json!({ "elicitation": {} }));
+    client.call("mail_inbox", &json!({}));
+    client.request(
+        "tools/call",
+        &json!({ "name": "mail_send", "arguments": send() }),
+    );
+    let asked = question(&desk(&home));
+    let accept = json!({ "action": "accept", "content": { "answer": "once" } });
+    answer(&mut client, Duration::from_millis(1_100), &accept);
+    assert_eq!(said(&client.next()["result"]), ("sent", false));
+    while !desk(&home).waiting(now()).unwrap().all.is_empty() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let late = desk(&home).answer(asked.id, "once", &by("eve"), now());
+    assert!(matches!(late, Err(store::DeskError::Unknown)), "{late:?}");
 }
 
 #[test]
