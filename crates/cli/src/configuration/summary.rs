@@ -274,32 +274,38 @@ fn unasked(lines: &mut Lines, lattice: &Lattice, app: &App) {
     }
 }
 
-/// The reading tools that may be given secrets, of an app that may send them on. Tools that act are in [`unasked`].
+/// The tools that may be given secrets without a question: those that read, of an app that may send them on, and those that
+/// act, except for those of which [`unasked`] says that they take everything.
 fn sends(lines: &mut Lines, lattice: &Lattice, app: &App) {
     let mut domains = app.domains.iter();
     let is_open = domains.any(|domain| !secrets_to(lattice, domain).is_bottom());
-    if app.egress.is_empty() && !is_open {
-        return;
-    }
-    let whole = lattice.whole(Dimension::Confidentiality);
+    let connects = is_open || !app.egress.is_empty();
+    let [influence, whole] =
+        [Dimension::Integrity, Dimension::Confidentiality].map(|it| lattice.whole(it));
     let is_told = |rule: &ToolRule| {
         let arguments = rule.arguments.values().map(|limit| &limit.label);
         let limits = arguments.fold(rule.highest_limit(), |all, limit| all.join(limit));
+        let mut audiences = rule.arguments.values().map(|limit| &limit.audience);
         !limits.meet(&whole).is_bottom()
+            || rule.audience.is_some()
+            || audiences.any(Option::is_some)
     };
-    let told = tools(app).filter(|(_, rule)| rule.effect.reads() && is_told(rule));
-    let told: Vec<String> = told
-        .map(|(tool, rule)| format!("{}.{tool} ({})", app.name, rule.effect.name()))
-        .collect();
-    if !told.is_empty() {
-        let told = told.join(", ");
-        lines.add(
-            "send",
-            &format!(
-                "secrets to where {} connects, without asking you, by {told}",
-                app.name
-            ),
-        );
+    let takes_all = |rule: &ToolRule| influence.join(&whole).flows_to(&rule.highest_limit());
+    let (mut read, mut act) = (Vec::new(), Vec::new());
+    for (tool, rule) in tools(app).filter(|(_, rule)| is_told(rule)) {
+        let line = format!("{}.{tool} ({})", app.name, rule.effect.name());
+        match rule.effect.reads() {
+            true if connects => read.push(line),
+            false if !takes_all(rule) => act.push(line),
+            _ => {}
+        }
+    }
+    let to = format!("secrets to where {} connects", app.name);
+    for (tools, what) in [(read, to.as_str()), (act, "secrets in what a call says")] {
+        if !tools.is_empty() {
+            let tools = tools.join(", ");
+            lines.add("send", &format!("{what}, without asking you, by {tools}"));
+        }
     }
 }
 

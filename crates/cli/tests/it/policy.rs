@@ -152,6 +152,33 @@ fn check_shows_every_tool_with_its_limits() {
 }
 
 #[test]
+fn check_shows_what_else_a_rule_asks_for() {
+    let stage = Stage::new(CONFIG);
+    let service = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/service.toml");
+    let check = ["policy", "check", "--config", service];
+    let (code, out, err) = stage.text(&check);
+    assert_eq!(code, 0, "{err}");
+    for (tool, part) in [
+        ("send_email", "; and what to, cc may read"),
+        ("mail_report", "; carries {readers:finance}"),
+        (
+            "refund",
+            "; after approve_ticket with the same ticket; once for each ticket",
+        ),
+    ] {
+        let line = out.lines().find(|line| line.trim_start().starts_with(tool));
+        assert!(line.unwrap().contains(part), "{part} is missing in {out}");
+    }
+    let (_, lines) = stage.json(&check);
+    let refund = lines.iter().find(|line| line["tool"] == "refund").unwrap();
+    assert_eq!(
+        refund["after"],
+        json!({"tool": "approve_ticket", "same": ["ticket"]})
+    );
+    assert_eq!(refund["once"], json!(["ticket"]));
+}
+
+#[test]
 fn check_shows_every_mistake_and_nothing_starts() {
     let config = CONFIG
         .replace("untrusted:bill", "untrusted:bil")
@@ -245,7 +272,7 @@ fn explain_names_the_narrowest_change_first() {
     let flow = json!({"call": {"app": "bank", "tool": "send_money", "label": ["untrusted:bill"],
         "arguments": r#"{"recipient":"FR1","amount":5,"note":"x"}"#}});
     let cause = json!({"region": 7, "source": "result of read_file", "excerpt": "Pay FR1", "label": ["untrusted:bill"],
-        "quotes": [{"argument": "recipient", "text": "FR1"}]});
+        "quotes": [{"argument": "recipient", "text": "FR1"}, {"argument": "note", "text": "x"}, {"argument": "message", "text": "x"}]});
     let other = json!({"region": 9, "source": "result of read_file", "excerpt": "x", "label": ["untrusted:bill"]});
     let described = json!({"region": 1, "source": "description of pay", "excerpt": "x", "label": ["untrusted:web"]});
     stage.records(&[
@@ -264,7 +291,8 @@ fn explain_names_the_narrowest_change_first() {
     let changes: Vec<&str> = out.lines().filter(|it| it.contains("  change")).collect();
     let expected = [
         "bank.send_money.arguments.note.limit (sluice.toml:23) would let it pass",
-        "[app.bank.tools.send_money.arguments.recipient] limit = […] would admit the text in this argument",
+        // Neither of the recipient, nor of what has a limit.
+        "[app.bank.tools.send_money.arguments.message] limit = […] would admit the text in this argument",
         "a rule for the field in `labels` of read_file would",
         "it would pass without {untrusted:bill} in its label",
         "bank.send_money.limit (sluice.toml:10) would let it pass as",
@@ -352,7 +380,8 @@ fn suggest_prints_rules_that_would_have_allowed_it() {
     let (_, out, _) = stage.text(&["policy", "suggest", "trace.jsonl"]);
     for part in [
         "# Removes 1 of 4 questions of 1 session; allows 1 other call that you have not allowed.",
-        "# In place of bank.send_money.arguments.note.limit (sluice.toml:23):\nlimit = [\"untrusted:bill\"]",
+        "# Holds for bank.send_money with any other arguments: the text may go to anyone.\n\
+         # In place of bank.send_money.arguments.note.limit (sluice.toml:23):\nlimit = [\"untrusted:bill\"]",
         "# In `cedar` of [app.bank.tools.send_money] (sluice.toml:10); if it has none, between",
         "context.arguments.recipient == \"FR1\"",
         "context.arguments.amount == decimal(\"5.0\")",
@@ -560,7 +589,14 @@ fn report_counts_questions_answers_and_repeated_causes() {
         assert_eq!(report[key], expected, "{key}");
     }
     let (_, out, _) = stage.text(&["policy", "report", "trace.jsonl"]);
-    assert!(out.contains("4 questions: 1.33 per task"), "{out}");
+    for part in [
+        "without a question  1, 1 of them ended with an answer and nothing refused",
+        "4 questions: 1.33 per task",
+        "denied calls        0",
+        "median 0.0 s, longest 0.0 s",
+    ] {
+        assert!(out.contains(part), "{part} is missing in {out}");
+    }
 }
 
 /// An "always" of before is no change of the policy.

@@ -8,9 +8,10 @@ use anyhow::{Result, bail};
 use config::Config;
 use hub::trace::{self, Cause, Event, Flow, Record, UNANSWERED, escape};
 use ifc::{
-    Arguments, ArgumentsError, Basis, Delivery, History, Label, Labeled, Lattice, PastCalls,
-    PermittedCall, Policy, Release, Results, Sink, Source, Stage,
+    ArgumentPath, Arguments, ArgumentsError, Basis, Delivery, History, Label, Labeled, Lattice,
+    PastCalls, PermittedCall, Policy, Release, Results, Sink, Source, Stage,
 };
+use policy::names::{CONTENT, is_in, words};
 use policy::{AppPolicy, Judgement, LimitPart, SessionFacts, Verdict, toml_key};
 use serde_json::{Value, json};
 
@@ -512,7 +513,7 @@ fn recorded_text(recorded: &Recorded<'_>) -> String {
     let by = recorded.by;
     match recorded.verdict {
         Verdict::Allow => format!("allowed by {by}"),
-        Verdict::Deny => format!("denied: {by}"),
+        Verdict::Deny => format!("denied: {}", by.strip_prefix("denied: ").unwrap_or(by)),
         Verdict::Ask if recorded.is_listed => {
             "listed in the question about an earlier call of its step; the user said each"
                 .to_owned()
@@ -549,14 +550,14 @@ fn now_text(lattice: &Lattice, file: &Path, recorded: &Recorded<'_>, found: &Fou
         .place
         .as_ref()
         .map(|place| format!(" ({})", short(place)));
-    let limit = match now.verdict {
+    let allows = match now.verdict {
         // A denial has no limit that a label could be below.
         Verdict::Deny => String::new(),
-        _ => format!(", which allows {}", set(&lattice.describe(&now.limit))),
+        _ => format!(", which allows {}", set(&lattice.describe(limit(now)))),
     };
     let reason = now.reason.as_ref().map(|reason| format!(": {reason}"));
     format!(
-        "{same}: {file} says {verdict} by {rule}{}{limit}{}{allowed}",
+        "{same}: {file} says {verdict} by {rule}{}{allows}{}{allowed}",
         place.unwrap_or_default(),
         reason.unwrap_or_default()
     )
@@ -591,10 +592,12 @@ fn changes(lattice: &Lattice, recorded: &Recorded<'_>, found: &Found) -> Vec<Str
                 exceeded.partition(|part| Some(&part.rule) == of_tool);
             lines.extend(data.into_iter().map(raised));
             if let (Some(_), Flow::Call(call)) = (tool.first(), recorded.flow) {
-                lines.extend(narrower(call, recorded.causes));
+                let has_limit =
+                    |path: &ArgumentPath| now.arguments.keys().any(|it| it.contains(path));
+                lines.extend(narrower(call, recorded.causes, has_limit));
             }
             if now.excess.is_top() {
-                let limit = set(&lattice.describe(&now.limit));
+                let limit = set(&lattice.describe(limit(now)));
                 lines.push(format!(
                     "it would pass if its label were known and below {limit}"
                 ));
@@ -612,12 +615,22 @@ fn changes(lattice: &Lattice, recorded: &Recorded<'_>, found: &Found) -> Vec<Str
     }
 }
 
-/// Changes that let less pass than a wider limit of the tool: of arguments in which a cause occurs, and of the fields that
-/// brought its taints.
-fn narrower(call: &trace::Call, causes: &[Cause]) -> BTreeSet<String> {
+/// Changes that let less pass than a wider limit of the tool: of arguments that only carry content and in which a cause occurs,
+/// and of the fields that brought its taints. Whom or what a call is about stays at the limit of the tool.
+fn narrower(
+    call: &trace::Call,
+    causes: &[Cause],
+    has_limit: impl Fn(&ArgumentPath) -> bool,
+) -> BTreeSet<String> {
+    let carries = |path: &ArgumentPath| {
+        let last = words(path.last_name()).pop();
+        last.is_some_and(|word| is_in(CONTENT, &word)) && !has_limit(path)
+    };
     let mut lines = BTreeSet::new();
     for cause in causes {
-        lines.extend(cause.quotes.iter().map(|quote| {
+        let quotes = cause.quotes.iter();
+        let quotes = quotes.filter(|quote| quote.argument.parse().is_ok_and(|path| carries(&path)));
+        lines.extend(quotes.map(|quote| {
             format!(
                 "[app.{}.tools.{}.arguments.{}] limit = […] would admit the text in this argument, if it only carries text",
                 call.app,
@@ -632,4 +645,13 @@ fn narrower(call: &trace::Call, causes: &[Cause]) -> BTreeSet<String> {
         }
     }
     lines
+}
+
+/// The limit that decides.
+pub(super) fn limit(now: &Judgement) -> &Label {
+    let exceeded = |part: &&LimitPart| part.rule == now.rule && !part.label.flows_to(&part.limit);
+    now.limits
+        .iter()
+        .find(exceeded)
+        .map_or(&now.limit, |part| &part.limit)
 }

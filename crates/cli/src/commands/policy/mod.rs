@@ -404,6 +404,10 @@ fn show_tool(
         "arguments": arguments,
         "result": names(rule.result.worst()),
         "conditions": rule.conditions.is_some(),
+        "audience": rule.audience.as_ref().map(|it| &it.of),
+        "carries": names(&rule.carries),
+        "after": rule.after.as_ref().map(|it| json!({"tool": it.tool, "same": it.same})),
+        "once": rule.once.as_deref(),
         "approvers": rule.approvers,
         "examples": examples,
         "place": rule.place.as_ref().map(ToString::to_string),
@@ -415,6 +419,25 @@ fn show_tool(
     );
     for (argument, limit) in &rule.arguments {
         text += &format!("; {argument} {}", set(&names(&limit.label)));
+        if let Some(audience) = &limit.audience {
+            text += &format!(" and what {} may read", audience.of.join(", "));
+        }
+    }
+    if let Some(audience) = &rule.audience {
+        text += &format!("; and what {} may read", audience.of.join(", "));
+    }
+    if !rule.carries.is_bottom() {
+        text += &format!("; carries {}", set(&names(&rule.carries)));
+    }
+    if let Some(after) = &rule.after {
+        let same = match after.same.as_slice() {
+            [] => String::new(),
+            same => format!(" with the same {}", same.join(", ")),
+        };
+        text += &format!("; after {}{same}", after.tool);
+    }
+    if let Some(once) = &rule.once {
+        text += &format!("; once for each {}", once.join(", "));
     }
     if rule.conditions.is_some() {
         text += "; conditions";
@@ -482,7 +505,7 @@ fn example_text(lattice: &Lattice, outcome: &ExampleOutcome) -> String {
         text += &format!("; {reason}");
     }
     if !found.excess.is_bottom() {
-        let (limit, excess) = (&found.limit, &found.excess);
+        let (limit, excess) = (explain::limit(found), &found.excess);
         text += &format!(
             "; it allows {}, and {} is beyond that",
             set(&lattice.describe(limit)),

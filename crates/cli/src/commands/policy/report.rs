@@ -28,6 +28,8 @@ struct Report {
     consequential: usize,
     /// Questions of which each cause was one of an earlier question of the task.
     repeated: usize,
+    /// Calls that were denied without a question.
+    denied: usize,
     answers: BTreeMap<String, usize>,
     waited_ms: Vec<u64>,
 }
@@ -94,6 +96,10 @@ impl Report {
                     flow: Flow::Call(call),
                     ..
                 } => self.consequential += usize::from(!verbs::effect(&call.tool).reads()),
+                Event::Denied {
+                    flow: Flow::Call(_),
+                    ..
+                } => self.denied += 1,
                 Event::Answer { refused, .. } => task.is_done = *refused == 0,
                 _ => {}
             }
@@ -130,6 +136,7 @@ impl Report {
             "questions": questions,
             "consequential_calls": self.consequential,
             "repeated_causes": self.repeated,
+            "denied_calls": self.denied,
             "answers": self.answers,
             "median_answer_ms": median,
             "longest_answer_ms": longest,
@@ -138,7 +145,9 @@ impl Report {
         let mut text = format!("{tasks} in {}", counted(sessions, "session", "sessions"));
         let names = ["without a question", "with one question", "with more"];
         for (name, [tasks, done]) in names.into_iter().zip(groups) {
-            text += &format!("\n  {name:<20}{tasks}, done {done}");
+            text += &format!(
+                "\n  {name:<20}{tasks}, {done} of them ended with an answer and nothing refused"
+            );
         }
         let per = |count: usize| {
             let hundredths = (questions * 100 + count / 2).checked_div(count);
@@ -156,9 +165,11 @@ impl Report {
         let answers: Vec<String> = answers.map(|(it, count)| format!("{count} {it}")).collect();
         text += &format!("\n  answers             {}", answers.join(", "));
         text += &format!("\n  repeated causes     {}", self.repeated);
+        text += &format!("\n  denied calls        {}", self.denied);
         if let (Some(median), Some(longest)) = (median, longest) {
-            let (median, longest) = (median / 1000, longest / 1000);
-            text += &format!("\n  time to answer      median {median} s, longest {longest} s");
+            let [median, longest] =
+                [median, longest].map(|ms| format!("{}.{} s", ms / 1000, ms % 1000 / 100));
+            text += &format!("\n  time to answer      median {median}, longest {longest}");
         }
         show(as_json, &line, &text)?;
         Ok(Exit::Done)

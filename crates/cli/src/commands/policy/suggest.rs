@@ -107,6 +107,12 @@ pub(super) fn suggest(
         others
             .iter()
             .for_each(|other| text += &format!("\n#   {other}"));
+        if suggestion.control.is_none() {
+            let tool = format!("{}.{}", suggestion.app, suggestion.tool);
+            text += &format!(
+                "\n# Holds for {tool} with any other arguments: the text may go to anyone."
+            );
+        }
         let (place, lines) = suggestion.lines(config);
         let line = json!({
             "kind": "suggestion",

@@ -75,6 +75,12 @@ cedar = '''@limit("untrusted, secret") permit (principal, action, resource) when
 effect = "write"
 limit = ["secret"]
 
+[app.notes.tools.tell]
+effect = "irreversible"
+limit = []
+parameters = ["text"]
+arguments.text.limit = ["untrusted", "secret"]
+
 [app.notes.tools.search]
 effect = "read"
 limit = "any"
@@ -110,6 +116,7 @@ ca_file = "ca.pem"
         "notes to 127.0.0.1:5432, with any data that it was given",
         "notes to mail.example.org:25, also at the private address 10.0.0.5, with any data that it was given",
         "send      secrets to where notes connects, without asking you, by notes.ask (read-once), notes.search (read)\r\n",
+        "send      secrets in what a call says, without asking you, by notes.mine (write), notes.tell (irreversible)\r\n",
         "port 443, 80, unasked with secret, also at the private address 169.254.169.254",
         "links from what notes returns as they are, written by untrusted",
         "act       without asking you: notes.raised (write), notes.(tools without a rule) (irreversible)",
@@ -121,7 +128,7 @@ ca_file = "ca.pem"
     ] {
         assert!(shown.contains(part), "{part} is missing in {shown}");
     }
-    for part in ["notes.mine", "notes.find", "quiet.look"] {
+    for part in ["notes.find", "quiet.look"] {
         assert!(!shown.contains(part), "{part} is in {shown}");
     }
 }
