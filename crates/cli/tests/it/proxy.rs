@@ -425,8 +425,7 @@ fn without_a_terminal_a_line_names_what_waits() {
     let asks = ["--on-violation", "ask", "--approval-timeout", "1"];
     let guard = folder.start(&upstream, &asks);
     guard.injected(&guard.url());
-    let expected =
-        ": agent wants to call pay (irreversible). This needs your approval: list and answer it";
+    let expected = ": agent wants to call pay (irreversible). This needs your approval: answer it with `sluice approve`";
     assert!(guard.err().contains(expected), "{}", guard.err());
 }
 
@@ -455,7 +454,8 @@ fn without_a_terminal_questions_are_answered_over_http() {
             let going = scope.spawn(|| guard.injected(url));
             let question = question();
             assert_eq!(question["tool"], "pay");
-            assert_eq!(question["arguments"], r#"{"to":"eve"}"#);
+            let to = json!([{"name": "to", "value": r#""eve""#, "mixed": []}]);
+            assert_eq!(question["shown"]["arguments"], to);
             let at = format!("{desk}/{}", question["id"].as_str().unwrap());
             let decision = json!({"answer": word});
             // The key of the upstream is no token.
@@ -501,7 +501,8 @@ fn a_first_run_blocks_nothing_and_says_what_it_would_have_asked() {
 #[test]
 fn what_can_not_be_recorded_is_not_done() {
     let (upstream, folder) = (Upstream::start(), Folder::new(CONFIG));
-    let mut command = folder.command(&upstream.url, &[]);
+    // Nothing is asked, so the trace is the only file that grows.
+    let mut command = folder.command(&upstream.url, &["--on-violation", "drop"]);
     command.env("LIMITED", "yes");
     let mut guard = Guard::of(command);
     let url = guard.url();

@@ -28,7 +28,7 @@ impl Approver for Announced {
     async fn ask(&self, conversation: &str, question: &QuestionView) -> Answered {
         let (of, title) = (escape(conversation), question.title().join(" "));
         message(&format!(
-            "conversation {of}: {title} Answer it with `sluice approve` or `sluice desk`"
+            "conversation {of}: {title} answer it with `sluice approve` or `sluice desk`"
         ));
         self.0.ask(conversation, question).await
     }

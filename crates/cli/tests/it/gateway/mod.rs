@@ -459,7 +459,16 @@ fn a_call_is_cancelled_a_dead_app_costs_its_call_and_nothing_is_left() {
 #[test]
 fn one_server_is_wrapped_by_its_command() {
     let home = home("");
-    let mut command = home.sluice(&["wrap", "--name", "mail", "--", "node", "server.js"]);
+    let wrap = [
+        "wrap",
+        "--unattended",
+        "--name",
+        "mail",
+        "--",
+        "node",
+        "server.js",
+    ];
+    let mut command = home.sluice(&wrap);
     command.stderr(Stdio::null());
     let mut client = Client::of(command, json!({}));
     let list = client.ask("tools/list", &json!({}))["result"]["tools"].clone();
